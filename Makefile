@@ -27,7 +27,7 @@ RELEASE_READY := .venv/ready-release
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet
 
-.PHONY: help demo test test-exhaustive gpu-test gpu-bench bench docs lint format type golden wheel try-wheel check setup clean
+.PHONY: help demo test test-exhaustive gpu-test gpu-bench gpu-first-day bench docs lint format type golden wheel try-wheel check setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,10 @@ gpu-bench: ## measure the cuda backend on this machine's GPU, with the packages 
 	PYTHONPATH=codegen GRIDGEN_CACHE_DIR="$(GPU_CACHE)" \
 	    $(PYTHON) benchmarks/gpu.py --output build/gpu.json $(BENCH)
 
+gpu-first-day: ## what a GPU that is new shows in 20 minutes: tests, sanitizer, the model's figures
+	PYTHONPATH=codegen GRIDGEN_CACHE_DIR="$(GPU_CACHE)" \
+	    $(PYTHON) benchmarks/first_day.py --output build/first-day.json
+
 bench: $(BENCH_READY) ## measure every function next to Pinocchio's; BENCH=--compile: its C++ too
 	$(BIN)/python benchmarks/cpu.py --quick $(BENCH)
 
@@ -67,10 +71,11 @@ format: $(LINT_READY) ## let ruff rewrite what it can
 type: $(LINT_READY) ## mypy --strict
 	$(BIN)/mypy --strict
 
-golden: $(TEST_READY) ## write generated/two_link and the manual's table anew, after a wanted change
+golden: $(TEST_READY) ## write generated/two_link and the manual's tables, after an intended change
 	rm -rf generated/two_link
 	$(BIN)/grid-gen robots/two_link.urdf --output generated
 	$(BIN)/python docs/functions_table.py docs/functions.md
+	$(BIN)/python docs/results_tables.py
 
 wheel: $(RELEASE_READY) ## build dist/*.tar.gz, and dist/*.whl from it, and check both
 	rm -rf dist

@@ -30,7 +30,7 @@ STATES = 71
 
 def comparisons(name: str, floating: bool, dtype: str, longest: int) -> list[Comparison]:
     """Return a comparison for every function of a robot that is not too long to be compiled."""
-    from gridgen.schedules.thread.plan import plan_thread
+    from gridgen.schedules.thread.plan import plan_programs
 
     tree = load_tree(urdf_path(name), floating)
     robot = load_robot(urdf_path(name), floating_base=floating)
@@ -42,7 +42,7 @@ def comparisons(name: str, floating: bool, dtype: str, longest: int) -> list[Com
     for function, computation in (COMPUTATIONS | of_frame).items():
         if computation.refusal(tree) or computation.key.inputs:
             continue
-        if plan_thread(tree, function).operations > longest:
+        if plan_programs(tree, function).cpu.operations > longest:
             continue
         row = compare_function(tree, function, dtype, exact, robot.evaluate(function, rounded))
         label = computation.key.function if computation.frame else function

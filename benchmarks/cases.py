@@ -143,6 +143,6 @@ OWN = tuple(name for name, (path, _, _) in CASES.items() if "/" not in path)
 
 def operations(case: Case, function: str) -> int:
     """Return the operations that gridgen's code takes for one state."""
-    from gridgen.schedules.thread.plan import plan_thread
+    from gridgen.schedules.thread.plan import plan_programs
 
-    return plan_thread(case.tree, case.entry(function)).operations
+    return plan_programs(case.tree, case.entry(function)).cpu.operations

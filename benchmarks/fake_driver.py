@@ -110,11 +110,16 @@ class PretendDriver:
         module._environment = self._cupy._environment  # by which its other modules find NVRTC
         module.ndarray = self._cupy.ndarray
         module.asarray, module.empty = self.asarray, self.empty
+        module.__version__ = self._cupy.__version__
+
+        def made(non_blocking: bool) -> Stream:
+            return Stream(self, self._handle())
+
+        made.from_external = lambda foreign: Stream(self, foreign.__cuda_stream__()[1])
         launch = self._nothing if self._launched is None else self._launch
         module.cuda = SimpleNamespace(
             Device=lambda number: _Device(self, number),
-            ExternalStream=lambda pointer: Stream(self, pointer),
-            Stream=lambda non_blocking: Stream(self, self._handle()),
+            Stream=made,
             get_current_stream=lambda: self.entered[-1],
             memory=self._cupy.cuda.memory,
             driver=SimpleNamespace(launchKernel=launch),

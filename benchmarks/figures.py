@@ -4,13 +4,14 @@
     python benchmarks/figures.py span accuracy
 
 `make docs` draws those that are missing. Measured are none of their numbers here: speeds, sizes and
-rates of the pipeline are those of benchmarks/results/, steps and errors those of docs/scan.md.
+rates of the pipeline are those of benchmarks/results/, steps and errors those of its tables.
 Operations are counted in programs, which are traced.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -28,6 +29,7 @@ import matplotlib.pyplot as plt
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "figures"
+TABLES = ROOT / "benchmarks" / "results" / "tables"
 # Colors that can be read on white and on black.
 INK = "#808891"
 COLORS = ("#2f81d6", "#58a8e8", "#e07b26", "#3f9d55", "#b864c4", "#c94f4f", "#9a8a2e")
@@ -66,6 +68,12 @@ PROGRAMS = {
     "frax (JAX)": "frax (JAX)",
 }
 MEASURED = {"panda": "Panda arm, 7 joints", "go2": "Go2 quadruped, 12", "g1": "G1 humanoid, 29"}
+#: Rows of the table of rollouts, and their names in the figure.
+ROLLOUTS = {
+    "rollout": "grid-gen, float32",
+    "MuJoCo's `rollout`, constraints off": "MuJoCo",
+    "Pinocchio's `aba` and `integrate`, C++ loop": "Pinocchio, C++ loop",
+}
 #: Robots whose programs are counted, by file, and whether on a free joint.
 COUNTED = {"arm7": False, "quadruped": True, "humanoid": True}
 FUNCTIONS = {
@@ -75,6 +83,13 @@ FUNCTIONS = {
     "mass_matrix_inverse": "its inverse",
     "inverse_dynamics_gradient": "gradient of ID",
 }
+
+
+def data(name: str) -> tuple[list[str], dict[str, list[str]]]:
+    """Return headings and rows of a table of benchmarks/results/tables, as ``table``."""
+    with (TABLES / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        headings, *rows = csv.reader(file)
+    return headings[1:], {row[0].strip("`"): row[1:] for row in rows}
 
 
 def table(page: str, corner: str) -> tuple[list[str], dict[str, list[str]]]:
@@ -148,7 +163,7 @@ def draw_operations() -> Any:
 
 def draw_span() -> Any:
     """Draw the dependent steps of the kernels of teams over the bodies of a chain."""
-    kernels, rows = table("docs/scan.md", "| hybrid, GPU half |")
+    kernels, rows = data("span")
     figure, axis = plt.subplots(figsize=(7, 3.2))
     chains = [bodies for bodies in rows if bodies.isdigit()]
     for column, kernel in enumerate(kernels):
@@ -165,7 +180,7 @@ def draw_accuracy() -> Any:
     """Draw the errors of scans and recursions over the bodies of a chain, in both types."""
     figure, axes = plt.subplots(1, 2, figsize=(8, 3.4))
     for axis, dtype in zip(axes, ("float32", "float64"), strict=True):
-        bodies, rows = table("docs/scan.md", f"{dtype}, bodies")
+        bodies, rows = data(f"scan_accuracy_{dtype}")
         for name, row in rows.items():
             line = "s--" if "recursion" in name else "o-"
             color = COLORS[(0, 2, 3)[kind(name)]]
@@ -210,6 +225,52 @@ def draw_pipeline() -> Any:
     return pipeline.drawn(found)
 
 
+def draw_rollouts() -> Any:
+    """Draw the time of a step in a rollout, grid-gen and its peers."""
+    page = "benchmarks/results/motion.md"
+    figure, axis = plt.subplots(figsize=(8, 2.4))
+    for place, robot in enumerate(("arm7", "quadruped, floating")):
+        _, rows = table(page, f"| {robot} |")
+        times = [float(rows[name][0]) for name in ROLLOUTS]
+        places = [column + 0.4 * place - 0.2 for column in range(len(times))]
+        bars = axis.barh(places, times, 0.36, label=robot, color=COLORS[2 * place])
+        axis.bar_label(bars, fontsize=7, color=INK, padding=2)
+    axis.set(xscale="log", xlabel="one step of one state, ns", yticks=range(len(ROLLOUTS)))
+    axis.set_yticklabels(ROLLOUTS.values())
+    axis.invert_yaxis()
+    axis.grid(visible=False, axis="y")
+    axis.set_axisbelow(True)
+    axis.margins(x=0.15)
+    axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    return figure
+
+
+def draw_products() -> Any:
+    """Draw the times of products with derivatives over that of the function."""
+    headings, *rows = csv.reader((TABLES / "products.csv").read_text().splitlines())
+    figure, axis = plt.subplots(figsize=(8, 2.8))
+    labels, robot = [], ""
+    for place, row in enumerate(rows):
+        robot = row[0] or robot
+        labels.append(f"{robot.partition(',')[0]},\n{row[1]}")
+        for column, (kind_of, cell) in enumerate(zip(headings[3:], row[3:], strict=True)):
+            if cell:
+                bars = axis.bar(
+                    place + 0.27 * (column - 1),
+                    float(cell.split(":")[1]),
+                    0.25,
+                    color=COLORS[(0, 2, 3)[column]],
+                    label="" if place else kind_of.replace("`", ""),
+                )
+                axis.bar_label(bars, fontsize=7, color=INK)
+    axis.set_xticks(range(len(labels)), labels, fontsize=7)
+    axis.set_ylabel("time over the function's")
+    axis.grid(visible=False, axis="x")
+    axis.set_axisbelow(True)
+    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
 def number(text: str) -> float | None:
     """Return the number in a cell, without the star of a program with loops."""
     text = text.replace(",", "").rstrip("*")
@@ -230,6 +291,8 @@ FIGURES: dict[str, Callable[[], Any]] = {
     "accuracy": draw_accuracy,
     "sizes": draw_sizes,
     "pipeline": draw_pipeline,
+    "rollouts": draw_rollouts,
+    "products": draw_products,
 }
 
 

@@ -27,14 +27,14 @@ from gpu_peers import PEERS
 from gpu_timing import Clock, Refused, device_description, measured_limits
 from tables import read_run
 
-from gridgen.backends.cuda import require_device
+from gridgen.backends.cuda.backend import require_device
 from gridgen.check import compare_function
 from gridgen.dynamics.functions import computation_of
 from gridgen.errors import GridGenError
 from gridgen.functions import FUNCTIONS
 from gridgen.options import DTYPE_CHOICES
 from gridgen.robot import Robot
-from gridgen.schedules.thread.plan import plan_thread
+from gridgen.schedules.thread.plan import plan_programs
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "robots"))
 
@@ -194,7 +194,15 @@ def row_of(clock: Clock, case: Case, robot: Robot, way: Way, batch: int) -> dict
         "bytes": size // batch,
         "instructions": instructions(case, way.function) if way.schedule == "thread" else None,
     }
-    return row | clock.figures(bound)
+    figures = clock.figures(bound)
+    del bound, inputs, outs
+    if way.layout == "rows":
+        host = host_arrays(case, way, batch)
+        outs = tuple(np.zeros((batch, *shape), way.dtype) for shape in record.outputs.values())
+        call = getattr(robot, key.function)
+        out = outs if len(outs) > 1 else outs[0]
+        figures["whole_us"] = clock.whole(partial(call, *host, out=out, **options))
+    return row | figures
 
 
 def compared(clock: Clock, case: Case, way: Way, function: Any) -> float:
@@ -214,13 +222,17 @@ def compared(clock: Clock, case: Case, way: Way, function: Any) -> float:
 
 def placed(clock: Clock, case: Case, way: Way, batch: int) -> list[Any]:
     """Return a function's arguments on the device."""
+    return [laid_out(clock, values, way.layout) for values in host_arrays(case, way, batch)]
+
+
+def host_arrays(case: Case, way: Way, batch: int) -> list[np.ndarray]:
+    """Return a function's arguments on the host, in rows."""
     states = case.states(min(batch, 4096))
     copies = -(-batch // 4096)
-    arrays = []
-    for name in INPUTS[way.function]:
-        values = np.tile(states[name], (copies, 1))[:batch].astype(way.dtype)
-        arrays.append(laid_out(clock, values, way.layout))
-    return arrays
+    return [
+        np.tile(states[name], (copies, 1))[:batch].astype(way.dtype)
+        for name in INPUTS[way.function]
+    ]
 
 
 def laid_out(clock: Clock, values: np.ndarray, layout: str) -> Any:
@@ -233,7 +245,7 @@ def laid_out(clock: Clock, values: np.ndarray, layout: str) -> Any:
 
 def instructions(case: Case, function: str) -> int | None:
     """Return the instructions of a state, where the program is straight-line."""
-    program = plan_thread(case.tree, case.entry(function), case.longest)
+    program = plan_programs(case.tree, case.entry(function), case.longest, case.longest).cpu
     return None if program.loops is not None else program.instructions
 
 

@@ -21,10 +21,10 @@ from report import print_grids
 from tables import Grid, Row, markdown_grid
 
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.interface import Dtype
-from gridgen.backends.nvrtc import check_machine, compile_kernel
-from gridgen.backends.nvrtc import version as nvrtc_version
+from gridgen.backends.cuda.compiler import check_machine, compile_kernel
+from gridgen.backends.cuda.compiler import version as nvrtc_version
 from gridgen.errors import GridGenError
+from gridgen.functions.types import Dtype
 from gridgen.options import DTYPE_CHOICES
 
 #: The most that a kernel should take: code that the caches of a multiprocessor hold, no registers

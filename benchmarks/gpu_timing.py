@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import platform
 import statistics
-from collections.abc import Callable, Iterator
+import timeit
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from importlib import metadata
 from time import perf_counter
 from typing import Any
 
-Call = Callable[[], object]
+from gridgen.runtime.arrays.streams import captured
+from gridgen.runtime.planning.clocks import CAPTURED, Call
 
 _PACKAGES = ("numpy", "sympy", "torch", "jax", "grid-rbd", "mujoco-warp", "warp-lang", "frax")
 _SAMPLE_MS = 0.5  # of the device, so that the clock of its events does not show
@@ -58,19 +60,20 @@ class Clock:
         ``us`` is the median of calls from Python one after the other, which is the host's time
         where that is longer than the device's; ``graph_us`` that of the same calls in a CUDA graph,
         the device's alone, or ``None`` where a graph does not take the call; ``host_us`` what a
-        call keeps the host busy.
+        call keeps the host busy; ``resident_us`` what it takes until the results are there.
         """
         with self.stream:
             call()
             self.stream.synchronize()
             samples = self._samples(call)
-            host = self._host(call)
+            host, resident = self._host(call)
             graph = self._graph(call)
         lower, median, upper = statistics.quantiles(samples, n=4, method="inclusive")
         return {
             "us": 1e6 * median,
             "quartiles_us": [1e6 * lower, 1e6 * upper],
             "host_us": 1e6 * host,
+            "resident_us": 1e6 * resident,
             "graph_us": None if graph is None else 1e6 * graph,
             "samples": len(samples),
         }
@@ -102,30 +105,28 @@ class Clock:
         last.synchronize()
         return 1e-3 * self.cupy.cuda.get_elapsed_time(first, last) / calls
 
-    def _host(self, call: Call) -> float:
-        """Return the seconds that the host is busy with a call: few, for the queue not to fill."""
-        samples = []
+    def _host(self, call: Call) -> tuple[float, float]:
+        """Return the seconds that a call keeps the host busy, and those until it is done."""
+        busy, done = [], []
         for _ in range(_MOST):
             start = perf_counter()
             call()
-            samples.append(perf_counter() - start)
+            busy.append(perf_counter() - start)
             self.stream.synchronize()
-        return statistics.median(samples)
+            done.append(perf_counter() - start)
+        return statistics.median(busy), statistics.median(done)
+
+    def whole(self, call: Call) -> float:
+        """Return what a call takes by the host's clock, copies included [us], of a few samples."""
+        call()
+        return 1e6 * statistics.median(timeit.repeat(call, number=1, repeat=_FEWEST))
 
     def _graph(self, call: Call) -> float | None:
         """Return the seconds of a call that a graph repeats, or ``None`` if it takes none."""
-        calls = 16
-        try:
-            self.stream.begin_capture()
-            for _ in range(calls):
-                call()
-            graph = self.stream.end_capture()
-        except (RuntimeError, ValueError):
-            if self.stream.is_capturing():
-                self.stream.end_capture()
+        if (graph := captured(self.stream, [call] * CAPTURED)) is None:
             return None
         graph.launch(self.stream)
-        return statistics.median(self._samples(lambda: graph.launch(self.stream))) / calls
+        return statistics.median(self._samples(lambda: graph.launch(self.stream))) / CAPTURED
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from machine import description
 from peers import Contestant, pinocchio_library, pinocchio_loop
 
 from gridgen import GenerateOptions, generate
-from gridgen.backends.units import LIBRARY_FLAGS
+from gridgen.backends.cpu.units import LIBRARY_FLAGS
 
 #: Robots, and what the project wants of inverse dynamics: its time over Pinocchio's.
 WANTED = {"arm7": 1 / 2, "quadruped": None, "humanoid": 1 / 3}

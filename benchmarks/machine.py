@@ -17,7 +17,7 @@ from time import perf_counter
 import numpy as np
 from native import compiled
 
-from gridgen.backends.compiler import host_compiler
+from gridgen.backends.cpu.compiler import host_compiler
 
 _PACKAGES = ("numpy", "pin", "cmeel-eigen", "mujoco", "jax", "frax")
 _SECONDS = 0.02  # of one measurement

@@ -28,7 +28,7 @@ from interleave import Timing, interleaved
 from machine import description
 
 from gridgen import GenerateOptions, generate, load
-from gridgen.backends.units import FLAGS
+from gridgen.backends.cpu.units import FLAGS
 
 #: Robots, and what the project wants of each peer: its time over that of a rollout.
 WANTED = {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gridgen.backends.compiler import host_compiler
+from gridgen.backends.cpu.compiler import host_compiler
 
 #: Where what is compiled is kept.
 BUILT = Path(__file__).resolve().parents[1] / "build" / "benchmarks"

@@ -32,14 +32,14 @@ from tables import Grid, Results, Row, markdown_grid, number, read_run
 
 from gridgen.backends import Sources
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.compiler import host_compiler, shared_library
-from gridgen.backends.cpu import THREADS_VARIABLE
-from gridgen.backends.interface import Dtype
-from gridgen.backends.nvrtc import check_machine, compile_kernel
-from gridgen.backends.units import FLAGS, translation_unit
+from gridgen.backends.cpu.backend import THREADS_VARIABLE
+from gridgen.backends.cpu.compiler import host_compiler, shared_library
+from gridgen.backends.cpu.units import FLAGS, translation_unit
+from gridgen.backends.cuda.compiler import check_machine, compile_kernel
 from gridgen.errors import CompileError, OptionError
+from gridgen.functions.types import Dtype
 from gridgen.options import DTYPE_CHOICES
-from gridgen.schedules.thread.plan import plan_thread
+from gridgen.schedules.thread.plan import plan_programs
 
 #: Columns: names of figures, and what tables call them.
 FIGURES = {
@@ -148,7 +148,7 @@ def _static(
 ) -> Row:
     """Return what is known of a function without running it."""
     print(f"{case.name}, {function}, {dtype}", file=sys.stderr)
-    program = plan_thread(case.tree, case.entry(function))
+    program = plan_programs(case.tree, case.entry(function)).cpu
     row: Row = dict(zip(KEY, (case.name, function, dtype), strict=True))
     row |= {"instructions": program.instructions, "operations": program.operations}
     sources = sources_of(case, function)

@@ -91,7 +91,7 @@ def markdown(results: Results) -> str:
     """Return all tables as Markdown: of medians, then of least times."""
     parts = []
     for title, least in (("Medians", False), ("Least times", True)):
-        parts += [f"# {title}", heading(results, least)]
+        parts += [f"## {title}", heading(results, least)]
         parts += map(markdown_grid, grids(results, least))
     return "\n\n".join(parts)
 

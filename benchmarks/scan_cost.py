@@ -2,7 +2,7 @@
 
     python benchmarks/scan_cost.py
 
-Prints the tables of docs/scan.md and docs/gradients.md.
+Prints the tables of docs/results/scan.md.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from gridgen.schedules.cfa.plan import plan_cfa
-from gridgen.schedules.cfa.schedule import CFA_KERNELS
 from gridgen.schedules.cfa.work import cfa_work
 from gridgen.schedules.scan.work import scan_work
 from gridgen.schedules.team.plan import ScanPlan, plan_scan
+from helpers.cfa import CFA_KERNELS
 from helpers.scan import KERNELS, tree_of
 
 

@@ -31,13 +31,13 @@ from report import heading, print_grids
 from tables import COLUMNS, Grid, Results, Row, markdown_grid, read_run
 
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.compiler import host_compiler
-from gridgen.backends.cpu import THREADS_VARIABLE
-from gridgen.backends.interface import Dtype
+from gridgen.backends.cpu.backend import THREADS_VARIABLE
+from gridgen.backends.cpu.compiler import host_compiler
 from gridgen.dynamics.arrays import array_size
 from gridgen.dynamics.functions import computation_of
+from gridgen.functions.types import Dtype
 from gridgen.options import LONGEST_PROGRAM
-from gridgen.schedules.thread.plan import plan_thread
+from gridgen.schedules.thread.plan import plan_programs
 from gridgen.symbolic.program import Program
 from gridgen.user_cache import FOLDER_VARIABLE
 
@@ -204,7 +204,7 @@ def _rows_of(
         row: Row = {"family": family, "robot": case.name, "bodies": len(case.tree.bodies)}
         row["function"] = function
         begin = process_time()
-        program = plan_thread(case.tree, case.entry(function), case.longest)
+        program = plan_programs(case.tree, case.entry(function), case.longest, case.longest).cpu
         row["trace_s"] = process_time() - begin
         row |= {"instructions": program.instructions, "has_loops": program.loops is not None}
         row["text_kb"] = _text_bytes(case, function) / 1e3

@@ -26,13 +26,14 @@ from sass import Code, kernel_of, kernels_of
 from tables import Grid, Results, Row, markdown_grid, number, read_run
 
 from gridgen import __version__
-from gridgen.backends.interface import Dtype, ThreadLaunch
-from gridgen.backends.nvrtc import KernelResources, check_machine, compile_kernel
-from gridgen.cost.demand import ITEM_BYTES, demand_of
+from gridgen.backends.cuda.compiler import KernelResources, check_machine, compile_kernel
+from gridgen.backends.interface import ITEM_BYTES, launch_of
+from gridgen.cost.demand import demand_of
 from gridgen.cost.devices import Device, device_of
-from gridgen.cost.gpu import Demand, ceiling, predicted
+from gridgen.cost.gpu import Demand, predicted, roofline_bound
 from gridgen.cost.traffic import Layout
 from gridgen.errors import GridGenError
+from gridgen.functions.types import Dtype
 from gridgen.kernel import Kernel
 from gridgen.options import DTYPE_CHOICES
 
@@ -61,7 +62,7 @@ BATCH = {
     "waves": "waves",
     "microseconds": "predicted\nus",
     "bound": "bound",
-    "share": "share of\nthe ceiling",
+    "share": "share of the\nroofline bound",
 }
 #: What tells rows apart.
 KEY = ("robot", "function", "dtype")
@@ -171,10 +172,9 @@ def _row(
     code = kernel_of(compiled.image)
     work, size = case.module.work(kernel), ITEM_BYTES[dtype]
     demand = demand_of(kernel, work, size, layout=arguments.layout, batch=arguments.batch)
-    if (taken := sources.rows.get(kernel.name)) is not None:
-        laid = taken.laid(ThreadLaunch(), size, are_rows=has_rows)
-        laid = laid.on(int(arguments.arch.partition("_")[2]))
-        demand = replace(demand, **asdict(laid.of(arguments.batch)))
+    if kernel.team is None:
+        launch = launch_of(sources, kernel.name, dtype, rows=has_rows, arch=arguments.arch)
+        demand = replace(demand, **asdict(launch.of(arguments.batch)))
     demand = known_demand(
         demand,
         compiled.resources,
@@ -197,7 +197,7 @@ def _row(
         "microseconds": 1e6 * found.seconds,
         "bound": found.bound,
         "terms": found.terms,
-        "share": ceiling(demand, device, arguments.batch) / found.seconds,
+        "share": roofline_bound(demand, device, arguments.batch) / found.seconds,
     }
 
 
@@ -215,7 +215,8 @@ def known_demand(demand: Demand, taken: KernelResources, code: Code, *, has_loop
         registers=taken.registers,
         shared_bytes=max(demand.shared_bytes, taken.shared_memory),
         code_bytes=code.code_bytes,
-        local_bytes=taken.stack,
+        # The stack is not all: what loops keep of a state is in memory that the kernel is given.
+        local_bytes=max(demand.local_bytes, taken.stack) if has_loops else taken.stack,
     )
     if has_loops:
         return demand

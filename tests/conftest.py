@@ -20,7 +20,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from gridgen.backends.cache import FOLDER_VARIABLE
-from gridgen.backends.compiler import host_compiler
+from gridgen.backends.cpu.compiler import host_compiler
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

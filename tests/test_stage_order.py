@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
+from gridgen.backends import TARGETS
 from gridgen.wheel import RUN_TIME
 
 PACKAGE = Path(__file__).parents[1] / "codegen" / "gridgen"
@@ -84,6 +86,40 @@ def test_a_stage_imports_only_earlier_ones(path):
     for line, stage in imported_stages(path):
         assert stage in STAGES, f"{path}:{line}: gridgen.{stage} is no stage"
         assert STAGES.index(stage) <= rank, f"{path}:{line}: {STAGES[rank]} imports {stage}"
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def test_modules_import_each_other_in_no_circle():
+    names = {name_of(path) for path in MODULES}
+    imports = {
+        name_of(path): {
+            name if name in names else name.rpartition(".")[0] for _, name in names_in(path)
+        }
+        & names - {name_of(path)}
+        for path in MODULES
+    }
+    TopologicalSorter(imports).prepare()  # raises CycleError
+
+
+def names_in(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and dotted name of everything imported, modules and what is in them."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+
+
+def test_every_backend_has_files_of_the_same_names():
+    folders = [PACKAGE / "backends" / name for name in TARGETS]
+    for name in ("__init__", "backend", "compiler"):
+        assert all((folder / f"{name}.py").is_file() for folder in folders), name
+    for target in TARGETS.values():
+        assert target.backend.startswith(f"gridgen.backends.{target.name}.backend:")
 
 
 @pytest.mark.parametrize("stage", RUN_TIME)

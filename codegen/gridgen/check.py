@@ -1,4 +1,4 @@
-"""Comparing a module's functions on a backend with the reference, on random states."""
+"""Compare a module's functions on a backend with the reference, on random states."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from gridgen.robot import Robot
 from gridgen.runtime.parameters import inertia
 from gridgen.symbolic.scalars import FloatScalars
 
-#: Largest relative error of a well-conditioned function: a few hundred roundings.
+#: Tolerance of the relative error of a well-conditioned function: a few hundred roundings.
 TOLERANCE = {"float64": 1e-12, "float32": 2e-5}
-#: Units of rounding by which a computed acceleration may violate M qdd + h = tau, relative to the
-#: largest term of that equation. No conditioning enters: 6 were seen on robots of 1 to 107 joints.
+#: Tolerance of the residual of M qdd + h = tau for a computed acceleration, relative to the largest
+#: term [units of rounding]. It is independent of conditioning; robots of 1 to 107 joints reached 6.
 BACKWARD = 64.0
-#: Units of rounding allowed to an acceleration for each unit of its conditioning; 6 were seen.
+#: Tolerance of an acceleration per unit of its conditioning [units of rounding]; robots reached 6.
 FORWARD = 32.0
 
-#: What is allowed beside that to a sum of products of velocities that nearly cancel.
+#: Factor of the tolerance for sums of products of velocities that nearly cancel.
 CANCELLATION = 25.0
 
-#: Units of a result's rounding bound (``rounding_bounds``) that are allowed where its terms cancel:
-#: the reference has its own errors, and another order of the terms others.
+#: Tolerance of a result whose terms cancel, in units of its rounding bound (``rounding_bounds``):
+#: the reference has rounding errors too, and another order of the terms has different ones.
 ROUNDINGS = 2.0
 
-# Steps of a rollout that is looked at.
+# Steps of a rollout that are compared.
 _STEPS = 4
 
 Array = NDArray[np.float64]
@@ -48,16 +48,17 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Comparison:
-    """One function on one backend against the reference.
+    """The comparison of one function on one backend with the reference.
 
     Attributes:
         function:  its name in C++.
         dtype:     ``float32`` or ``float64``.
-        error:     difference to the reference, relative to the largest entry of the state; that of
-                   the state which comes closest to its tolerance, or exceeds it most.
-        tolerance: what is allowed in that state.
-        condition: of accelerations: the conditioning of that state, see ``conditioning``.
-        residual:  of accelerations: the worst backward error, see ``backward_errors``.
+        error:     difference from the reference, relative to the state's largest entry, in the
+                   state with the largest ratio of error and tolerance.
+        tolerance: tolerance in that state.
+        condition: conditioning of that state, see ``conditioning``; only for functions that
+                   solve with M.
+        residual:  largest backward error, see ``backward_errors``; only for forward dynamics.
     """
 
     function: str
@@ -69,18 +70,18 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether the errors are within their tolerances (a NaN is not)."""
+        """Whether the errors are within their tolerances; a NaN is not."""
         limit = BACKWARD * float(np.finfo(self.dtype).eps)
         solved = self.residual is None or self.residual <= limit
         return solved and self.error <= self.tolerance
 
 
 def random_states(tree: KinematicTree, count: int, rng: np.random.Generator) -> dict[str, Array]:
-    """Return random arguments of every function.
+    """Return random arguments for all functions.
 
-    Positions lie within the limits (within a turn where there are none), quaternions are uniform,
-    velocities, accelerations and efforts standard normal. Numbers of the robot that are inputs lie
-    around its own. Bias efforts and articulated inertias are those of the state.
+    Positions are uniform within the limits (at most [-pi, pi]), quaternions are uniform;
+    velocities, accelerations and joint torques are standard normal. Parameters are near the robot's
+    own. Bias forces and articulated inertias belong to the state.
     """
     lower = np.maximum(tree.lower_limits, -np.pi)
     upper = np.minimum(tree.upper_limits, np.pi)
@@ -103,7 +104,7 @@ def random_states(tree: KinematicTree, count: int, rng: np.random.Generator) -> 
 def random_parameters(
     tree: KinematicTree, count: int, rng: np.random.Generator
 ) -> dict[str, Array]:
-    """Return random numbers of a robot where they are inputs: of bodies that there can be."""
+    """Return random parameters of a robot whose inertias are physically valid."""
     drawn: dict[str, Array] = {}
     for name, own in tree.parameters.items():
         numbers = np.asarray(own)
@@ -132,7 +133,7 @@ def random_parameters(
 def random_changes(
     kernels: Iterable[Kernel], count: int, rng: np.random.Generator
 ) -> dict[str, Array]:
-    """Return random cotangents and tangents, for kernels that compute products with derivatives."""
+    """Return random cotangents and tangents for kernels that compute VJPs and JVPs."""
     shapes = {
         name: shape
         for kernel in kernels
@@ -157,13 +158,13 @@ def compare(
 
     Args:
         tree:   the robot as the reference sees it.
-        robot:  the robot whose functions are compared.
+        robot:  the robot with the functions to compare.
         dtypes: ``float32``, ``float64`` or both.
-        backend: the robot's; those that run teams of threads are asked for the scan schedule too.
+        backend: the robot's backend; schedules with teams are compared on backends that run them.
         count:  number of states.
-        seed:   of the random states.
-        functions: those to compare, by their names in C++; none means all.
-        progress: called with a word for each function before it is compared.
+        seed:   seed of the random states.
+        functions: names in C++ of the functions to compare; empty for all.
+        progress: called with a description of each comparison before it begins.
     """
     rng = np.random.default_rng(seed)
     states = random_states(tree, count, rng)
@@ -194,7 +195,7 @@ def compare(
 def _evaluate(
     robot: Robot, function: str, arrays: Mapping[str, Array], backend: BackendName
 ) -> Any:
-    """Return the results of a function as NumPy arrays, wherever it runs."""
+    """Return the results of a function as NumPy arrays, also from a GPU."""
     if TARGETS[backend].arrays == "host":
         return robot.evaluate(function, arrays)
     import cupy
@@ -214,7 +215,7 @@ def _compare_rollout(
     states: Mapping[str, Array],
     backend: BackendName,
 ) -> Comparison:
-    """Compare each step of a rollout with the reference of a step from where it begins."""
+    """Compare each step of a rollout with the reference step from the same state."""
     kernel = robot.kernels[function]
     tau = np.stack([np.roll(states["tau"], t, axis=0) for t in range(_STEPS)], axis=1)
     given = {**states, "q0": states["q"], "qd0": states["qd"], "tau": tau}
@@ -241,7 +242,7 @@ def _compare_way_back(
     states: Mapping[str, Array],
     backend: BackendName,
 ) -> Comparison:
-    """Compare the way back along a rollout with the pullbacks of its steps by the reference."""
+    """Compare the backward pass of a rollout with the reference pullbacks of its steps."""
     kernel = robot.kernels[function]
     rng = np.random.default_rng(0)
     tau = np.stack([np.roll(states["tau"], t, axis=0) for t in range(_STEPS)], axis=1)
@@ -271,10 +272,10 @@ def compare_function(
     Args:
         tree:     the robot.
         function: a name in ``gridgen.dynamics.functions.COMPUTATIONS``, or a key.
-        dtype:    the type that the results were computed in.
-        inputs:   what they were computed from, in float64.
+        dtype:    element type of the computation.
+        inputs:   arguments of the function, in float64.
         results:  an array, or a tuple of arrays for a function with several results.
-        method:   the algorithm that they were computed by, if it is another than the reference's.
+        method:   the algorithm of the results, if it differs from the reference's.
     """
     spec = computation_of(tree, function)
     results = results if isinstance(results, tuple) else (results,)
@@ -320,7 +321,7 @@ def _compare_parts(
     inputs: Mapping[str, Array],
     results: tuple[Any, ...],
 ) -> Comparison:
-    """Compare several functions in one, each as it is alone: the one closest to its tolerance."""
+    """Compare the parts of a fused function; return the one closest to its tolerance."""
     compared = []
     if spec.is_stacked:
         results = tuple(np.moveaxis(results[0], 1, 0))
@@ -338,7 +339,7 @@ def _worst(
     conditions: Array,
     residual: float | None = None,
 ) -> Comparison:
-    """Return the comparison of the state that comes closest to its tolerance."""
+    """Return the comparison of the state with the largest ratio of error and tolerance."""
     tolerances = np.maximum(TOLERANCE[dtype], FORWARD * np.finfo(dtype).eps * conditions)
     errors = measured(tolerances)
     worst = int(np.nan_to_num(errors / tolerances, nan=np.inf).argmax())
@@ -354,14 +355,14 @@ def _worst(
 
 @dataclass(frozen=True)
 class _Measured:
-    """Results of a function beside those of the reference.
+    """Results of a function, and those of the reference.
 
     Attributes:
         tree:     the robot.
-        function: which one.
-        dtype:    the type that the results were computed in.
-        inputs:   what they were computed from.
-        pairs:    of a result and that of the reference.
+        function: the function's key.
+        dtype:    element type of the computation.
+        inputs:   arguments of the function.
+        pairs:    pairs of a result and the reference's.
     """
 
     tree: KinematicTree
@@ -373,13 +374,13 @@ class _Measured:
     def errors(self, tolerances: Array) -> Array:
         """Return the error of every state, as ``relative_errors``.
 
-        Where it is beyond the state's tolerance, it is measured against the size of the terms that
-        the result is the sum of: all of them may have canceled. Bounds of what is solved for are
-        far from sharp: they count only where the whole result may be rounding error.
+        An error above the state's tolerance is measured relative to the terms of the result, which
+        may have canceled. Bounds for solutions of linear systems are far from sharp: they apply
+        only if the whole result may be rounding error.
         """
         errors: Array = np.max([relative_errors(*pair) for pair in self.pairs], axis=0)
         beyond = np.flatnonzero(~(errors <= tolerances))
-        # No bounds are known of products of products.
+        # There are no bounds for second-order products.
         if not beyond.size or len(self.function.products) > 1:
             return errors
         batch = len(errors)
@@ -406,8 +407,8 @@ class _Measured:
 def relative_errors(result: Array, reference: Array) -> Array:
     """Return the error of every state, relative to its largest entry.
 
-    A single number per state, an energy for one, is compared with the batch's largest: where its
-    zero lies is a convention, and close to it the terms cancel.
+    A single number per state, such as an energy, is compared with the batch's largest: its zero is
+    a convention, near which the terms cancel.
     """
     axes = tuple(range(1, reference.ndim))
     scale = _scales(reference)
@@ -416,21 +417,20 @@ def relative_errors(result: Array, reference: Array) -> Array:
 
 
 def _scales(reference: Array) -> Array:
-    """Return for every state what its errors are relative to."""
+    """Return the scale of the errors of every state."""
     axes = tuple(range(1, reference.ndim))
     scale: Array = np.abs(reference).max(axis=axes)
-    # A state whose every entry is tiny is compared with others, too.
+    # The scale of a state with only tiny entries depends on the other states.
     smallest: Array = np.maximum(scale, (1e-3 if axes else 1.0) * scale.max())
     return smallest
 
 
 def conditioning(M: Array, bias: Array, tau: Array, qdd: Array) -> Array:
-    """Return by how much solving M qdd = tau - bias can amplify rounding errors, for every state.
+    """Return Skeel's condition number of M qdd = tau - bias for every state.
 
-    Skeel's condition number: the largest change of ``qdd``, relative to its largest entry, when
-    every entry of M, bias and tau changes by one part of its own size. Unlike the condition number
-    of M it does not grow because a robot has heavy links and light ones: it is 2 where that of a
-    mobile robot's M is 1e6.
+    It is the largest change of ``qdd``, relative to its largest entry, per relative change of each
+    entry of M, bias and tau. Unlike the condition number of M, it does not grow with the ratio of
+    heavy and light links: it is 2 for a mobile robot whose M has condition number 1e6.
 
     Args:
         M:    (B, nv, nv)
@@ -445,9 +445,9 @@ def conditioning(M: Array, bias: Array, tau: Array, qdd: Array) -> Array:
 
 
 def amplification(M: Array) -> Array:
-    """Return by how much inverting M can amplify rounding errors of its entries, for every state.
+    """Return Skeel's condition number of M for every state.
 
-    The largest row sum of |M^-1| |M| (Skeel), which scaling the rows does not change.
+    It is the largest row sum of |M^-1| |M|, which is invariant to scaling of the rows.
     """
     inverse: Array = np.abs(np.linalg.inv(M))
     sums: Array = np.einsum("bij,bjk->bik", inverse, np.abs(M)).sum(axis=2).max(axis=1)
@@ -487,10 +487,10 @@ def _columns_of_free_joints(tree: KinematicTree, q: Array) -> Array:
 
 
 def backward_errors(M: Array, bias: Array, tau: Array, qdd: Array) -> Array:
-    """Return how well every state satisfies M qdd + bias = tau, relative to the largest term.
+    """Return the residual of M qdd + bias = tau for every state, relative to the largest term.
 
-    Arguments as in ``conditioning``, whose effects it is free of: a solver that loses digits which
-    the problem does not take is found out even where the result is all rounding error.
+    Arguments as in ``conditioning``. The residual is independent of conditioning: it detects a
+    solver that loses accuracy even if the whole result is rounding error.
     """
     residual = np.einsum("bij,bj->bi", M, qdd) + bias - tau
     inertial = np.einsum("bij,bj->bi", np.abs(M), np.abs(qdd))

@@ -14,28 +14,37 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from gridgen.backends.units import LIBRARY_FLAGS
+from gridgen.backends.cpu.units import LIBRARY_FLAGS
 from gridgen.collector import collected_rarely
 from gridgen.dynamics.functions import fused_keys
 from gridgen.emit.library import render_library
-from gridgen.emit.render import describe, model_text, render_module, render_sources, with_called
+from gridgen.emit.render import (
+    array_data,
+    model_text,
+    render_module,
+    render_sources,
+    with_called,
+)
 from gridgen.emit.writer import check_folder
 from gridgen.errors import ModelError, OptionError
 from gridgen.functions.types import BackendChoice
 from gridgen.kernel import Kernel, KernelKey
-from gridgen.model.description import refuse_many
 from gridgen.model.oddities import noted
 from gridgen.model.readers import read_robot
 from gridgen.model.tree import KinematicTree, build_tree
+from gridgen.model.validation import refuse_many
 from gridgen.model.walk import count_bodies
-from gridgen.modules import GeneratedModule, TracedModule, sources_of, versions
+from gridgen.modules import GeneratedModule, TracedModule, record_of, sources_of
 from gridgen.naming import robot_ident, show_value
 from gridgen.options import DEFAULT_ROBOT, GenerateOptions, RobotOptions, keywords_of
 from gridgen.robot import Robot
-from gridgen.schedules import Schedules, Wanted
+from gridgen.runtime.module.description import ModuleRecord
+from gridgen.runtime.module.files import MODEL_FILE
+from gridgen.runtime.module.kernels import Kernels
+from gridgen.schedules import KernelSelection, Schedules
 from gridgen.schedules.thread.plan import Programs, plan_programs
 from gridgen.version import __version__
 
@@ -125,7 +134,7 @@ def make_module(
     check_folder(options.output / name, tree.source, tree.digest, options.force)
     schedules = Schedules(tree)
     fused = fused_keys(tree, options.fuse)
-    wanted = Wanted(
+    wanted = KernelSelection(
         options.choices,
         options.frames,
         options.inputs,
@@ -150,13 +159,18 @@ def make_module(
     files |= render_library(
         tree, name, __version__, own, programs, LIBRARY_FLAGS, list(files), casadi=options.casadi
     )
-    model = describe(tree, name, versions(), kernels, refused, limits)
-    model["room"] = sources.room
-    model["rows"] = {name: asdict(rows) for name, rows in sources.rows.items()}
-    model["work"] = {kernel.name: astuple(schedules.work(kernel)) for kernel in kernels}
+    record = ModuleRecord(
+        record_of(tree, name, limits),
+        array_data(tree, kernels),
+        Kernels(tree.name, kernels, refused),
+        sources.room,
+        sources.rows,
+        {kernel.name: schedules.work(kernel) for kernel in kernels},
+    )
     called = [(schedules.kernel(key), options.fuse[key.label]) for key in fused]
-    files |= render_module(tree, name, __version__, kernels, called, model_text(model))
-    return GeneratedModule(options.output / name, tree, programs, files)
+    files["__init__.py"] = render_module(tree, name, __version__, kernels, called)
+    files[MODEL_FILE] = model_text(record.as_data())
+    return GeneratedModule(options.output / name, tree, programs, files, record)
 
 
 def _check_names(

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from gridgen.backends.cpu import limited_threads
+from gridgen.backends.cpu.backend import limited_threads
 from gridgen.errors import DeviceError, DtypeError, GridGenError, OptionError, ShapeError
 from gridgen.functions import GENERATED, FunctionName
 from gridgen.functions.arrays import ARRAYS, shape_of
@@ -255,7 +255,7 @@ def _has_own_gpu() -> bool:
     try:
         from dask.distributed import get_worker
 
-        from gridgen.backends.cuda import require_device
+        from gridgen.backends.cuda.backend import require_device
 
         get_worker()
         require_device()

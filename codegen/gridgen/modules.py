@@ -11,11 +11,11 @@ from functools import cache, cached_property, partial
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from gridgen.backends import Rows, Sources
 from gridgen.collector import collected_rarely
-from gridgen.emit.render import MODEL_FILE, describe, render_sources, with_called
+from gridgen.dynamics.functions import frame_idents
+from gridgen.emit.render import render_sources, with_called
 from gridgen.emit.writer import write_folder
 from gridgen.errors import ModelError
 from gridgen.functions import GENERATED
@@ -24,22 +24,62 @@ from gridgen.model.tree import KinematicTree
 from gridgen.naming import robot_ident, similar
 from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
 from gridgen.report import Drawings
-from gridgen.runtime.module.description import (
-    Description,
-    read_description,
-    read_kernels,
-    read_work,
-)
-from gridgen.runtime.module.files import is_source
+from gridgen.runtime.module.description import ModuleRecord, RobotRecord
+from gridgen.runtime.module.files import WholeModule
 from gridgen.runtime.module.kernels import Kernels, subsets
-from gridgen.schedules import Schedules, Wanted
+from gridgen.schedules import KernelSelection, Schedules
 from gridgen.schedules.thread.plan import Programs, plan_programs, plan_rows
 from gridgen.source_cache import kept_sources
 from gridgen.version import __version__
 
 
+def record_of(tree: KinematicTree, ident: str, limits: tuple[int, int]) -> RobotRecord:
+    """Return what is known of a robot.
+
+    Args:
+        tree:   the robot.
+        ident:  its identifier.
+        limits: operations of the longest straight-line program, and of a GPU's.
+    """
+    return RobotRecord(
+        name=tree.name,
+        ident=ident,
+        source=tree.source.replace("\\", "/").rsplit("/", 1)[-1],
+        sha256=tree.digest,
+        versions=versions(),
+        floating_base=tree.floating_base,
+        options=tree.options.as_data(),
+        armature=tree.armature,
+        parameter_values=tree.parameters,
+        parameter_names=tree.parameter_names,
+        longest_program=limits[0],
+        longest_gpu_program=limits[1],
+        nq=tree.nq,
+        nv=tree.nv,
+        joint_names=tree.joint_names,
+        angles=tuple(body.joint_type.turns for body in tree.bodies),
+        quaternions=tuple(body.joint_type.quaternion for body in tree.bodies),
+        body_names=tree.body_names,
+        constraint_names=tuple(constraint.name for constraint in tree.constraints),
+        frame_names=tree.frame_names,
+        frame_idents=tuple(frame_idents(tree).values()),
+        parents=tree.parents,
+        levels=tree.levels,
+        q_indices=tuple(body.q_index for body in tree.bodies),
+        v_indices=tuple(body.v_index for body in tree.bodies),
+        mimics=tuple(body.mimics for body in tree.bodies),
+        lower_limits=tree.lower_limits,
+        upper_limits=tree.upper_limits,
+        effort_limits=tree.effort_limits,
+        velocity_limits=tree.velocity_limits,
+        masses=tuple(body.mass for body in tree.bodies),
+        total_mass=tree.total_mass,
+        singular_joint=tree.singular_joint,
+    )
+
+
 @dataclass(frozen=True)
-class GeneratedModule:
+class GeneratedModule(WholeModule):
     """What ``generate`` made.
 
     Attributes:
@@ -47,35 +87,26 @@ class GeneratedModule:
         tree:     the robot.
         programs: the programs of its kernels of the thread schedule, by name.
         files:    text by file name.
+        model:    what ``model.json`` holds.
     """
 
     folder: Path
     tree: KinematicTree
     programs: Mapping[str, Programs]
     files: Mapping[str, str]
+    model: ModuleRecord
 
-    @cached_property
-    def description(self) -> Description:
-        """What is known of the robot."""
-        return read_description(self._model)
+    @property
+    def _record(self) -> ModuleRecord:
+        return self.model
 
-    @cached_property
-    def kernels(self) -> Kernels:
-        """The kernels that there are."""
-        return read_kernels(self._model)
-
-    def work(self, kernel: Kernel) -> Work:
-        """Return what a state costs a kernel."""
-        return read_work(self._model)[kernel.name]
+    def _texts(self) -> Mapping[str, str]:
+        return self.files
 
     @property
     def drawings(self) -> Drawings:
         """What draws the robot."""
         return Drawings(self.tree, self, self.programs.__getitem__)
-
-    @cached_property
-    def _model(self) -> Any:
-        return json.loads(self.files[MODEL_FILE])
 
     def write(self, compiled: Mapping[str, bytes] = MappingProxyType({}), *, force: bool) -> None:
         """Put the module in its folder; see ``gridgen.emit.writer.write_folder``.
@@ -86,15 +117,6 @@ class GeneratedModule:
         """
         files: dict[str, str | bytes] = {**self.files, **compiled}
         write_folder(self.folder, files, self.tree.source, self.tree.digest, force)
-
-    def sources(self, kernel: Kernel) -> Sources:
-        """Return the files to compile: they define every kernel."""
-        return self._sources
-
-    @cached_property
-    def _sources(self) -> Sources:
-        files = {name: text for name, text in self.files.items() if is_source(name)}
-        return sources_of(self.folder.name, files, self.programs, self.kernels.by_name.values())
 
 
 # Tracing keeps the interpreter to itself: one lock serves all robots.
@@ -127,9 +149,9 @@ class TracedModule:
         return type(self), (self._tree, *self._limits)
 
     @cached_property
-    def description(self) -> Description:
+    def description(self) -> RobotRecord:
         """What is known of the robot."""
-        return read_description(describe(self._tree, self._ident, versions(), (), {}, self._limits))
+        return record_of(self._tree, self._ident, self._limits)
 
     @cached_property
     def kernels(self) -> Kernels:
@@ -187,15 +209,10 @@ def _is_made_freely(key: KernelKey) -> bool:
 
 
 class PossibleKernels(Kernels):
-    """Every kernel that a robot can have, with any of the optional inputs.
-
-    Args:
-        robot:     its name.
-        schedules: its schedules.
-    """
+    """Every kernel that a robot can have, with any of the optional inputs."""
 
     def __init__(self, robot: str, schedules: Schedules) -> None:
-        super().__init__(robot, *schedules.select(Wanted(GENERATED)))
+        super().__init__(robot, *schedules.select(KernelSelection(GENERATED)))
         self._schedules = schedules
         self._made: dict[str, Kernel] = {}
 

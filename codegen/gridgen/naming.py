@@ -120,12 +120,7 @@ class Names:
         return name in self._taken
 
     def fresh(self, stem: str, endings: Sequence[str] = ("",)) -> str:
-        """Return ``stem``, with a number if it has been given, so that no ending makes it another.
-
-        Args:
-            stem:    the name wanted.
-            endings: what it is used with.
-        """
+        """Return ``stem``, with a number if it, or it with one of the endings, is taken."""
         number = self._numbers.get(stem, 1)
         while True:
             name = stem if number == 1 else f"{stem}_{number}"
@@ -171,6 +166,18 @@ def string_literal(text: str) -> str:
         for byte in data
     )
     return f'"{"".join(escaped)}"'
+
+
+def number_literal(value: float) -> str:
+    """Return the shortest decimal number of C++ that reads back as ``value``.
+
+    Without a point or an exponent it is an integer of C++, which float holds exactly.
+    """
+    digits, _, exponent = repr(float(value)).partition("e")
+    is_small_integer = digits.endswith(".0") and abs(value) < 1 << 24 and digits != "-0.0"
+    if exponent:
+        return f"{digits.removesuffix('.0')}e{int(exponent)}"
+    return digits.removesuffix(".0") if is_small_integer else digits
 
 
 def show(text: str, limit: int = MAX_SHOWN) -> str:

@@ -24,7 +24,7 @@ _LISTED = ", ".join(GENERATED)
 #: host compiler takes about 0.12 ms an operation, NVRTC 0.5 ms: half a minute, two minutes.
 LONGEST_PROGRAM = 50_000
 #: Those of a thread of a GPU. A longer one has more machine code than a multiprocessor's caches
-#: hold, and more values than its registers; docs/sizes.md tells what NVRTC makes of both kinds.
+#: hold, and more values than its registers. docs/results/gpu.md lists NVRTC's code of both kinds.
 LONGEST_GPU_PROGRAM = 8_000
 #: What is generated unless something else is asked for.
 DEFAULT_FUNCTIONS = tuple(name for name in GENERATED if FUNCTIONS[name].is_default)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from functools import cache
+from textwrap import TextWrapper
 from typing import Any
 
 import jinja2
@@ -35,9 +37,24 @@ def render(template: str, view: dict[str, Any]) -> str:
         InternalError: the template asks for a field that the view does not have.
     """
     try:
-        return _environment().get_template(template).render(view)
+        text = _environment().get_template(template).render(view)
     except jinja2.TemplateError as error:
         frames = traceback.extract_tb(error.__traceback__)
         places = [frame for frame in frames if frame.filename.endswith(".jinja")]
         place = f"{places[-1].filename}:{places[-1].lineno}" if places else template
         raise InternalError(f"{place}: {error}") from error
+    return _LONG_COMMENT.sub(_wrapped, text)
+
+
+# A long line of a comment: names of frames, lists of arrays and of papers.
+_LONG_COMMENT = re.compile(r"^( *///? *)(?=.{100})(\S.*)$", re.MULTILINE)
+_COLUMNS = 110
+
+
+def _wrapped(line: re.Match[str]) -> str:
+    head, text = line.groups()
+    if len(head) + len(text) <= _COLUMNS:
+        return line[0]
+    wrapper = TextWrapper(_COLUMNS, initial_indent=head, subsequent_indent=f"{head}  ")
+    wrapper.break_long_words = wrapper.break_on_hyphens = False
+    return "\n".join(wrapper.wrap(text))

@@ -12,12 +12,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from gridgen.backends.interface import Dtype
 from gridgen.errors import OptionError
 from gridgen.frameworks import answer_traced, is_transformed, register_operators, torch_calls
 from gridgen.frameworks.trajectories import linearized
 from gridgen.functions import FUNCTIONS, GENERATED, Declared, Function, FunctionName
-from gridgen.functions.arrays import BEGINNING_AND_EFFORTS, FEEDBACK
+from gridgen.functions.arrays import BEGINNING_AND_EFFORTS
 from gridgen.functions.calls import Course, Request
 from gridgen.functions.parts import key_of
 from gridgen.functions.record import Algorithm
@@ -26,6 +25,7 @@ from gridgen.functions.types import (
     ArrayLike,
     BackendChoice,
     Driven,
+    Dtype,
     Integrator,
     Keep,
     NumberLike,
@@ -49,8 +49,7 @@ from gridgen.runtime.module.files import FolderModule
 from gridgen.runtime.module.warm_up import check_batch, warm_up
 from gridgen.runtime.planning.devices import place_named
 from gridgen.runtime.planning.planner import Plan
-from gridgen.runtime.planning.tune import BATCHES, Tuned, TunedDevice, Wanted, tune
-from gridgen.runtime.rollouts.rollout import Rollouts
+from gridgen.runtime.planning.tune import BATCHES, Tuned, TunedDevice, TuneSelection, tune
 
 
 class Robot(Declared, Drawn):
@@ -86,7 +85,6 @@ class Robot(Declared, Drawn):
             "kernel": evaluator.evaluate,
             "frames": evaluator.evaluate_frames,
             "several": evaluator.evaluate_several,
-            "rollout": Rollouts(module, evaluator).evaluate,
             "hybrid": self._hybrid.forward_dynamics,
             "pipeline": Pipelined(module.description, evaluator).evaluate,
         }
@@ -243,10 +241,14 @@ class Robot(Declared, Drawn):
 
     def _call(self, request: Request) -> Any:
         arrays = request.arrays
-        if type(arrays[0]) is not np.ndarray:
-            if is_transformed(arrays[0], (*arrays[1:], *request.options.values())):
-                return torch_calls().call(self, request)
-        resolved = self.resolver.resolve(request)
+        if type(arrays[0]) is np.ndarray:
+            if request.course is None:
+                found = self._evaluator.at_once(request)
+                if found is not None:
+                    return found
+        elif is_transformed(arrays[0], (*arrays[1:], *request.options.values())):
+            return torch_calls().call(self, request)
+        resolved = self.resolver.resolve(request, offer=True)
         return self._ways[resolved.way](resolved)
 
     def _run(self, resolved: Resolved) -> Any:
@@ -326,14 +328,10 @@ class Robot(Declared, Drawn):
             raise OptionError(f"arrays is of type {type(arrays).__name__}; give arrays by name")
         kernel = self._module.kernels.named(function)
         inputs = {name: arrays.get(name) for name in kernel.inputs}
-        if not kernel.calls:
-            return self._run(Resolved(kernel, inputs, backend))
-        followed = tuple(arrays.get(name) for name in FEEDBACK)
-        feedback = followed if any(array is not None for array in followed) else None
-        course = Course(feedback=feedback)
-        if kernel.key.wrt:
-            return self._products.rollout(kernel, arrays, course, backend)
-        return self._run(Resolved(kernel, inputs, backend, None, course, "rollout"))
+        if kernel.calls and kernel.key.wrt:
+            return self._products.rollout(kernel, arrays, backend)
+        course = Course() if kernel.calls else None
+        return self._run(Resolved(kernel, inputs, backend, None, course))
 
     def plan(
         self,
@@ -428,7 +426,7 @@ class Robot(Declared, Drawn):
         for option, given in (("functions", functions), ("batches", batches), ("dtypes", dtypes)):
             if isinstance(given, str) or not isinstance(given, Sequence):
                 raise OptionError(f"{option} is {show_value(given)}; give a list")
-        wanted = Wanted(device, tuple(functions), tuple(batches), tuple(dtypes), any_method)
+        wanted = TuneSelection(device, tuple(functions), tuple(batches), tuple(dtypes), any_method)
         tuned = tune(self._module, wanted)
         self.resolver.forget()
         return tuned

@@ -302,6 +302,54 @@ gridgen_status in_parts(long long states, double instructions, int threads, Comp
     return batch->wait();
 }
 
+// --- Calls of C functions -----------------------------------------------------------------------
+
+// A type that no argument decides.
+template <class T> using Given = std::common_type_t<T>;
+
+// The function for an element type.
+template <class S, class F32, class F64> auto of_type(F32* f32, F64* f64) {
+    if constexpr (std::is_same_v<S, float>) return f32;
+    else return f64;
+}
+
+// An argument of one state as C takes it, and what is left to be done with it then.
+template <class A> A argument(A number) { return number; }
+template <class S, int Rows, int Columns> const S* argument(In<S, Rows, Columns>& array) {
+    return array.data();
+}
+template <class S, int Rows, int Columns> S* argument(Out<S, Rows, Columns>& array) {
+    return array.data();
+}
+template <class A> void store(A&) {}
+template <class S, int Rows, int Columns> void store(Out<S, Rows, Columns>& array) { array.store(); }
+
+// Calls a C function of one state.
+template <class Function, class... Arguments>
+void call(const char* name, Function function, Arguments&&... arguments) {
+    check(function(argument(arguments)...), name);
+    (store(arguments), ...);
+}
+
+// An argument for states [begin, end): an array of so many numbers for each; 0 for what all states
+// share, `states` for the number of states.
+constexpr int states = -1;
+template <int size, class A> A part_of(A argument, long long begin, long long end) {
+    if constexpr (size == states) return end - begin;
+    else if constexpr (size > 0) return skip(argument, size * begin);
+    else return argument;
+}
+
+// Calls a C function of n states, on several threads where that is worth it; see in_parts.
+template <class S, int... sizes, class Function, class... Arguments>
+void call_batch(const char* name, Function function, double instructions, int threads, long long n,
+                Arguments... arguments) {
+    const auto compute = [=](long long begin, long long end) {
+        return function(part_of<sizes>(arguments, begin, end)...);
+    };
+    check(in_parts<S>(n, instructions, threads, compute), name);
+}
+
 }  // namespace gridgen
 
 #endif  // GRIDGEN_HPP

@@ -176,28 +176,36 @@ GRIDGEN_DEVICE void subtract_applied(T (&x)[N], Blocks<T> blocks, int y, const T
 // --- Links and joints ---------------------------------------------------------------------------
 
 // The order of components in which blocks are written: the axis along which a joint moves comes
-// last, so that its constraints are the first five. A prismatic joint's z changes places.
+// last, so that its constraints are the first five. A prismatic joint's z changes places. What a
+// joint with a pitch slides while it turns is taken off its motions, and its constraints have no
+// effort.
 template <class T>
-GRIDGEN_DEVICE void to_joint_order(const scan::Spatial<T>& F, bool slides, T (&x)[6]) {
-    x[0] = F.linear.x;
-    x[1] = F.linear.y;
-    x[2] = slides ? F.angular.z : F.linear.z;
-    x[3] = F.angular.x;
-    x[4] = F.angular.y;
-    x[5] = slides ? F.linear.z : F.angular.z;
+GRIDGEN_DEVICE void to_joint_order(const scan::Spatial<T>& motion, const scan::Screw<T>& axis,
+                                   T (&x)[6]) {
+    x[0] = motion.linear.x;
+    x[1] = motion.linear.y;
+    x[2] = axis.slides ? motion.angular.z : motion.linear.z;
+    x[3] = motion.angular.x;
+    x[4] = motion.angular.y;
+    x[5] = axis.slides ? motion.linear.z : motion.angular.z;
+    if (axis.pitch != T(0)) x[2] = scan::fma(-axis.pitch, x[5], x[2]);
 }
 
 template <class T>
-GRIDGEN_DEVICE scan::Spatial<T> from_joint_order(const T (&x)[6], bool slides) {
-    return {{x[0], x[1], slides ? x[5] : x[2]}, {x[3], x[4], slides ? x[2] : x[5]}};
+GRIDGEN_DEVICE scan::Spatial<T> from_joint_order(const T (&x)[6], const scan::Screw<T>& axis) {
+    scan::Spatial<T> F{{x[0], x[1], axis.slides ? x[5] : x[2]},
+                       {x[3], x[4], axis.slides ? x[2] : x[5]}};
+    if (axis.pitch != T(0)) F.angular.z = scan::fma(-axis.pitch, x[2], x[5]);
+    return F;
 }
 
 // The unit vector of one component.
-template <class T> GRIDGEN_DEVICE scan::Spatial<T> unit(int component, bool slides) {
+template <class T>
+GRIDGEN_DEVICE scan::Spatial<T> unit(int component, const scan::Screw<T>& axis) {
     T x[6];
 #pragma unroll
     for (int k = 0; k < 6; ++k) x[k] = T(k == component);
-    return from_joint_order(x, slides);
+    return from_joint_order(x, axis);
 }
 
 }  // namespace blocks

@@ -1,9 +1,9 @@
-// What one body does, for the kernels that compute a state with a team of lanes.
+// Operations on one body, for the kernels that compute a state with a team of lanes.
 //
-// Printed from the algorithms that the other kernels are made of. Motions and wrenches have their
+// Generated from the algorithms of the other kernels. Motions and wrenches have their
 // linear part first and are seen from the body's canonical frame, whose z axis is the joint's. Every
 // product that enters a sum is a fused multiply-add that is written as one, so that a compiler has
-// nothing left to contract: the bits of a result depend neither on how bodies are shared out among
+// nothing left to contract: the bits of a result depend neither on the distribution of bodies over
 // lanes nor on the target.
 #ifndef GRIDGEN_BODIES_CUH
 #define GRIDGEN_BODIES_CUH
@@ -84,7 +84,7 @@ template <class T> struct MotionChange {
     Vector<T> w;
 };
 
-// How an effort answers: a . da + alpha . dalpha + w . dw.
+// The change of a joint torque: a . da + alpha . dalpha + w . dw.
 template <class T> struct EffortRow {
     Vector<T> a;
     Vector<T> alpha;
@@ -106,14 +106,14 @@ template <class T> struct TurnedMass {
     Matrix<T> K;
 };
 
-// What a joint does to a body on whose way to the base it lies, in that body's frame.
+// Effect of an ancestor joint on a body, in that body's frame.
 template <class T> struct FromAbove {
     Spatial<T> axis;
     MotionChange<T> position;
     MotionChange<T> velocity;
 };
 
-// What a joint does to a body on its own way to the base, in that body's frame.
+// Effect of a joint on an ancestor body, in that body's frame.
 template <class T> struct FromBelow {
     EffortRow<T> row;
     TurnedMass<T> mass;
@@ -129,7 +129,7 @@ GRIDGEN_DEVICE T dot(Vector<T> a, Vector<T> b) {
     return fma(a.z, b.z, fma(a.y, b.y, a.x * b.x));
 }
 
-// The effort of a wrench along an axis, or the power of one in a motion.
+// The torque of a wrench along an axis, or its power in a motion.
 template <class T>
 GRIDGEN_DEVICE T dot(const Spatial<T>& a, const Spatial<T>& b) {
     return fma(a.linear.z, b.linear.z, fma(a.linear.y, b.linear.y, fma(a.linear.x, b.linear.x,
@@ -229,21 +229,21 @@ GRIDGEN_DEVICE Placement<T> slid(const Placement<T>& X, T distance) {
 // The same for a free joint with a position [x y z] and a unit quaternion [u w].
 template <class T>
 GRIDGEN_DEVICE Placement<T> freed(const Placement<T>& X, Vector<T> position, Vector<T> u, T w) {
-    const T t0 = product(T(2.0), u.y);
-    const T t1 = product(T(2.0), u.z);
-    const T t2 = fma(-u.z, t1, fma(-u.y, t0, T(1.0)));
-    const T t3 = product(T(2.0), u.x);
+    const T t0 = product(T(2), u.y);
+    const T t1 = product(T(2), u.z);
+    const T t2 = fma(-u.z, t1, fma(-u.y, t0, T(1)));
+    const T t3 = product(T(2), u.x);
     const T t4 = product(u.y, t3);
     const T t5 = fma(-w, t1, t4);
     const T t6 = product(u.z, t3);
     const T t7 = fma(w, t0, t6);
     const T t8 = fma(w, t1, t4);
-    const T t9 = fma(-u.x, t3, fma(-u.z, t1, T(1.0)));
+    const T t9 = fma(-u.x, t3, fma(-u.z, t1, T(1)));
     const T t10 = product(w, t3);
     const T t11 = fma(u.z, t0, -t10);
     const T t12 = fma(-w, t0, t6);
     const T t13 = fma(u.z, t0, t10);
-    const T t14 = fma(-u.x, t3, fma(-u.y, t0, T(1.0)));
+    const T t14 = fma(-u.x, t3, fma(-u.y, t0, T(1)));
     const T E_x_x = fma(X.E.x.z, t12, fma(X.E.x.y, t8, X.E.x.x * t2));
     const T E_x_y = fma(X.E.x.z, t13, fma(X.E.x.y, t9, X.E.x.x * t5));
     const T E_x_z = fma(X.E.x.z, t14, fma(X.E.x.y, t11, X.E.x.x * t7));
@@ -262,7 +262,7 @@ GRIDGEN_DEVICE Placement<T> freed(const Placement<T>& X, Vector<T> position, Vec
     return {{{E_x_x, E_x_y, E_x_z}, {E_y_x, E_y_y, E_y_z}, {E_z_x, E_z_y, E_z_z}}, {r_x, r_y, r_z}};
 }
 
-// A motion of the ancestor, seen from the body (Ad of the inverse).
+// A motion of the ancestor in the body's frame (Ad of the inverse).
 template <class T>
 GRIDGEN_DEVICE Spatial<T> to_body(const Placement<T>& X, const Spatial<T>& V) {
     const T t0 = fma(-X.r.y, V.angular.z, fma(X.r.z, V.angular.y, V.linear.x));
@@ -277,7 +277,7 @@ GRIDGEN_DEVICE Spatial<T> to_body(const Placement<T>& X, const Spatial<T>& V) {
     return {{linear_x, linear_y, linear_z}, {angular_x, angular_y, angular_z}};
 }
 
-// A wrench on the body, seen from the ancestor (the transpose of to_body).
+// A wrench on the body in the ancestor's frame (the transpose of to_body).
 template <class T>
 GRIDGEN_DEVICE Spatial<T> to_ancestor(const Placement<T>& X, const Spatial<T>& F) {
     const T linear_x = fma(X.E.x.z, F.linear.z, fma(X.E.x.y, F.linear.y, X.E.x.x * F.linear.x));
@@ -292,7 +292,7 @@ GRIDGEN_DEVICE Spatial<T> to_ancestor(const Placement<T>& X, const Spatial<T>& F
     return {{linear_x, linear_y, linear_z}, {angular_x, angular_y, angular_z}};
 }
 
-// J V: the momentum of a motion, or the wrench that an acceleration from rest takes.
+// J V: the momentum of a motion, or the wrench that produces an acceleration from rest.
 template <class T>
 GRIDGEN_DEVICE Spatial<T> wrench(const Mass<T>& J, const Spatial<T>& V) {
     const T linear_x = fma(-J.h.y, V.angular.z, fma(J.h.z, V.angular.y, J.m * V.linear.x));
@@ -307,7 +307,7 @@ GRIDGEN_DEVICE Spatial<T> wrench(const Mass<T>& J, const Spatial<T>& V) {
     return {{linear_x, linear_y, linear_z}, {angular_x, angular_y, angular_z}};
 }
 
-// J A - ad_V^T (J V): the wrench that the motion takes (Yang, Wu, Pan, prefix sums, eq. 2).
+// J A - ad_V^T (J V): the wrench of a motion (Yang, Wu, Pan, prefix sums, eq. 2).
 template <class T>
 GRIDGEN_DEVICE Spatial<T> motion_wrench(const Mass<T>& J, const Spatial<T>& V, const Spatial<T>& A)
     {
@@ -396,7 +396,7 @@ GRIDGEN_DEVICE Spatial<T> accelerate(const Mobility<T>& link, const Spatial<T>& 
 // The inverse of a body's inertia.
 template <class T>
 GRIDGEN_DEVICE Mobility<T> mobility(const Mass<T>& J) {
-    const T inverse_mass = T(1.0) / J.m;
+    const T inverse_mass = T(1) / J.m;
     const T center_x = product(J.h.x, inverse_mass);
     const T center_y = product(J.h.y, inverse_mass);
     const T center_z = product(J.h.z, inverse_mass);
@@ -409,7 +409,7 @@ GRIDGEN_DEVICE Mobility<T> mobility(const Mass<T>& J) {
     const T t6 = fma(-t5, t5, t1 * t2);
     const T t7 = fma(-t2, t3, t4 * t5);
     const T t8 = fma(-t1, t4, t3 * t5);
-    const T t9 = T(1.0) / fma(t4, t8, fma(t3, t7, t0 * t6));
+    const T t9 = T(1) / fma(t4, t8, fma(t3, t7, t0 * t6));
     const T inverse_inertia_xx = product(t6, t9);
     const T inverse_inertia_xy = product(t7, t9);
     const T inverse_inertia_xz = product(t8, t9);
@@ -420,14 +420,14 @@ GRIDGEN_DEVICE Mobility<T> mobility(const Mass<T>& J) {
         inverse_inertia_xz, inverse_inertia_yy, inverse_inertia_yz, inverse_inertia_zz}};
 }
 
-// The inertia of a body none of whose joints gives way.
+// The articulated-body inertia of a body without children.
 template <class T>
 GRIDGEN_DEVICE Articulated<T> articulated(const Mass<T>& J) {
-    return {{J.m, T(0.0), T(0.0), J.m, T(0.0), J.m}, {{T(0.0), J.h.z, -J.h.y}, {-J.h.z, T(0.0),
-        J.h.x}, {J.h.y, -J.h.x, T(0.0)}}, {J.I.xx, J.I.xy, J.I.xz, J.I.yy, J.I.yz, J.I.zz}};
+    return {{J.m, T(0), T(0), J.m, T(0), J.m}, {{T(0), J.h.z, -J.h.y}, {-J.h.z, T(0), J.h.x},
+        {J.h.y, -J.h.x, T(0)}}, {J.I.xx, J.I.xy, J.I.xz, J.I.yy, J.I.yz, J.I.zz}};
 }
 
-// The inertia of a body, as one that moves with the ancestor feels it.
+// The inertia of a body in the frame of an ancestor.
 template <class T>
 GRIDGEN_DEVICE Articulated<T> to_ancestor(const Placement<T>& X, const Articulated<T>& A) {
     const T t0 = fma(X.E.x.z, A.M.xz, fma(X.E.x.y, A.M.xy, X.E.x.x * A.M.xx));
@@ -495,7 +495,7 @@ GRIDGEN_DEVICE Articulated<T> to_ancestor(const Placement<T>& X, const Articulat
         {H_z_x, H_z_y, H_z_z}}, {I_xx, I_xy, I_xz, I_yy, I_yz, I_zz}};
 }
 
-// What remains of an inertia when its joint gives way: A - U gain^T (prefix sums eq. 7).
+// The inertia propagated across a joint: A - U gain^T (prefix sums eq. 7).
 template <class T>
 GRIDGEN_DEVICE Articulated<T> given_way(const Articulated<T>& A, const Spatial<T>& U, const
     Spatial<T>& gain) {
@@ -524,10 +524,10 @@ GRIDGEN_DEVICE Articulated<T> given_way(const Articulated<T>& A, const Spatial<T
         {H_z_x, H_z_y, H_z_z}}, {I_xx, I_xy, I_xz, I_yy, I_yz, I_zz}};
 }
 
-// The same of a free joint with an armature, which alone holds the body.
+// The same across a free joint with armature.
 template <class T>
 GRIDGEN_DEVICE Articulated<T> let_go(const Articulated<T>& A, const Spatial<T>& armature) {
-    const T t0 = T(1.0) / (A.I.zz + armature.angular.z);
+    const T t0 = T(1) / (A.I.zz + armature.angular.z);
     const T t1 = product(A.I.yz, t0);
     const T t2 = fma(-A.I.xz, t1, A.I.xy);
     const T t3 = fma(-A.H.z.z, t1, A.H.z.y);
@@ -537,7 +537,7 @@ GRIDGEN_DEVICE Articulated<T> let_go(const Articulated<T>& A, const Spatial<T>& 
     const T t7 = product(A.H.z.z, t0);
     const T t8 = product(A.H.y.z, t0);
     const T t9 = product(A.H.x.z, t0);
-    const T t10 = T(1.0) / fma(-A.I.yz, t1, A.I.yy + armature.angular.y);
+    const T t10 = T(1) / fma(-A.I.yz, t1, A.I.yy + armature.angular.y);
     const T t11 = product(t2, t10);
     const T t12 = fma(-t3, t11, fma(-A.H.z.z, t6, A.H.z.x));
     const T t13 = fma(-t4, t11, fma(-A.H.y.z, t6, A.H.y.x));
@@ -545,21 +545,21 @@ GRIDGEN_DEVICE Articulated<T> let_go(const Articulated<T>& A, const Spatial<T>& 
     const T t15 = product(t3, t10);
     const T t16 = product(t4, t10);
     const T t17 = product(t5, t10);
-    const T t18 = T(1.0) / fma(-t2, t11, fma(-A.I.xz, t6, A.I.xx + armature.angular.x));
+    const T t18 = T(1) / fma(-t2, t11, fma(-A.I.xz, t6, A.I.xx + armature.angular.x));
     const T t19 = product(t12, t18);
     const T t20 = fma(-t13, t19, fma(-t4, t15, fma(-A.H.y.z, t7, A.M.yz)));
     const T t21 = fma(-t14, t19, fma(-t5, t15, fma(-A.H.x.z, t7, A.M.xz)));
     const T t22 = product(t13, t18);
     const T t23 = product(t14, t18);
-    const T t24 = T(1.0) / fma(-t12, t19, fma(-t3, t15, fma(-A.H.z.z, t7, A.M.zz +
+    const T t24 = T(1) / fma(-t12, t19, fma(-t3, t15, fma(-A.H.z.z, t7, A.M.zz +
         armature.linear.z)));
     const T t25 = product(t20, t24);
     const T t26 = fma(-t21, t25, fma(-t14, t22, fma(-t5, t16, fma(-A.H.x.z, t8, A.M.xy))));
     const T t27 = product(t21, t24);
-    const T t28 = T(1.0) / fma(-t20, t25, fma(-t13, t22, fma(-t4, t16, fma(-A.H.y.z, t8, A.M.yy +
+    const T t28 = T(1) / fma(-t20, t25, fma(-t13, t22, fma(-t4, t16, fma(-A.H.y.z, t8, A.M.yy +
         armature.linear.y))));
     const T t29 = product(t26, t28);
-    const T t30 = T(1.0) / fma(-t26, t29, fma(-t21, t27, fma(-t14, t23, fma(-t5, t17, fma(-A.H.x.z,
+    const T t30 = T(1) / fma(-t26, t29, fma(-t21, t27, fma(-t14, t23, fma(-t5, t17, fma(-A.H.x.z,
         t9, A.M.xx + armature.linear.x)))));
     const T t31 = product(t29, t30);
     const T t32 = fma(-t27, t30, t25 * t31);
@@ -636,7 +636,7 @@ GRIDGEN_DEVICE Articulated<T> let_go(const Articulated<T>& A, const Spatial<T>& 
 template <class T>
 GRIDGEN_DEVICE Spatial<T> solve(const Articulated<T>& A, const Spatial<T>& armature, const
     Spatial<T>& b) {
-    const T t0 = T(1.0) / (A.I.zz + armature.angular.z);
+    const T t0 = T(1) / (A.I.zz + armature.angular.z);
     const T t1 = product(A.I.yz, t0);
     const T t2 = fma(-A.I.xz, t1, A.I.xy);
     const T t3 = fma(-A.H.z.z, t1, A.H.z.y);
@@ -646,7 +646,7 @@ GRIDGEN_DEVICE Spatial<T> solve(const Articulated<T>& A, const Spatial<T>& armat
     const T t7 = product(A.H.z.z, t0);
     const T t8 = product(A.H.y.z, t0);
     const T t9 = product(A.H.x.z, t0);
-    const T t10 = T(1.0) / fma(-A.I.yz, t1, A.I.yy + armature.angular.y);
+    const T t10 = T(1) / fma(-A.I.yz, t1, A.I.yy + armature.angular.y);
     const T t11 = product(t2, t10);
     const T t12 = fma(-t3, t11, fma(-A.H.z.z, t6, A.H.z.x));
     const T t13 = fma(-t4, t11, fma(-A.H.y.z, t6, A.H.y.x));
@@ -654,25 +654,25 @@ GRIDGEN_DEVICE Spatial<T> solve(const Articulated<T>& A, const Spatial<T>& armat
     const T t15 = product(t3, t10);
     const T t16 = product(t4, t10);
     const T t17 = product(t5, t10);
-    const T t18 = T(1.0) / fma(-t2, t11, fma(-A.I.xz, t6, A.I.xx + armature.angular.x));
+    const T t18 = T(1) / fma(-t2, t11, fma(-A.I.xz, t6, A.I.xx + armature.angular.x));
     const T t19 = product(t12, t18);
     const T t20 = fma(-t13, t19, fma(-t4, t15, fma(-A.H.y.z, t7, A.M.yz)));
     const T t21 = fma(-t14, t19, fma(-t5, t15, fma(-A.H.x.z, t7, A.M.xz)));
     const T t22 = product(t13, t18);
     const T t23 = product(t14, t18);
-    const T t24 = T(1.0) / fma(-t12, t19, fma(-t3, t15, fma(-A.H.z.z, t7, A.M.zz +
+    const T t24 = T(1) / fma(-t12, t19, fma(-t3, t15, fma(-A.H.z.z, t7, A.M.zz +
         armature.linear.z)));
     const T t25 = product(t20, t24);
     const T t26 = fma(-t21, t25, fma(-t14, t22, fma(-t5, t16, fma(-A.H.x.z, t8, A.M.xy))));
     const T t27 = product(t21, t24);
-    const T t28 = T(1.0) / fma(-t20, t25, fma(-t13, t22, fma(-t4, t16, fma(-A.H.y.z, t8, A.M.yy +
+    const T t28 = T(1) / fma(-t20, t25, fma(-t13, t22, fma(-t4, t16, fma(-A.H.y.z, t8, A.M.yy +
         armature.linear.y))));
     const T t29 = product(t26, t28);
     const T t30 = fma(-b.angular.z, t1, b.angular.y);
     const T t31 = fma(-t11, t30, fma(-b.angular.z, t6, b.angular.x));
     const T t32 = fma(-t19, t31, fma(-t15, t30, fma(-b.angular.z, t7, b.linear.z)));
     const T t33 = fma(-t25, t32, fma(-t22, t31, fma(-t16, t30, fma(-b.angular.z, t8, b.linear.y))));
-    const T linear_x = product(T(1.0) / fma(-t26, t29, fma(-t21, t27, fma(-t14, t23, fma(-t5, t17,
+    const T linear_x = product(T(1) / fma(-t26, t29, fma(-t21, t27, fma(-t14, t23, fma(-t5, t17,
         fma(-A.H.x.z, t9, A.M.xx + armature.linear.x))))), fma(-t29, t33, fma(-t27, t32, fma(-t23,
         t31, fma(-t17, t30, fma(-b.angular.z, t9, b.linear.x))))));
     const T linear_y = fma(-t29, linear_x, t28 * t33);
@@ -700,27 +700,27 @@ GRIDGEN_DEVICE Matrix<T> lever(const Placement<T>& X) {
     return {{x_x, x_y, x_z}, {y_x, y_y, y_z}, {z_x, z_y, z_z}};
 }
 
-// Twice the velocity of the body's origin, seen by a carrier that turns with w.
+// Twice the velocity of the body's origin relative to a parent of angular velocity w.
 template <class T>
 GRIDGEN_DEVICE Vector<T> origin_drift(const Placement<T>& X, Vector<T> w, Vector<T> slide_rate) {
-    const T t0 = product(T(2.0), X.r.x);
-    const T t1 = product(T(2.0), X.r.y);
-    const T t2 = product(T(2.0), X.r.z);
-    const T t3 = product(T(2.0), slide_rate.x);
-    const T t4 = product(T(2.0), slide_rate.y);
-    const T t5 = product(T(2.0), slide_rate.z);
+    const T t0 = product(T(2), X.r.x);
+    const T t1 = product(T(2), X.r.y);
+    const T t2 = product(T(2), X.r.z);
+    const T t3 = product(T(2), slide_rate.x);
+    const T t4 = product(T(2), slide_rate.y);
+    const T t5 = product(T(2), slide_rate.z);
     const T x = fma(X.E.x.z, t5, fma(X.E.x.y, t4, fma(X.E.x.x, t3, fma(-w.z, t1, w.y * t2))));
     const T y = fma(X.E.y.z, t5, fma(X.E.y.y, t4, fma(X.E.y.x, t3, fma(-w.x, t2, w.z * t0))));
     const T z = fma(X.E.z.z, t5, fma(X.E.z.y, t4, fma(X.E.z.x, t3, fma(-w.y, t0, w.x * t1))));
     return {x, y, z};
 }
 
-// How the body's motion changes with the velocity of its joint.
+// Derivative of the body's motion by the velocity of its joint.
 template <class T>
 GRIDGEN_DEVICE MotionChange<T> change_by_velocity(const Spatial<T>& axis, const Spatial<T>& V) {
-    const T t0 = product(T(2.0), V.angular.x);
-    const T t1 = product(T(2.0), V.angular.y);
-    const T t2 = product(T(2.0), V.angular.z);
+    const T t0 = product(T(2), V.angular.x);
+    const T t1 = product(T(2), V.angular.y);
+    const T t2 = product(T(2), V.angular.z);
     const T a_x = fma(-axis.linear.y, t2, axis.linear.z * t1);
     const T a_y = fma(-axis.linear.z, t0, axis.linear.x * t2);
     const T a_z = fma(-axis.linear.x, t1, axis.linear.y * t0);
@@ -751,7 +751,7 @@ GRIDGEN_DEVICE MotionChange<T> change_by_velocity(const Spatial<T>& axis, const 
         axis.angular.z}};
 }
 
-// How the body's motion, as it sees it, changes with the position of its joint.
+// Derivative of the body's motion, in its own frame, by the position of its joint.
 template <class T>
 GRIDGEN_DEVICE MotionChange<T> change_by_position(const Spatial<T>& axis, const Spatial<T>& V, const
     Spatial<T>& A) {
@@ -807,9 +807,9 @@ GRIDGEN_DEVICE MotionChange<T> change_by_position(const Spatial<T>& axis, const 
     const T w_x = fma(-axis.angular.y, V_carrier.angular.z, axis.angular.z * V_carrier.angular.y);
     const T w_y = fma(-axis.angular.z, V_carrier.angular.x, axis.angular.x * V_carrier.angular.z);
     const T w_z = fma(-axis.angular.x, V_carrier.angular.y, axis.angular.y * V_carrier.angular.x);
-    const T t13 = product(T(2.0), slide_rate.x);
-    const T t14 = product(T(2.0), slide_rate.y);
-    const T t15 = product(T(2.0), slide_rate.z);
+    const T t13 = product(T(2), slide_rate.x);
+    const T t14 = product(T(2), slide_rate.y);
+    const T t15 = product(T(2), slide_rate.z);
     const T a_x = fma(-w_z, t14, fma(w_y, t15, fma(-axis.angular.y, t2, fma(axis.angular.z, t1,
         fma(axis.linear.z, t6, fma(axis.linear.y, t5, -(axis.linear.x * t4)))))));
     const T a_y = fma(-w_x, t15, fma(w_z, t13, fma(-axis.angular.z, t0, fma(axis.angular.x, t2,
@@ -847,7 +847,7 @@ GRIDGEN_DEVICE MotionChange<T> to_body(const Placement<T>& X, Vector<T> drift, c
     return {{a_x, a_y, a_z}, {alpha_x, alpha_y, alpha_z}, {w_x, w_y, w_z}};
 }
 
-// The change of the effort.
+// The change of the joint torque.
 template <class T>
 GRIDGEN_DEVICE T answer(const EffortRow<T>& row, const MotionChange<T>& change) {
     return fma(row.w.z, change.w.z, fma(row.w.y, change.w.y, fma(row.w.x, change.w.x,
@@ -856,7 +856,7 @@ GRIDGEN_DEVICE T answer(const EffortRow<T>& row, const MotionChange<T>& change) 
         change.a.x))))))));
 }
 
-// The answer to changes of the ancestor's motion.
+// The response to changes of the ancestor's motion.
 template <class T>
 GRIDGEN_DEVICE EffortRow<T> to_ancestor(const Placement<T>& X, Vector<T> drift, const EffortRow<T>&
     row) {
@@ -878,7 +878,7 @@ GRIDGEN_DEVICE EffortRow<T> to_ancestor(const Placement<T>& X, Vector<T> drift, 
     return {{a_x, a_y, a_z}, {alpha_x, alpha_y, alpha_z}, {w_x, w_y, w_z}};
 }
 
-// The change of a wrench that moves along with a joint's axis, as its carrier sees it.
+// The change of a wrench that moves along with a joint's axis, in the parent's frame.
 template <class T>
 GRIDGEN_DEVICE Spatial<T> turned_wrench(const Spatial<T>& axis, const Spatial<T>& F) {
     const T linear_x = fma(-axis.angular.z, F.linear.y, axis.angular.y * F.linear.z);
@@ -897,14 +897,14 @@ GRIDGEN_DEVICE Spatial<T> turned_wrench(const Spatial<T>& axis, const Spatial<T>
 template <class T>
 GRIDGEN_DEVICE MovingMass<T> moving(const Mass<T>& J, Vector<T> w) {
     const T t0 = J.I.yy + J.I.zz - J.I.xx;
-    const T t1 = product(T(2.0), J.I.xy);
-    const T t2 = product(T(2.0), J.I.xz);
+    const T t1 = product(T(2), J.I.xy);
+    const T t2 = product(T(2), J.I.xz);
     const T t3 = J.I.xx + J.I.zz - J.I.yy;
-    const T t4 = product(T(2.0), J.I.yz);
+    const T t4 = product(T(2), J.I.yz);
     const T t5 = J.I.xx + J.I.yy - J.I.zz;
-    const T t6 = product(T(2.0), J.h.x);
-    const T t7 = product(T(2.0), J.h.y);
-    const T t8 = product(T(2.0), J.h.z);
+    const T t6 = product(T(2), J.h.x);
+    const T t7 = product(T(2), J.h.y);
+    const T t8 = product(T(2), J.h.z);
     const T p_x = fma(-w.z, t7, w.y * t8);
     const T p_y = fma(-w.x, t8, w.z * t6);
     const T p_z = fma(-w.y, t6, w.x * t7);
@@ -922,7 +922,7 @@ GRIDGEN_DEVICE MovingMass<T> moving(const Mass<T>& J, Vector<T> w) {
         p_y, p_z}, {{K_x_x, K_x_y, K_x_z}, {K_y_x, K_y_y, K_y_z}, {K_z_x, K_z_y, K_z_z}}};
 }
 
-// A subtree about the ancestor's origin, as the ancestor sees it.
+// A subtree about the ancestor's origin, in the ancestor's frame.
 template <class T>
 GRIDGEN_DEVICE MovingMass<T> to_ancestor(const Placement<T>& X, Vector<T> drift, const
     MovingMass<T>& mass) {
@@ -1023,7 +1023,7 @@ GRIDGEN_DEVICE Spatial<T> wrench(const MovingMass<T>& mass, const MotionChange<T
     return {{linear_x, linear_y, linear_z}, {angular_x, angular_y, angular_z}};
 }
 
-// How the effort along an axis answers.
+// The change of the joint torque along an axis.
 template <class T>
 GRIDGEN_DEVICE EffortRow<T> effort_row(const MovingMass<T>& mass, const Spatial<T>& axis) {
     const T a_x = fma(-mass.rest.h.y, axis.angular.z, fma(mass.rest.h.z, axis.angular.y, mass.rest.m
@@ -1062,17 +1062,17 @@ GRIDGEN_DEVICE MovingMass<T> by_position(const TurnedMass<T>& mass) {
     const T rest_I_yy = mass.Q.x.x + mass.Q.z.z;
     const T rest_I_yz = -product(T(0.5), mass.Q.y.z + mass.Q.z.y);
     const T rest_I_zz = mass.Q.x.x + mass.Q.y.y;
-    return {{T(0.0), {mass.f.x, mass.f.y, mass.f.z}, {rest_I_xx, rest_I_xy, rest_I_xz, rest_I_yy,
+    return {{T(0), {mass.f.x, mass.f.y, mass.f.z}, {rest_I_xx, rest_I_xy, rest_I_xz, rest_I_yy,
         rest_I_yz, rest_I_zz}}, {mass.p.x, mass.p.y, mass.p.z}, {{mass.K.x.x, mass.K.x.y,
         mass.K.x.z}, {mass.K.y.x, mass.K.y.y, mass.K.y.z}, {mass.K.z.x, mass.K.z.y, mass.K.z.z}}};
 }
 
-// How the joint's velocity changes the answer to the change w of motion.
+// Derivative by the joint's velocity of the response to the change w of motion.
 template <class T>
 GRIDGEN_DEVICE Spatial<T> wrench_by_velocity(const TurnedMass<T>& mass, Vector<T> w) {
-    const T t0 = product(T(2.0), mass.f.x);
-    const T t1 = product(T(2.0), mass.f.y);
-    const T t2 = product(T(2.0), mass.f.z);
+    const T t0 = product(T(2), mass.f.x);
+    const T t1 = product(T(2), mass.f.y);
+    const T t2 = product(T(2), mass.f.z);
     const T linear_x = fma(-w.z, t1, w.y * t2);
     const T linear_y = fma(-w.x, t2, w.z * t0);
     const T linear_z = fma(-w.y, t0, w.x * t1);
@@ -1085,7 +1085,7 @@ GRIDGEN_DEVICE Spatial<T> wrench_by_velocity(const TurnedMass<T>& mass, Vector<T
     return {{linear_x, linear_y, linear_z}, {angular_x, angular_y, angular_z}};
 }
 
-// What a joint does to a body farther from the base.
+// Effect of a joint on a body farther from the base.
 template <class T>
 GRIDGEN_DEVICE FromAbove<T> to_body(const Placement<T>& X, Vector<T> drift, const FromAbove<T>&
     above) {
@@ -1153,7 +1153,7 @@ GRIDGEN_DEVICE FromAbove<T> to_body(const Placement<T>& X, Vector<T> drift, cons
         velocity_alpha_z}, {velocity_w_x, velocity_w_y, velocity_w_z}}};
 }
 
-// What a joint that transmits F does to its own body, which turns with w.
+// Effect of a joint that transmits F on its own body, of angular velocity w.
 template <class T>
 GRIDGEN_DEVICE FromBelow<T> from_below(const FromAbove<T>& own, const MovingMass<T>& mass, const
     Spatial<T>& F, Vector<T> w) {
@@ -1185,15 +1185,15 @@ GRIDGEN_DEVICE FromBelow<T> from_below(const FromAbove<T>& own, const MovingMass
     const T row_w_z = fma(-own.axis.angular.y, mass.K.y.z, fma(-own.axis.angular.x, mass.K.x.z,
         fma(own.axis.angular.z, t5, fma(-own.axis.linear.x, mass.p.y, t2))));
     const T t6 = mass.rest.I.yy + mass.rest.I.zz - mass.rest.I.xx;
-    const T t7 = product(T(2.0), mass.rest.I.xy);
-    const T t8 = product(T(2.0), mass.rest.I.xz);
+    const T t7 = product(T(2), mass.rest.I.xy);
+    const T t8 = product(T(2), mass.rest.I.xz);
     const T t9 = mass.rest.I.xx + mass.rest.I.zz - mass.rest.I.yy;
-    const T t10 = product(T(2.0), mass.rest.I.yz);
+    const T t10 = product(T(2), mass.rest.I.yz);
     const T t11 = mass.rest.I.xx + mass.rest.I.yy - mass.rest.I.zz;
     const T t12 = product(own.axis.angular.y, t8);
-    const T t13 = product(T(2.0), own.axis.linear.x);
-    const T t14 = product(T(2.0), own.axis.linear.y);
-    const T t15 = product(T(2.0), own.axis.linear.z);
+    const T t13 = product(T(2), own.axis.linear.x);
+    const T t14 = product(T(2), own.axis.linear.y);
+    const T t15 = product(T(2), own.axis.linear.z);
     const T mass_Q_x_x = fma(mass.rest.h.x, t13, fma(own.axis.angular.z, t7, -t12));
     const T mass_Q_x_y = fma(mass.rest.h.y, t13, fma(-own.axis.angular.z, t9, -(own.axis.angular.y *
         t10)));
@@ -1216,13 +1216,13 @@ GRIDGEN_DEVICE FromBelow<T> from_below(const FromAbove<T>& own, const MovingMass
     const T t19 = fma(-own.axis.angular.y, w.z, own.axis.angular.z * w.y);
     const T t20 = fma(-own.axis.angular.z, w.x, own.axis.angular.x * w.z);
     const T t21 = fma(-own.axis.angular.x, w.y, own.axis.angular.y * w.x);
-    const T t22 = product(T(2.0), mass.rest.h.x);
-    const T t23 = product(T(2.0), mass.rest.h.y);
-    const T t24 = product(T(2.0), mass.rest.h.z);
+    const T t22 = product(T(2), mass.rest.h.x);
+    const T t23 = product(T(2), mass.rest.h.y);
+    const T t24 = product(T(2), mass.rest.h.z);
     const T t25 = product(own.axis.angular.y, mass.K.z.x);
-    const T t26 = product(T(2.0), t16);
-    const T t27 = product(T(2.0), t17);
-    const T t28 = product(T(2.0), t18);
+    const T t26 = product(T(2), t16);
+    const T t27 = product(T(2), t17);
+    const T t28 = product(T(2), t18);
     const T mass_K_x_x = fma(mass.rest.h.x, t26, fma(own.axis.linear.x, mass.p.x, fma(t7, t21,
         fma(-t8, t20, fma(own.axis.angular.y, mass.K.x.z, fma(-own.axis.angular.z, mass.K.x.y,
         fma(-own.axis.angular.z, mass.K.y.x, t25)))))));
@@ -1251,7 +1251,7 @@ GRIDGEN_DEVICE FromBelow<T> from_below(const FromAbove<T>& own, const MovingMass
     const T mass_K_z_z = fma(mass.rest.h.z, t28, fma(own.axis.linear.z, mass.p.z, fma(-t10, t19,
         fma(t8, t20, fma(-own.axis.angular.y, mass.K.x.z, fma(own.axis.angular.x, mass.K.y.z,
         fma(own.axis.angular.x, mass.K.z.y, -t25)))))));
-    const T t29 = product(T(2.0), mass.rest.m);
+    const T t29 = product(T(2), mass.rest.m);
     const T mass_p_x = fma(t16, t29, fma(-t21, t23, fma(t20, t24, fma(-own.axis.angular.z, mass.p.y,
         own.axis.angular.y * mass.p.z))));
     const T mass_p_y = fma(t17, t29, fma(-t19, t24, fma(t21, t22, fma(-own.axis.angular.x, mass.p.z,
@@ -1319,7 +1319,7 @@ GRIDGEN_DEVICE FromBelow<T> from_below(const FromAbove<T>& own, const MovingMass
         velocity_angular_y, velocity_angular_z}}};
 }
 
-// What a joint does to a body nearer to the base.
+// Effect of a joint on a body nearer to the base.
 template <class T>
 GRIDGEN_DEVICE FromBelow<T> to_ancestor(const Placement<T>& X, Vector<T> drift, const FromBelow<T>&
     below) {
@@ -1371,9 +1371,9 @@ GRIDGEN_DEVICE FromBelow<T> to_ancestor(const Placement<T>& X, Vector<T> drift, 
         below.mass.Q.x.y));
     const T t8 = fma(X.E.z.z, below.mass.Q.z.z, fma(X.E.z.y, below.mass.Q.y.z, X.E.z.x *
         below.mass.Q.x.z));
-    const T t9 = product(T(2.0), X.r.x);
-    const T t10 = product(T(2.0), X.r.y);
-    const T t11 = product(T(2.0), X.r.z);
+    const T t9 = product(T(2), X.r.x);
+    const T t10 = product(T(2), X.r.y);
+    const T t11 = product(T(2), X.r.z);
     const T mass_Q_x_x = fma(mass_f_x, t9, fma(X.E.x.z, t2, fma(X.E.x.y, t1, X.E.x.x * t0)));
     const T mass_Q_x_y = fma(mass_f_x, t10, fma(X.E.y.z, t2, fma(X.E.y.y, t1, X.E.y.x * t0)));
     const T mass_Q_x_z = fma(mass_f_x, t11, fma(X.E.z.z, t2, fma(X.E.z.y, t1, X.E.z.x * t0)));
@@ -1459,7 +1459,7 @@ GRIDGEN_DEVICE FromBelow<T> to_ancestor(const Placement<T>& X, Vector<T> drift, 
         velocity_angular_y, velocity_angular_z}}};
 }
 
-// How the tip's effort answers changes at the middle when the middle joint turns.
+// Response of the tip's torque to changes at the middle when the middle joint turns.
 template <class T>
 GRIDGEN_DEVICE EffortRow<T> turned_row(const Spatial<T>& axis, Vector<T> w, const FromBelow<T>&
     below) {
@@ -1478,29 +1478,29 @@ GRIDGEN_DEVICE EffortRow<T> turned_row(const Spatial<T>& axis, Vector<T> w, cons
     const T t3 = fma(-axis.linear.y, w.z, axis.linear.z * w.y);
     const T t4 = fma(-axis.linear.z, w.x, axis.linear.x * w.z);
     const T t5 = fma(-axis.linear.x, w.y, axis.linear.y * w.x);
-    const T w_x = fma(T(2.0), fma(-below.row.a.y, t5, below.row.a.z * t4), fma(-axis.angular.z,
+    const T w_x = fma(T(2), fma(-below.row.a.y, t5, below.row.a.z * t4), fma(-axis.angular.z,
         below.row.w.y, fma(axis.angular.y, below.row.w.z, fma(below.mass.Q.z.x, t2,
         fma(below.mass.Q.y.x, t1, -(t0 * (below.mass.Q.y.y + below.mass.Q.z.z)))))));
-    const T w_y = fma(T(2.0), fma(-below.row.a.z, t3, below.row.a.x * t5), fma(-axis.angular.x,
+    const T w_y = fma(T(2), fma(-below.row.a.z, t3, below.row.a.x * t5), fma(-axis.angular.x,
         below.row.w.z, fma(axis.angular.z, below.row.w.x, fma(below.mass.Q.z.y, t2,
         fma(below.mass.Q.x.y, t0, -(t1 * (below.mass.Q.x.x + below.mass.Q.z.z)))))));
-    const T w_z = fma(T(2.0), fma(-below.row.a.x, t4, below.row.a.y * t3), fma(-axis.angular.y,
+    const T w_z = fma(T(2), fma(-below.row.a.x, t4, below.row.a.y * t3), fma(-axis.angular.y,
         below.row.w.x, fma(axis.angular.x, below.row.w.y, fma(below.mass.Q.y.z, t1,
         fma(below.mass.Q.x.z, t0, -(t2 * (below.mass.Q.x.x + below.mass.Q.y.y)))))));
     return {{a_x, a_y, a_z}, {alpha_x, alpha_y, alpha_z}, {w_x, w_y, w_z}};
 }
 
-// How the tip's effort by the middle's velocity answers a change w; or minus the reverse.
+// Response to a change w of the tip's torque by the middle's velocity; or minus the revers
 template <class T>
 GRIDGEN_DEVICE Vector<T> quadratic_row(const Spatial<T>& axis, const FromBelow<T>& below) {
     const T x = fma(axis.angular.z, below.mass.Q.z.x, fma(axis.angular.y, below.mass.Q.y.x,
-        fma(-axis.angular.x, below.mass.Q.y.y + below.mass.Q.z.z, T(2.0) * fma(-axis.linear.z,
+        fma(-axis.angular.x, below.mass.Q.y.y + below.mass.Q.z.z, T(2) * fma(-axis.linear.z,
         below.row.a.y, axis.linear.y * below.row.a.z))));
     const T y = fma(axis.angular.z, below.mass.Q.z.y, fma(axis.angular.x, below.mass.Q.x.y,
-        fma(-axis.angular.y, below.mass.Q.x.x + below.mass.Q.z.z, T(2.0) * fma(-axis.linear.x,
+        fma(-axis.angular.y, below.mass.Q.x.x + below.mass.Q.z.z, T(2) * fma(-axis.linear.x,
         below.row.a.z, axis.linear.z * below.row.a.x))));
     const T z = fma(axis.angular.y, below.mass.Q.y.z, fma(axis.angular.x, below.mass.Q.x.z,
-        fma(-axis.angular.z, below.mass.Q.x.x + below.mass.Q.y.y, T(2.0) * fma(-axis.linear.y,
+        fma(-axis.angular.z, below.mass.Q.x.x + below.mass.Q.y.y, T(2) * fma(-axis.linear.y,
         below.row.a.x, axis.linear.x * below.row.a.y))));
     return {x, y, z};
 }
@@ -1530,9 +1530,9 @@ GRIDGEN_DEVICE Spatial<T> own_second_wrench(const FromAbove<T>& own, const Movin
     const T t9 = mass.K.y.y + mass.K.z.z;
     const T t10 = mass.K.x.x + mass.K.z.z;
     const T t11 = mass.K.x.x + mass.K.y.y;
-    const T t12 = product(T(2.0), own.position.w.x);
-    const T t13 = product(T(2.0), own.position.w.y);
-    const T t14 = product(T(2.0), own.position.w.z);
+    const T t12 = product(T(2), own.position.w.x);
+    const T t13 = product(T(2), own.position.w.y);
+    const T t14 = product(T(2), own.position.w.z);
     const T t15 = fma(-own.position.w.z, mass.rest.h.y, own.position.w.y * mass.rest.h.z);
     const T t16 = fma(-own.position.w.x, mass.rest.h.z, own.position.w.z * mass.rest.h.x);
     const T t17 = fma(-own.position.w.y, mass.rest.h.x, own.position.w.x * mass.rest.h.y);
@@ -1572,31 +1572,31 @@ GRIDGEN_DEVICE Spatial<T> own_second_wrench(const FromAbove<T>& own, const Movin
         fma(-own.axis.angular.x, F.angular.z, own.axis.angular.z * F.angular.x)));
     const T t32 = fma(-own.axis.linear.y, F.linear.x, fma(own.axis.linear.x, F.linear.y,
         fma(-own.axis.angular.y, F.angular.x, own.axis.angular.x * F.angular.y)));
-    const T linear_x = fma(T(2.0), fma(-own.axis.angular.z, t22, own.axis.angular.y * t23),
+    const T linear_x = fma(T(2), fma(-own.axis.angular.z, t22, own.axis.angular.y * t23),
         fma(-own.axis.angular.z, t28, fma(own.axis.angular.y, t29, fma(-t14, t16, fma(t13, t17,
         fma(-mass.p.y, t8, fma(mass.p.z, t7, fma(-mass.rest.h.y, t5, fma(mass.rest.h.z, t4,
         mass.rest.m * t0)))))))));
-    const T linear_y = fma(T(2.0), fma(-own.axis.angular.x, t23, own.axis.angular.z * t21),
+    const T linear_y = fma(T(2), fma(-own.axis.angular.x, t23, own.axis.angular.z * t21),
         fma(-own.axis.angular.x, t29, fma(own.axis.angular.z, t27, fma(-t12, t17, fma(t14, t15,
         fma(-mass.p.z, t6, fma(mass.p.x, t8, fma(-mass.rest.h.z, t3, fma(mass.rest.h.x, t5,
         mass.rest.m * t1)))))))));
-    const T linear_z = fma(T(2.0), fma(-own.axis.angular.y, t21, own.axis.angular.x * t22),
+    const T linear_z = fma(T(2), fma(-own.axis.angular.y, t21, own.axis.angular.x * t22),
         fma(-own.axis.angular.y, t27, fma(own.axis.angular.x, t28, fma(-t13, t15, fma(t12, t16,
         fma(-mass.p.x, t7, fma(mass.p.y, t6, fma(-mass.rest.h.x, t4, fma(mass.rest.h.y, t3,
         mass.rest.m * t2)))))))));
-    const T angular_x = fma(T(2.0), fma(-own.axis.linear.z, t22, fma(own.axis.linear.y, t23,
+    const T angular_x = fma(T(2), fma(-own.axis.linear.z, t22, fma(own.axis.linear.y, t23,
         fma(-own.axis.angular.z, t25, own.axis.angular.y * t26))), fma(-own.axis.linear.z, t28,
         fma(own.axis.linear.y, t29, fma(-own.axis.angular.z, t31, fma(own.axis.angular.y, t32,
         fma(-t14, t19, fma(t13, t20, fma(-mass.K.x.z, t8, fma(-mass.K.x.y, t7, fma(t6, t9,
         fma(-mass.rest.h.z, t1, fma(mass.rest.h.y, t2, fma(mass.rest.I.xz, t5, fma(mass.rest.I.xy,
         t4, mass.rest.I.xx * t3))))))))))))));
-    const T angular_y = fma(T(2.0), fma(-own.axis.linear.x, t23, fma(own.axis.linear.z, t21,
+    const T angular_y = fma(T(2), fma(-own.axis.linear.x, t23, fma(own.axis.linear.z, t21,
         fma(-own.axis.angular.x, t26, own.axis.angular.z * t24))), fma(-own.axis.linear.x, t29,
         fma(own.axis.linear.z, t27, fma(-own.axis.angular.x, t32, fma(own.axis.angular.z, t30,
         fma(-t12, t20, fma(t14, t18, fma(-mass.K.y.z, t8, fma(-mass.K.y.x, t6, fma(t7, t10,
         fma(-mass.rest.h.x, t2, fma(mass.rest.h.z, t0, fma(mass.rest.I.yz, t5, fma(mass.rest.I.yy,
         t4, mass.rest.I.xy * t3))))))))))))));
-    const T angular_z = fma(T(2.0), fma(-own.axis.linear.y, t21, fma(own.axis.linear.x, t22,
+    const T angular_z = fma(T(2), fma(-own.axis.linear.y, t21, fma(own.axis.linear.x, t22,
         fma(-own.axis.angular.y, t24, own.axis.angular.x * t25))), fma(-own.axis.linear.y, t27,
         fma(own.axis.linear.x, t28, fma(-own.axis.angular.y, t30, fma(own.axis.angular.x, t31,
         fma(-t13, t18, fma(t12, t19, fma(-mass.K.z.y, t7, fma(-mass.K.z.x, t6, fma(t8, t11,

@@ -141,6 +141,58 @@ public:
     }
 };
 
+// Array k of a rollout, of states [begin, begin + count). Arrays over time are two arguments.
+template <class S, class F, int k>
+GRIDGEN_DEVICE auto packs_in_time(const Array* arrays, int64 begin, int64 count) {
+    constexpr int size = size_of<F, k>;
+    constexpr bool over_time = F::over_time[k];
+    for (int i = 0; i < k; ++i) arrays += F::over_time[i] ? 2 : 1;
+    if constexpr (is_input<F, k>) return PacksInTime<S>(arrays, over_time, begin, count);
+    else if constexpr (F::is_backward) return PacksBack<S, size>(arrays, over_time, begin, count);
+    else return PacksAlong<S, size>(arrays, begin, count);
+}
+
+template <class S, int n> GRIDGEN_DEVICE void finish(PacksAlong<S, n>& packs) { packs.finish(); }
+template <class Packs> GRIDGEN_DEVICE void finish(Packs&) {}
+
+template <class S, class F, class... Packs>
+GRIDGEN_DEVICE void compute_rollout(const RolloutOptions& options, Pack<S>* scratch, Packs&&... packs) {
+    if constexpr (F::scratch + F::trail > 0) F::template compute<Pack<S>>(options, packs..., scratch);
+    else F::template compute<Pack<S>>(options, packs...);
+    (finish(packs), ...);
+}
+
+template <class S, class F, int... k>
+GRIDGEN_DEVICE void run_rollout_packs(Indices<k...>, const RolloutOptions& options, Pack<S>* scratch,
+                                      const Array* arrays, int64 begin, int64 end) {
+    constexpr int64 lanes = pack_size<S>;
+    for (int64 i = begin; i < end; i += lanes) {
+        const int64 count = end - i < lanes ? end - i : lanes;
+        compute_rollout<S, F>(options, scratch, packs_in_time<S, F, k>(arrays, i, count)...);
+    }
+}
+
+// Computes the rollouts of states [begin, end), one for each lane. arrays: those of F, each with an axis
+// of time followed by its stride, then the options.
+template <class S, class F>
+void run_rollout_packs(const Array* arrays, int64 begin, int64 end) {
+    constexpr UpTo<array_count<F>> all;
+    const Array* last = arrays;
+    for (int k = 0; k < array_count<F>; ++k) last += F::over_time[k] ? 2 : 1;
+    const RolloutOptions options(pair(last[0]), pair(last[1]), pair(last[2]), pair(last[3]));
+    if constexpr (F::scratch + F::trail > 0) {
+        const BorrowedPacks<S> scratch(F::scratch + F::trail * options.between * options.substeps);
+        if constexpr (F::scratch > 0) {
+            const NoSubnormals<S> no_subnormals;
+            run_rollout_packs<S, F>(all, options, scratch.begin(), arrays, begin, end);
+        } else {
+            run_rollout_packs<S, F>(all, options, scratch.begin(), arrays, begin, end);
+        }
+    } else {
+        run_rollout_packs<S, F>(all, options, nullptr, arrays, begin, end);
+    }
+}
+
 }  // namespace gridgen
 
 #endif  // GRIDGEN_ROLLOUT_SIMD_H

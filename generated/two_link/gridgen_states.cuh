@@ -123,26 +123,28 @@ template <class T, int length> struct Pieces {
     }
 };
 
-// The rows of an argument, copied by a whole warp. All arguments are asked for before the first is
-// waited for; no branch is between them, as one after each would be where batches end.
+// The rows of an argument, read by a whole warp, and stored in shared memory. All arguments are read
+// before the first is stored; no branch is between them, as one after each would be where batches end.
 template <class T, int length> class InputRows {
     using Copied = Pieces<T, length>;
     using P = typename Copied::Type;
 
     P piece_[Copied::turns];
+    T* const shared_;
     const Warp& warp_;
 
   public:
-    GRIDGEN_DEVICE InputRows(const T* array, const Warp& warp) : warp_(warp) {
+    GRIDGEN_DEVICE InputRows(const T* array, T* shared, const Warp& warp)
+        : shared_(shared), warp_(warp) {
         const auto from = reinterpret_cast<const P*>(warp.template rows<length>(array)) + warp.lane;
         GRIDGEN_UNROLLED
         for (int turn = 0; turn < Copied::turns; ++turn)
             if (Copied::has(turn, warp)) piece_[turn] = from[turn * warp_states];
     }
 
-    // Puts them into shared memory. Threads must meet before they read them.
-    GRIDGEN_DEVICE void keep(T* shared) const {
-        P* const dense = reinterpret_cast<P*>(shared) + warp_.lane;
+    // Threads must meet before they read them there.
+    GRIDGEN_DEVICE void store() const {
+        P* const dense = reinterpret_cast<P*>(shared_) + warp_.lane;
         GRIDGEN_UNROLLED
         for (int turn = 0; turn < Copied::turns; ++turn) {
             if (!Copied::has(turn, warp_)) continue;
@@ -150,7 +152,7 @@ template <class T, int length> class InputRows {
                 dense[turn * warp_states] = piece_[turn];
             } else {
                 const uint32 p = turn * warp_states + warp_.lane;
-                T* const to = shared + p * Copied::size + p / (length / Copied::size);
+                T* const to = shared_ + p * Copied::size + p / (length / Copied::size);
                 GRIDGEN_UNROLLED
                 for (int k = 0; k < Copied::size; ++k) to[k] = piece_[turn].x[k];
             }
@@ -160,7 +162,7 @@ template <class T, int length> class InputRows {
 
 // Copies a number of the rows where the batch ends, if there is so much of them.
 template <int length, class T>
-GRIDGEN_DEVICE void keep_number(uint32 i, const T* array, T* shared, const Warp& warp) {
+GRIDGEN_DEVICE void store_number(uint32 i, const T* array, T* shared, const Warp& warp) {
     if (i < warp.numbers(length))
         shared[i + i / length * (pitch(length) - length)] = warp.rows<length>(array)[i];
 }
@@ -195,9 +197,11 @@ template <class T, int count> class Parked {
     static constexpr int shared = is_shared ? count : 0;
 
     GRIDGEN_DEVICE explicit Parked(int staged = 0) {
-        const int lane = threadIdx.x % warp_states;
-        const int begin = (threadIdx.x - lane) * (staged + count) + warp_states * staged;
-        if constexpr (is_shared) first_ = dynamic_shared<T>() + begin + lane;
+        if constexpr (is_shared) {
+            const int lane = threadIdx.x % warp_states;
+            const int begin = (threadIdx.x - lane) * (staged + count) + warp_states * staged;
+            first_ = dynamic_shared<T>() + begin + lane;
+        }
     }
 
     GRIDGEN_DEVICE auto values() {
@@ -206,16 +210,30 @@ template <class T, int count> class Parked {
     }
 };
 
-// A part of a result's row: the first of its numbers among those of a state in shared memory, less
-// than 0 where it has no place there; and the element that is stored last.
-struct Tile {
-    int begin;
-    int last;
+template <class T, int count> GRIDGEN_DEVICE constexpr int parked_in_shared_memory() {
+    if constexpr (count > 0) return Parked<T, count>::shared;
+    else return 0;
+}
+
+// How array k of a function, a result, is cut into tiles.
+template <class F, int k> struct TilesOf {
+    static constexpr int length = size_of<F, k>, width = F::widths[k - F::inputs];
+    static constexpr bool is_apart = F::is_apart;
+
+    static GRIDGEN_DEVICE constexpr int first(int array) {  // of its tiles
+        int tiles = 0;
+        for (int i = F::inputs; i < array; ++i)
+            tiles += (F::axes[i].size() - 1) / F::widths[i - F::inputs] + 1;
+        return tiles;
+    }
+    static GRIDGEN_DEVICE constexpr Tile tile(int number) {
+        constexpr int begin = first(k);
+        return F::tiles[begin + number];
+    }
 };
 
-// A result whose tiles wait in shared memory until they are complete. Plan has the length of a row,
-// the width of a tile, the tiles, and whether what copies them out is a function of its own: many
-// copies of it would not fit into the caches.
+// A result whose tiles wait in shared memory until they are complete. Plan is its TilesOf. What copies
+// tiles out is a function of its own (is_apart) where many copies of it would not fit into the caches.
 template <class T, class Plan> class ResultRows {
     static constexpr int length = Plan::length;
     static constexpr bool is_dense = Plan::width == length && pitch(length) == length;
@@ -247,7 +265,7 @@ template <class T, class Plan> class ResultRows {
     template <int begin, int end> GRIDGEN_DEVICE void fill(T value) const {
         constexpr int number = begin / Plan::width, next = (number + 1) * Plan::width;
         constexpr int stop = next < end ? next : end;
-        constexpr Tile tile = Plan::tiles[number];
+        constexpr Tile tile = Plan::tile(number);
         constexpr int rest = stop - begin - (tile.last == stop - 1);  // those that do not complete it
         if constexpr (tile.begin < 0) {
             if (int(warp_.lane) < warp_.states) fill_places<rest>(row_ + begin, value);
@@ -264,7 +282,7 @@ template <class T, class Plan> class ResultRows {
     }
 
     GRIDGEN_DEVICE void store(int j, T value) const {
-        const Tile tile = Plan::tiles[j / Plan::width];
+        const Tile tile = Plan::tile(j / Plan::width);
         if (tile.begin < 0) {
             if (int(warp_.lane) < warp_.states) row_[j] = value;
             return;
@@ -333,6 +351,163 @@ template <class T, class Plan> class ResultRows {
 template <int begin, int end, class T, class Plan>
 GRIDGEN_DEVICE void fill(const ResultRows<T, Plan>& result, T value) {
     result.template fill<begin, end>(value);
+}
+
+// --- Kernels ------------------------------------------------------------------------------------
+
+// What a function is given of an argument: registers that hold it, or how it is read.
+template <class State> GRIDGEN_DEVICE State given(const State& state) { return state; }
+template <class T, int length> GRIDGEN_DEVICE const T* given(const Loaded<T, length>& state) {
+    return state.x;
+}
+
+// Calls F with the arrays of a state. `staged` is the shared memory that the state takes for them.
+template <class T, class In, class F, class... States>
+GRIDGEN_DEVICE void compute(int staged, const States&... states) {
+    if constexpr (F::parked > 0) {
+        Parked<T, F::parked> parked(staged);
+        F::template compute<T, In>(given(states)..., parked.values());
+    } else {
+        F::template compute<T, In>(given(states)...);
+    }
+}
+
+// Array k of a function: inputs, results, then scratch memory.
+template <class T, class F, int k, class Element>
+GRIDGEN_DEVICE auto state_of(const Strided<Element>& array, int64 i) {
+    if constexpr (k == array_count<F>) {
+        return array[i];
+    } else if constexpr (F::is_loaded && is_input<F, k>) {
+        return Loaded<T, size_of<F, k>>(components(array, i));
+    } else {
+        return components(array, i);
+    }
+}
+
+template <class T, class F, int... k, class... Arrays>
+GRIDGEN_DEVICE void run_states(Indices<k...>, int64 n, const Arrays&... arrays) {
+    using In = decltype(given(state_of<T, F, 0>(Input<T>(), 0)));
+    const int64 i = int64(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i < n) compute<T, In, F>(0, state_of<T, F, k>(arrays, i)...);
+}
+
+// Computes a state per thread, of arrays with any strides: those of F, then scratch memory.
+template <class T, class F, class... Arrays>
+GRIDGEN_DEVICE void run_states(int64 n, const Arrays&... arrays) {
+    run_states<T, F>(UpTo<sizeof...(Arrays)>(), n, arrays...);
+}
+
+// Computes the rollout of a state per thread; see gridgen_rollout.cuh. arrays: those of F over time,
+// then scratch memory.
+struct RolloutOptions;
+template <class T, class F, class... Arrays>
+GRIDGEN_DEVICE void run_rollouts(int64 n, const RolloutOptions& options, const Arrays&... arrays) {
+    const int64 i = int64(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i < n) F::template compute<T>(options, arrays[i]...);
+}
+
+// Whether an array goes through shared memory on its way in, and the numbers of the longest that does.
+template <class F> GRIDGEN_DEVICE constexpr bool is_staged(int k) {
+    return k < F::inputs && F::begins[k] >= 0;
+}
+template <class F> GRIDGEN_DEVICE constexpr int longest_row() {
+    int longest = 0;
+    for (int k = 0; k < F::inputs; ++k)
+        if (is_staged<F>(k) && F::axes[k].size() > longest) longest = F::axes[k].size();
+    return longest;
+}
+
+// An argument that does not go through shared memory on its way in.
+struct NotStaged {
+    GRIDGEN_DEVICE NotStaged pieces() const { return {}; }
+    GRIDGEN_DEVICE void store() const {}
+    GRIDGEN_DEVICE void store_number(uint32) const {}
+    GRIDGEN_DEVICE void load() {}
+};
+
+// Array k of a function whose arrays lie in rows, for one thread. A result:
+template <class T, class F, int k, bool is_input, bool is_staged> struct RowOf : NotStaged {
+    ResultRows<T, TilesOf<F, k>> rows;
+
+    GRIDGEN_DEVICE RowOf(const Output<T>& array, T* shared, const Warp& warp)
+        : rows(array.data, shared, warp) {}
+    GRIDGEN_DEVICE const auto& state() const { return rows; }
+};
+
+// An input that is read in place.
+template <class T, class F, int k> struct RowOf<T, F, k, true, false> : NotStaged {
+    const T* begin;
+    Loaded<T, size_of<F, k>> loaded;
+
+    GRIDGEN_DEVICE RowOf(const Input<T>& array, T*, const Warp& warp)
+        : begin(warp.state(array.data, array.batch)) {
+        if constexpr (F::is_loaded) loaded = Loaded<T, size_of<F, k>>(begin);
+    }
+    GRIDGEN_DEVICE const auto& state() const {
+        if constexpr (F::is_loaded) return loaded;
+        else return begin;
+    }
+};
+
+// An input that goes through shared memory.
+template <class T, class F, int k> struct RowOf<T, F, k, true, true> {
+    static constexpr int length = size_of<F, k>;
+
+    const T* data;
+    T* rows;
+    const Warp& warp;
+    const T* own;  // the thread's row
+    Loaded<T, length> loaded;
+
+    GRIDGEN_DEVICE RowOf(const Input<T>& array, T* shared, const Warp& warp)
+        : data(array.data),
+          rows(shared + warp_states * F::begins[k]),
+          warp(warp),
+          own(row<length>(rows, warp)) {}
+    GRIDGEN_DEVICE InputRows<T, length> pieces() const { return {data, rows, warp}; }
+    GRIDGEN_DEVICE void store_number(uint32 i) const {
+        gridgen::store_number<length>(i, data, rows, warp);
+    }
+    GRIDGEN_DEVICE void load() {
+        if constexpr (F::is_read) loaded = Loaded<T, length>(own);
+    }
+    GRIDGEN_DEVICE const auto& state() const {
+        if constexpr (F::is_read) return loaded;
+        else return own;
+    }
+};
+
+template <class... Pieces> GRIDGEN_DEVICE void store_all(const Pieces&... pieces) {
+    (pieces.store(), ...);
+}
+
+template <class T, class F, class... Rows>
+GRIDGEN_DEVICE void compute_rows(const Warp& warp, Rows&&... rows) {
+    if (warp.is_whole()) {
+        store_all(rows.pieces()...);
+    } else {
+        GRIDGEN_ROLLED
+        for (uint32 i = warp.lane; i < warp.numbers(longest_row<F>()); i += warp_states)
+            (rows.store_number(i), ...);
+    }
+    __syncwarp();
+    (rows.load(), ...);
+    compute<T, const T*, F>(F::staged, rows.state()...);
+}
+
+template <class T, class F, int... k, class... Arrays>
+GRIDGEN_DEVICE void run_rows(Indices<k...>, int64 n, const Arrays&... arrays) {
+    const Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(F::staged + parked_in_shared_memory<T, F::parked>());
+    compute_rows<T, F>(
+        warp, RowOf<T, F, k, is_input<F, k>, is_staged<F>(k)>(arrays, shared, warp)...);
+}
+
+// Computes a state per thread, of arrays that lie in rows.
+template <class T, class F, class... Arrays>
+GRIDGEN_DEVICE void run_rows(int64 n, const Arrays&... arrays) {
+    run_rows<T, F>(UpTo<array_count<F>>(), n, arrays...);
 }
 
 }  // namespace gridgen

@@ -7,1953 +7,915 @@
 //   1     1  1  elbow     revolute  0       forearm
 //
 // The functions of two_link.h: scalars for one state, SIMD packs for more. A unit of this file may
-// be spared all functions but one (GRIDGEN_ONLY and GRIDGEN_ONLY_<function>), and all element types but
-// one (GRIDGEN_ONLY_F32 or GRIDGEN_ONLY_F64), so that units are compiled side by side.
+// define one function alone (GRIDGEN_ONLY and GRIDGEN_ONLY_<function>) and one element type alone
+// (GRIDGEN_ONLY_F32 or GRIDGEN_ONLY_F64), so that units are compiled in parallel.
 #include "two_link.h"
 
 #include "gridgen_library.h"
 
 #include "two_link_simd.h"
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics)
 namespace two_link::library {
 
-template <class S> constexpr S inverse_dynamics_gravity[3] = {
-    S(0.0), S(0.0), S(-9.81)
+// Defaults of arrays.
+template <class S> constexpr S gravity[] = {
+    S(0), S(0), S(-9.81)
 };
-
-template <class S>
-gridgen_status inverse_dynamics_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 5, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::inverse_dynamics<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status inverse_dynamics(
-    const S* q, const S* qd, const S* qdd, S* tau, long long n, const S* gravity)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::in_rows(qd, 2),
-        gridgen::in_rows(qdd, 2),
-        gridgen::for_all(gravity ? gravity : inverse_dynamics_gravity<S>),
-        gridgen::in_rows(tau, 2),
-    };
-    if (n != 1) return inverse_dynamics_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 5, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::inverse_dynamics<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<const S*>(arrays[1].data),
-        static_cast<const S*>(arrays[2].data),
-        static_cast<const S*>(arrays[3].data),
-        static_cast<S*>(arrays[4].data));
-    return gridgen_done;
-}
 
 }  // namespace two_link::library
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics)
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_inverse_dynamics_f32(
     const float* q, const float* qd, const float* qdd, float* tau, long long n,
     const float* gravity)
 {
-    return two_link::library::inverse_dynamics<float>(
-        q, qd, qdd, tau, n, gravity);
+    return gridgen::compute<float, two_link::inverse_dynamics_traits>(
+        n, q, qd, qdd, gridgen::for_all(gravity, two_link::library::gravity<float>), tau);
 }
 GRIDGEN_EXPORT gridgen_status two_link_inverse_dynamics_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::inverse_dynamics_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::inverse_dynamics_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_inverse_dynamics_f64(
     const double* q, const double* qd, const double* qdd, double* tau, long long n,
     const double* gravity)
 {
-    return two_link::library::inverse_dynamics<double>(
-        q, qd, qdd, tau, n, gravity);
+    return gridgen::compute<double, two_link::inverse_dynamics_traits>(
+        n, q, qd, qdd, gridgen::for_all(gravity, two_link::library::gravity<double>), tau);
 }
 GRIDGEN_EXPORT gridgen_status two_link_inverse_dynamics_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::inverse_dynamics_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::inverse_dynamics_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces)
-namespace two_link::library {
-
-template <class S> constexpr S bias_forces_gravity[3] = {
-    S(0.0), S(0.0), S(-9.81)
-};
-
-template <class S>
-gridgen_status bias_forces_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 4, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::bias_forces<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status bias_forces(
-    const S* q, const S* qd, S* tau, long long n, const S* gravity)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::in_rows(qd, 2),
-        gridgen::for_all(gravity ? gravity : bias_forces_gravity<S>),
-        gridgen::in_rows(tau, 2),
-    };
-    if (n != 1) return bias_forces_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 4, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::bias_forces<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<const S*>(arrays[1].data),
-        static_cast<const S*>(arrays[2].data),
-        static_cast<S*>(arrays[3].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_bias_forces_f32(
     const float* q, const float* qd, float* tau, long long n, const float* gravity)
 {
-    return two_link::library::bias_forces<float>(
-        q, qd, tau, n, gravity);
+    return gridgen::compute<float, two_link::bias_forces_traits>(
+        n, q, qd, gridgen::for_all(gravity, two_link::library::gravity<float>), tau);
 }
 GRIDGEN_EXPORT gridgen_status two_link_bias_forces_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::bias_forces_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::bias_forces_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_bias_forces_f64(
     const double* q, const double* qd, double* tau, long long n, const double* gravity)
 {
-    return two_link::library::bias_forces<double>(
-        q, qd, tau, n, gravity);
+    return gridgen::compute<double, two_link::bias_forces_traits>(
+        n, q, qd, gridgen::for_all(gravity, two_link::library::gravity<double>), tau);
 }
 GRIDGEN_EXPORT gridgen_status two_link_bias_forces_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::bias_forces_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::bias_forces_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_gravity_forces)
-namespace two_link::library {
-
-template <class S> constexpr S gravity_forces_gravity[3] = {
-    S(0.0), S(0.0), S(-9.81)
-};
-
-template <class S>
-gridgen_status gravity_forces_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 3, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::gravity_forces<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status gravity_forces(
-    const S* q, S* tau, long long n, const S* gravity)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::for_all(gravity ? gravity : gravity_forces_gravity<S>),
-        gridgen::in_rows(tau, 2),
-    };
-    if (n != 1) return gravity_forces_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 3, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::gravity_forces<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<const S*>(arrays[1].data),
-        static_cast<S*>(arrays[2].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_gravity_forces_f32(
     const float* q, float* tau, long long n, const float* gravity)
 {
-    return two_link::library::gravity_forces<float>(
-        q, tau, n, gravity);
+    return gridgen::compute<float, two_link::gravity_forces_traits>(
+        n, q, gridgen::for_all(gravity, two_link::library::gravity<float>), tau);
 }
 GRIDGEN_EXPORT gridgen_status two_link_gravity_forces_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::gravity_forces_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::gravity_forces_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_gravity_forces_f64(
     const double* q, double* tau, long long n, const double* gravity)
 {
-    return two_link::library::gravity_forces<double>(
-        q, tau, n, gravity);
+    return gridgen::compute<double, two_link::gravity_forces_traits>(
+        n, q, gridgen::for_all(gravity, two_link::library::gravity<double>), tau);
 }
 GRIDGEN_EXPORT gridgen_status two_link_gravity_forces_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::gravity_forces_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::gravity_forces_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_coriolis_matrix)
-namespace two_link::library {
-
-template <class S>
-gridgen_status coriolis_matrix_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 3, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::coriolis_matrix<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status coriolis_matrix(
-    const S* q, const S* qd, S* C, long long n)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::in_rows(qd, 2),
-        gridgen::in_rows(C, 4),
-    };
-    if (n != 1) return coriolis_matrix_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 3, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::coriolis_matrix<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<const S*>(arrays[1].data),
-        static_cast<S*>(arrays[2].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_coriolis_matrix_f32(
     const float* q, const float* qd, float* C, long long n)
 {
-    return two_link::library::coriolis_matrix<float>(
-        q, qd, C, n);
+    return gridgen::compute<float, two_link::coriolis_matrix_traits>(
+        n, q, qd, C);
 }
 GRIDGEN_EXPORT gridgen_status two_link_coriolis_matrix_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::coriolis_matrix_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::coriolis_matrix_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_coriolis_matrix_f64(
     const double* q, const double* qd, double* C, long long n)
 {
-    return two_link::library::coriolis_matrix<double>(
-        q, qd, C, n);
+    return gridgen::compute<double, two_link::coriolis_matrix_traits>(
+        n, q, qd, C);
 }
 GRIDGEN_EXPORT gridgen_status two_link_coriolis_matrix_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::coriolis_matrix_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::coriolis_matrix_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba)
-namespace two_link::library {
-
-template <class S> constexpr S forward_dynamics_aba_gravity[3] = {
-    S(0.0), S(0.0), S(-9.81)
-};
-
-template <class S>
-gridgen_status forward_dynamics_aba_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 5, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::forward_dynamics_aba<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status forward_dynamics_aba(
-    const S* q, const S* qd, const S* tau, S* qdd, long long n, const S* gravity)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::in_rows(qd, 2),
-        gridgen::in_rows(tau, 2),
-        gridgen::for_all(gravity ? gravity : forward_dynamics_aba_gravity<S>),
-        gridgen::in_rows(qdd, 2),
-    };
-    if (n != 1) return forward_dynamics_aba_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 5, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::forward_dynamics_aba<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<const S*>(arrays[1].data),
-        static_cast<const S*>(arrays[2].data),
-        static_cast<const S*>(arrays[3].data),
-        static_cast<S*>(arrays[4].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_forward_dynamics_aba_f32(
     const float* q, const float* qd, const float* tau, float* qdd, long long n,
     const float* gravity)
 {
-    return two_link::library::forward_dynamics_aba<float>(
-        q, qd, tau, qdd, n, gravity);
+    return gridgen::compute<float, two_link::forward_dynamics_aba_traits>(
+        n, q, qd, tau, gridgen::for_all(gravity, two_link::library::gravity<float>), qdd);
 }
 GRIDGEN_EXPORT gridgen_status two_link_forward_dynamics_aba_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::forward_dynamics_aba_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::forward_dynamics_aba_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_forward_dynamics_aba_f64(
     const double* q, const double* qd, const double* tau, double* qdd, long long n,
     const double* gravity)
 {
-    return two_link::library::forward_dynamics_aba<double>(
-        q, qd, tau, qdd, n, gravity);
+    return gridgen::compute<double, two_link::forward_dynamics_aba_traits>(
+        n, q, qd, tau, gridgen::for_all(gravity, two_link::library::gravity<double>), qdd);
 }
 GRIDGEN_EXPORT gridgen_status two_link_forward_dynamics_aba_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::forward_dynamics_aba_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::forward_dynamics_aba_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_crba)
-namespace two_link::library {
-
-template <class S> constexpr S forward_dynamics_crba_gravity[3] = {
-    S(0.0), S(0.0), S(-9.81)
-};
-
-template <class S>
-gridgen_status forward_dynamics_crba_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 5, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::forward_dynamics_crba<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status forward_dynamics_crba(
-    const S* q, const S* qd, const S* tau, S* qdd, long long n, const S* gravity)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::in_rows(qd, 2),
-        gridgen::in_rows(tau, 2),
-        gridgen::for_all(gravity ? gravity : forward_dynamics_crba_gravity<S>),
-        gridgen::in_rows(qdd, 2),
-    };
-    if (n != 1) return forward_dynamics_crba_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 5, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::forward_dynamics_crba<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<const S*>(arrays[1].data),
-        static_cast<const S*>(arrays[2].data),
-        static_cast<const S*>(arrays[3].data),
-        static_cast<S*>(arrays[4].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_forward_dynamics_crba_f32(
     const float* q, const float* qd, const float* tau, float* qdd, long long n,
     const float* gravity)
 {
-    return two_link::library::forward_dynamics_crba<float>(
-        q, qd, tau, qdd, n, gravity);
+    return gridgen::compute<float, two_link::forward_dynamics_crba_traits>(
+        n, q, qd, tau, gridgen::for_all(gravity, two_link::library::gravity<float>), qdd);
 }
 GRIDGEN_EXPORT gridgen_status two_link_forward_dynamics_crba_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::forward_dynamics_crba_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::forward_dynamics_crba_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_forward_dynamics_crba_f64(
     const double* q, const double* qd, const double* tau, double* qdd, long long n,
     const double* gravity)
 {
-    return two_link::library::forward_dynamics_crba<double>(
-        q, qd, tau, qdd, n, gravity);
+    return gridgen::compute<double, two_link::forward_dynamics_crba_traits>(
+        n, q, qd, tau, gridgen::for_all(gravity, two_link::library::gravity<double>), qdd);
 }
 GRIDGEN_EXPORT gridgen_status two_link_forward_dynamics_crba_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::forward_dynamics_crba_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::forward_dynamics_crba_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix)
-namespace two_link::library {
-
-template <class S>
-gridgen_status mass_matrix_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 2, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::mass_matrix<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status mass_matrix(
-    const S* q, S* M, long long n)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::in_rows(M, 4),
-    };
-    if (n != 1) return mass_matrix_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 2, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::mass_matrix<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<S*>(arrays[1].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_mass_matrix_f32(
     const float* q, float* M, long long n)
 {
-    return two_link::library::mass_matrix<float>(
-        q, M, n);
+    return gridgen::compute<float, two_link::mass_matrix_traits>(
+        n, q, M);
 }
 GRIDGEN_EXPORT gridgen_status two_link_mass_matrix_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::mass_matrix_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::mass_matrix_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_mass_matrix_f64(
     const double* q, double* M, long long n)
 {
-    return two_link::library::mass_matrix<double>(
-        q, M, n);
+    return gridgen::compute<double, two_link::mass_matrix_traits>(
+        n, q, M);
 }
 GRIDGEN_EXPORT gridgen_status two_link_mass_matrix_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::mass_matrix_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::mass_matrix_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix_inverse)
-namespace two_link::library {
-
-template <class S>
-gridgen_status mass_matrix_inverse_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 2, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::mass_matrix_inverse<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status mass_matrix_inverse(
-    const S* q, S* Minv, long long n)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::in_rows(Minv, 4),
-    };
-    if (n != 1) return mass_matrix_inverse_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 2, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::mass_matrix_inverse<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<S*>(arrays[1].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_mass_matrix_inverse_f32(
     const float* q, float* Minv, long long n)
 {
-    return two_link::library::mass_matrix_inverse<float>(
-        q, Minv, n);
+    return gridgen::compute<float, two_link::mass_matrix_inverse_traits>(
+        n, q, Minv);
 }
 GRIDGEN_EXPORT gridgen_status two_link_mass_matrix_inverse_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::mass_matrix_inverse_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::mass_matrix_inverse_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_mass_matrix_inverse_f64(
     const double* q, double* Minv, long long n)
 {
-    return two_link::library::mass_matrix_inverse<double>(
-        q, Minv, n);
+    return gridgen::compute<double, two_link::mass_matrix_inverse_traits>(
+        n, q, Minv);
 }
 GRIDGEN_EXPORT gridgen_status two_link_mass_matrix_inverse_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::mass_matrix_inverse_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::mass_matrix_inverse_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_gradient)
-namespace two_link::library {
-
-template <class S> constexpr S inverse_dynamics_gradient_gravity[3] = {
-    S(0.0), S(0.0), S(-9.81)
-};
-
-template <class S>
-gridgen_status inverse_dynamics_gradient_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 6, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::inverse_dynamics_gradient<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status inverse_dynamics_gradient(
-    const S* q, const S* qd, const S* qdd, S* dtau_dq, S* dtau_dqd, long long n, const S* gravity)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::in_rows(qd, 2),
-        gridgen::in_rows(qdd, 2),
-        gridgen::for_all(gravity ? gravity : inverse_dynamics_gradient_gravity<S>),
-        gridgen::in_rows(dtau_dq, 4),
-        gridgen::in_rows(dtau_dqd, 4),
-    };
-    if (n != 1) return inverse_dynamics_gradient_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 6, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::inverse_dynamics_gradient<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<const S*>(arrays[1].data),
-        static_cast<const S*>(arrays[2].data),
-        static_cast<const S*>(arrays[3].data),
-        static_cast<S*>(arrays[4].data),
-        static_cast<S*>(arrays[5].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_inverse_dynamics_gradient_f32(
     const float* q, const float* qd, const float* qdd, float* dtau_dq, float* dtau_dqd,
     long long n, const float* gravity)
 {
-    return two_link::library::inverse_dynamics_gradient<float>(
-        q, qd, qdd, dtau_dq, dtau_dqd, n, gravity);
+    return gridgen::compute<float, two_link::inverse_dynamics_gradient_traits>(
+        n, q, qd, qdd, gridgen::for_all(gravity, two_link::library::gravity<float>), dtau_dq, dtau_dqd);
 }
 GRIDGEN_EXPORT gridgen_status two_link_inverse_dynamics_gradient_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::inverse_dynamics_gradient_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::inverse_dynamics_gradient_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_inverse_dynamics_gradient_f64(
     const double* q, const double* qd, const double* qdd, double* dtau_dq, double* dtau_dqd,
     long long n, const double* gravity)
 {
-    return two_link::library::inverse_dynamics_gradient<double>(
-        q, qd, qdd, dtau_dq, dtau_dqd, n, gravity);
+    return gridgen::compute<double, two_link::inverse_dynamics_gradient_traits>(
+        n, q, qd, qdd, gridgen::for_all(gravity, two_link::library::gravity<double>), dtau_dq, dtau_dqd);
 }
 GRIDGEN_EXPORT gridgen_status two_link_inverse_dynamics_gradient_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::inverse_dynamics_gradient_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::inverse_dynamics_gradient_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient)
-namespace two_link::library {
-
-template <class S> constexpr S forward_dynamics_gradient_gravity[3] = {
-    S(0.0), S(0.0), S(-9.81)
-};
-
-template <class S>
-gridgen_status forward_dynamics_gradient_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 7, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::forward_dynamics_gradient<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status forward_dynamics_gradient(
-    const S* q, const S* qd, const S* tau, S* dqdd_dq, S* dqdd_dqd, S* dqdd_dtau, long long n,
-    const S* gravity)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::in_rows(qd, 2),
-        gridgen::in_rows(tau, 2),
-        gridgen::for_all(gravity ? gravity : forward_dynamics_gradient_gravity<S>),
-        gridgen::in_rows(dqdd_dq, 4),
-        gridgen::in_rows(dqdd_dqd, 4),
-        gridgen::in_rows(dqdd_dtau, 4),
-    };
-    if (n != 1) return forward_dynamics_gradient_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 7, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::forward_dynamics_gradient<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<const S*>(arrays[1].data),
-        static_cast<const S*>(arrays[2].data),
-        static_cast<const S*>(arrays[3].data),
-        static_cast<S*>(arrays[4].data),
-        static_cast<S*>(arrays[5].data),
-        static_cast<S*>(arrays[6].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_forward_dynamics_gradient_f32(
     const float* q, const float* qd, const float* tau, float* dqdd_dq, float* dqdd_dqd,
     float* dqdd_dtau, long long n, const float* gravity)
 {
-    return two_link::library::forward_dynamics_gradient<float>(
-        q, qd, tau, dqdd_dq, dqdd_dqd, dqdd_dtau, n, gravity);
+    return gridgen::compute<float, two_link::forward_dynamics_gradient_traits>(
+        n, q, qd, tau, gridgen::for_all(gravity, two_link::library::gravity<float>), dqdd_dq, dqdd_dqd,
+        dqdd_dtau);
 }
 GRIDGEN_EXPORT gridgen_status two_link_forward_dynamics_gradient_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::forward_dynamics_gradient_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::forward_dynamics_gradient_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_forward_dynamics_gradient_f64(
     const double* q, const double* qd, const double* tau, double* dqdd_dq, double* dqdd_dqd,
     double* dqdd_dtau, long long n, const double* gravity)
 {
-    return two_link::library::forward_dynamics_gradient<double>(
-        q, qd, tau, dqdd_dq, dqdd_dqd, dqdd_dtau, n, gravity);
+    return gridgen::compute<double, two_link::forward_dynamics_gradient_traits>(
+        n, q, qd, tau, gridgen::for_all(gravity, two_link::library::gravity<double>), dqdd_dq,
+        dqdd_dqd, dqdd_dtau);
 }
 GRIDGEN_EXPORT gridgen_status two_link_forward_dynamics_gradient_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::forward_dynamics_gradient_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::forward_dynamics_gradient_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_semi_implicit)
-namespace two_link::library {
-
-template <class S> constexpr S step_semi_implicit_gravity[3] = {
-    S(0.0), S(0.0), S(-9.81)
-};
-
-template <class S>
-gridgen_status step_semi_implicit_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 7, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::step_semi_implicit<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status step_semi_implicit(
-    const S* q, const S* qd, const S* tau, S dt, S* q_next, S* qd_next, long long n,
-    const S* gravity)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::in_rows(qd, 2),
-        gridgen::in_rows(tau, 2),
-        gridgen::for_all(&dt),
-        gridgen::for_all(gravity ? gravity : step_semi_implicit_gravity<S>),
-        gridgen::in_rows(q_next, 2),
-        gridgen::in_rows(qd_next, 2),
-    };
-    if (n != 1) return step_semi_implicit_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 7, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::step_semi_implicit<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<const S*>(arrays[1].data),
-        static_cast<const S*>(arrays[2].data),
-        static_cast<const S*>(arrays[3].data),
-        static_cast<const S*>(arrays[4].data),
-        static_cast<S*>(arrays[5].data),
-        static_cast<S*>(arrays[6].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_step_semi_implicit_f32(
     const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
     long long n, const float* gravity)
 {
-    return two_link::library::step_semi_implicit<float>(
-        q, qd, tau, dt, q_next, qd_next, n, gravity);
+    return gridgen::compute<float, two_link::step_semi_implicit_traits>(
+        n, q, qd, tau, gridgen::for_all(&dt),
+        gridgen::for_all(gravity, two_link::library::gravity<float>), q_next, qd_next);
 }
 GRIDGEN_EXPORT gridgen_status two_link_step_semi_implicit_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::step_semi_implicit_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::step_semi_implicit_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_step_semi_implicit_f64(
     const double* q, const double* qd, const double* tau, double dt, double* q_next,
     double* qd_next, long long n, const double* gravity)
 {
-    return two_link::library::step_semi_implicit<double>(
-        q, qd, tau, dt, q_next, qd_next, n, gravity);
+    return gridgen::compute<double, two_link::step_semi_implicit_traits>(
+        n, q, qd, tau, gridgen::for_all(&dt),
+        gridgen::for_all(gravity, two_link::library::gravity<double>), q_next, qd_next);
 }
 GRIDGEN_EXPORT gridgen_status two_link_step_semi_implicit_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::step_semi_implicit_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::step_semi_implicit_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_euler)
-namespace two_link::library {
-
-template <class S> constexpr S step_euler_gravity[3] = {
-    S(0.0), S(0.0), S(-9.81)
-};
-
-template <class S>
-gridgen_status step_euler_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 7, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::step_euler<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status step_euler(
-    const S* q, const S* qd, const S* tau, S dt, S* q_next, S* qd_next, long long n,
-    const S* gravity)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::in_rows(qd, 2),
-        gridgen::in_rows(tau, 2),
-        gridgen::for_all(&dt),
-        gridgen::for_all(gravity ? gravity : step_euler_gravity<S>),
-        gridgen::in_rows(q_next, 2),
-        gridgen::in_rows(qd_next, 2),
-    };
-    if (n != 1) return step_euler_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 7, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::step_euler<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<const S*>(arrays[1].data),
-        static_cast<const S*>(arrays[2].data),
-        static_cast<const S*>(arrays[3].data),
-        static_cast<const S*>(arrays[4].data),
-        static_cast<S*>(arrays[5].data),
-        static_cast<S*>(arrays[6].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_step_euler_f32(
     const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
     long long n, const float* gravity)
 {
-    return two_link::library::step_euler<float>(
-        q, qd, tau, dt, q_next, qd_next, n, gravity);
+    return gridgen::compute<float, two_link::step_euler_traits>(
+        n, q, qd, tau, gridgen::for_all(&dt),
+        gridgen::for_all(gravity, two_link::library::gravity<float>), q_next, qd_next);
 }
 GRIDGEN_EXPORT gridgen_status two_link_step_euler_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::step_euler_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::step_euler_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_step_euler_f64(
     const double* q, const double* qd, const double* tau, double dt, double* q_next,
     double* qd_next, long long n, const double* gravity)
 {
-    return two_link::library::step_euler<double>(
-        q, qd, tau, dt, q_next, qd_next, n, gravity);
+    return gridgen::compute<double, two_link::step_euler_traits>(
+        n, q, qd, tau, gridgen::for_all(&dt),
+        gridgen::for_all(gravity, two_link::library::gravity<double>), q_next, qd_next);
 }
 GRIDGEN_EXPORT gridgen_status two_link_step_euler_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::step_euler_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::step_euler_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_rk4)
-namespace two_link::library {
-
-template <class S> constexpr S step_rk4_gravity[3] = {
-    S(0.0), S(0.0), S(-9.81)
-};
-
-template <class S>
-gridgen_status step_rk4_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 7, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::step_rk4<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status step_rk4(
-    const S* q, const S* qd, const S* tau, S dt, S* q_next, S* qd_next, long long n,
-    const S* gravity)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::in_rows(qd, 2),
-        gridgen::in_rows(tau, 2),
-        gridgen::for_all(&dt),
-        gridgen::for_all(gravity ? gravity : step_rk4_gravity<S>),
-        gridgen::in_rows(q_next, 2),
-        gridgen::in_rows(qd_next, 2),
-    };
-    if (n != 1) return step_rk4_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 7, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::step_rk4<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<const S*>(arrays[1].data),
-        static_cast<const S*>(arrays[2].data),
-        static_cast<const S*>(arrays[3].data),
-        static_cast<const S*>(arrays[4].data),
-        static_cast<S*>(arrays[5].data),
-        static_cast<S*>(arrays[6].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_step_rk4_f32(
     const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
     long long n, const float* gravity)
 {
-    return two_link::library::step_rk4<float>(
-        q, qd, tau, dt, q_next, qd_next, n, gravity);
+    return gridgen::compute<float, two_link::step_rk4_traits>(
+        n, q, qd, tau, gridgen::for_all(&dt),
+        gridgen::for_all(gravity, two_link::library::gravity<float>), q_next, qd_next);
 }
 GRIDGEN_EXPORT gridgen_status two_link_step_rk4_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::step_rk4_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::step_rk4_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_step_rk4_f64(
     const double* q, const double* qd, const double* tau, double dt, double* q_next,
     double* qd_next, long long n, const double* gravity)
 {
-    return two_link::library::step_rk4<double>(
-        q, qd, tau, dt, q_next, qd_next, n, gravity);
+    return gridgen::compute<double, two_link::step_rk4_traits>(
+        n, q, qd, tau, gridgen::for_all(&dt),
+        gridgen::for_all(gravity, two_link::library::gravity<double>), q_next, qd_next);
 }
 GRIDGEN_EXPORT gridgen_status two_link_step_rk4_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::step_rk4_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::step_rk4_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_implicit)
-namespace two_link::library {
-
-template <class S> constexpr S step_implicit_gravity[3] = {
-    S(0.0), S(0.0), S(-9.81)
-};
-
-template <class S>
-gridgen_status step_implicit_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 7, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::step_implicit<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status step_implicit(
-    const S* q, const S* qd, const S* tau, S dt, S* q_next, S* qd_next, long long n,
-    const S* gravity)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::in_rows(qd, 2),
-        gridgen::in_rows(tau, 2),
-        gridgen::for_all(&dt),
-        gridgen::for_all(gravity ? gravity : step_implicit_gravity<S>),
-        gridgen::in_rows(q_next, 2),
-        gridgen::in_rows(qd_next, 2),
-    };
-    if (n != 1) return step_implicit_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 7, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::step_implicit<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<const S*>(arrays[1].data),
-        static_cast<const S*>(arrays[2].data),
-        static_cast<const S*>(arrays[3].data),
-        static_cast<const S*>(arrays[4].data),
-        static_cast<S*>(arrays[5].data),
-        static_cast<S*>(arrays[6].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_step_implicit_f32(
     const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
     long long n, const float* gravity)
 {
-    return two_link::library::step_implicit<float>(
-        q, qd, tau, dt, q_next, qd_next, n, gravity);
+    return gridgen::compute<float, two_link::step_implicit_traits>(
+        n, q, qd, tau, gridgen::for_all(&dt),
+        gridgen::for_all(gravity, two_link::library::gravity<float>), q_next, qd_next);
 }
 GRIDGEN_EXPORT gridgen_status two_link_step_implicit_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::step_implicit_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::step_implicit_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_step_implicit_f64(
     const double* q, const double* qd, const double* tau, double dt, double* q_next,
     double* qd_next, long long n, const double* gravity)
 {
-    return two_link::library::step_implicit<double>(
-        q, qd, tau, dt, q_next, qd_next, n, gravity);
+    return gridgen::compute<double, two_link::step_implicit_traits>(
+        n, q, qd, tau, gridgen::for_all(&dt),
+        gridgen::for_all(gravity, two_link::library::gravity<double>), q_next, qd_next);
 }
 GRIDGEN_EXPORT gridgen_status two_link_step_implicit_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::step_implicit_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::step_implicit_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_kinematics)
-namespace two_link::library {
-
-template <class S>
-gridgen_status forward_kinematics_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 2, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::forward_kinematics<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status forward_kinematics(
-    const S* q, S* poses, long long n)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::in_rows(poses, 64),
-    };
-    if (n != 1) return forward_kinematics_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 2, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::forward_kinematics<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<S*>(arrays[1].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_forward_kinematics_f32(
     const float* q, float* poses, long long n)
 {
-    return two_link::library::forward_kinematics<float>(
-        q, poses, n);
+    return gridgen::compute<float, two_link::forward_kinematics_traits>(
+        n, q, poses);
 }
 GRIDGEN_EXPORT gridgen_status two_link_forward_kinematics_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::forward_kinematics_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::forward_kinematics_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_forward_kinematics_f64(
     const double* q, double* poses, long long n)
 {
-    return two_link::library::forward_kinematics<double>(
-        q, poses, n);
+    return gridgen::compute<double, two_link::forward_kinematics_traits>(
+        n, q, poses);
 }
 GRIDGEN_EXPORT gridgen_status two_link_forward_kinematics_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::forward_kinematics_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::forward_kinematics_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass)
-namespace two_link::library {
-
-template <class S>
-gridgen_status center_of_mass_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 2, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::center_of_mass<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status center_of_mass(
-    const S* q, S* com, long long n)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::in_rows(com, 3),
-    };
-    if (n != 1) return center_of_mass_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 2, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::center_of_mass<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<S*>(arrays[1].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_f32(
     const float* q, float* com, long long n)
 {
-    return two_link::library::center_of_mass<float>(
-        q, com, n);
+    return gridgen::compute<float, two_link::center_of_mass_traits>(
+        n, q, com);
 }
 GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::center_of_mass_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::center_of_mass_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_f64(
     const double* q, double* com, long long n)
 {
-    return two_link::library::center_of_mass<double>(
-        q, com, n);
+    return gridgen::compute<double, two_link::center_of_mass_traits>(
+        n, q, com);
 }
 GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::center_of_mass_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::center_of_mass_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass_jacobian)
-namespace two_link::library {
-
-template <class S>
-gridgen_status center_of_mass_jacobian_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 2, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::center_of_mass_jacobian<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status center_of_mass_jacobian(
-    const S* q, S* Jcom, long long n)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::in_rows(Jcom, 6),
-    };
-    if (n != 1) return center_of_mass_jacobian_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 2, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::center_of_mass_jacobian<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<S*>(arrays[1].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_jacobian_f32(
     const float* q, float* Jcom, long long n)
 {
-    return two_link::library::center_of_mass_jacobian<float>(
-        q, Jcom, n);
+    return gridgen::compute<float, two_link::center_of_mass_jacobian_traits>(
+        n, q, Jcom);
 }
 GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_jacobian_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::center_of_mass_jacobian_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::center_of_mass_jacobian_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_jacobian_f64(
     const double* q, double* Jcom, long long n)
 {
-    return two_link::library::center_of_mass_jacobian<double>(
-        q, Jcom, n);
+    return gridgen::compute<double, two_link::center_of_mass_jacobian_traits>(
+        n, q, Jcom);
 }
 GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_jacobian_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::center_of_mass_jacobian_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::center_of_mass_jacobian_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum_matrix)
-namespace two_link::library {
-
-template <class S>
-gridgen_status centroidal_momentum_matrix_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 2, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::centroidal_momentum_matrix<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status centroidal_momentum_matrix(
-    const S* q, S* Ag, long long n)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::in_rows(Ag, 12),
-    };
-    if (n != 1) return centroidal_momentum_matrix_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 2, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::centroidal_momentum_matrix<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<S*>(arrays[1].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_centroidal_momentum_matrix_f32(
     const float* q, float* Ag, long long n)
 {
-    return two_link::library::centroidal_momentum_matrix<float>(
-        q, Ag, n);
+    return gridgen::compute<float, two_link::centroidal_momentum_matrix_traits>(
+        n, q, Ag);
 }
 GRIDGEN_EXPORT gridgen_status two_link_centroidal_momentum_matrix_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::centroidal_momentum_matrix_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::centroidal_momentum_matrix_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_centroidal_momentum_matrix_f64(
     const double* q, double* Ag, long long n)
 {
-    return two_link::library::centroidal_momentum_matrix<double>(
-        q, Ag, n);
+    return gridgen::compute<double, two_link::centroidal_momentum_matrix_traits>(
+        n, q, Ag);
 }
 GRIDGEN_EXPORT gridgen_status two_link_centroidal_momentum_matrix_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::centroidal_momentum_matrix_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::centroidal_momentum_matrix_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum)
-namespace two_link::library {
-
-template <class S>
-gridgen_status centroidal_momentum_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 3, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::centroidal_momentum<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status centroidal_momentum(
-    const S* q, const S* qd, S* hg, long long n)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::in_rows(qd, 2),
-        gridgen::in_rows(hg, 6),
-    };
-    if (n != 1) return centroidal_momentum_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 3, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::centroidal_momentum<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<const S*>(arrays[1].data),
-        static_cast<S*>(arrays[2].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_centroidal_momentum_f32(
     const float* q, const float* qd, float* hg, long long n)
 {
-    return two_link::library::centroidal_momentum<float>(
-        q, qd, hg, n);
+    return gridgen::compute<float, two_link::centroidal_momentum_traits>(
+        n, q, qd, hg);
 }
 GRIDGEN_EXPORT gridgen_status two_link_centroidal_momentum_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::centroidal_momentum_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::centroidal_momentum_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_centroidal_momentum_f64(
     const double* q, const double* qd, double* hg, long long n)
 {
-    return two_link::library::centroidal_momentum<double>(
-        q, qd, hg, n);
+    return gridgen::compute<double, two_link::centroidal_momentum_traits>(
+        n, q, qd, hg);
 }
 GRIDGEN_EXPORT gridgen_status two_link_centroidal_momentum_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::centroidal_momentum_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::centroidal_momentum_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_kinetic_energy)
-namespace two_link::library {
-
-template <class S>
-gridgen_status kinetic_energy_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 3, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::kinetic_energy<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status kinetic_energy(
-    const S* q, const S* qd, S* energy, long long n)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::in_rows(qd, 2),
-        gridgen::in_rows(energy, 1),
-    };
-    if (n != 1) return kinetic_energy_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 3, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::kinetic_energy<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<const S*>(arrays[1].data),
-        static_cast<S*>(arrays[2].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_kinetic_energy_f32(
     const float* q, const float* qd, float* energy, long long n)
 {
-    return two_link::library::kinetic_energy<float>(
-        q, qd, energy, n);
+    return gridgen::compute<float, two_link::kinetic_energy_traits>(
+        n, q, qd, energy);
 }
 GRIDGEN_EXPORT gridgen_status two_link_kinetic_energy_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::kinetic_energy_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::kinetic_energy_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_kinetic_energy_f64(
     const double* q, const double* qd, double* energy, long long n)
 {
-    return two_link::library::kinetic_energy<double>(
-        q, qd, energy, n);
+    return gridgen::compute<double, two_link::kinetic_energy_traits>(
+        n, q, qd, energy);
 }
 GRIDGEN_EXPORT gridgen_status two_link_kinetic_energy_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::kinetic_energy_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::kinetic_energy_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_potential_energy)
-namespace two_link::library {
-
-template <class S> constexpr S potential_energy_gravity[3] = {
-    S(0.0), S(0.0), S(-9.81)
-};
-
-template <class S>
-gridgen_status potential_energy_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 3, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::potential_energy<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status potential_energy(
-    const S* q, S* energy, long long n, const S* gravity)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::for_all(gravity ? gravity : potential_energy_gravity<S>),
-        gridgen::in_rows(energy, 1),
-    };
-    if (n != 1) return potential_energy_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 3, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::potential_energy<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<const S*>(arrays[1].data),
-        static_cast<S*>(arrays[2].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_potential_energy_f32(
     const float* q, float* energy, long long n, const float* gravity)
 {
-    return two_link::library::potential_energy<float>(
-        q, energy, n, gravity);
+    return gridgen::compute<float, two_link::potential_energy_traits>(
+        n, q, gridgen::for_all(gravity, two_link::library::gravity<float>), energy);
 }
 GRIDGEN_EXPORT gridgen_status two_link_potential_energy_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::potential_energy_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::potential_energy_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_potential_energy_f64(
     const double* q, double* energy, long long n, const double* gravity)
 {
-    return two_link::library::potential_energy<double>(
-        q, energy, n, gravity);
+    return gridgen::compute<double, two_link::potential_energy_traits>(
+        n, q, gridgen::for_all(gravity, two_link::library::gravity<double>), energy);
 }
 GRIDGEN_EXPORT gridgen_status two_link_potential_energy_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::potential_energy_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::potential_energy_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate)
-namespace two_link::library {
-
-template <class S>
-gridgen_status integrate_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 3, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::integrate<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status integrate(
-    const S* q, const S* v, S* q1, long long n)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::in_rows(v, 2),
-        gridgen::in_rows(q1, 2),
-    };
-    if (n != 1) return integrate_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 3, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::integrate<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<const S*>(arrays[1].data),
-        static_cast<S*>(arrays[2].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_integrate_f32(
     const float* q, const float* v, float* q1, long long n)
 {
-    return two_link::library::integrate<float>(
-        q, v, q1, n);
+    return gridgen::compute<float, two_link::integrate_traits>(
+        n, q, v, q1);
 }
 GRIDGEN_EXPORT gridgen_status two_link_integrate_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::integrate_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::integrate_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_integrate_f64(
     const double* q, const double* v, double* q1, long long n)
 {
-    return two_link::library::integrate<double>(
-        q, v, q1, n);
+    return gridgen::compute<double, two_link::integrate_traits>(
+        n, q, v, q1);
 }
 GRIDGEN_EXPORT gridgen_status two_link_integrate_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::integrate_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::integrate_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate_gradient)
-namespace two_link::library {
-
-template <class S>
-gridgen_status integrate_gradient_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 4, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::integrate_gradient<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status integrate_gradient(
-    const S* q, const S* v, S* dq1_dq, S* dq1_dv, long long n)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::in_rows(v, 2),
-        gridgen::in_rows(dq1_dq, 4),
-        gridgen::in_rows(dq1_dv, 4),
-    };
-    if (n != 1) return integrate_gradient_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 4, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::integrate_gradient<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<const S*>(arrays[1].data),
-        static_cast<S*>(arrays[2].data),
-        static_cast<S*>(arrays[3].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_integrate_gradient_f32(
     const float* q, const float* v, float* dq1_dq, float* dq1_dv, long long n)
 {
-    return two_link::library::integrate_gradient<float>(
-        q, v, dq1_dq, dq1_dv, n);
+    return gridgen::compute<float, two_link::integrate_gradient_traits>(
+        n, q, v, dq1_dq, dq1_dv);
 }
 GRIDGEN_EXPORT gridgen_status two_link_integrate_gradient_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::integrate_gradient_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::integrate_gradient_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_integrate_gradient_f64(
     const double* q, const double* v, double* dq1_dq, double* dq1_dv, long long n)
 {
-    return two_link::library::integrate_gradient<double>(
-        q, v, dq1_dq, dq1_dv, n);
+    return gridgen::compute<double, two_link::integrate_gradient_traits>(
+        n, q, v, dq1_dq, dq1_dv);
 }
 GRIDGEN_EXPORT gridgen_status two_link_integrate_gradient_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::integrate_gradient_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::integrate_gradient_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference)
-namespace two_link::library {
-
-template <class S>
-gridgen_status difference_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 3, 2, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::difference<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status difference(
-    const S* q0, const S* q1, S* v, long long n)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q0, 2),
-        gridgen::in_rows(q1, 2),
-        gridgen::in_rows(v, 2),
-    };
-    if (n != 1) return difference_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 3, 2, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::difference<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<const S*>(arrays[1].data),
-        static_cast<S*>(arrays[2].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_difference_f32(
     const float* q0, const float* q1, float* v, long long n)
 {
-    return two_link::library::difference<float>(
-        q0, q1, v, n);
+    return gridgen::compute<float, two_link::difference_traits>(
+        n, q0, q1, v);
 }
 GRIDGEN_EXPORT gridgen_status two_link_difference_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::difference_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::difference_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_difference_f64(
     const double* q0, const double* q1, double* v, long long n)
 {
-    return two_link::library::difference<double>(
-        q0, q1, v, n);
+    return gridgen::compute<double, two_link::difference_traits>(
+        n, q0, q1, v);
 }
 GRIDGEN_EXPORT gridgen_status two_link_difference_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::difference_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::difference_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference_gradient)
-namespace two_link::library {
-
-template <class S>
-gridgen_status difference_gradient_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 4, 2, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::difference_gradient<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status difference_gradient(
-    const S* q0, const S* q1, S* dv_dq0, S* dv_dq1, long long n)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q0, 2),
-        gridgen::in_rows(q1, 2),
-        gridgen::in_rows(dv_dq0, 4),
-        gridgen::in_rows(dv_dq1, 4),
-    };
-    if (n != 1) return difference_gradient_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 4, 2, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::difference_gradient<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<const S*>(arrays[1].data),
-        static_cast<S*>(arrays[2].data),
-        static_cast<S*>(arrays[3].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_difference_gradient_f32(
     const float* q0, const float* q1, float* dv_dq0, float* dv_dq1, long long n)
 {
-    return two_link::library::difference_gradient<float>(
-        q0, q1, dv_dq0, dv_dq1, n);
+    return gridgen::compute<float, two_link::difference_gradient_traits>(
+        n, q0, q1, dv_dq0, dv_dq1);
 }
 GRIDGEN_EXPORT gridgen_status two_link_difference_gradient_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::difference_gradient_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::difference_gradient_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_difference_gradient_f64(
     const double* q0, const double* q1, double* dv_dq0, double* dv_dq1, long long n)
 {
-    return two_link::library::difference_gradient<double>(
-        q0, q1, dv_dq0, dv_dq1, n);
+    return gridgen::compute<double, two_link::difference_gradient_traits>(
+        n, q0, q1, dv_dq0, dv_dq1);
 }
 GRIDGEN_EXPORT gridgen_status two_link_difference_gradient_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::difference_gradient_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::difference_gradient_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_interpolate)
-namespace two_link::library {
-
-template <class S>
-gridgen_status interpolate_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 4, 2, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::interpolate<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status interpolate(
-    const S* q0, const S* q1, const S* u, S* q, long long n)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q0, 2),
-        gridgen::in_rows(q1, 2),
-        gridgen::in_rows(u, 1),
-        gridgen::in_rows(q, 2),
-    };
-    if (n != 1) return interpolate_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 4, 2, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::interpolate<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<const S*>(arrays[1].data),
-        static_cast<const S*>(arrays[2].data),
-        static_cast<S*>(arrays[3].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_interpolate_f32(
     const float* q0, const float* q1, const float* u, float* q, long long n)
 {
-    return two_link::library::interpolate<float>(
-        q0, q1, u, q, n);
+    return gridgen::compute<float, two_link::interpolate_traits>(
+        n, q0, q1, u, q);
 }
 GRIDGEN_EXPORT gridgen_status two_link_interpolate_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::interpolate_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::interpolate_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_interpolate_f64(
     const double* q0, const double* q1, const double* u, double* q, long long n)
 {
-    return two_link::library::interpolate<double>(
-        q0, q1, u, q, n);
+    return gridgen::compute<double, two_link::interpolate_traits>(
+        n, q0, q1, u, q);
 }
 GRIDGEN_EXPORT gridgen_status two_link_interpolate_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::interpolate_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::interpolate_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_distance)
-namespace two_link::library {
-
-template <class S>
-gridgen_status distance_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 3, 2, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::distance<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status distance(
-    const S* q0, const S* q1, S* length, long long n)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q0, 2),
-        gridgen::in_rows(q1, 2),
-        gridgen::in_rows(length, 1),
-    };
-    if (n != 1) return distance_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 3, 2, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::distance<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<const S*>(arrays[1].data),
-        static_cast<S*>(arrays[2].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_distance_f32(
     const float* q0, const float* q1, float* length, long long n)
 {
-    return two_link::library::distance<float>(
-        q0, q1, length, n);
+    return gridgen::compute<float, two_link::distance_traits>(
+        n, q0, q1, length);
 }
 GRIDGEN_EXPORT gridgen_status two_link_distance_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::distance_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::distance_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_distance_f64(
     const double* q0, const double* q1, double* length, long long n)
 {
-    return two_link::library::distance<double>(
-        q0, q1, length, n);
+    return gridgen::compute<double, two_link::distance_traits>(
+        n, q0, q1, length);
 }
 GRIDGEN_EXPORT gridgen_status two_link_distance_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::distance_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::distance_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
-namespace two_link::library {
-
-template <class S>
-gridgen_status articulated_inertias_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    if (!arrays) return gridgen_no_array;
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 2, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::articulated_inertias<S>(arrays, begin, end, batch);
-    return status;
-}
-
-template <class S>
-gridgen_status articulated_inertias(
-    const S* q, S* articulated, long long n)
-{
-    const gridgen_array arrays[] = {
-        gridgen::in_rows(q, 2),
-        gridgen::in_rows(articulated, 42),
-    };
-    if (n != 1) return articulated_inertias_strided<S>(arrays, 0, n, n);
-    const gridgen_status status = gridgen::checked<S>(
-        arrays, 2, 1, simd::quaternions, 0, 1, 1);
-    if (status != gridgen_done) return status;
-    ::two_link::articulated_inertias<S, const S*>(
-        static_cast<const S*>(arrays[0].data),
-        static_cast<S*>(arrays[1].data));
-    return gridgen_done;
-}
-
-}  // namespace two_link::library
-
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_articulated_inertias_f32(
     const float* q, float* articulated, long long n)
 {
-    return two_link::library::articulated_inertias<float>(
-        q, articulated, n);
+    return gridgen::compute<float, two_link::articulated_inertias_traits>(
+        n, q, articulated);
 }
 GRIDGEN_EXPORT gridgen_status two_link_articulated_inertias_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::articulated_inertias_strided<float>(arrays, begin, end, batch);
+    return gridgen::compute_strided<float, two_link::articulated_inertias_traits>(
+        arrays, begin, end, batch);
 }
 #endif
-
 #ifndef GRIDGEN_ONLY_F32
 GRIDGEN_EXPORT gridgen_status two_link_articulated_inertias_f64(
     const double* q, double* articulated, long long n)
 {
-    return two_link::library::articulated_inertias<double>(
-        q, articulated, n);
+    return gridgen::compute<double, two_link::articulated_inertias_traits>(
+        n, q, articulated);
 }
 GRIDGEN_EXPORT gridgen_status two_link_articulated_inertias_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::articulated_inertias_strided<double>(arrays, begin, end, batch);
+    return gridgen::compute_strided<double, two_link::articulated_inertias_traits>(
+        arrays, begin, end, batch);
 }
 #endif
 #endif

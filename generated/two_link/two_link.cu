@@ -13,6 +13,9 @@
 // Kernels for rows take arrays whose states lie one behind the other, aligned to 16 bytes, and with
 // component = 1 those whose length in `rows` of model.json is 0, which are read in place. A block has
 // a multiple of 32 threads, and dynamic shared memory: `numbers` there * threads * sizeof(T).
+// Kernels of both forms that have `parked` values there are launched with blocks of a multiple of 32
+// threads too, and with `parked` * threads * 4 bytes more if T is float and the kernel is compiled
+// for sm_90 to sm_119. Above 48 kB ask for CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES.
 #include "gridgen_states.cuh"
 #include "two_link.cuh"
 #include "two_link_scan.cuh"
@@ -23,2379 +26,570 @@
 namespace two_link {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics)
-// Inverse dynamics: joint efforts that produce given accelerations.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   tau               2     written  joint efforts [N m or N]
-template <class T>
-__global__ void __launch_bounds__(128) inverse_dynamics_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> qdd,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> tau,
-    long long n)
+// Inverse dynamics: joint torques that produce given accelerations.
+template <class T> __global__ void __launch_bounds__(128) inverse_dynamics_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> qdd, gridgen::Input<T> gravity,
+    gridgen::Output<T> tau, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
-    const gridgen::Loaded<T, 2> qdd_state(gridgen::components(qdd, i));
-    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
-    inverse_dynamics<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        qdd_state.x,
-        gravity_state.x,
-        gridgen::components(tau, i));
+    gridgen::run_states<T, inverse_dynamics_traits>(
+        n, q, qd, qdd, gravity, tau);
 }
-
-// The same, for arrays in rows.
-struct inverse_dynamics_tau_row {
-    static constexpr int length = 2, width = 2;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {6, 0}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) inverse_dynamics_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> qdd,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> tau,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) inverse_dynamics_rows_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> qdd, gridgen::Input<T> gravity,
+    gridgen::Output<T> tau, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(8);
-    T* const q_rows = shared + gridgen::warp_states * 0;
-    T* const qd_rows = shared + gridgen::warp_states * 2;
-    T* const qdd_rows = shared + gridgen::warp_states * 4;
-    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
-    gridgen::Loaded<T, 3> gravity_state;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q_all(q.data, warp);
-        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
-        const gridgen::InputRows<T, 2> qdd_all(qdd.data, warp);
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        q_all.keep(q_rows);
-        qd_all.keep(qd_rows);
-        qdd_all.keep(qdd_rows);
-    } else {
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q.data, q_rows, warp);
-            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
-            gridgen::keep_number<2>(i, qdd.data, qdd_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q_state(
-        gridgen::row<2>(q_rows, warp));
-    const gridgen::Loaded<T, 2> qd_state(
-        gridgen::row<2>(qd_rows, warp));
-    const gridgen::Loaded<T, 2> qdd_state(
-        gridgen::row<2>(qdd_rows, warp));
-    inverse_dynamics<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        qdd_state.x,
-        gravity_state.x,
-        gridgen::ResultRows<T, inverse_dynamics_tau_row>(
-            tau.data, shared, warp));
+    gridgen::run_rows<T, inverse_dynamics_traits>(
+        n, q, qd, qdd, gravity, tau);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces)
-// Bias forces: Coriolis, centrifugal and gravity efforts.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   tau               2     written  joint efforts [N m or N]
-template <class T>
-__global__ void __launch_bounds__(128) bias_forces_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> tau,
+// Bias forces: Coriolis, centrifugal and gravity torques.
+template <class T> __global__ void __launch_bounds__(128) bias_forces_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> gravity, gridgen::Output<T> tau,
     long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
-    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
-    bias_forces<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        gravity_state.x,
-        gridgen::components(tau, i));
+    gridgen::run_states<T, bias_forces_traits>(
+        n, q, qd, gravity, tau);
 }
-
-// The same, for arrays in rows.
-struct bias_forces_tau_row {
-    static constexpr int length = 2, width = 2;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {4, 0}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) bias_forces_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> tau,
+template <class T> __global__ void __launch_bounds__(128) bias_forces_rows_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> gravity, gridgen::Output<T> tau,
     long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(6);
-    T* const q_rows = shared + gridgen::warp_states * 0;
-    T* const qd_rows = shared + gridgen::warp_states * 2;
-    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
-    gridgen::Loaded<T, 3> gravity_state;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q_all(q.data, warp);
-        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        q_all.keep(q_rows);
-        qd_all.keep(qd_rows);
-    } else {
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q.data, q_rows, warp);
-            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q_state(
-        gridgen::row<2>(q_rows, warp));
-    const gridgen::Loaded<T, 2> qd_state(
-        gridgen::row<2>(qd_rows, warp));
-    bias_forces<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        gravity_state.x,
-        gridgen::ResultRows<T, bias_forces_tau_row>(
-            tau.data, shared, warp));
+    gridgen::run_rows<T, bias_forces_traits>(
+        n, q, qd, gravity, tau);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_gravity_forces)
-// Gravity forces: efforts that hold the robot still.
-//   q                 2     read     joint positions [rad or m]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   tau               2     written  joint efforts [N m or N]
-template <class T>
-__global__ void __launch_bounds__(128) gravity_forces_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> tau,
-    long long n)
+// Gravity forces: joint torques that hold the robot at rest.
+template <class T> __global__ void __launch_bounds__(128) gravity_forces_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> gravity, gridgen::Output<T> tau, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
-    gravity_forces<T, const T*>(
-        q_state.x,
-        gravity_state.x,
-        gridgen::components(tau, i));
+    gridgen::run_states<T, gravity_forces_traits>(
+        n, q, gravity, tau);
 }
-
-// The same, for arrays in rows.
-struct gravity_forces_tau_row {
-    static constexpr int length = 2, width = 2;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {2, 1}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) gravity_forces_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> tau,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) gravity_forces_rows_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> gravity, gridgen::Output<T> tau, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(4);
-    T* const q_rows = shared + gridgen::warp_states * 0;
-    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
-    gridgen::Loaded<T, 3> gravity_state;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q_all(q.data, warp);
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        q_all.keep(q_rows);
-    } else {
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q.data, q_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q_state(
-        gridgen::row<2>(q_rows, warp));
-    gravity_forces<T, const T*>(
-        q_state.x,
-        gravity_state.x,
-        gridgen::ResultRows<T, gravity_forces_tau_row>(
-            tau.data, shared, warp));
+    gridgen::run_rows<T, gravity_forces_traits>(
+        n, q, gravity, tau);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_coriolis_matrix)
-// Coriolis matrix: times the velocities it gives the Coriolis and centrifugal efforts.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   C                 4     written  Coriolis matrix [N m or N per rad/s or m/s]
-template <class T>
-__global__ void __launch_bounds__(128) coriolis_matrix_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<T> C,
-    long long n)
+// Coriolis matrix: C qd are the Coriolis and centrifugal torques.
+template <class T> __global__ void __launch_bounds__(128) coriolis_matrix_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Output<T> C, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
-    coriolis_matrix<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        gridgen::components(C, i));
+    gridgen::run_states<T, coriolis_matrix_traits>(
+        n, q, qd, C);
 }
-
-// The same, for arrays in rows.
-struct coriolis_matrix_C_row {
-    static constexpr int length = 4, width = 4;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {4, 1}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) coriolis_matrix_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<T> C,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) coriolis_matrix_rows_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Output<T> C, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(9);
-    T* const q_rows = shared + gridgen::warp_states * 0;
-    T* const qd_rows = shared + gridgen::warp_states * 2;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q_all(q.data, warp);
-        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
-        q_all.keep(q_rows);
-        qd_all.keep(qd_rows);
-    } else {
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q.data, q_rows, warp);
-            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q_state(
-        gridgen::row<2>(q_rows, warp));
-    const gridgen::Loaded<T, 2> qd_state(
-        gridgen::row<2>(qd_rows, warp));
-    coriolis_matrix<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        gridgen::ResultRows<T, coriolis_matrix_C_row>(
-            C.data, shared, warp));
+    gridgen::run_rows<T, coriolis_matrix_traits>(
+        n, q, qd, C);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba)
-// Forward dynamics: joint accelerations that given efforts produce.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
-template <class T>
-__global__ void __launch_bounds__(128) forward_dynamics_aba_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> tau,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> qdd,
-    long long n)
+// Forward dynamics: joint accelerations that given torques produce.
+template <class T> __global__ void __launch_bounds__(128) forward_dynamics_aba_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> gravity,
+    gridgen::Output<T> qdd, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
-    const gridgen::Loaded<T, 2> tau_state(gridgen::components(tau, i));
-    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
-    forward_dynamics_aba<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        tau_state.x,
-        gravity_state.x,
-        gridgen::components(qdd, i));
+    gridgen::run_states<T, forward_dynamics_aba_traits>(
+        n, q, qd, tau, gravity, qdd);
 }
-
-// The same, for arrays in rows.
-struct forward_dynamics_aba_qdd_row {
-    static constexpr int length = 2, width = 2;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {6, 1}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) forward_dynamics_aba_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> tau,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> qdd,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) forward_dynamics_aba_rows_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> gravity,
+    gridgen::Output<T> qdd, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(8);
-    T* const q_rows = shared + gridgen::warp_states * 0;
-    T* const qd_rows = shared + gridgen::warp_states * 2;
-    T* const tau_rows = shared + gridgen::warp_states * 4;
-    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
-    gridgen::Loaded<T, 3> gravity_state;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q_all(q.data, warp);
-        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
-        const gridgen::InputRows<T, 2> tau_all(tau.data, warp);
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        q_all.keep(q_rows);
-        qd_all.keep(qd_rows);
-        tau_all.keep(tau_rows);
-    } else {
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q.data, q_rows, warp);
-            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
-            gridgen::keep_number<2>(i, tau.data, tau_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q_state(
-        gridgen::row<2>(q_rows, warp));
-    const gridgen::Loaded<T, 2> qd_state(
-        gridgen::row<2>(qd_rows, warp));
-    const gridgen::Loaded<T, 2> tau_state(
-        gridgen::row<2>(tau_rows, warp));
-    forward_dynamics_aba<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        tau_state.x,
-        gravity_state.x,
-        gridgen::ResultRows<T, forward_dynamics_aba_qdd_row>(
-            qdd.data, shared, warp));
+    gridgen::run_rows<T, forward_dynamics_aba_traits>(
+        n, q, qd, tau, gravity, qdd);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_crba)
-// Forward dynamics: joint accelerations that given efforts produce.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
-template <class T>
-__global__ void __launch_bounds__(128) forward_dynamics_crba_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> tau,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> qdd,
-    long long n)
+// Forward dynamics: joint accelerations that given torques produce.
+template <class T> __global__ void __launch_bounds__(128) forward_dynamics_crba_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> gravity,
+    gridgen::Output<T> qdd, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
-    const gridgen::Loaded<T, 2> tau_state(gridgen::components(tau, i));
-    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
-    forward_dynamics_crba<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        tau_state.x,
-        gravity_state.x,
-        gridgen::components(qdd, i));
+    gridgen::run_states<T, forward_dynamics_crba_traits>(
+        n, q, qd, tau, gravity, qdd);
 }
-
-// The same, for arrays in rows.
-struct forward_dynamics_crba_qdd_row {
-    static constexpr int length = 2, width = 2;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {6, 1}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) forward_dynamics_crba_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> tau,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> qdd,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) forward_dynamics_crba_rows_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> gravity,
+    gridgen::Output<T> qdd, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(8);
-    T* const q_rows = shared + gridgen::warp_states * 0;
-    T* const qd_rows = shared + gridgen::warp_states * 2;
-    T* const tau_rows = shared + gridgen::warp_states * 4;
-    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
-    gridgen::Loaded<T, 3> gravity_state;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q_all(q.data, warp);
-        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
-        const gridgen::InputRows<T, 2> tau_all(tau.data, warp);
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        q_all.keep(q_rows);
-        qd_all.keep(qd_rows);
-        tau_all.keep(tau_rows);
-    } else {
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q.data, q_rows, warp);
-            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
-            gridgen::keep_number<2>(i, tau.data, tau_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q_state(
-        gridgen::row<2>(q_rows, warp));
-    const gridgen::Loaded<T, 2> qd_state(
-        gridgen::row<2>(qd_rows, warp));
-    const gridgen::Loaded<T, 2> tau_state(
-        gridgen::row<2>(tau_rows, warp));
-    forward_dynamics_crba<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        tau_state.x,
-        gravity_state.x,
-        gridgen::ResultRows<T, forward_dynamics_crba_qdd_row>(
-            qdd.data, shared, warp));
+    gridgen::run_rows<T, forward_dynamics_crba_traits>(
+        n, q, qd, tau, gravity, qdd);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix)
 // Mass matrix: joint-space inertia.
-//   q                 2     read     joint positions [rad or m]
-//   M                 4     written  joint-space inertia [kg m^2, kg m or kg]
-template <class T>
-__global__ void __launch_bounds__(128) mass_matrix_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<T> M,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) mass_matrix_kernel(
+    gridgen::Input<T> q, gridgen::Output<T> M, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    mass_matrix<T, const T*>(
-        q_state.x,
-        gridgen::components(M, i));
+    gridgen::run_states<T, mass_matrix_traits>(
+        n, q, M);
 }
-
-// The same, for arrays in rows.
-struct mass_matrix_M_row {
-    static constexpr int length = 4, width = 4;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {2, 2}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) mass_matrix_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<T> M,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) mass_matrix_rows_kernel(
+    gridgen::Input<T> q, gridgen::Output<T> M, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(7);
-    T* const q_rows = shared + gridgen::warp_states * 0;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q_all(q.data, warp);
-        q_all.keep(q_rows);
-    } else {
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q.data, q_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q_state(
-        gridgen::row<2>(q_rows, warp));
-    mass_matrix<T, const T*>(
-        q_state.x,
-        gridgen::ResultRows<T, mass_matrix_M_row>(
-            M.data, shared, warp));
+    gridgen::run_rows<T, mass_matrix_traits>(
+        n, q, M);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix_inverse)
 // Inverse of the mass matrix.
-//   q                 2     read     joint positions [rad or m]
-//   Minv              4     written  inverse of the joint-space inertia [its inverse]
-template <class T>
-__global__ void __launch_bounds__(128) mass_matrix_inverse_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<T> Minv,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) mass_matrix_inverse_kernel(
+    gridgen::Input<T> q, gridgen::Output<T> Minv, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    mass_matrix_inverse<T, const T*>(
-        q_state.x,
-        gridgen::components(Minv, i));
+    gridgen::run_states<T, mass_matrix_inverse_traits>(
+        n, q, Minv);
 }
-
-// The same, for arrays in rows.
-struct mass_matrix_inverse_Minv_row {
-    static constexpr int length = 4, width = 4;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {2, 3}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) mass_matrix_inverse_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<T> Minv,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) mass_matrix_inverse_rows_kernel(
+    gridgen::Input<T> q, gridgen::Output<T> Minv, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(7);
-    T* const q_rows = shared + gridgen::warp_states * 0;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q_all(q.data, warp);
-        q_all.keep(q_rows);
-    } else {
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q.data, q_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q_state(
-        gridgen::row<2>(q_rows, warp));
-    mass_matrix_inverse<T, const T*>(
-        q_state.x,
-        gridgen::ResultRows<T, mass_matrix_inverse_Minv_row>(
-            Minv.data, shared, warp));
+    gridgen::run_rows<T, mass_matrix_inverse_traits>(
+        n, q, Minv);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_gradient)
 // Gradient of inverse dynamics by positions and velocities.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   dtau_dq           4     written  derivative of the efforts by the positions [N m, N per rad or m]
-//   dtau_dqd          4     written  derivative of the efforts by the velocities [N m, N per rad/s or m/s]
-template <class T>
-__global__ void __launch_bounds__(128) inverse_dynamics_gradient_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> qdd,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> dtau_dq,
-    gridgen::Strided<T> dtau_dqd,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) inverse_dynamics_gradient_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> qdd, gridgen::Input<T> gravity,
+    gridgen::Output<T> dtau_dq, gridgen::Output<T> dtau_dqd, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
-    const gridgen::Loaded<T, 2> qdd_state(gridgen::components(qdd, i));
-    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
-    inverse_dynamics_gradient<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        qdd_state.x,
-        gravity_state.x,
-        gridgen::components(dtau_dq, i),
-        gridgen::components(dtau_dqd, i));
+    gridgen::run_states<T, inverse_dynamics_gradient_traits>(
+        n, q, qd, qdd, gravity, dtau_dq, dtau_dqd);
 }
-
-// The same, for arrays in rows.
-struct inverse_dynamics_gradient_dtau_dq_row {
-    static constexpr int length = 4, width = 4;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {11, 1}
-    };
-};
-struct inverse_dynamics_gradient_dtau_dqd_row {
-    static constexpr int length = 4, width = 4;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {6, 0}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) inverse_dynamics_gradient_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> qdd,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> dtau_dq,
-    gridgen::Strided<T> dtau_dqd,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) inverse_dynamics_gradient_rows_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> qdd, gridgen::Input<T> gravity,
+    gridgen::Output<T> dtau_dq, gridgen::Output<T> dtau_dqd, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(16);
-    T* const q_rows = shared + gridgen::warp_states * 0;
-    T* const qd_rows = shared + gridgen::warp_states * 2;
-    T* const qdd_rows = shared + gridgen::warp_states * 4;
-    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
-    gridgen::Loaded<T, 3> gravity_state;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q_all(q.data, warp);
-        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
-        const gridgen::InputRows<T, 2> qdd_all(qdd.data, warp);
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        q_all.keep(q_rows);
-        qd_all.keep(qd_rows);
-        qdd_all.keep(qdd_rows);
-    } else {
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q.data, q_rows, warp);
-            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
-            gridgen::keep_number<2>(i, qdd.data, qdd_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q_state(
-        gridgen::row<2>(q_rows, warp));
-    const gridgen::Loaded<T, 2> qd_state(
-        gridgen::row<2>(qd_rows, warp));
-    const gridgen::Loaded<T, 2> qdd_state(
-        gridgen::row<2>(qdd_rows, warp));
-    inverse_dynamics_gradient<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        qdd_state.x,
-        gravity_state.x,
-        gridgen::ResultRows<T, inverse_dynamics_gradient_dtau_dq_row>(
-            dtau_dq.data, shared, warp),
-        gridgen::ResultRows<T, inverse_dynamics_gradient_dtau_dqd_row>(
-            dtau_dqd.data, shared, warp));
+    gridgen::run_rows<T, inverse_dynamics_gradient_traits>(
+        n, q, qd, qdd, gravity, dtau_dq, dtau_dqd);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient)
-// Gradient of forward dynamics by positions, velocities and efforts.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   dqdd_dq           4     written  derivative of the accelerations by the positions [1/s^2, per m or rad]
-//   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
-//   dqdd_dtau         4     written  derivative of the accelerations by the efforts [as Minv]
-template <class T>
-__global__ void __launch_bounds__(128) forward_dynamics_gradient_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> tau,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> dqdd_dq,
-    gridgen::Strided<T> dqdd_dqd,
-    gridgen::Strided<T> dqdd_dtau,
+// Gradient of forward dynamics by positions, velocities and torques.
+template <class T> __global__ void __launch_bounds__(128) forward_dynamics_gradient_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> gravity,
+    gridgen::Output<T> dqdd_dq, gridgen::Output<T> dqdd_dqd, gridgen::Output<T> dqdd_dtau,
     long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
-    const gridgen::Loaded<T, 2> tau_state(gridgen::components(tau, i));
-    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
-    forward_dynamics_gradient<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        tau_state.x,
-        gravity_state.x,
-        gridgen::components(dqdd_dq, i),
-        gridgen::components(dqdd_dqd, i),
-        gridgen::components(dqdd_dtau, i));
+    gridgen::run_states<T, forward_dynamics_gradient_traits>(
+        n, q, qd, tau, gravity, dqdd_dq, dqdd_dqd, dqdd_dtau);
 }
-
-// The same, for arrays in rows.
-struct forward_dynamics_gradient_dqdd_dq_row {
-    static constexpr int length = 4, width = 4;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {6, 3}
-    };
-};
-struct forward_dynamics_gradient_dqdd_dqd_row {
-    static constexpr int length = 4, width = 4;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {6, 3}
-    };
-};
-struct forward_dynamics_gradient_dqdd_dtau_row {
-    static constexpr int length = 4, width = 4;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {11, 3}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) forward_dynamics_gradient_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> tau,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> dqdd_dq,
-    gridgen::Strided<T> dqdd_dqd,
-    gridgen::Strided<T> dqdd_dtau,
+template <class T> __global__ void __launch_bounds__(128) forward_dynamics_gradient_rows_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> gravity,
+    gridgen::Output<T> dqdd_dq, gridgen::Output<T> dqdd_dqd, gridgen::Output<T> dqdd_dtau,
     long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(16);
-    T* const q_rows = shared + gridgen::warp_states * 0;
-    T* const qd_rows = shared + gridgen::warp_states * 2;
-    T* const tau_rows = shared + gridgen::warp_states * 4;
-    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
-    gridgen::Loaded<T, 3> gravity_state;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q_all(q.data, warp);
-        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
-        const gridgen::InputRows<T, 2> tau_all(tau.data, warp);
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        q_all.keep(q_rows);
-        qd_all.keep(qd_rows);
-        tau_all.keep(tau_rows);
-    } else {
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q.data, q_rows, warp);
-            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
-            gridgen::keep_number<2>(i, tau.data, tau_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q_state(
-        gridgen::row<2>(q_rows, warp));
-    const gridgen::Loaded<T, 2> qd_state(
-        gridgen::row<2>(qd_rows, warp));
-    const gridgen::Loaded<T, 2> tau_state(
-        gridgen::row<2>(tau_rows, warp));
-    forward_dynamics_gradient<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        tau_state.x,
-        gravity_state.x,
-        gridgen::ResultRows<T, forward_dynamics_gradient_dqdd_dq_row>(
-            dqdd_dq.data, shared, warp),
-        gridgen::ResultRows<T, forward_dynamics_gradient_dqdd_dqd_row>(
-            dqdd_dqd.data, shared, warp),
-        gridgen::ResultRows<T, forward_dynamics_gradient_dqdd_dtau_row>(
-            dqdd_dtau.data, shared, warp));
+    gridgen::run_rows<T, forward_dynamics_gradient_traits>(
+        n, q, qd, tau, gravity, dqdd_dq, dqdd_dqd, dqdd_dtau);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_semi_implicit)
-// Step in time: the state after a time in which the joint efforts stay.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   q_next            2     written  joint positions at the end of the step [rad or m]
-//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
-template <class T>
-__global__ void __launch_bounds__(128) step_semi_implicit_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> tau,
-    gridgen::Strided<const T> dt,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> q_next,
-    gridgen::Strided<T> qd_next,
-    long long n)
+// Time step: the state after a time with constant joint torques,
+// semi-implicit Euler method.
+template <class T> __global__ void __launch_bounds__(128) step_semi_implicit_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
+    gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
-    const gridgen::Loaded<T, 2> tau_state(gridgen::components(tau, i));
-    const gridgen::Loaded<T, 1> dt_state(gridgen::components(dt, i));
-    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
-    step_semi_implicit<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        tau_state.x,
-        dt_state.x,
-        gravity_state.x,
-        gridgen::components(q_next, i),
-        gridgen::components(qd_next, i));
+    gridgen::run_states<T, step_semi_implicit_traits>(
+        n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
-
-// The same, for arrays in rows.
-struct step_semi_implicit_q_next_row {
-    static constexpr int length = 2, width = 2;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {8, 1}
-    };
-};
-struct step_semi_implicit_qd_next_row {
-    static constexpr int length = 2, width = 2;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {6, 1}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) step_semi_implicit_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> tau,
-    gridgen::Strided<const T> dt,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> q_next,
-    gridgen::Strided<T> qd_next,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) step_semi_implicit_rows_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
+    gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(10);
-    T* const q_rows = shared + gridgen::warp_states * 0;
-    T* const qd_rows = shared + gridgen::warp_states * 2;
-    T* const tau_rows = shared + gridgen::warp_states * 4;
-    const T* const dt_begin = warp.state(dt.data, dt.batch);
-    gridgen::Loaded<T, 1> dt_state;
-    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
-    gridgen::Loaded<T, 3> gravity_state;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q_all(q.data, warp);
-        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
-        const gridgen::InputRows<T, 2> tau_all(tau.data, warp);
-        dt_state = gridgen::Loaded<T, 1>(dt_begin);
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        q_all.keep(q_rows);
-        qd_all.keep(qd_rows);
-        tau_all.keep(tau_rows);
-    } else {
-        dt_state = gridgen::Loaded<T, 1>(dt_begin);
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q.data, q_rows, warp);
-            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
-            gridgen::keep_number<2>(i, tau.data, tau_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q_state(
-        gridgen::row<2>(q_rows, warp));
-    const gridgen::Loaded<T, 2> qd_state(
-        gridgen::row<2>(qd_rows, warp));
-    const gridgen::Loaded<T, 2> tau_state(
-        gridgen::row<2>(tau_rows, warp));
-    step_semi_implicit<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        tau_state.x,
-        dt_state.x,
-        gravity_state.x,
-        gridgen::ResultRows<T, step_semi_implicit_q_next_row>(
-            q_next.data, shared, warp),
-        gridgen::ResultRows<T, step_semi_implicit_qd_next_row>(
-            qd_next.data, shared, warp));
+    gridgen::run_rows<T, step_semi_implicit_traits>(
+        n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_euler)
-// Step in time: the state after a time in which the joint efforts stay.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   q_next            2     written  joint positions at the end of the step [rad or m]
-//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
-template <class T>
-__global__ void __launch_bounds__(128) step_euler_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> tau,
-    gridgen::Strided<const T> dt,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> q_next,
-    gridgen::Strided<T> qd_next,
-    long long n)
+// Time step: the state after a time with constant joint torques,
+// explicit Euler method.
+template <class T> __global__ void __launch_bounds__(128) step_euler_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
+    gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
-    const gridgen::Loaded<T, 2> tau_state(gridgen::components(tau, i));
-    const gridgen::Loaded<T, 1> dt_state(gridgen::components(dt, i));
-    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
-    step_euler<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        tau_state.x,
-        dt_state.x,
-        gravity_state.x,
-        gridgen::components(q_next, i),
-        gridgen::components(qd_next, i));
+    gridgen::run_states<T, step_euler_traits>(
+        n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
-
-// The same, for arrays in rows.
-struct step_euler_q_next_row {
-    static constexpr int length = 2, width = 2;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {6, 1}
-    };
-};
-struct step_euler_qd_next_row {
-    static constexpr int length = 2, width = 2;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {6, 1}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) step_euler_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> tau,
-    gridgen::Strided<const T> dt,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> q_next,
-    gridgen::Strided<T> qd_next,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) step_euler_rows_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
+    gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(8);
-    T* const q_rows = shared + gridgen::warp_states * 0;
-    T* const qd_rows = shared + gridgen::warp_states * 2;
-    T* const tau_rows = shared + gridgen::warp_states * 4;
-    const T* const dt_begin = warp.state(dt.data, dt.batch);
-    gridgen::Loaded<T, 1> dt_state;
-    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
-    gridgen::Loaded<T, 3> gravity_state;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q_all(q.data, warp);
-        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
-        const gridgen::InputRows<T, 2> tau_all(tau.data, warp);
-        dt_state = gridgen::Loaded<T, 1>(dt_begin);
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        q_all.keep(q_rows);
-        qd_all.keep(qd_rows);
-        tau_all.keep(tau_rows);
-    } else {
-        dt_state = gridgen::Loaded<T, 1>(dt_begin);
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q.data, q_rows, warp);
-            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
-            gridgen::keep_number<2>(i, tau.data, tau_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q_state(
-        gridgen::row<2>(q_rows, warp));
-    const gridgen::Loaded<T, 2> qd_state(
-        gridgen::row<2>(qd_rows, warp));
-    const gridgen::Loaded<T, 2> tau_state(
-        gridgen::row<2>(tau_rows, warp));
-    step_euler<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        tau_state.x,
-        dt_state.x,
-        gravity_state.x,
-        gridgen::ResultRows<T, step_euler_q_next_row>(
-            q_next.data, shared, warp),
-        gridgen::ResultRows<T, step_euler_qd_next_row>(
-            qd_next.data, shared, warp));
+    gridgen::run_rows<T, step_euler_traits>(
+        n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_rk4)
-// Step in time: the state after a time in which the joint efforts stay.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   q_next            2     written  joint positions at the end of the step [rad or m]
-//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
-template <class T>
-__global__ void __launch_bounds__(128) step_rk4_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> tau,
-    gridgen::Strided<const T> dt,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> q_next,
-    gridgen::Strided<T> qd_next,
-    long long n)
+// Time step: the state after a time with constant joint torques,
+// Runge-Kutta method of order four.
+template <class T> __global__ void __launch_bounds__(128) step_rk4_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
+    gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
-    const gridgen::Loaded<T, 2> tau_state(gridgen::components(tau, i));
-    const gridgen::Loaded<T, 1> dt_state(gridgen::components(dt, i));
-    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
-    step_rk4<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        tau_state.x,
-        dt_state.x,
-        gravity_state.x,
-        gridgen::components(q_next, i),
-        gridgen::components(qd_next, i));
+    gridgen::run_states<T, step_rk4_traits>(
+        n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
-
-// The same, for arrays in rows.
-struct step_rk4_q_next_row {
-    static constexpr int length = 2, width = 2;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {6, 1}
-    };
-};
-struct step_rk4_qd_next_row {
-    static constexpr int length = 2, width = 2;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {6, 1}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) step_rk4_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> tau,
-    gridgen::Strided<const T> dt,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> q_next,
-    gridgen::Strided<T> qd_next,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) step_rk4_rows_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
+    gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(8);
-    T* const q_rows = shared + gridgen::warp_states * 0;
-    T* const qd_rows = shared + gridgen::warp_states * 2;
-    T* const tau_rows = shared + gridgen::warp_states * 4;
-    const T* const dt_begin = warp.state(dt.data, dt.batch);
-    gridgen::Loaded<T, 1> dt_state;
-    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
-    gridgen::Loaded<T, 3> gravity_state;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q_all(q.data, warp);
-        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
-        const gridgen::InputRows<T, 2> tau_all(tau.data, warp);
-        dt_state = gridgen::Loaded<T, 1>(dt_begin);
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        q_all.keep(q_rows);
-        qd_all.keep(qd_rows);
-        tau_all.keep(tau_rows);
-    } else {
-        dt_state = gridgen::Loaded<T, 1>(dt_begin);
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q.data, q_rows, warp);
-            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
-            gridgen::keep_number<2>(i, tau.data, tau_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q_state(
-        gridgen::row<2>(q_rows, warp));
-    const gridgen::Loaded<T, 2> qd_state(
-        gridgen::row<2>(qd_rows, warp));
-    const gridgen::Loaded<T, 2> tau_state(
-        gridgen::row<2>(tau_rows, warp));
-    step_rk4<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        tau_state.x,
-        dt_state.x,
-        gravity_state.x,
-        gridgen::ResultRows<T, step_rk4_q_next_row>(
-            q_next.data, shared, warp),
-        gridgen::ResultRows<T, step_rk4_qd_next_row>(
-            qd_next.data, shared, warp));
+    gridgen::run_rows<T, step_rk4_traits>(
+        n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_implicit)
-// Step in time: the state after a time in which the joint efforts stay.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   q_next            2     written  joint positions at the end of the step [rad or m]
-//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
-template <class T>
-__global__ void __launch_bounds__(128) step_implicit_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> tau,
-    gridgen::Strided<const T> dt,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> q_next,
-    gridgen::Strided<T> qd_next,
-    long long n)
+// Time step: the state after a time with constant joint torques,
+// semi-implicit Euler method with implicit damping.
+template <class T> __global__ void __launch_bounds__(128) step_implicit_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
+    gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
-    const gridgen::Loaded<T, 2> tau_state(gridgen::components(tau, i));
-    const gridgen::Loaded<T, 1> dt_state(gridgen::components(dt, i));
-    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
-    step_implicit<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        tau_state.x,
-        dt_state.x,
-        gravity_state.x,
-        gridgen::components(q_next, i),
-        gridgen::components(qd_next, i));
+    gridgen::run_states<T, step_implicit_traits>(
+        n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
-
-// The same, for arrays in rows.
-struct step_implicit_q_next_row {
-    static constexpr int length = 2, width = 2;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {8, 1}
-    };
-};
-struct step_implicit_qd_next_row {
-    static constexpr int length = 2, width = 2;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {6, 1}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) step_implicit_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> tau,
-    gridgen::Strided<const T> dt,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> q_next,
-    gridgen::Strided<T> qd_next,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) step_implicit_rows_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
+    gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(10);
-    T* const q_rows = shared + gridgen::warp_states * 0;
-    T* const qd_rows = shared + gridgen::warp_states * 2;
-    T* const tau_rows = shared + gridgen::warp_states * 4;
-    const T* const dt_begin = warp.state(dt.data, dt.batch);
-    gridgen::Loaded<T, 1> dt_state;
-    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
-    gridgen::Loaded<T, 3> gravity_state;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q_all(q.data, warp);
-        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
-        const gridgen::InputRows<T, 2> tau_all(tau.data, warp);
-        dt_state = gridgen::Loaded<T, 1>(dt_begin);
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        q_all.keep(q_rows);
-        qd_all.keep(qd_rows);
-        tau_all.keep(tau_rows);
-    } else {
-        dt_state = gridgen::Loaded<T, 1>(dt_begin);
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q.data, q_rows, warp);
-            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
-            gridgen::keep_number<2>(i, tau.data, tau_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q_state(
-        gridgen::row<2>(q_rows, warp));
-    const gridgen::Loaded<T, 2> qd_state(
-        gridgen::row<2>(qd_rows, warp));
-    const gridgen::Loaded<T, 2> tau_state(
-        gridgen::row<2>(tau_rows, warp));
-    step_implicit<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        tau_state.x,
-        dt_state.x,
-        gravity_state.x,
-        gridgen::ResultRows<T, step_implicit_q_next_row>(
-            q_next.data, shared, warp),
-        gridgen::ResultRows<T, step_implicit_qd_next_row>(
-            qd_next.data, shared, warp));
+    gridgen::run_rows<T, step_implicit_traits>(
+        n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_kinematics)
 // Forward kinematics: poses of all frames.
-//   q                 2     read     joint positions [rad or m]
-//   poses             64    written  pose of every frame in the base, homogeneous [1 and m]
-template <class T>
-__global__ void __launch_bounds__(128) forward_kinematics_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<T> poses,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) forward_kinematics_kernel(
+    gridgen::Input<T> q, gridgen::Output<T> poses, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    forward_kinematics<T, const T*>(
-        q_state.x,
-        gridgen::components(poses, i));
+    gridgen::run_states<T, forward_kinematics_traits>(
+        n, q, poses);
 }
-
-// The same, for arrays in rows.
-struct forward_kinematics_poses_row {
-    static constexpr int length = 64, width = 32;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {2, 24}, {2, 59}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) forward_kinematics_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<T> poses,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) forward_kinematics_rows_kernel(
+    gridgen::Input<T> q, gridgen::Output<T> poses, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(35);
-    T* const q_rows = shared + gridgen::warp_states * 0;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q_all(q.data, warp);
-        q_all.keep(q_rows);
-    } else {
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q.data, q_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q_state(
-        gridgen::row<2>(q_rows, warp));
-    forward_kinematics<T, const T*>(
-        q_state.x,
-        gridgen::ResultRows<T, forward_kinematics_poses_row>(
-            poses.data, shared, warp));
+    gridgen::run_rows<T, forward_kinematics_traits>(
+        n, q, poses);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass)
 // Center of mass.
-//   q                 2     read     joint positions [rad or m]
-//   com               3     written  center of mass in the base frame [m]
-template <class T>
-__global__ void __launch_bounds__(128) center_of_mass_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<T> com,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) center_of_mass_kernel(
+    gridgen::Input<T> q, gridgen::Output<T> com, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    center_of_mass<T, const T*>(
-        q_state.x,
-        gridgen::components(com, i));
+    gridgen::run_states<T, center_of_mass_traits>(
+        n, q, com);
 }
-
-// The same, for arrays in rows.
-struct center_of_mass_com_row {
-    static constexpr int length = 3, width = 3;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {2, 2}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) center_of_mass_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<T> com,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) center_of_mass_rows_kernel(
+    gridgen::Input<T> q, gridgen::Output<T> com, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(5);
-    T* const q_rows = shared + gridgen::warp_states * 0;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q_all(q.data, warp);
-        q_all.keep(q_rows);
-    } else {
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q.data, q_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q_state(
-        gridgen::row<2>(q_rows, warp));
-    center_of_mass<T, const T*>(
-        q_state.x,
-        gridgen::ResultRows<T, center_of_mass_com_row>(
-            com.data, shared, warp));
+    gridgen::run_rows<T, center_of_mass_traits>(
+        n, q, com);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass_jacobian)
 // Jacobian of the center of mass.
-//   q                 2     read     joint positions [rad or m]
-//   Jcom              6     written  Jacobian of the center of mass [m or 1]
-template <class T>
-__global__ void __launch_bounds__(128) center_of_mass_jacobian_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<T> Jcom,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) center_of_mass_jacobian_kernel(
+    gridgen::Input<T> q, gridgen::Output<T> Jcom, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    center_of_mass_jacobian<T, const T*>(
-        q_state.x,
-        gridgen::components(Jcom, i));
+    gridgen::run_states<T, center_of_mass_jacobian_traits>(
+        n, q, Jcom);
 }
-
-// The same, for arrays in rows.
-struct center_of_mass_jacobian_Jcom_row {
-    static constexpr int length = 6, width = 6;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {2, 4}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) center_of_mass_jacobian_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<T> Jcom,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) center_of_mass_jacobian_rows_kernel(
+    gridgen::Input<T> q, gridgen::Output<T> Jcom, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(8);
-    T* const q_rows = shared + gridgen::warp_states * 0;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q_all(q.data, warp);
-        q_all.keep(q_rows);
-    } else {
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q.data, q_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q_state(
-        gridgen::row<2>(q_rows, warp));
-    center_of_mass_jacobian<T, const T*>(
-        q_state.x,
-        gridgen::ResultRows<T, center_of_mass_jacobian_Jcom_row>(
-            Jcom.data, shared, warp));
+    gridgen::run_rows<T, center_of_mass_jacobian_traits>(
+        n, q, Jcom);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum_matrix)
 // Centroidal momentum matrix: joint velocities to momentum about the center of mass.
-//   q                 2     read     joint positions [rad or m]
-//   Ag                12    written  centroidal momentum matrix, rows (linear, angular) [kg m or kg]
-template <class T>
-__global__ void __launch_bounds__(128) centroidal_momentum_matrix_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<T> Ag,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) centroidal_momentum_matrix_kernel(
+    gridgen::Input<T> q, gridgen::Output<T> Ag, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    centroidal_momentum_matrix<T, const T*>(
-        q_state.x,
-        gridgen::components(Ag, i));
+    gridgen::run_states<T, centroidal_momentum_matrix_traits>(
+        n, q, Ag);
 }
-
-// The same, for arrays in rows.
-struct centroidal_momentum_matrix_Ag_row {
-    static constexpr int length = 12, width = 12;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {2, 9}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) centroidal_momentum_matrix_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<T> Ag,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) centroidal_momentum_matrix_rows_kernel(
+    gridgen::Input<T> q, gridgen::Output<T> Ag, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(15);
-    T* const q_rows = shared + gridgen::warp_states * 0;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q_all(q.data, warp);
-        q_all.keep(q_rows);
-    } else {
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q.data, q_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q_state(
-        gridgen::row<2>(q_rows, warp));
-    centroidal_momentum_matrix<T, const T*>(
-        q_state.x,
-        gridgen::ResultRows<T, centroidal_momentum_matrix_Ag_row>(
-            Ag.data, shared, warp));
+    gridgen::run_rows<T, centroidal_momentum_matrix_traits>(
+        n, q, Ag);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum)
-// Centroidal momentum, of a robot on a base at rest.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   hg                6     written  centroidal momentum, (linear, angular) [kg m/s, kg m^2/s]
-template <class T>
-__global__ void __launch_bounds__(128) centroidal_momentum_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<T> hg,
-    long long n)
+// Centroidal momentum of a robot whose base is at rest.
+template <class T> __global__ void __launch_bounds__(128) centroidal_momentum_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Output<T> hg, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
-    centroidal_momentum<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        gridgen::components(hg, i));
+    gridgen::run_states<T, centroidal_momentum_traits>(
+        n, q, qd, hg);
 }
-
-// The same, for arrays in rows.
-struct centroidal_momentum_hg_row {
-    static constexpr int length = 6, width = 6;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {4, 4}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) centroidal_momentum_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<T> hg,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) centroidal_momentum_rows_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Output<T> hg, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(10);
-    T* const q_rows = shared + gridgen::warp_states * 0;
-    T* const qd_rows = shared + gridgen::warp_states * 2;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q_all(q.data, warp);
-        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
-        q_all.keep(q_rows);
-        qd_all.keep(qd_rows);
-    } else {
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q.data, q_rows, warp);
-            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q_state(
-        gridgen::row<2>(q_rows, warp));
-    const gridgen::Loaded<T, 2> qd_state(
-        gridgen::row<2>(qd_rows, warp));
-    centroidal_momentum<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        gridgen::ResultRows<T, centroidal_momentum_hg_row>(
-            hg.data, shared, warp));
+    gridgen::run_rows<T, centroidal_momentum_traits>(
+        n, q, qd, hg);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_kinetic_energy)
-// Kinetic energy of a robot on a base at rest.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   energy            1     written  energy [J]
-template <class T>
-__global__ void __launch_bounds__(128) kinetic_energy_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<T> energy,
-    long long n)
+// Kinetic energy of a robot whose base is at rest.
+template <class T> __global__ void __launch_bounds__(128) kinetic_energy_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Output<T> energy, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
-    kinetic_energy<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        gridgen::components(energy, i));
+    gridgen::run_states<T, kinetic_energy_traits>(
+        n, q, qd, energy);
 }
-
-// The same, for arrays in rows.
-struct kinetic_energy_energy_row {
-    static constexpr int length = 1, width = 1;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {4, 0}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) kinetic_energy_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<T> energy,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) kinetic_energy_rows_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Output<T> energy, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(5);
-    T* const q_rows = shared + gridgen::warp_states * 0;
-    T* const qd_rows = shared + gridgen::warp_states * 2;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q_all(q.data, warp);
-        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
-        q_all.keep(q_rows);
-        qd_all.keep(qd_rows);
-    } else {
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q.data, q_rows, warp);
-            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q_state(
-        gridgen::row<2>(q_rows, warp));
-    const gridgen::Loaded<T, 2> qd_state(
-        gridgen::row<2>(qd_rows, warp));
-    kinetic_energy<T, const T*>(
-        q_state.x,
-        qd_state.x,
-        gridgen::ResultRows<T, kinetic_energy_energy_row>(
-            energy.data, shared, warp));
+    gridgen::run_rows<T, kinetic_energy_traits>(
+        n, q, qd, energy);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_potential_energy)
-// Potential energy, zero for a center of mass at the base.
-//   q                 2     read     joint positions [rad or m]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   energy            1     written  energy [J]
-template <class T>
-__global__ void __launch_bounds__(128) potential_energy_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> energy,
-    long long n)
+// Potential energy, zero for a center of mass at the base origin.
+template <class T> __global__ void __launch_bounds__(128) potential_energy_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> gravity, gridgen::Output<T> energy, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
-    potential_energy<T, const T*>(
-        q_state.x,
-        gravity_state.x,
-        gridgen::components(energy, i));
+    gridgen::run_states<T, potential_energy_traits>(
+        n, q, gravity, energy);
 }
-
-// The same, for arrays in rows.
-struct potential_energy_energy_row {
-    static constexpr int length = 1, width = 1;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {2, 0}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) potential_energy_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<T> energy,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) potential_energy_rows_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> gravity, gridgen::Output<T> energy, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(3);
-    T* const q_rows = shared + gridgen::warp_states * 0;
-    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
-    gridgen::Loaded<T, 3> gravity_state;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q_all(q.data, warp);
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        q_all.keep(q_rows);
-    } else {
-        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q.data, q_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q_state(
-        gridgen::row<2>(q_rows, warp));
-    potential_energy<T, const T*>(
-        q_state.x,
-        gravity_state.x,
-        gridgen::ResultRows<T, potential_energy_energy_row>(
-            energy.data, shared, warp));
+    gridgen::run_rows<T, potential_energy_traits>(
+        n, q, gravity, energy);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate)
-// Configuration reached with given velocities in unit time.
-//   q                 2     read     joint positions [rad or m]
-//   v                 2     read     joint velocities over unit time [rad or m]
-//   q1                2     written  joint positions at the end [rad or m]
-template <class T>
-__global__ void __launch_bounds__(128) integrate_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> v,
-    gridgen::Strided<T> q1,
-    long long n)
+// Integration: the configuration after unit time with constant velocities.
+template <class T> __global__ void __launch_bounds__(128) integrate_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> v, gridgen::Output<T> q1, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    const gridgen::Loaded<T, 2> v_state(gridgen::components(v, i));
-    integrate<T, const T*>(
-        q_state.x,
-        v_state.x,
-        gridgen::components(q1, i));
+    gridgen::run_states<T, integrate_traits>(
+        n, q, v, q1);
 }
-
-// The same, for arrays in rows.
-struct integrate_q1_row {
-    static constexpr int length = 2, width = 2;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {4, 1}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) integrate_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> v,
-    gridgen::Strided<T> q1,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) integrate_rows_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> v, gridgen::Output<T> q1, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(6);
-    T* const q_rows = shared + gridgen::warp_states * 0;
-    T* const v_rows = shared + gridgen::warp_states * 2;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q_all(q.data, warp);
-        const gridgen::InputRows<T, 2> v_all(v.data, warp);
-        q_all.keep(q_rows);
-        v_all.keep(v_rows);
-    } else {
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q.data, q_rows, warp);
-            gridgen::keep_number<2>(i, v.data, v_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q_state(
-        gridgen::row<2>(q_rows, warp));
-    const gridgen::Loaded<T, 2> v_state(
-        gridgen::row<2>(v_rows, warp));
-    integrate<T, const T*>(
-        q_state.x,
-        v_state.x,
-        gridgen::ResultRows<T, integrate_q1_row>(
-            q1.data, shared, warp));
+    gridgen::run_rows<T, integrate_traits>(
+        n, q, v, q1);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate_gradient)
-// Derivatives of integrate by q and v, in tangent spaces.
-//   q                 2     read     joint positions [rad or m]
-//   v                 2     read     joint velocities over unit time [rad or m]
-//   dq1_dq            4     written  derivative of the end by the positions [1, m/rad]
-//   dq1_dv            4     written  derivative of the end by the velocities [1, m/rad]
-template <class T>
-__global__ void __launch_bounds__(128) integrate_gradient_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> v,
-    gridgen::Strided<T> dq1_dq,
-    gridgen::Strided<T> dq1_dv,
+// Derivatives of integrate with respect to q and v, in tangent spaces.
+template <class T> __global__ void __launch_bounds__(128) integrate_gradient_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> v, gridgen::Output<T> dq1_dq, gridgen::Output<T> dq1_dv,
     long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    const gridgen::Loaded<T, 2> v_state(gridgen::components(v, i));
-    integrate_gradient<T, const T*>(
-        q_state.x,
-        v_state.x,
-        gridgen::components(dq1_dq, i),
-        gridgen::components(dq1_dv, i));
+    gridgen::run_states<T, integrate_gradient_traits>(
+        n, q, v, dq1_dq, dq1_dv);
 }
-
-// The same, for arrays in rows.
-struct integrate_gradient_dq1_dq_row {
-    static constexpr int length = 4, width = 4;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {0, 3}
-    };
-};
-struct integrate_gradient_dq1_dv_row {
-    static constexpr int length = 4, width = 4;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {0, 3}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) integrate_gradient_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> v,
-    gridgen::Strided<T> dq1_dq,
-    gridgen::Strided<T> dq1_dv,
+template <class T> __global__ void __launch_bounds__(128) integrate_gradient_rows_kernel(
+    gridgen::Input<T> q, gridgen::Input<T> v, gridgen::Output<T> dq1_dq, gridgen::Output<T> dq1_dv,
     long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(5);
-    const T* const q_begin = warp.state(q.data, q.batch);
-    gridgen::Loaded<T, 2> q_state;
-    const T* const v_begin = warp.state(v.data, v.batch);
-    gridgen::Loaded<T, 2> v_state;
-    if (warp.is_whole()) {
-        q_state = gridgen::Loaded<T, 2>(q_begin);
-        v_state = gridgen::Loaded<T, 2>(v_begin);
-    } else {
-        q_state = gridgen::Loaded<T, 2>(q_begin);
-        v_state = gridgen::Loaded<T, 2>(v_begin);
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(0); i += gridgen::warp_states) {
-        }
-    }
-    __syncwarp();
-    integrate_gradient<T, const T*>(
-        q_state.x,
-        v_state.x,
-        gridgen::ResultRows<T, integrate_gradient_dq1_dq_row>(
-            dq1_dq.data, shared, warp),
-        gridgen::ResultRows<T, integrate_gradient_dq1_dv_row>(
-            dq1_dv.data, shared, warp));
+    gridgen::run_rows<T, integrate_gradient_traits>(
+        n, q, v, dq1_dq, dq1_dv);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference)
-// Velocities that lead from one configuration to another in unit time.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   q1                2     read     joint positions at the end [rad or m]
-//   v                 2     written  joint velocities over unit time [rad or m]
-template <class T>
-__global__ void __launch_bounds__(128) difference_kernel(
-    gridgen::Strided<const T> q0,
-    gridgen::Strided<const T> q1,
-    gridgen::Strided<T> v,
-    long long n)
+// Difference: velocities from one configuration to another in unit time.
+template <class T> __global__ void __launch_bounds__(128) difference_kernel(
+    gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Output<T> v, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q0_state(gridgen::components(q0, i));
-    const gridgen::Loaded<T, 2> q1_state(gridgen::components(q1, i));
-    difference<T, const T*>(
-        q0_state.x,
-        q1_state.x,
-        gridgen::components(v, i));
+    gridgen::run_states<T, difference_traits>(
+        n, q0, q1, v);
 }
-
-// The same, for arrays in rows.
-struct difference_v_row {
-    static constexpr int length = 2, width = 2;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {4, 1}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) difference_rows_kernel(
-    gridgen::Strided<const T> q0,
-    gridgen::Strided<const T> q1,
-    gridgen::Strided<T> v,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) difference_rows_kernel(
+    gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Output<T> v, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(6);
-    T* const q0_rows = shared + gridgen::warp_states * 0;
-    T* const q1_rows = shared + gridgen::warp_states * 2;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q0_all(q0.data, warp);
-        const gridgen::InputRows<T, 2> q1_all(q1.data, warp);
-        q0_all.keep(q0_rows);
-        q1_all.keep(q1_rows);
-    } else {
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q0.data, q0_rows, warp);
-            gridgen::keep_number<2>(i, q1.data, q1_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q0_state(
-        gridgen::row<2>(q0_rows, warp));
-    const gridgen::Loaded<T, 2> q1_state(
-        gridgen::row<2>(q1_rows, warp));
-    difference<T, const T*>(
-        q0_state.x,
-        q1_state.x,
-        gridgen::ResultRows<T, difference_v_row>(
-            v.data, shared, warp));
+    gridgen::run_rows<T, difference_traits>(
+        n, q0, q1, v);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference_gradient)
-// Derivatives of difference by q0 and q1, in tangent spaces.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   q1                2     read     joint positions at the end [rad or m]
-//   dv_dq0            4     written  derivative of the velocities by the beginning [1, m/rad]
-//   dv_dq1            4     written  derivative of the velocities by the end [1, m/rad]
-template <class T>
-__global__ void __launch_bounds__(128) difference_gradient_kernel(
-    gridgen::Strided<const T> q0,
-    gridgen::Strided<const T> q1,
-    gridgen::Strided<T> dv_dq0,
-    gridgen::Strided<T> dv_dq1,
-    long long n)
+// Derivatives of difference with respect to q0 and q1, in tangent spaces.
+template <class T> __global__ void __launch_bounds__(128) difference_gradient_kernel(
+    gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Output<T> dv_dq0,
+    gridgen::Output<T> dv_dq1, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q0_state(gridgen::components(q0, i));
-    const gridgen::Loaded<T, 2> q1_state(gridgen::components(q1, i));
-    difference_gradient<T, const T*>(
-        q0_state.x,
-        q1_state.x,
-        gridgen::components(dv_dq0, i),
-        gridgen::components(dv_dq1, i));
+    gridgen::run_states<T, difference_gradient_traits>(
+        n, q0, q1, dv_dq0, dv_dq1);
 }
-
-// The same, for arrays in rows.
-struct difference_gradient_dv_dq0_row {
-    static constexpr int length = 4, width = 4;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {0, 3}
-    };
-};
-struct difference_gradient_dv_dq1_row {
-    static constexpr int length = 4, width = 4;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {0, 3}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) difference_gradient_rows_kernel(
-    gridgen::Strided<const T> q0,
-    gridgen::Strided<const T> q1,
-    gridgen::Strided<T> dv_dq0,
-    gridgen::Strided<T> dv_dq1,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) difference_gradient_rows_kernel(
+    gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Output<T> dv_dq0,
+    gridgen::Output<T> dv_dq1, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(5);
-    const T* const q0_begin = warp.state(q0.data, q0.batch);
-    gridgen::Loaded<T, 2> q0_state;
-    const T* const q1_begin = warp.state(q1.data, q1.batch);
-    gridgen::Loaded<T, 2> q1_state;
-    if (warp.is_whole()) {
-        q0_state = gridgen::Loaded<T, 2>(q0_begin);
-        q1_state = gridgen::Loaded<T, 2>(q1_begin);
-    } else {
-        q0_state = gridgen::Loaded<T, 2>(q0_begin);
-        q1_state = gridgen::Loaded<T, 2>(q1_begin);
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(0); i += gridgen::warp_states) {
-        }
-    }
-    __syncwarp();
-    difference_gradient<T, const T*>(
-        q0_state.x,
-        q1_state.x,
-        gridgen::ResultRows<T, difference_gradient_dv_dq0_row>(
-            dv_dq0.data, shared, warp),
-        gridgen::ResultRows<T, difference_gradient_dv_dq1_row>(
-            dv_dq1.data, shared, warp));
+    gridgen::run_rows<T, difference_gradient_traits>(
+        n, q0, q1, dv_dq0, dv_dq1);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_interpolate)
-// Configuration on the way from one to another.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   q1                2     read     joint positions at the end [rad or m]
-//   u                 1     read     where on the way from the beginning, 0, to the end, 1 [1]
-//   q                 2     written  joint positions [rad or m]
-template <class T>
-__global__ void __launch_bounds__(128) interpolate_kernel(
-    gridgen::Strided<const T> q0,
-    gridgen::Strided<const T> q1,
-    gridgen::Strided<const T> u,
-    gridgen::Strided<T> q,
+// Interpolation between configurations.
+template <class T> __global__ void __launch_bounds__(128) interpolate_kernel(
+    gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Input<T> u, gridgen::Output<T> q,
     long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q0_state(gridgen::components(q0, i));
-    const gridgen::Loaded<T, 2> q1_state(gridgen::components(q1, i));
-    const gridgen::Loaded<T, 1> u_state(gridgen::components(u, i));
-    interpolate<T, const T*>(
-        q0_state.x,
-        q1_state.x,
-        u_state.x,
-        gridgen::components(q, i));
+    gridgen::run_states<T, interpolate_traits>(
+        n, q0, q1, u, q);
 }
-
-// The same, for arrays in rows.
-struct interpolate_q_row {
-    static constexpr int length = 2, width = 2;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {5, 1}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) interpolate_rows_kernel(
-    gridgen::Strided<const T> q0,
-    gridgen::Strided<const T> q1,
-    gridgen::Strided<const T> u,
-    gridgen::Strided<T> q,
+template <class T> __global__ void __launch_bounds__(128) interpolate_rows_kernel(
+    gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Input<T> u, gridgen::Output<T> q,
     long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(7);
-    T* const q0_rows = shared + gridgen::warp_states * 0;
-    T* const q1_rows = shared + gridgen::warp_states * 2;
-    T* const u_rows = shared + gridgen::warp_states * 4;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q0_all(q0.data, warp);
-        const gridgen::InputRows<T, 2> q1_all(q1.data, warp);
-        const gridgen::InputRows<T, 1> u_all(u.data, warp);
-        q0_all.keep(q0_rows);
-        q1_all.keep(q1_rows);
-        u_all.keep(u_rows);
-    } else {
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q0.data, q0_rows, warp);
-            gridgen::keep_number<2>(i, q1.data, q1_rows, warp);
-            gridgen::keep_number<1>(i, u.data, u_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q0_state(
-        gridgen::row<2>(q0_rows, warp));
-    const gridgen::Loaded<T, 2> q1_state(
-        gridgen::row<2>(q1_rows, warp));
-    const gridgen::Loaded<T, 1> u_state(
-        gridgen::row<1>(u_rows, warp));
-    interpolate<T, const T*>(
-        q0_state.x,
-        q1_state.x,
-        u_state.x,
-        gridgen::ResultRows<T, interpolate_q_row>(
-            q.data, shared, warp));
+    gridgen::run_rows<T, interpolate_traits>(
+        n, q0, q1, u, q);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_distance)
 // Distance between configurations.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   q1                2     read     joint positions at the end [rad or m]
-//   length            1     written  length of the way [rad, m]
-template <class T>
-__global__ void __launch_bounds__(128) distance_kernel(
-    gridgen::Strided<const T> q0,
-    gridgen::Strided<const T> q1,
-    gridgen::Strided<T> length,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) distance_kernel(
+    gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Output<T> length, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q0_state(gridgen::components(q0, i));
-    const gridgen::Loaded<T, 2> q1_state(gridgen::components(q1, i));
-    distance<T, const T*>(
-        q0_state.x,
-        q1_state.x,
-        gridgen::components(length, i));
+    gridgen::run_states<T, distance_traits>(
+        n, q0, q1, length);
 }
-
-// The same, for arrays in rows.
-struct distance_length_row {
-    static constexpr int length = 1, width = 1;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {4, 0}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) distance_rows_kernel(
-    gridgen::Strided<const T> q0,
-    gridgen::Strided<const T> q1,
-    gridgen::Strided<T> length,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) distance_rows_kernel(
+    gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Output<T> length, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(5);
-    T* const q0_rows = shared + gridgen::warp_states * 0;
-    T* const q1_rows = shared + gridgen::warp_states * 2;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q0_all(q0.data, warp);
-        const gridgen::InputRows<T, 2> q1_all(q1.data, warp);
-        q0_all.keep(q0_rows);
-        q1_all.keep(q1_rows);
-    } else {
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q0.data, q0_rows, warp);
-            gridgen::keep_number<2>(i, q1.data, q1_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q0_state(
-        gridgen::row<2>(q0_rows, warp));
-    const gridgen::Loaded<T, 2> q1_state(
-        gridgen::row<2>(q1_rows, warp));
-    distance<T, const T*>(
-        q0_state.x,
-        q1_state.x,
-        gridgen::ResultRows<T, distance_length_row>(
-            length.data, shared, warp));
+    gridgen::run_rows<T, distance_traits>(
+        n, q0, q1, length);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
-// Articulated inertias: of every body with all that it carries, whose joints give way.
-//   q                 2     read     joint positions [rad or m]
-//   articulated       42    written  articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
-template <class T>
-__global__ void __launch_bounds__(128) articulated_inertias_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<T> articulated,
-    long long n)
+// Articulated-body inertias.
+template <class T> __global__ void __launch_bounds__(128) articulated_inertias_kernel(
+    gridgen::Input<T> q, gridgen::Output<T> articulated, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    articulated_inertias<T, const T*>(
-        q_state.x,
-        gridgen::components(articulated, i));
+    gridgen::run_states<T, articulated_inertias_traits>(
+        n, q, articulated);
 }
-
-// The same, for arrays in rows.
-struct articulated_inertias_articulated_row {
-    static constexpr int length = 42, width = 42;
-    static constexpr bool is_apart = false;
-    static constexpr gridgen::Tile tiles[] = {
-        {2, 20}
-    };
-};
-template <class T>
-__global__ void __launch_bounds__(128) articulated_inertias_rows_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<T> articulated,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) articulated_inertias_rows_kernel(
+    gridgen::Input<T> q, gridgen::Output<T> articulated, long long n)
 {
-    const gridgen::Warp warp(n);
-    if (warp.states <= 0) return;
-    T* const shared = warp.shared<T>(44);
-    T* const q_rows = shared + gridgen::warp_states * 0;
-    if (warp.is_whole()) {
-        const gridgen::InputRows<T, 2> q_all(q.data, warp);
-        q_all.keep(q_rows);
-    } else {
-        GRIDGEN_ROLLED
-        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
-            gridgen::keep_number<2>(i, q.data, q_rows, warp);
-        }
-    }
-    __syncwarp();
-    const gridgen::Loaded<T, 2> q_state(
-        gridgen::row<2>(q_rows, warp));
-    articulated_inertias<T, const T*>(
-        q_state.x,
-        gridgen::ResultRows<T, articulated_inertias_articulated_row>(
-            articulated.data, shared, warp));
+    gridgen::run_rows<T, articulated_inertias_traits>(
+        n, q, articulated);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_semi_implicit)
-// Rollout: the states along many steps in time.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
-template <class T>
-__global__ void __launch_bounds__(128) rollout_semi_implicit_kernel(
-    gridgen::Strided<const T> q0,
-    gridgen::Strided<const T> qd0,
-    gridgen::Strided<const T> tau, gridgen::Pair tau_time,
-    gridgen::Strided<const T> dt,
-    gridgen::Strided<const T> gravity, gridgen::Pair gravity_time,
-    gridgen::Strided<const T> gains, gridgen::Pair gains_time,
-    gridgen::Strided<const T> q_ref, gridgen::Pair q_ref_time,
-    gridgen::Strided<const T> qd_ref, gridgen::Pair qd_ref_time,
-    gridgen::Strided<T> q_path, gridgen::Pair q_path_time,
-    gridgen::Strided<T> qd_path, gridgen::Pair qd_path_time,
-    gridgen::Pair course_0,
-    gridgen::Pair course_2,
-    gridgen::Pair course_4,
-    gridgen::Pair course_6,
-    long long n)
+// Rollout: the states of a trajectory,
+// semi-implicit Euler method.
+template <class T> __global__ void __launch_bounds__(128) rollout_semi_implicit_kernel(
+    gridgen::Input<T> q0, gridgen::Input<T> qd0, gridgen::Input<T> tau, gridgen::Pair tau_time,
+    gridgen::Input<T> dt, gridgen::Input<T> gravity, gridgen::Pair gravity_time,
+    gridgen::Input<T> gains, gridgen::Pair gains_time,
+    gridgen::Input<T> q_ref, gridgen::Pair q_ref_time,
+    gridgen::Input<T> qd_ref, gridgen::Pair qd_ref_time,
+    gridgen::Output<T> q_path, gridgen::Pair q_path_time,
+    gridgen::Output<T> qd_path, gridgen::Pair qd_path_time, gridgen::Pair steps_substeps,
+    gridgen::Pair every_begins, gridgen::Pair follows_limits, gridgen::Pair between, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    gridgen::Course course;
-    course.steps = course_0.first;
-    course.substeps = course_0.second;
-    course.every = course_2.first;
-    course.begins = course_2.second;
-    course.follows = course_4.first;
-    course.limits = course_4.second;
-    course.between = course_6.first;
-    rollout_semi_implicit<T>(
-        course,
-        gridgen::in_time(q0[i]),
-        gridgen::in_time(qd0[i]),
-        gridgen::in_time(tau[i], tau_time),
-        gridgen::in_time(dt[i]),
-        gridgen::in_time(gravity[i], gravity_time),
-        gridgen::in_time(gains[i], gains_time),
-        gridgen::in_time(q_ref[i], q_ref_time),
-        gridgen::in_time(qd_ref[i], qd_ref_time),
-        gridgen::in_time(q_path[i], q_path_time),
-        gridgen::in_time(qd_path[i], qd_path_time));
+    using gridgen::over_time;
+    gridgen::run_rollouts<T, rollout_semi_implicit_traits>(
+        n, {steps_substeps, every_begins, follows_limits, between}, over_time(q0), over_time(qd0),
+        over_time(tau, tau_time), over_time(dt), over_time(gravity, gravity_time),
+        over_time(gains, gains_time), over_time(q_ref, q_ref_time), over_time(qd_ref, qd_ref_time),
+        over_time(q_path, q_path_time), over_time(qd_path, qd_path_time));
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_euler)
-// Rollout: the states along many steps in time.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
-template <class T>
-__global__ void __launch_bounds__(128) rollout_euler_kernel(
-    gridgen::Strided<const T> q0,
-    gridgen::Strided<const T> qd0,
-    gridgen::Strided<const T> tau, gridgen::Pair tau_time,
-    gridgen::Strided<const T> dt,
-    gridgen::Strided<const T> gravity, gridgen::Pair gravity_time,
-    gridgen::Strided<const T> gains, gridgen::Pair gains_time,
-    gridgen::Strided<const T> q_ref, gridgen::Pair q_ref_time,
-    gridgen::Strided<const T> qd_ref, gridgen::Pair qd_ref_time,
-    gridgen::Strided<T> q_path, gridgen::Pair q_path_time,
-    gridgen::Strided<T> qd_path, gridgen::Pair qd_path_time,
-    gridgen::Pair course_0,
-    gridgen::Pair course_2,
-    gridgen::Pair course_4,
-    gridgen::Pair course_6,
-    long long n)
+// Rollout: the states of a trajectory,
+// explicit Euler method.
+template <class T> __global__ void __launch_bounds__(128) rollout_euler_kernel(
+    gridgen::Input<T> q0, gridgen::Input<T> qd0, gridgen::Input<T> tau, gridgen::Pair tau_time,
+    gridgen::Input<T> dt, gridgen::Input<T> gravity, gridgen::Pair gravity_time,
+    gridgen::Input<T> gains, gridgen::Pair gains_time,
+    gridgen::Input<T> q_ref, gridgen::Pair q_ref_time,
+    gridgen::Input<T> qd_ref, gridgen::Pair qd_ref_time,
+    gridgen::Output<T> q_path, gridgen::Pair q_path_time,
+    gridgen::Output<T> qd_path, gridgen::Pair qd_path_time, gridgen::Pair steps_substeps,
+    gridgen::Pair every_begins, gridgen::Pair follows_limits, gridgen::Pair between, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    gridgen::Course course;
-    course.steps = course_0.first;
-    course.substeps = course_0.second;
-    course.every = course_2.first;
-    course.begins = course_2.second;
-    course.follows = course_4.first;
-    course.limits = course_4.second;
-    course.between = course_6.first;
-    rollout_euler<T>(
-        course,
-        gridgen::in_time(q0[i]),
-        gridgen::in_time(qd0[i]),
-        gridgen::in_time(tau[i], tau_time),
-        gridgen::in_time(dt[i]),
-        gridgen::in_time(gravity[i], gravity_time),
-        gridgen::in_time(gains[i], gains_time),
-        gridgen::in_time(q_ref[i], q_ref_time),
-        gridgen::in_time(qd_ref[i], qd_ref_time),
-        gridgen::in_time(q_path[i], q_path_time),
-        gridgen::in_time(qd_path[i], qd_path_time));
+    using gridgen::over_time;
+    gridgen::run_rollouts<T, rollout_euler_traits>(
+        n, {steps_substeps, every_begins, follows_limits, between}, over_time(q0), over_time(qd0),
+        over_time(tau, tau_time), over_time(dt), over_time(gravity, gravity_time),
+        over_time(gains, gains_time), over_time(q_ref, q_ref_time), over_time(qd_ref, qd_ref_time),
+        over_time(q_path, q_path_time), over_time(qd_path, qd_path_time));
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_rk4)
-// Rollout: the states along many steps in time.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
-template <class T>
-__global__ void __launch_bounds__(128) rollout_rk4_kernel(
-    gridgen::Strided<const T> q0,
-    gridgen::Strided<const T> qd0,
-    gridgen::Strided<const T> tau, gridgen::Pair tau_time,
-    gridgen::Strided<const T> dt,
-    gridgen::Strided<const T> gravity, gridgen::Pair gravity_time,
-    gridgen::Strided<const T> gains, gridgen::Pair gains_time,
-    gridgen::Strided<const T> q_ref, gridgen::Pair q_ref_time,
-    gridgen::Strided<const T> qd_ref, gridgen::Pair qd_ref_time,
-    gridgen::Strided<T> q_path, gridgen::Pair q_path_time,
-    gridgen::Strided<T> qd_path, gridgen::Pair qd_path_time,
-    gridgen::Pair course_0,
-    gridgen::Pair course_2,
-    gridgen::Pair course_4,
-    gridgen::Pair course_6,
-    long long n)
+// Rollout: the states of a trajectory,
+// Runge-Kutta method of order four.
+template <class T> __global__ void __launch_bounds__(128) rollout_rk4_kernel(
+    gridgen::Input<T> q0, gridgen::Input<T> qd0, gridgen::Input<T> tau, gridgen::Pair tau_time,
+    gridgen::Input<T> dt, gridgen::Input<T> gravity, gridgen::Pair gravity_time,
+    gridgen::Input<T> gains, gridgen::Pair gains_time,
+    gridgen::Input<T> q_ref, gridgen::Pair q_ref_time,
+    gridgen::Input<T> qd_ref, gridgen::Pair qd_ref_time,
+    gridgen::Output<T> q_path, gridgen::Pair q_path_time,
+    gridgen::Output<T> qd_path, gridgen::Pair qd_path_time, gridgen::Pair steps_substeps,
+    gridgen::Pair every_begins, gridgen::Pair follows_limits, gridgen::Pair between, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    gridgen::Course course;
-    course.steps = course_0.first;
-    course.substeps = course_0.second;
-    course.every = course_2.first;
-    course.begins = course_2.second;
-    course.follows = course_4.first;
-    course.limits = course_4.second;
-    course.between = course_6.first;
-    rollout_rk4<T>(
-        course,
-        gridgen::in_time(q0[i]),
-        gridgen::in_time(qd0[i]),
-        gridgen::in_time(tau[i], tau_time),
-        gridgen::in_time(dt[i]),
-        gridgen::in_time(gravity[i], gravity_time),
-        gridgen::in_time(gains[i], gains_time),
-        gridgen::in_time(q_ref[i], q_ref_time),
-        gridgen::in_time(qd_ref[i], qd_ref_time),
-        gridgen::in_time(q_path[i], q_path_time),
-        gridgen::in_time(qd_path[i], qd_path_time));
+    using gridgen::over_time;
+    gridgen::run_rollouts<T, rollout_rk4_traits>(
+        n, {steps_substeps, every_begins, follows_limits, between}, over_time(q0), over_time(qd0),
+        over_time(tau, tau_time), over_time(dt), over_time(gravity, gravity_time),
+        over_time(gains, gains_time), over_time(q_ref, q_ref_time), over_time(qd_ref, qd_ref_time),
+        over_time(q_path, q_path_time), over_time(qd_path, qd_path_time));
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_implicit)
-// Rollout: the states along many steps in time.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
-template <class T>
-__global__ void __launch_bounds__(128) rollout_implicit_kernel(
-    gridgen::Strided<const T> q0,
-    gridgen::Strided<const T> qd0,
-    gridgen::Strided<const T> tau, gridgen::Pair tau_time,
-    gridgen::Strided<const T> dt,
-    gridgen::Strided<const T> gravity, gridgen::Pair gravity_time,
-    gridgen::Strided<const T> gains, gridgen::Pair gains_time,
-    gridgen::Strided<const T> q_ref, gridgen::Pair q_ref_time,
-    gridgen::Strided<const T> qd_ref, gridgen::Pair qd_ref_time,
-    gridgen::Strided<T> q_path, gridgen::Pair q_path_time,
-    gridgen::Strided<T> qd_path, gridgen::Pair qd_path_time,
-    gridgen::Pair course_0,
-    gridgen::Pair course_2,
-    gridgen::Pair course_4,
-    gridgen::Pair course_6,
-    long long n)
+// Rollout: the states of a trajectory,
+// semi-implicit Euler method with implicit damping.
+template <class T> __global__ void __launch_bounds__(128) rollout_implicit_kernel(
+    gridgen::Input<T> q0, gridgen::Input<T> qd0, gridgen::Input<T> tau, gridgen::Pair tau_time,
+    gridgen::Input<T> dt, gridgen::Input<T> gravity, gridgen::Pair gravity_time,
+    gridgen::Input<T> gains, gridgen::Pair gains_time,
+    gridgen::Input<T> q_ref, gridgen::Pair q_ref_time,
+    gridgen::Input<T> qd_ref, gridgen::Pair qd_ref_time,
+    gridgen::Output<T> q_path, gridgen::Pair q_path_time,
+    gridgen::Output<T> qd_path, gridgen::Pair qd_path_time, gridgen::Pair steps_substeps,
+    gridgen::Pair every_begins, gridgen::Pair follows_limits, gridgen::Pair between, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    gridgen::Course course;
-    course.steps = course_0.first;
-    course.substeps = course_0.second;
-    course.every = course_2.first;
-    course.begins = course_2.second;
-    course.follows = course_4.first;
-    course.limits = course_4.second;
-    course.between = course_6.first;
-    rollout_implicit<T>(
-        course,
-        gridgen::in_time(q0[i]),
-        gridgen::in_time(qd0[i]),
-        gridgen::in_time(tau[i], tau_time),
-        gridgen::in_time(dt[i]),
-        gridgen::in_time(gravity[i], gravity_time),
-        gridgen::in_time(gains[i], gains_time),
-        gridgen::in_time(q_ref[i], q_ref_time),
-        gridgen::in_time(qd_ref[i], qd_ref_time),
-        gridgen::in_time(q_path[i], q_path_time),
-        gridgen::in_time(qd_path[i], qd_path_time));
+    using gridgen::over_time;
+    gridgen::run_rollouts<T, rollout_implicit_traits>(
+        n, {steps_substeps, every_begins, follows_limits, between}, over_time(q0), over_time(qd0),
+        over_time(tau, tau_time), over_time(dt), over_time(gravity, gravity_time),
+        over_time(gains, gains_time), over_time(q_ref, q_ref_time), over_time(qd_ref, qd_ref_time),
+        over_time(q_path, q_path_time), over_time(qd_path, qd_path_time));
 }
 #endif
 

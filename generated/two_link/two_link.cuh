@@ -7,15 +7,15 @@
 //   1     1  1  elbow     revolute  0       forearm
 //
 // Functions of one state, for T = float or double on a GPU and for SIMD packs on a CPU: straight-line
-// code, or loops over bodies, which take room for what they keep as the last argument:
-// room_of_<function> numbers. In, the type of all inputs, and Out for each result are anything with
+// code, or loops over bodies, which take scratch memory as the last argument:
+// <function>_traits::scratch numbers. In, the type of all inputs, and Out for each result are anything with
 // operator[]: pointers, or gridgen::View for strided arrays. In a kernel of your own:
 //
 //     float q[2], M[2 * 2];
 //     two_link::mass_matrix<float>(q, M);  // pointers; else <float, View, View>
 //
-// A unit that needs one function defines GRIDGEN_ONLY and GRIDGEN_ONLY_<function>, to be compiled
-// quickly.
+// A unit that needs one function defines GRIDGEN_ONLY and GRIDGEN_ONLY_<function>, which shortens its
+// compilation.
 //
 // Spatial vectors have their linear part first. Names: w, wd angular velocity and acceleration;
 // a acceleration of a frame's origin less gravity; W the field [wd] + [w]^2; f, n force and moment
@@ -57,27 +57,29 @@ namespace two_link {
 using gridgen::fma;
 using gridgen::fnma;
 
+// What entry points know of all functions: elements of q where a quaternion begins, then -1.
+struct Traits : gridgen::FunctionTraits {
+    static constexpr int quaternions[] = {-1};
+};
+
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics)
 
-// Inverse dynamics: joint efforts that produce given accelerations.
+// Inverse dynamics: joint torques that produce given accelerations.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   tau               2     written  joint efforts [N m or N]
+//   tau               2     written  joint torques [N m or N]
 // Source: recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2.
 // 30 instructions; specialization left 42 operations of 479.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void inverse_dynamics(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    gridgen::Same<In> qdd,
-    gridgen::Same<In> gravity,
+    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> qdd, gridgen::Same<In> gravity,
     Out tau)
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -90,7 +92,7 @@ GRIDGEN_LARGE void inverse_dynamics(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T gravity2 = gravity[2];
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
@@ -100,7 +102,7 @@ GRIDGEN_LARGE void inverse_dynamics(
     const T qdd0 = qdd[0];
     const T n_upper_arm_z = fma(R(0.44), a_upper_arm_y, R(0.12680000000000002) * qdd0);
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
     const T t2 = fma(R(0.4), qdd0, a_upper_arm_y);
     const T a_forearm_x = fma(s_forearm, t2, c_forearm * t1);
@@ -112,32 +114,41 @@ GRIDGEN_LARGE void inverse_dynamics(
     const T n_forearm_z = fma(R(0.18), a_forearm_y, R(0.040209999999999996) * wd_forearm_z);
     tau[1] = n_forearm_z;
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): force propagated to the parent
     const T n_upper_arm_z_2 = fma(R(0.4), fma(c_forearm, f_forearm_y, s_forearm * f_forearm_x),
         n_upper_arm_z + n_forearm_z);
     tau[0] = n_upper_arm_z_2;
 }
+
+struct inverse_dynamics_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {3}, {2}};
+    static constexpr int inputs = 4, configurations = 1;
+    static constexpr int staged = 8, begins[] = {0, 2, 4, -1}, widths[] = {2};
+    static constexpr gridgen::Tile tiles[] = {{6, 0}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::inverse_dynamics<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces)
 
-// Bias forces: Coriolis, centrifugal and gravity efforts.
+// Bias forces: Coriolis, centrifugal and gravity torques.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   tau               2     written  joint efforts [N m or N]
+//   tau               2     written  joint torques [N m or N]
 // Source: recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 5.
 // 24 instructions; specialization left 33 operations of 479.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void bias_forces(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    gridgen::Same<In> gravity,
-    Out tau)
+    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> gravity, Out tau)
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -150,7 +161,7 @@ GRIDGEN_LARGE void bias_forces(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T gravity2 = gravity[2];
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
@@ -158,7 +169,7 @@ GRIDGEN_LARGE void bias_forces(
     const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
     const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
     const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
@@ -168,30 +179,40 @@ GRIDGEN_LARGE void bias_forces(
     const T n_forearm_z = R(0.18) * a_forearm_y;
     tau[1] = n_forearm_z;
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): force propagated to the parent
     const T n_upper_arm_z = fma(R(0.4), fma(c_forearm, f_forearm_y, s_forearm * f_forearm_x),
         fma(R(0.44), a_upper_arm_y, n_forearm_z));
     tau[0] = n_upper_arm_z;
 }
+
+struct bias_forces_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {3}, {2}};
+    static constexpr int inputs = 3, configurations = 1;
+    static constexpr int staged = 6, begins[] = {0, 2, -1}, widths[] = {2};
+    static constexpr gridgen::Tile tiles[] = {{4, 0}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::bias_forces<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_gravity_forces)
 
-// Gravity forces: efforts that hold the robot still.
+// Gravity forces: joint torques that hold the robot at rest.
 //   q                 2     read     joint positions [rad or m]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   tau               2     written  joint efforts [N m or N]
+//   tau               2     written  joint torques [N m or N]
 // Source: weights of subtrees about the joints' axes.
 // 15 instructions; specialization left 21 operations of 204.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void gravity_forces(
-    gridgen::Same<In> q,
-    gridgen::Same<In> gravity,
-    Out tau)
+    gridgen::Same<In> q, gridgen::Same<In> gravity, Out tau)
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -204,32 +225,44 @@ GRIDGEN_LARGE void gravity_forces(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T gravity2 = gravity[2];
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
     const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T h_upper_arm_y = R(0.18) * s_forearm;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T a_forearm_y = fnma(s_forearm, a_upper_arm_x, c_forearm * a_upper_arm_y);
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T h_upper_arm_x = fma(R(0.18), c_forearm, R(0.9199999999999999));
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     tau[0] = fnma(h_upper_arm_y, a_upper_arm_x, h_upper_arm_x * a_upper_arm_y);
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     tau[1] = R(0.18) * a_forearm_y;
 }
+
+struct gravity_forces_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {3}, {2}};
+    static constexpr int inputs = 2, configurations = 1;
+    static constexpr int staged = 4, begins[] = {0, -1}, widths[] = {2};
+    static constexpr gridgen::Tile tiles[] = {{2, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::gravity_forces<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_coriolis_matrix)
 
-// Coriolis matrix: times the velocities it gives the Coriolis and centrifugal efforts.
+// Coriolis matrix: C qd are the Coriolis and centrifugal torques.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   C                 4     written  Coriolis matrix [N m or N per rad/s or m/s]
@@ -237,9 +270,7 @@ GRIDGEN_LARGE void gravity_forces(
 // 18 instructions; specialization left 20 operations of 1239.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void coriolis_matrix(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    Out C)
+    gridgen::Same<In> q, gridgen::Same<In> qd, Out C)
 {
     using R = gridgen::Real<T>;
 
@@ -247,56 +278,65 @@ GRIDGEN_LARGE void coriolis_matrix(
     T s_forearm, c_forearm;
     gridgen::sincos<T>(q[1], s_forearm, c_forearm);
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T qd0 = qd[0];
     const T w_forearm_z = qd0 + qd[1];
     const T d_forearm_y = R(0.8) * qd0;
     const T p_forearm_y = R(0.36) * w_forearm_z;
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T h_upper_arm_y = R(0.18) * s_forearm;
     const T t0 = s_forearm * p_forearm_y;
     const T t1 = c_forearm * (R(0.07941999999999999) * w_forearm_z);
     const T t2 = d_forearm_y * h_upper_arm_y;
 
     // inputs
-    C[3] = gridgen::broadcast<T>(R(0.0));
+    C[3] = gridgen::broadcast<T>(R(0));
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     C[2] = R(0.5) * t2;
     const T K_upper_arm_yy = fma(s_forearm, t1, t2);
 
-    // upper_arm (revolute shoulder on the base): derivatives of its effort
+    // upper_arm (revolute shoulder on the base): derivatives of its joint torque
     const T t3 = fma(R(-0.4), t0, fnma(s_forearm, t1, K_upper_arm_yy));
     C[0] = R(0.5) * t3;
 
-    // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
+    // forearm (revolute elbow on upper_arm): derivatives of the transmitted wrench by its motion
     const T t4 = R(0.18) * w_forearm_z;
     C[1] = -R(0.4) * (s_forearm * t4);
 }
+
+struct coriolis_matrix_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2, 2}};
+    static constexpr int inputs = 2, configurations = 1;
+    static constexpr int staged = 9, begins[] = {0, 2}, widths[] = {4};
+    static constexpr gridgen::Tile tiles[] = {{4, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::coriolis_matrix<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba)
 
-// Forward dynamics: joint accelerations that given efforts produce.
+// Forward dynamics: joint accelerations that given torques produce.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 // Source: articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and 8.
 // 35 instructions; specialization left 50 operations of 1098.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void forward_dynamics_aba(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    gridgen::Same<In> tau,
-    gridgen::Same<In> gravity,
+    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> gravity,
     Out qdd)
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -309,7 +349,7 @@ GRIDGEN_LARGE void forward_dynamics_aba(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T gravity2 = gravity[2];
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
@@ -317,14 +357,14 @@ GRIDGEN_LARGE void forward_dynamics_aba(
     const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
     const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
     const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
     const T w_forearm_z = qd0 + qd[1];
     const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T tau1 = tau[1];
     const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
     const T t2 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
@@ -333,9 +373,9 @@ GRIDGEN_LARGE void forward_dynamics_aba(
     const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
         s_forearm, R(0.3942302909723948)), R(0.1268));
 
-    // upper_arm (revolute shoulder on the base): what the parent feels
+    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm = tau[0] - n_upper_arm_z;
-    const T inverse_upper_arm = R(1.0) / I_upper_arm_zz;
+    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
     qdd[0] = rate_upper_arm;
 
@@ -345,29 +385,38 @@ GRIDGEN_LARGE void forward_dynamics_aba(
         u_forearm, -rate_upper_arm));
     qdd[1] = qdd_forearm;
 }
+
+struct forward_dynamics_aba_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {3}, {2}};
+    static constexpr int inputs = 4, configurations = 1;
+    static constexpr int staged = 8, begins[] = {0, 2, 4, -1}, widths[] = {2};
+    static constexpr gridgen::Tile tiles[] = {{6, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::forward_dynamics_aba<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_crba)
 
-// Forward dynamics: joint accelerations that given efforts produce.
+// Forward dynamics: joint accelerations that given torques produce.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 // Source: mass matrix and its factorization, Yang, Wu, Pan (prefix sums) eq. 6.
 // 37 instructions; specialization left 53 operations of 796.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void forward_dynamics_crba(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    gridgen::Same<In> tau,
-    gridgen::Same<In> gravity,
+    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> gravity,
     Out qdd)
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -380,7 +429,7 @@ GRIDGEN_LARGE void forward_dynamics_crba(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T gravity2 = gravity[2];
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
@@ -388,7 +437,7 @@ GRIDGEN_LARGE void forward_dynamics_crba(
     const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
     const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
     const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
@@ -396,11 +445,11 @@ GRIDGEN_LARGE void forward_dynamics_crba(
     const T f_forearm_y = R(1.2) * a_forearm_y;
     const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): force propagated to the parent
     const T t2 = fma(R(0.18), a_forearm_y, R(0.44) * a_upper_arm_y);
     const T n_upper_arm_z = fma(R(0.4), fma(c_forearm, f_forearm_y, s_forearm * f_forearm_x), t2);
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T I_upper_arm_zz = fma(R(0.4), fma(R(0.18), c_forearm, fma(R(0.18), c_forearm, R(0.48))),
         R(0.16701));
 
@@ -410,11 +459,23 @@ GRIDGEN_LARGE void forward_dynamics_crba(
     // factorization and solution
     const T t4 = fma(R(-0.18), a_forearm_y, tau[1]);
     const T t5 = R(24.869435463814973) * t3;
-    const T t6 = R(1.0) / fnma(t3, t5, I_upper_arm_zz);
+    const T t6 = R(1) / fnma(t3, t5, I_upper_arm_zz);
     const T t7 = t6 * fnma(t4, t5, tau[0] - n_upper_arm_z);
     qdd[0] = t7;
     qdd[1] = fnma(t5, t7, R(24.869435463814973) * t4);
 }
+
+struct forward_dynamics_crba_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {3}, {2}};
+    static constexpr int inputs = 4, configurations = 1;
+    static constexpr int staged = 8, begins[] = {0, 2, 4, -1}, widths[] = {2};
+    static constexpr gridgen::Tile tiles[] = {{6, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::forward_dynamics_crba<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix)
@@ -426,8 +487,7 @@ GRIDGEN_LARGE void forward_dynamics_crba(
 // 5 instructions; specialization left 9 operations of 400.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void mass_matrix(
-    gridgen::Same<In> q,
-    Out M)
+    gridgen::Same<In> q, Out M)
 {
     using R = gridgen::Real<T>;
 
@@ -435,7 +495,7 @@ GRIDGEN_LARGE void mass_matrix(
     T sine_c_forearm, c_forearm;
     gridgen::sincos<T>(q[1], sine_c_forearm, c_forearm);
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T I_upper_arm_zz = fma(R(0.4), fma(R(0.18), c_forearm, fma(R(0.18), c_forearm, R(0.48))),
         R(0.16701));
     M[3] = gridgen::broadcast<T>(R(0.040209999999999996));
@@ -446,6 +506,20 @@ GRIDGEN_LARGE void mass_matrix(
     M[1] = t0;
     M[2] = t0;
 }
+
+struct mass_matrix_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2, 2}};
+    static constexpr int inputs = 1, configurations = 1;
+    static constexpr int staged = 7, begins[] = {0}, widths[] = {4};
+    static constexpr gridgen::Tile tiles[] = {{2, 2}};
+    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool repeats = true;
+    static constexpr int kept[] = {3}, places[] = {0, 1, 1, 2};
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::mass_matrix<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix_inverse)
@@ -457,8 +531,7 @@ GRIDGEN_LARGE void mass_matrix(
 // 10 instructions; specialization left 16 operations of 409.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void mass_matrix_inverse(
-    gridgen::Same<In> q,
-    Out Minv)
+    gridgen::Same<In> q, Out Minv)
 {
     using R = gridgen::Real<T>;
 
@@ -466,7 +539,7 @@ GRIDGEN_LARGE void mass_matrix_inverse(
     T sine_c_forearm, c_forearm;
     gridgen::sincos<T>(q[1], sine_c_forearm, c_forearm);
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T I_upper_arm_zz = fma(R(0.4), fma(R(0.18), c_forearm, fma(R(0.18), c_forearm, R(0.48))),
         R(0.16701));
 
@@ -475,13 +548,27 @@ GRIDGEN_LARGE void mass_matrix_inverse(
 
     // factorization and solution
     const T t1 = R(24.869435463814973) * t0;
-    const T t2 = R(1.0) / fnma(t0, t1, I_upper_arm_zz);
+    const T t2 = R(1) / fnma(t0, t1, I_upper_arm_zz);
     Minv[0] = t2;
     const T t3 = t1 * t2;
     Minv[1] = -t3;
     Minv[2] = -t3;
     Minv[3] = fma(t1, t3, R(24.869435463814973));
 }
+
+struct mass_matrix_inverse_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2, 2}};
+    static constexpr int inputs = 1, configurations = 1;
+    static constexpr int staged = 7, begins[] = {0}, widths[] = {4};
+    static constexpr gridgen::Tile tiles[] = {{2, 3}};
+    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool repeats = true;
+    static constexpr int kept[] = {3}, places[] = {0, 1, 1, 2};
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::mass_matrix_inverse<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_gradient)
@@ -491,22 +578,18 @@ GRIDGEN_LARGE void mass_matrix_inverse(
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   dtau_dq           4     written  derivative of the efforts by the positions [N m, N per rad or m]
-//   dtau_dqd          4     written  derivative of the efforts by the velocities [N m, N per rad/s or m/s]
+//   dtau_dq           4     written  derivative of the torques by the positions [N m, N per rad or m]
+//   dtau_dqd          4     written  derivative of the torques by the velocities [N m, N per rad/s or m/s]
 // Source: Plancher et al. (GRiD) Algorithm 2; Singh, Russell and Wensing 2022.
 // 46 instructions; specialization left 58 operations of 2036.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void inverse_dynamics_gradient(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    gridgen::Same<In> qdd,
-    gridgen::Same<In> gravity,
-    Out dtau_dq,
-    Out2 dtau_dqd)
+    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> qdd, gridgen::Same<In> gravity,
+    Out dtau_dq, Out2 dtau_dqd)
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -519,7 +602,7 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T gravity2 = gravity[2];
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
@@ -527,14 +610,14 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
     const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
     const T w_forearm_z = qd0 + qd[1];
     const T t2 = w_forearm_z * w_forearm_z;
     const T d_forearm_y = R(0.8) * qd0;
     const T p_forearm_y = R(0.36) * w_forearm_z;
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T t3 = R(0.18) * c_forearm;
     const T h_upper_arm_y = R(0.18) * s_forearm;
     dtau_dq[2] = -fma(a_upper_arm_x, t3, a_upper_arm_y * h_upper_arm_y);
@@ -542,9 +625,9 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
     const T t5 = R(0.4) * (s_forearm * p_forearm_y);
 
     // inputs
-    dtau_dqd[3] = gridgen::broadcast<T>(R(0.0));
+    dtau_dqd[3] = gridgen::broadcast<T>(R(0));
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     dtau_dqd[1] = -t5;
     const T t6 = d_forearm_y * h_upper_arm_y;
     dtau_dqd[2] = t6;
@@ -553,7 +636,7 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
     const T h_upper_arm_x = R(0.48) + R(0.44) + t3;
     dtau_dq[0] = -fma(a_upper_arm_y, h_upper_arm_y, a_upper_arm_x * h_upper_arm_x);
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T qdd0 = qdd[0];
     const T t7 = fma(R(0.4), qdd0, a_upper_arm_y);
     const T a_forearm_x = fma(s_forearm, t7, c_forearm * t1);
@@ -562,40 +645,47 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
     const T f_forearm_x = fma(R(-0.18), t2, R(1.2) * a_forearm_x);
     const T f_forearm_y = fma(R(0.18), wd_forearm_z, R(1.2) * a_forearm_y);
 
-    // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
+    // forearm (revolute elbow on upper_arm): derivatives of the transmitted wrench by its motion
     const T t8 = R(0.18) * a_forearm_x;
     dtau_dq[3] = -t8;
     const T t9 = fma(R(1.2), a_forearm_y, -f_forearm_y);
     const T t10 = fma(R(-1.2), a_forearm_x, f_forearm_x);
     dtau_dq[1] = fma(R(0.4), fma(c_forearm, t10, s_forearm * t9), -t8);
 }
+
+struct inverse_dynamics_gradient_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {3}, {2, 2}, {2, 2}};
+    static constexpr int inputs = 4, configurations = 1;
+    static constexpr int staged = 16, begins[] = {0, 2, 4, -1}, widths[] = {4, 4};
+    static constexpr gridgen::Tile tiles[] = {{11, 1}, {6, 0}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::inverse_dynamics_gradient<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient)
 
-// Gradient of forward dynamics by positions, velocities and efforts.
+// Gradient of forward dynamics by positions, velocities and torques.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   dqdd_dq           4     written  derivative of the accelerations by the positions [1/s^2, per m or rad]
 //   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
-//   dqdd_dtau         4     written  derivative of the accelerations by the efforts [as Minv]
+//   dqdd_dtau         4     written  derivative of the accelerations by the torques [as Minv]
 // Source: -M^-1 times the gradient of inverse dynamics, Plancher et al. (GRiD).
 // 80 instructions; specialization left 112 operations of 2168.
 template <class T, class In = const T*, class Out, class Out2, class Out3>
 GRIDGEN_LARGE void forward_dynamics_gradient(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    gridgen::Same<In> tau,
-    gridgen::Same<In> gravity,
-    Out dqdd_dq,
-    Out2 dqdd_dqd,
-    Out3 dqdd_dtau)
+    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> gravity,
+    Out dqdd_dq, Out2 dqdd_dqd, Out3 dqdd_dtau)
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -608,7 +698,7 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T gravity2 = gravity[2];
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
@@ -616,7 +706,7 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
     const T qd1 = qd[1];
     const T w_forearm_z = qd0 + qd1;
@@ -624,7 +714,7 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     const T d_forearm_y = R(0.8) * qd0;
     const T p_forearm_y = R(0.36) * w_forearm_z;
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T t3 = R(0.18) * c_forearm;
     const T h_upper_arm_y = R(0.18) * s_forearm;
     const T t4 = t3 + R(0.48);
@@ -635,19 +725,19 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     const T I_upper_arm_zz = fma(R(0.4), t3 + t4, R(0.16701));
     const T h_upper_arm_x = R(0.44) + t4;
 
-    // upper_arm (revolute shoulder on the base): derivatives of its effort
+    // upper_arm (revolute shoulder on the base): derivatives of its joint torque
     const T t8 = fnma(s_forearm, t5, K_upper_arm_yy - t6);
 
-    // forearm (revolute elbow on upper_arm): derivatives of its effort
+    // forearm (revolute elbow on upper_arm): derivatives of its joint torque
     const T t9 = fma(R(0.072), c_forearm, R(0.040209999999999996));
 
-    // upper_arm (revolute shoulder on the base): how the wrench that it transmits answers its motion
+    // upper_arm (revolute shoulder on the base): derivatives of the transmitted wrench by its motion
     const T t10 = fnma(qd1, t6, qd0 * t8);
     const T t11 = qd0 * t7;
 
     // factorization and solution
     const T t12 = R(24.869435463814973) * t9;
-    const T t13 = R(1.0) / fnma(t9, t12, I_upper_arm_zz);
+    const T t13 = R(1) / fnma(t9, t12, I_upper_arm_zz);
     dqdd_dtau[0] = t13;
     const T t14 = fnma(a_upper_arm_y, t3, fma(a_upper_arm_x, h_upper_arm_y, fma(R(-0.5), t11,
         tau[1])));
@@ -655,7 +745,7 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
         t10, tau[0])));
     const T wd_upper_arm_z = t13 * fnma(t12, t14, t15);
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t16 = fma(R(0.4), wd_upper_arm_z, a_upper_arm_y);
     const T a_forearm_x = fma(s_forearm, t16, c_forearm * t1);
     const T a_forearm_y = fma(c_forearm, t16, -s_forearm * t1);
@@ -664,7 +754,7 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     const T f_forearm_x = fma(R(-0.18), t2, R(1.2) * a_forearm_x);
     const T f_forearm_y = fma(R(0.18), wd_forearm_z, R(1.2) * a_forearm_y);
 
-    // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
+    // forearm (revolute elbow on upper_arm): derivatives of the transmitted wrench by its motion
     const T t17 = R(0.18) * a_forearm_x;
     const T t18 = fma(R(1.2), a_forearm_y, -f_forearm_y);
     const T t19 = fma(R(-1.2), a_forearm_x, f_forearm_x);
@@ -690,14 +780,29 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     dqdd_dtau[2] = -t26;
     dqdd_dtau[3] = fma(t12, t26, R(24.869435463814973));
 }
+
+struct forward_dynamics_gradient_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {3}, {2, 2}, {2, 2}, {2, 2}};
+    static constexpr int inputs = 4, configurations = 1;
+    static constexpr int staged = 16, begins[] = {0, 2, 4, -1}, widths[] = {4, 4, 4};
+    static constexpr gridgen::Tile tiles[] = {{6, 3}, {6, 3}, {11, 3}};
+    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool repeats = true;
+    static constexpr int kept[] = {4, 4, 3}, places[] = {0, 1, 1, 2};
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::forward_dynamics_gradient<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_semi_implicit)
 
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// semi-implicit Euler method.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   q_next            2     written  joint positions at the end of the step [rad or m]
@@ -706,17 +811,12 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
 // 39 instructions; specialization left 58 operations of 1106.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void step_semi_implicit(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    gridgen::Same<In> tau,
-    gridgen::Same<In> dt,
-    gridgen::Same<In> gravity,
-    Out q_next,
-    Out2 qd_next)
+    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> dt,
+    gridgen::Same<In> gravity, Out q_next, Out2 qd_next)
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -731,7 +831,7 @@ GRIDGEN_LARGE void step_semi_implicit(
     T s_forearm, c_forearm;
     angles.sincos(1, q1, s_forearm, c_forearm);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T gravity2 = gravity[2];
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
@@ -739,7 +839,7 @@ GRIDGEN_LARGE void step_semi_implicit(
     const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
     const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
     const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
@@ -747,7 +847,7 @@ GRIDGEN_LARGE void step_semi_implicit(
     const T w_forearm_z = qd0 + qd1;
     const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T tau1 = tau[1];
     const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
     const T t2 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
@@ -756,9 +856,9 @@ GRIDGEN_LARGE void step_semi_implicit(
     const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
         s_forearm, R(0.3942302909723948)), R(0.1268));
 
-    // upper_arm (revolute shoulder on the base): what the parent feels
+    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm = tau[0] - n_upper_arm_z;
-    const T inverse_upper_arm = R(1.0) / I_upper_arm_zz;
+    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -766,7 +866,7 @@ GRIDGEN_LARGE void step_semi_implicit(
     const T qdd_forearm = fma(R(-4.476498383486695), dv_forearm_y, fma(R(24.869435463814973),
         u_forearm, -rate_upper_arm));
 
-    // along the step
+    // integration over the step
     const T dt0 = dt[0];
     const T t3 = fma(dt0, rate_upper_arm, qd0);
     qd_next[0] = t3;
@@ -775,14 +875,27 @@ GRIDGEN_LARGE void step_semi_implicit(
     qd_next[1] = t4;
     q_next[1] = fma(dt0, t4, q1);
 }
+
+struct step_semi_implicit_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2}, {2}};
+    static constexpr int inputs = 5, configurations = 1;
+    static constexpr int staged = 10, begins[] = {0, 2, 4, -1, -1}, widths[] = {2, 2};
+    static constexpr gridgen::Tile tiles[] = {{8, 1}, {6, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::step_semi_implicit<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_euler)
 
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// explicit Euler method.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   q_next            2     written  joint positions at the end of the step [rad or m]
@@ -791,28 +904,23 @@ GRIDGEN_LARGE void step_semi_implicit(
 // 39 instructions; specialization left 58 operations of 1106.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void step_euler(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    gridgen::Same<In> tau,
-    gridgen::Same<In> dt,
-    gridgen::Same<In> gravity,
-    Out q_next,
-    Out2 qd_next)
+    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> dt,
+    gridgen::Same<In> gravity, Out q_next, Out2 qd_next)
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
 
-    // upper_arm (revolute shoulder on the base): along the step
+    // upper_arm (revolute shoulder on the base): integration over the step
     const T qd0 = qd[0];
     const T dt0 = dt[0];
     const T q0 = q[0];
     q_next[0] = fma(qd0, dt0, q0);
 
-    // forearm (revolute elbow on upper_arm): along the step
+    // forearm (revolute elbow on upper_arm): integration over the step
     const T qd1 = qd[1];
     const T q1 = q[1];
     q_next[1] = fma(qd1, dt0, q1);
@@ -825,21 +933,21 @@ GRIDGEN_LARGE void step_euler(
     T s_forearm, c_forearm;
     angles.sincos(1, q1, s_forearm, c_forearm);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T gravity2 = gravity[2];
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
     const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
     const T t0 = qd0 * qd0;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
     const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
     const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
     const T w_forearm_z = qd0 + qd1;
     const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T tau1 = tau[1];
     const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
     const T t2 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
@@ -848,9 +956,9 @@ GRIDGEN_LARGE void step_euler(
     const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
         s_forearm, R(0.3942302909723948)), R(0.1268));
 
-    // upper_arm (revolute shoulder on the base): what the parent feels
+    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm = tau[0] - n_upper_arm_z;
-    const T inverse_upper_arm = R(1.0) / I_upper_arm_zz;
+    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
     qd_next[0] = fma(dt0, rate_upper_arm, qd0);
 
@@ -860,14 +968,27 @@ GRIDGEN_LARGE void step_euler(
         u_forearm, -rate_upper_arm));
     qd_next[1] = fma(dt0, qdd_forearm, qd1);
 }
+
+struct step_euler_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2}, {2}};
+    static constexpr int inputs = 5, configurations = 1;
+    static constexpr int staged = 8, begins[] = {0, 2, 4, -1, -1}, widths[] = {2, 2};
+    static constexpr gridgen::Tile tiles[] = {{6, 1}, {6, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::step_euler<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_rk4)
 
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// Runge-Kutta method of order four.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   q_next            2     written  joint positions at the end of the step [rad or m]
@@ -876,17 +997,12 @@ GRIDGEN_LARGE void step_euler(
 // 170 instructions; specialization left 250 operations of 4446.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void step_rk4(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    gridgen::Same<In> tau,
-    gridgen::Same<In> dt,
-    gridgen::Same<In> gravity,
-    Out q_next,
-    Out2 qd_next)
+    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> dt,
+    gridgen::Same<In> gravity, Out q_next, Out2 qd_next)
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -905,7 +1021,7 @@ GRIDGEN_LARGE void step_rk4(
     T s_forearm, c_forearm;
     angles.sincos(1, q1, s_forearm, c_forearm);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T gravity2 = gravity[2];
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
@@ -913,7 +1029,7 @@ GRIDGEN_LARGE void step_rk4(
     const T qd0 = qd[0];
     const T t1 = qd0 * qd0;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t2 = fma(R(-0.4), t1, a_upper_arm_x);
     const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t2);
     const T a_forearm_y = fnma(s_forearm, t2, c_forearm * a_upper_arm_y);
@@ -921,7 +1037,7 @@ GRIDGEN_LARGE void step_rk4(
     const T w_forearm_z = qd0 + qd1;
     const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T tau1 = tau[1];
     const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
     const T t3 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
@@ -930,10 +1046,10 @@ GRIDGEN_LARGE void step_rk4(
     const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
         s_forearm, R(0.3942302909723948)), R(0.1268));
 
-    // upper_arm (revolute shoulder on the base): what the parent feels
+    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T tau0 = tau[0];
     const T u_upper_arm = tau0 - n_upper_arm_z;
-    const T inverse_upper_arm = R(1.0) / I_upper_arm_zz;
+    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -941,14 +1057,14 @@ GRIDGEN_LARGE void step_rk4(
     const T qdd_forearm = fma(R(-4.476498383486695), dv_forearm_y, fma(R(24.869435463814973),
         u_forearm, -rate_upper_arm));
 
-    // along the step
+    // integration over the step
     const T w_upper_arm_z = fma(t0, rate_upper_arm, qd0);
     const T t4 = fma(t0, qdd_forearm, qd1);
 
-    // upper_arm (revolute shoulder on the base): along the step
+    // upper_arm (revolute shoulder on the base): integration over the step
     const T t5 = fma(qd0, t0, q0);
 
-    // forearm (revolute elbow on upper_arm): along the step
+    // forearm (revolute elbow on upper_arm): integration over the step
     const T t6 = fma(qd1, t0, q1);
 
     // upper_arm (revolute shoulder on the base): placement in the parent
@@ -959,19 +1075,19 @@ GRIDGEN_LARGE void step_rk4(
     T s_forearm_2, c_forearm_2;
     gridgen::sincos<T>(t6, s_forearm_2, c_forearm_2);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T a_upper_arm_x_2 = fma(gravity2, s_upper_arm_2, -gravity0 * c_upper_arm_2);
     const T a_upper_arm_y_2 = fma(gravity0, s_upper_arm_2, gravity2 * c_upper_arm_2);
     const T t7 = w_upper_arm_z * w_upper_arm_z;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t8 = fma(R(-0.4), t7, a_upper_arm_x_2);
     const T a_forearm_x_2 = fma(s_forearm_2, a_upper_arm_y_2, c_forearm_2 * t8);
     const T a_forearm_y_2 = fnma(s_forearm_2, t8, c_forearm_2 * a_upper_arm_y_2);
     const T w_forearm_z_2 = w_upper_arm_z + t4;
     const T f_forearm_x_2 = fma(R(-0.18), w_forearm_z_2 * w_forearm_z_2, R(1.2) * a_forearm_x_2);
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T u_forearm_2 = fma(R(-0.18), a_forearm_y_2, tau1);
     const T t9 = fma(c_forearm_2, fma(R(4.476498383486695), u_forearm_2, R(1.2) * a_forearm_y_2),
         s_forearm_2 * f_forearm_x_2);
@@ -979,9 +1095,9 @@ GRIDGEN_LARGE void step_rk4(
     const T I_upper_arm_zz_2 = fma(R(0.16000000000000003), fma(s_forearm_2, R(0.8057697090276051) *
         s_forearm_2, R(0.3942302909723948)), R(0.1268));
 
-    // upper_arm (revolute shoulder on the base): what the parent feels
+    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm_2 = tau0 - n_upper_arm_z_2;
-    const T inverse_upper_arm_2 = R(1.0) / I_upper_arm_zz_2;
+    const T inverse_upper_arm_2 = R(1) / I_upper_arm_zz_2;
     const T rate_upper_arm_2 = u_upper_arm_2 * inverse_upper_arm_2;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -989,14 +1105,14 @@ GRIDGEN_LARGE void step_rk4(
     const T qdd_forearm_2 = fma(R(-4.476498383486695), dv_forearm_y_2, fma(R(24.869435463814973),
         u_forearm_2, -rate_upper_arm_2));
 
-    // along the step
+    // integration over the step
     const T w_upper_arm_z_2 = fma(t0, rate_upper_arm_2, qd0);
     const T t10 = fma(t0, qdd_forearm_2, qd1);
 
-    // upper_arm (revolute shoulder on the base): along the step
+    // upper_arm (revolute shoulder on the base): integration over the step
     const T t11 = fma(t0, w_upper_arm_z, q0);
 
-    // forearm (revolute elbow on upper_arm): along the step
+    // forearm (revolute elbow on upper_arm): integration over the step
     const T t12 = fma(t0, t4, q1);
 
     // upper_arm (revolute shoulder on the base): placement in the parent
@@ -1007,19 +1123,19 @@ GRIDGEN_LARGE void step_rk4(
     T s_forearm_3, c_forearm_3;
     gridgen::sincos<T>(t12, s_forearm_3, c_forearm_3);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T a_upper_arm_x_3 = fma(gravity2, s_upper_arm_3, -gravity0 * c_upper_arm_3);
     const T a_upper_arm_y_3 = fma(gravity0, s_upper_arm_3, gravity2 * c_upper_arm_3);
     const T t13 = w_upper_arm_z_2 * w_upper_arm_z_2;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t14 = fma(R(-0.4), t13, a_upper_arm_x_3);
     const T a_forearm_x_3 = fma(s_forearm_3, a_upper_arm_y_3, c_forearm_3 * t14);
     const T a_forearm_y_3 = fnma(s_forearm_3, t14, c_forearm_3 * a_upper_arm_y_3);
     const T w_forearm_z_3 = w_upper_arm_z_2 + t10;
     const T f_forearm_x_3 = fma(R(-0.18), w_forearm_z_3 * w_forearm_z_3, R(1.2) * a_forearm_x_3);
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T u_forearm_3 = fma(R(-0.18), a_forearm_y_3, tau1);
     const T t15 = fma(c_forearm_3, fma(R(4.476498383486695), u_forearm_3, R(1.2) * a_forearm_y_3),
         s_forearm_3 * f_forearm_x_3);
@@ -1027,9 +1143,9 @@ GRIDGEN_LARGE void step_rk4(
     const T I_upper_arm_zz_3 = fma(R(0.16000000000000003), fma(s_forearm_3, R(0.8057697090276051) *
         s_forearm_3, R(0.3942302909723948)), R(0.1268));
 
-    // upper_arm (revolute shoulder on the base): what the parent feels
+    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm_3 = tau0 - n_upper_arm_z_3;
-    const T inverse_upper_arm_3 = R(1.0) / I_upper_arm_zz_3;
+    const T inverse_upper_arm_3 = R(1) / I_upper_arm_zz_3;
     const T rate_upper_arm_3 = u_upper_arm_3 * inverse_upper_arm_3;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -1037,14 +1153,14 @@ GRIDGEN_LARGE void step_rk4(
     const T qdd_forearm_3 = fma(R(-4.476498383486695), dv_forearm_y_3, fma(R(24.869435463814973),
         u_forearm_3, -rate_upper_arm_3));
 
-    // along the step
+    // integration over the step
     const T w_upper_arm_z_3 = fma(dt0, rate_upper_arm_3, qd0);
     const T t16 = fma(dt0, qdd_forearm_3, qd1);
 
-    // upper_arm (revolute shoulder on the base): along the step
+    // upper_arm (revolute shoulder on the base): integration over the step
     const T t17 = fma(dt0, w_upper_arm_z_2, q0);
 
-    // forearm (revolute elbow on upper_arm): along the step
+    // forearm (revolute elbow on upper_arm): integration over the step
     const T t18 = fma(dt0, t10, q1);
 
     // upper_arm (revolute shoulder on the base): placement in the parent
@@ -1055,19 +1171,19 @@ GRIDGEN_LARGE void step_rk4(
     T s_forearm_4, c_forearm_4;
     gridgen::sincos<T>(t18, s_forearm_4, c_forearm_4);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T a_upper_arm_x_4 = fma(gravity2, s_upper_arm_4, -gravity0 * c_upper_arm_4);
     const T a_upper_arm_y_4 = fma(gravity0, s_upper_arm_4, gravity2 * c_upper_arm_4);
     const T t19 = w_upper_arm_z_3 * w_upper_arm_z_3;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t20 = fma(R(-0.4), t19, a_upper_arm_x_4);
     const T a_forearm_x_4 = fma(s_forearm_4, a_upper_arm_y_4, c_forearm_4 * t20);
     const T a_forearm_y_4 = fnma(s_forearm_4, t20, c_forearm_4 * a_upper_arm_y_4);
     const T w_forearm_z_4 = w_upper_arm_z_3 + t16;
     const T f_forearm_x_4 = fma(R(-0.18), w_forearm_z_4 * w_forearm_z_4, R(1.2) * a_forearm_x_4);
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T u_forearm_4 = fma(R(-0.18), a_forearm_y_4, tau1);
     const T t21 = fma(c_forearm_4, fma(R(4.476498383486695), u_forearm_4, R(1.2) * a_forearm_y_4),
         s_forearm_4 * f_forearm_x_4);
@@ -1075,9 +1191,9 @@ GRIDGEN_LARGE void step_rk4(
     const T I_upper_arm_zz_4 = fma(R(0.16000000000000003), fma(s_forearm_4, R(0.8057697090276051) *
         s_forearm_4, R(0.3942302909723948)), R(0.1268));
 
-    // upper_arm (revolute shoulder on the base): what the parent feels
+    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm_4 = tau0 - n_upper_arm_z_4;
-    const T inverse_upper_arm_4 = R(1.0) / I_upper_arm_zz_4;
+    const T inverse_upper_arm_4 = R(1) / I_upper_arm_zz_4;
     const T rate_upper_arm_4 = u_upper_arm_4 * inverse_upper_arm_4;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -1086,25 +1202,38 @@ GRIDGEN_LARGE void step_rk4(
         u_forearm_4, -rate_upper_arm_4));
     const T t22 = R(0.16666666666666666) * dt0;
 
-    // along the step
-    const T t23 = fma(R(2.0), w_upper_arm_z + w_upper_arm_z_2, qd0 + w_upper_arm_z_3);
+    // integration over the step
+    const T t23 = fma(R(2), w_upper_arm_z + w_upper_arm_z_2, qd0 + w_upper_arm_z_3);
     q_next[0] = fma(t22, t23, q0);
-    const T t24 = fma(R(2.0), t4 + t10, qd1 + t16);
+    const T t24 = fma(R(2), t4 + t10, qd1 + t16);
     q_next[1] = fma(t22, t24, q1);
-    const T t25 = fma(R(2.0), rate_upper_arm_2 + rate_upper_arm_3, rate_upper_arm +
+    const T t25 = fma(R(2), rate_upper_arm_2 + rate_upper_arm_3, rate_upper_arm +
         rate_upper_arm_4);
     qd_next[0] = fma(t22, t25, qd0);
-    const T t26 = fma(R(2.0), qdd_forearm_2 + qdd_forearm_3, qdd_forearm + qdd_forearm_4);
+    const T t26 = fma(R(2), qdd_forearm_2 + qdd_forearm_3, qdd_forearm + qdd_forearm_4);
     qd_next[1] = fma(t22, t26, qd1);
 }
+
+struct step_rk4_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2}, {2}};
+    static constexpr int inputs = 5, configurations = 1;
+    static constexpr int staged = 8, begins[] = {0, 2, 4, -1, -1}, widths[] = {2, 2};
+    static constexpr gridgen::Tile tiles[] = {{6, 1}, {6, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::step_rk4<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_implicit)
 
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// semi-implicit Euler method with implicit damping.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   q_next            2     written  joint positions at the end of the step [rad or m]
@@ -1113,17 +1242,12 @@ GRIDGEN_LARGE void step_rk4(
 // 39 instructions; specialization left 58 operations of 1106.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void step_implicit(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    gridgen::Same<In> tau,
-    gridgen::Same<In> dt,
-    gridgen::Same<In> gravity,
-    Out q_next,
-    Out2 qd_next)
+    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> dt,
+    gridgen::Same<In> gravity, Out q_next, Out2 qd_next)
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -1138,7 +1262,7 @@ GRIDGEN_LARGE void step_implicit(
     T s_forearm, c_forearm;
     angles.sincos(1, q1, s_forearm, c_forearm);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T gravity2 = gravity[2];
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
@@ -1146,7 +1270,7 @@ GRIDGEN_LARGE void step_implicit(
     const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
     const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
     const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
@@ -1154,7 +1278,7 @@ GRIDGEN_LARGE void step_implicit(
     const T w_forearm_z = qd0 + qd1;
     const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T tau1 = tau[1];
     const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
     const T t2 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
@@ -1163,9 +1287,9 @@ GRIDGEN_LARGE void step_implicit(
     const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
         s_forearm, R(0.3942302909723948)), R(0.1268));
 
-    // upper_arm (revolute shoulder on the base): what the parent feels
+    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm = tau[0] - n_upper_arm_z;
-    const T inverse_upper_arm = R(1.0) / I_upper_arm_zz;
+    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -1173,7 +1297,7 @@ GRIDGEN_LARGE void step_implicit(
     const T qdd_forearm = fma(R(-4.476498383486695), dv_forearm_y, fma(R(24.869435463814973),
         u_forearm, -rate_upper_arm));
 
-    // along the step
+    // integration over the step
     const T dt0 = dt[0];
     const T t3 = fma(dt0, rate_upper_arm, qd0);
     qd_next[0] = t3;
@@ -1182,6 +1306,18 @@ GRIDGEN_LARGE void step_implicit(
     qd_next[1] = t4;
     q_next[1] = fma(dt0, t4, q1);
 }
+
+struct step_implicit_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2}, {2}};
+    static constexpr int inputs = 5, configurations = 1;
+    static constexpr int staged = 10, begins[] = {0, 2, 4, -1, -1}, widths[] = {2, 2};
+    static constexpr gridgen::Tile tiles[] = {{8, 1}, {6, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::step_implicit<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_kinematics)
@@ -1193,12 +1329,11 @@ GRIDGEN_LARGE void step_implicit(
 // 12 instructions; specialization left 17 operations of 474.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void forward_kinematics(
-    gridgen::Same<In> q,
-    Out poses)
+    gridgen::Same<In> q, Out poses)
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -1208,20 +1343,20 @@ GRIDGEN_LARGE void forward_kinematics(
     angles.sincos(0, q[0], s_upper_arm, c_upper_arm);
 
     // inputs
-    poses[0] = gridgen::broadcast<T>(R(1.0));
-    gridgen::fill<1, 5>(poses, gridgen::broadcast<T>(R(0.0)));
-    poses[5] = gridgen::broadcast<T>(R(1.0));
-    gridgen::fill<6, 10>(poses, gridgen::broadcast<T>(R(0.0)));
-    poses[10] = gridgen::broadcast<T>(R(1.0));
-    gridgen::fill<11, 15>(poses, gridgen::broadcast<T>(R(0.0)));
-    poses[15] = gridgen::broadcast<T>(R(1.0));
-    poses[17] = gridgen::broadcast<T>(R(0.0));
-    gridgen::fill<19, 21>(poses, gridgen::broadcast<T>(R(0.0)));
-    poses[21] = gridgen::broadcast<T>(R(1.0));
-    gridgen::fill<22, 24>(poses, gridgen::broadcast<T>(R(0.0)));
-    poses[25] = gridgen::broadcast<T>(R(0.0));
-    gridgen::fill<28, 31>(poses, gridgen::broadcast<T>(R(0.0)));
-    poses[31] = gridgen::broadcast<T>(R(1.0));
+    poses[0] = gridgen::broadcast<T>(R(1));
+    gridgen::fill<1, 5>(poses, gridgen::broadcast<T>(R(0)));
+    poses[5] = gridgen::broadcast<T>(R(1));
+    gridgen::fill<6, 10>(poses, gridgen::broadcast<T>(R(0)));
+    poses[10] = gridgen::broadcast<T>(R(1));
+    gridgen::fill<11, 15>(poses, gridgen::broadcast<T>(R(0)));
+    poses[15] = gridgen::broadcast<T>(R(1));
+    poses[17] = gridgen::broadcast<T>(R(0));
+    gridgen::fill<19, 21>(poses, gridgen::broadcast<T>(R(0)));
+    poses[21] = gridgen::broadcast<T>(R(1));
+    gridgen::fill<22, 24>(poses, gridgen::broadcast<T>(R(0)));
+    poses[25] = gridgen::broadcast<T>(R(0));
+    gridgen::fill<28, 31>(poses, gridgen::broadcast<T>(R(0)));
+    poses[31] = gridgen::broadcast<T>(R(1));
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     poses[27] = gridgen::broadcast<T>(R(0.5));
@@ -1238,20 +1373,20 @@ GRIDGEN_LARGE void forward_kinematics(
     const T R_forearm_xx = fnma(s_upper_arm, s_forearm, c_upper_arm * c_forearm);
 
     // inputs
-    poses[33] = gridgen::broadcast<T>(R(0.0));
-    poses[36] = gridgen::broadcast<T>(R(0.0));
-    poses[37] = gridgen::broadcast<T>(R(1.0));
-    gridgen::fill<38, 40>(poses, gridgen::broadcast<T>(R(0.0)));
-    poses[41] = gridgen::broadcast<T>(R(0.0));
-    gridgen::fill<44, 47>(poses, gridgen::broadcast<T>(R(0.0)));
-    poses[47] = gridgen::broadcast<T>(R(1.0));
-    poses[49] = gridgen::broadcast<T>(R(0.0));
-    poses[52] = gridgen::broadcast<T>(R(0.0));
-    poses[53] = gridgen::broadcast<T>(R(1.0));
-    gridgen::fill<54, 56>(poses, gridgen::broadcast<T>(R(0.0)));
-    poses[57] = gridgen::broadcast<T>(R(0.0));
-    gridgen::fill<60, 63>(poses, gridgen::broadcast<T>(R(0.0)));
-    poses[63] = gridgen::broadcast<T>(R(1.0));
+    poses[33] = gridgen::broadcast<T>(R(0));
+    poses[36] = gridgen::broadcast<T>(R(0));
+    poses[37] = gridgen::broadcast<T>(R(1));
+    gridgen::fill<38, 40>(poses, gridgen::broadcast<T>(R(0)));
+    poses[41] = gridgen::broadcast<T>(R(0));
+    gridgen::fill<44, 47>(poses, gridgen::broadcast<T>(R(0)));
+    poses[47] = gridgen::broadcast<T>(R(1));
+    poses[49] = gridgen::broadcast<T>(R(0));
+    poses[52] = gridgen::broadcast<T>(R(0));
+    poses[53] = gridgen::broadcast<T>(R(1));
+    gridgen::fill<54, 56>(poses, gridgen::broadcast<T>(R(0)));
+    poses[57] = gridgen::broadcast<T>(R(0));
+    gridgen::fill<60, 63>(poses, gridgen::broadcast<T>(R(0)));
+    poses[63] = gridgen::broadcast<T>(R(1));
 
     // forearm (revolute elbow on upper_arm): pose in the base
     poses[32] = R_forearm_xx;
@@ -1270,6 +1405,22 @@ GRIDGEN_LARGE void forward_kinematics(
     poses[43] = p_forearm_z;
     poses[59] = fma(R(-0.35), t0, p_forearm_z);
 }
+
+struct forward_kinematics_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {4, 4, 4}};
+    static constexpr int inputs = 1, configurations = 1;
+    static constexpr int staged = 35, begins[] = {0}, widths[] = {32};
+    static constexpr gridgen::Tile tiles[] = {{2, 24}, {2, 59}};
+    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool repeats = true;
+    static constexpr int kept[] = {13}, places[] = {0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0,
+        2, 1, 3, 1, 1, 0, 1, 1, 4, 1, 2, 5, 1, 1, 1, 0, 6, 1, 7, 8, 1, 0, 1, 1, 9, 1, 6, 10, 1, 1,
+        1, 0, 6, 1, 7, 11, 1, 0, 1, 1, 9, 1, 6, 12, 1, 1, 1, 0};
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::forward_kinematics<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass)
@@ -1281,12 +1432,11 @@ GRIDGEN_LARGE void forward_kinematics(
 // 10 instructions; specialization left 15 operations of 145.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void center_of_mass(
-    gridgen::Same<In> q,
-    Out com)
+    gridgen::Same<In> q, Out com)
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -1299,21 +1449,33 @@ GRIDGEN_LARGE void center_of_mass(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T h_upper_arm_y = R(0.056249999999999994) * s_forearm;
     const T h_upper_arm_x = fma(R(0.056249999999999994), c_forearm, R(0.2875));
 
-    // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
+    // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);
 
     // inputs
-    com[1] = gridgen::broadcast<T>(R(0.0));
+    com[1] = gridgen::broadcast<T>(R(0));
 
-    // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
+    // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     com[0] = h_base_x;
     const T h_base_z = fnma(c_upper_arm, h_upper_arm_y, fnma(s_upper_arm, h_upper_arm_x, R(0.5)));
     com[2] = h_base_z;
 }
+
+struct center_of_mass_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {3}};
+    static constexpr int inputs = 1, configurations = 1;
+    static constexpr int staged = 5, begins[] = {0}, widths[] = {3};
+    static constexpr gridgen::Tile tiles[] = {{2, 2}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::center_of_mass<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass_jacobian)
@@ -1325,12 +1487,11 @@ GRIDGEN_LARGE void center_of_mass(
 // 16 instructions; specialization left 22 operations of 331.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void center_of_mass_jacobian(
-    gridgen::Same<In> q,
-    Out Jcom)
+    gridgen::Same<In> q, Out Jcom)
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -1347,22 +1508,36 @@ GRIDGEN_LARGE void center_of_mass_jacobian(
     const T R_forearm_xx = fnma(s_upper_arm, s_forearm, c_upper_arm * c_forearm);
 
     // inputs
-    gridgen::fill<2, 4>(Jcom, gridgen::broadcast<T>(R(0.0)));
+    gridgen::fill<2, 4>(Jcom, gridgen::broadcast<T>(R(0)));
 
     // forearm (revolute elbow on upper_arm): pose in the base
     Jcom[5] = -R(0.056249999999999994) * R_forearm_xx;
     const T t0 = fma(c_upper_arm, s_forearm, s_upper_arm * c_forearm);
     Jcom[1] = -R(0.056249999999999994) * t0;
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T h_upper_arm_y = R(0.056249999999999994) * s_forearm;
     const T h_upper_arm_x = fma(R(0.056249999999999994), c_forearm, R(0.2875));
     Jcom[0] = -fma(c_upper_arm, h_upper_arm_y, s_upper_arm * h_upper_arm_x);
 
-    // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
+    // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);
     Jcom[4] = -h_base_x;
 }
+
+struct center_of_mass_jacobian_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {3, 2}};
+    static constexpr int inputs = 1, configurations = 1;
+    static constexpr int staged = 8, begins[] = {0}, widths[] = {6};
+    static constexpr gridgen::Tile tiles[] = {{2, 4}};
+    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool repeats = true;
+    static constexpr int kept[] = {5}, places[] = {0, 1, 2, 2, 3, 4};
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::center_of_mass_jacobian<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum_matrix)
@@ -1374,12 +1549,11 @@ GRIDGEN_LARGE void center_of_mass_jacobian(
 // 33 instructions; specialization left 51 operations of 590.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void centroidal_momentum_matrix(
-    gridgen::Same<In> q,
-    Out Ag)
+    gridgen::Same<In> q, Out Ag)
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -1392,7 +1566,7 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T h_upper_arm_y = R(0.18) * s_forearm;
     const T t0 = fma(R(0.18), c_forearm, R(0.48));
     const T I_upper_arm_zz = fma(R(0.4), fma(R(0.18), c_forearm, t0), R(0.16701));
@@ -1403,11 +1577,11 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
     const T t1 = fma(c_upper_arm, s_forearm, s_upper_arm * c_forearm);
     const T p_forearm_z = fma(R(-0.4), s_upper_arm, R(0.5));
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T h_upper_arm_y_2 = R(0.056249999999999994) * s_forearm;
     const T h_upper_arm_x_2 = fma(R(0.056249999999999994), c_forearm, R(0.2875));
 
-    // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
+    // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y_2, c_upper_arm * h_upper_arm_x_2);
     const T h_base_z = fnma(c_upper_arm, h_upper_arm_y_2, fnma(s_upper_arm, h_upper_arm_x_2,
         R(0.5)));
@@ -1417,9 +1591,9 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
     const T t3 = fma(s_upper_arm, h_upper_arm_x, c_upper_arm * h_upper_arm_y);
 
     // inputs
-    gridgen::fill<2, 4>(Ag, gridgen::broadcast<T>(R(0.0)));
-    gridgen::fill<6, 8>(Ag, gridgen::broadcast<T>(R(0.0)));
-    gridgen::fill<10, 12>(Ag, gridgen::broadcast<T>(R(0.0)));
+    gridgen::fill<2, 4>(Ag, gridgen::broadcast<T>(R(0)));
+    gridgen::fill<6, 8>(Ag, gridgen::broadcast<T>(R(0)));
+    gridgen::fill<10, 12>(Ag, gridgen::broadcast<T>(R(0)));
 
     // upper_arm (revolute shoulder on the base): column of the mass matrix
     Ag[0] = -t3;
@@ -1436,11 +1610,25 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
     Ag[5] = -t8;
     Ag[9] = fma(t5, t8, fnma(t6, t7, R(0.040209999999999996)));
 }
+
+struct centroidal_momentum_matrix_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {6, 2}};
+    static constexpr int inputs = 1, configurations = 1;
+    static constexpr int staged = 15, begins[] = {0}, widths[] = {12};
+    static constexpr gridgen::Tile tiles[] = {{2, 9}};
+    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool repeats = true;
+    static constexpr int kept[] = {7}, places[] = {0, 1, 2, 2, 3, 4, 2, 2, 5, 6, 2, 2};
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::centroidal_momentum_matrix<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum)
 
-// Centroidal momentum, of a robot on a base at rest.
+// Centroidal momentum of a robot whose base is at rest.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   hg                6     written  centroidal momentum, (linear, angular) [kg m/s, kg m^2/s]
@@ -1448,13 +1636,11 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
 // 33 instructions; specialization left 50 operations of 583.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void centroidal_momentum(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    Out hg)
+    gridgen::Same<In> q, gridgen::Same<In> qd, Out hg)
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -1467,7 +1653,7 @@ GRIDGEN_LARGE void centroidal_momentum(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T qd0 = qd[0];
     const T w_forearm_z = qd0 + qd[1];
     const T t0 = R(0.4) * qd0;
@@ -1477,39 +1663,53 @@ GRIDGEN_LARGE void centroidal_momentum(
     const T f_forearm_y = fma(R(0.18), w_forearm_z, R(1.2) * v_forearm_y);
     const T n_forearm_z = fma(R(0.18), v_forearm_y, R(0.040209999999999996) * w_forearm_z);
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): force propagated to the parent
     const T f_upper_arm_x = fnma(s_forearm, f_forearm_y, c_forearm * f_forearm_x);
     const T t1 = fma(c_forearm, f_forearm_y, s_forearm * f_forearm_x);
     const T f_upper_arm_y = fma(R(0.44), qd0, t1);
     const T n_upper_arm_z = fma(R(0.4), t1, fma(R(0.1268), qd0, n_forearm_z));
 
-    // what the parent feels
+    // force propagated to the parent
     const T t2 = fnma(s_upper_arm, f_upper_arm_y, c_upper_arm * f_upper_arm_x);
 
     // inputs
-    hg[1] = gridgen::broadcast<T>(R(0.0));
-    hg[3] = gridgen::broadcast<T>(R(0.0));
-    hg[5] = gridgen::broadcast<T>(R(0.0));
+    hg[1] = gridgen::broadcast<T>(R(0));
+    hg[3] = gridgen::broadcast<T>(R(0));
+    hg[5] = gridgen::broadcast<T>(R(0));
 
-    // what the parent feels
+    // force propagated to the parent
     hg[0] = t2;
     const T t3 = fma(c_upper_arm, f_upper_arm_y, s_upper_arm * f_upper_arm_x);
     hg[2] = -t3;
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T h_upper_arm_y = R(0.056249999999999994) * s_forearm;
     const T h_upper_arm_x = fma(R(0.056249999999999994), c_forearm, R(0.2875));
 
-    // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
+    // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);
     const T h_base_z = fnma(c_upper_arm, h_upper_arm_y, fnma(s_upper_arm, h_upper_arm_x, R(0.5)));
     hg[4] = fnma(t3, h_base_x, fnma(t2, h_base_z, fma(R(0.5), t2, n_upper_arm_z)));
 }
+
+struct centroidal_momentum_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {6}};
+    static constexpr int inputs = 2, configurations = 1;
+    static constexpr int staged = 10, begins[] = {0, 2}, widths[] = {6};
+    static constexpr gridgen::Tile tiles[] = {{4, 4}};
+    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool repeats = true;
+    static constexpr int kept[] = {4}, places[] = {0, 1, 2, 1, 3, 1};
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::centroidal_momentum<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_kinetic_energy)
 
-// Kinetic energy of a robot on a base at rest.
+// Kinetic energy of a robot whose base is at rest.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   energy            1     written  energy [J]
@@ -1517,9 +1717,7 @@ GRIDGEN_LARGE void centroidal_momentum(
 // 16 instructions; specialization left 20 operations of 427.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void kinetic_energy(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    Out energy)
+    gridgen::Same<In> q, gridgen::Same<In> qd, Out energy)
 {
     using R = gridgen::Real<T>;
 
@@ -1527,7 +1725,7 @@ GRIDGEN_LARGE void kinetic_energy(
     T s_forearm, c_forearm;
     gridgen::sincos<T>(q[1], s_forearm, c_forearm);
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T qd0 = qd[0];
     const T w_forearm_z = qd0 + qd[1];
     const T t0 = R(0.4) * qd0;
@@ -1542,11 +1740,23 @@ GRIDGEN_LARGE void kinetic_energy(
     const T t3 = fma(v_forearm_y, fma(R(0.36), w_forearm_z, R(1.2) * v_forearm_y), t2);
     energy[0] = R(0.5) * fma(w_forearm_z, R(0.040209999999999996) * w_forearm_z, t3);
 }
+
+struct kinetic_energy_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {}};
+    static constexpr int inputs = 2, configurations = 1;
+    static constexpr int staged = 5, begins[] = {0, 2}, widths[] = {1};
+    static constexpr gridgen::Tile tiles[] = {{4, 0}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::kinetic_energy<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_potential_energy)
 
-// Potential energy, zero for a center of mass at the base.
+// Potential energy, zero for a center of mass at the base origin.
 //   q                 2     read     joint positions [rad or m]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   energy            1     written  energy [J]
@@ -1554,13 +1764,11 @@ GRIDGEN_LARGE void kinetic_energy(
 // 12 instructions; specialization left 18 operations of 151.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void potential_energy(
-    gridgen::Same<In> q,
-    gridgen::Same<In> gravity,
-    Out energy)
+    gridgen::Same<In> q, gridgen::Same<In> gravity, Out energy)
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -1573,20 +1781,32 @@ GRIDGEN_LARGE void potential_energy(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T h_upper_arm_y = R(0.18) * s_forearm;
     const T h_upper_arm_x = fma(R(0.18), c_forearm, R(0.9199999999999999));
 
-    // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
+    // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);
     const T h_base_z = fnma(c_upper_arm, h_upper_arm_y, fnma(s_upper_arm, h_upper_arm_x, R(1.6)));
     energy[0] = -fma(gravity[2], h_base_z, gravity[0] * h_base_x);
 }
+
+struct potential_energy_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {3}, {}};
+    static constexpr int inputs = 2, configurations = 1;
+    static constexpr int staged = 3, begins[] = {0, -1}, widths[] = {1};
+    static constexpr gridgen::Tile tiles[] = {{2, 0}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::potential_energy<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate)
 
-// Configuration reached with given velocities in unit time.
+// Integration: the configuration after unit time with constant velocities.
 //   q                 2     read     joint positions [rad or m]
 //   v                 2     read     joint velocities over unit time [rad or m]
 //   q1                2     written  joint positions at the end [rad or m]
@@ -1594,22 +1814,32 @@ GRIDGEN_LARGE void potential_energy(
 // 2 instructions; specialization left 2 operations of 2.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void integrate(
-    gridgen::Same<In> q,
-    gridgen::Same<In> v,
-    Out q1)
+    gridgen::Same<In> q, gridgen::Same<In> v, Out q1)
 {
 
-    // upper_arm (revolute shoulder on the base): along the step
+    // upper_arm (revolute shoulder on the base): integration over the step
     q1[0] = q[0] + v[0];
 
-    // forearm (revolute elbow on upper_arm): along the step
+    // forearm (revolute elbow on upper_arm): integration over the step
     q1[1] = q[1] + v[1];
 }
+
+struct integrate_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}};
+    static constexpr int inputs = 2, configurations = 1;
+    static constexpr int staged = 6, begins[] = {0, 2}, widths[] = {2};
+    static constexpr gridgen::Tile tiles[] = {{4, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::integrate<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate_gradient)
 
-// Derivatives of integrate by q and v, in tangent spaces.
+// Derivatives of integrate with respect to q and v, in tangent spaces.
 //   q                 2     read     joint positions [rad or m]
 //   v                 2     read     joint velocities over unit time [rad or m]
 //   dq1_dq            4     written  derivative of the end by the positions [1, m/rad]
@@ -1619,25 +1849,37 @@ GRIDGEN_LARGE void integrate(
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void integrate_gradient(
     gridgen::Same<In> /* q: not needed by this robot */,
-    gridgen::Same<In> /* v: not needed by this robot */,
-    Out dq1_dq,
-    Out2 dq1_dv)
+    gridgen::Same<In> /* v: not needed by this robot */, Out dq1_dq, Out2 dq1_dv)
 {
     using R = gridgen::Real<T>;
 
     // inputs
-    dq1_dq[0] = gridgen::broadcast<T>(R(1.0));
-    gridgen::fill<1, 3>(dq1_dq, gridgen::broadcast<T>(R(0.0)));
-    dq1_dq[3] = gridgen::broadcast<T>(R(1.0));
-    dq1_dv[0] = gridgen::broadcast<T>(R(1.0));
-    gridgen::fill<1, 3>(dq1_dv, gridgen::broadcast<T>(R(0.0)));
-    dq1_dv[3] = gridgen::broadcast<T>(R(1.0));
+    dq1_dq[0] = gridgen::broadcast<T>(R(1));
+    gridgen::fill<1, 3>(dq1_dq, gridgen::broadcast<T>(R(0)));
+    dq1_dq[3] = gridgen::broadcast<T>(R(1));
+    dq1_dv[0] = gridgen::broadcast<T>(R(1));
+    gridgen::fill<1, 3>(dq1_dv, gridgen::broadcast<T>(R(0)));
+    dq1_dv[3] = gridgen::broadcast<T>(R(1));
 }
+
+struct integrate_gradient_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2, 2}, {2, 2}};
+    static constexpr int inputs = 2, configurations = 1;
+    static constexpr int staged = 5, begins[] = {-1, -1}, widths[] = {4, 4};
+    static constexpr gridgen::Tile tiles[] = {{0, 3}, {0, 3}};
+    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool repeats = true;
+    static constexpr int kept[] = {2, 2}, places[] = {0, 1, 1, 0, 0, 1, 1, 0};
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::integrate_gradient<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference)
 
-// Velocities that lead from one configuration to another in unit time.
+// Difference: velocities from one configuration to another in unit time.
 //   q0                2     read     joint positions at the beginning [rad or m]
 //   q1                2     read     joint positions at the end [rad or m]
 //   v                 2     written  joint velocities over unit time [rad or m]
@@ -1645,22 +1887,32 @@ GRIDGEN_LARGE void integrate_gradient(
 // 2 instructions; specialization left 2 operations of 2.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void difference(
-    gridgen::Same<In> q0,
-    gridgen::Same<In> q1,
-    Out v)
+    gridgen::Same<In> q0, gridgen::Same<In> q1, Out v)
 {
 
-    // upper_arm (revolute shoulder on the base): along the step
+    // upper_arm (revolute shoulder on the base): integration over the step
     v[0] = q1[0] - q0[0];
 
-    // forearm (revolute elbow on upper_arm): along the step
+    // forearm (revolute elbow on upper_arm): integration over the step
     v[1] = q1[1] - q0[1];
 }
+
+struct difference_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}};
+    static constexpr int inputs = 2, configurations = 2;
+    static constexpr int staged = 6, begins[] = {0, 2}, widths[] = {2};
+    static constexpr gridgen::Tile tiles[] = {{4, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::difference<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference_gradient)
 
-// Derivatives of difference by q0 and q1, in tangent spaces.
+// Derivatives of difference with respect to q0 and q1, in tangent spaces.
 //   q0                2     read     joint positions at the beginning [rad or m]
 //   q1                2     read     joint positions at the end [rad or m]
 //   dv_dq0            4     written  derivative of the velocities by the beginning [1, m/rad]
@@ -1670,50 +1922,71 @@ GRIDGEN_LARGE void difference(
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void difference_gradient(
     gridgen::Same<In> /* q0: not needed by this robot */,
-    gridgen::Same<In> /* q1: not needed by this robot */,
-    Out dv_dq0,
-    Out2 dv_dq1)
+    gridgen::Same<In> /* q1: not needed by this robot */, Out dv_dq0, Out2 dv_dq1)
 {
     using R = gridgen::Real<T>;
 
     // inputs
-    dv_dq0[0] = gridgen::broadcast<T>(R(-1.0));
-    gridgen::fill<1, 3>(dv_dq0, gridgen::broadcast<T>(R(0.0)));
-    dv_dq0[3] = gridgen::broadcast<T>(R(-1.0));
-    dv_dq1[0] = gridgen::broadcast<T>(R(1.0));
-    gridgen::fill<1, 3>(dv_dq1, gridgen::broadcast<T>(R(0.0)));
-    dv_dq1[3] = gridgen::broadcast<T>(R(1.0));
+    dv_dq0[0] = gridgen::broadcast<T>(R(-1));
+    gridgen::fill<1, 3>(dv_dq0, gridgen::broadcast<T>(R(0)));
+    dv_dq0[3] = gridgen::broadcast<T>(R(-1));
+    dv_dq1[0] = gridgen::broadcast<T>(R(1));
+    gridgen::fill<1, 3>(dv_dq1, gridgen::broadcast<T>(R(0)));
+    dv_dq1[3] = gridgen::broadcast<T>(R(1));
 }
+
+struct difference_gradient_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2, 2}, {2, 2}};
+    static constexpr int inputs = 2, configurations = 2;
+    static constexpr int staged = 5, begins[] = {-1, -1}, widths[] = {4, 4};
+    static constexpr gridgen::Tile tiles[] = {{0, 3}, {0, 3}};
+    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool repeats = true;
+    static constexpr int kept[] = {2, 2}, places[] = {0, 1, 1, 0, 0, 1, 1, 0};
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::difference_gradient<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_interpolate)
 
-// Configuration on the way from one to another.
+// Interpolation between configurations.
 //   q0                2     read     joint positions at the beginning [rad or m]
 //   q1                2     read     joint positions at the end [rad or m]
-//   u                 1     read     where on the way from the beginning, 0, to the end, 1 [1]
+//   u                 1     read     interpolation parameter, from 0 at q0 to 1 at q1 [1]
 //   q                 2     written  joint positions [rad or m]
 // Source: exponential map of a part of the logarithm.
 // 4 instructions; specialization left 6 operations of 6.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void interpolate(
-    gridgen::Same<In> q0,
-    gridgen::Same<In> q1,
-    gridgen::Same<In> u,
-    Out q)
+    gridgen::Same<In> q0, gridgen::Same<In> q1, gridgen::Same<In> u, Out q)
 {
 
-    // upper_arm (revolute shoulder on the base): along the step
+    // upper_arm (revolute shoulder on the base): integration over the step
     const T q00 = q0[0];
     const T t0 = q1[0] - q00;
     const T u0 = u[0];
     q[0] = fma(u0, t0, q00);
 
-    // forearm (revolute elbow on upper_arm): along the step
+    // forearm (revolute elbow on upper_arm): integration over the step
     const T q01 = q0[1];
     const T t1 = q1[1] - q01;
     q[1] = fma(u0, t1, q01);
 }
+
+struct interpolate_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {}, {2}};
+    static constexpr int inputs = 3, configurations = 2;
+    static constexpr int staged = 7, begins[] = {0, 2, 4}, widths[] = {2};
+    static constexpr gridgen::Tile tiles[] = {{5, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::interpolate<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_distance)
@@ -1721,49 +1994,59 @@ GRIDGEN_LARGE void interpolate(
 // Distance between configurations.
 //   q0                2     read     joint positions at the beginning [rad or m]
 //   q1                2     read     joint positions at the end [rad or m]
-//   length            1     written  length of the way [rad, m]
+//   length            1     written  distance [rad, m]
 // Source: length of the velocities between them.
 // 5 instructions; specialization left 6 operations of 7.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void distance(
-    gridgen::Same<In> q0,
-    gridgen::Same<In> q1,
-    Out length)
+    gridgen::Same<In> q0, gridgen::Same<In> q1, Out length)
 {
 
-    // upper_arm (revolute shoulder on the base): along the step
+    // upper_arm (revolute shoulder on the base): integration over the step
     const T t0 = q1[0] - q0[0];
 
-    // forearm (revolute elbow on upper_arm): along the step
+    // forearm (revolute elbow on upper_arm): integration over the step
     const T t1 = q1[1] - q0[1];
 
-    // along the step
+    // integration over the step
     const T t2 = gridgen::sqrt<T>(fma(t1, t1, t0 * t0));
     length[0] = t2;
 }
+
+struct distance_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {}};
+    static constexpr int inputs = 2, configurations = 2;
+    static constexpr int staged = 5, begins[] = {0, 2}, widths[] = {1};
+    static constexpr gridgen::Tile tiles[] = {{4, 0}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::distance<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
 
-// Articulated inertias: of every body with all that it carries, whose joints give way.
+// Articulated-body inertias.
 //   q                 2     read     joint positions [rad or m]
-//   articulated       42    written  articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
+//   articulated       42    written  articulated-body inertias in canonical frames: M (xx xy xz yy yz zz), H
+//     by rows, I [kg, kg m, kg m^2]
 // Source: articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and Algorithm 3.
 // 22 instructions; specialization left 33 operations of 553.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void articulated_inertias(
-    gridgen::Same<In> q,
-    Out articulated)
+    gridgen::Same<In> q, Out articulated)
 {
     using R = gridgen::Real<T>;
 
     // inputs
-    articulated[33] = gridgen::broadcast<T>(R(0.0));
-    articulated[35] = gridgen::broadcast<T>(R(0.0));
-    gridgen::fill<37, 39>(articulated, gridgen::broadcast<T>(R(0.0)));
-    articulated[40] = gridgen::broadcast<T>(R(0.0));
+    articulated[33] = gridgen::broadcast<T>(R(0));
+    articulated[35] = gridgen::broadcast<T>(R(0));
+    gridgen::fill<37, 39>(articulated, gridgen::broadcast<T>(R(0)));
+    articulated[40] = gridgen::broadcast<T>(R(0));
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     articulated[32] = gridgen::broadcast<T>(R(0.18));
     articulated[34] = gridgen::broadcast<T>(R(-0.18));
     articulated[36] = gridgen::broadcast<T>(R(0.0005));
@@ -1775,18 +2058,18 @@ GRIDGEN_LARGE void articulated_inertias(
     gridgen::sincos<T>(q[1], s_forearm, c_forearm);
 
     // inputs
-    articulated[2] = gridgen::broadcast<T>(R(0.0));
-    articulated[4] = gridgen::broadcast<T>(R(0.0));
-    gridgen::fill<6, 8>(articulated, gridgen::broadcast<T>(R(0.0)));
-    gridgen::fill<9, 11>(articulated, gridgen::broadcast<T>(R(0.0)));
-    articulated[14] = gridgen::broadcast<T>(R(0.0));
-    articulated[17] = gridgen::broadcast<T>(R(0.0));
-    articulated[19] = gridgen::broadcast<T>(R(0.0));
-    gridgen::fill<22, 24>(articulated, gridgen::broadcast<T>(R(0.0)));
-    articulated[25] = gridgen::broadcast<T>(R(0.0));
-    gridgen::fill<27, 32>(articulated, gridgen::broadcast<T>(R(0.0)));
+    articulated[2] = gridgen::broadcast<T>(R(0));
+    articulated[4] = gridgen::broadcast<T>(R(0));
+    gridgen::fill<6, 8>(articulated, gridgen::broadcast<T>(R(0)));
+    gridgen::fill<9, 11>(articulated, gridgen::broadcast<T>(R(0)));
+    articulated[14] = gridgen::broadcast<T>(R(0));
+    articulated[17] = gridgen::broadcast<T>(R(0));
+    articulated[19] = gridgen::broadcast<T>(R(0));
+    gridgen::fill<22, 24>(articulated, gridgen::broadcast<T>(R(0)));
+    articulated[25] = gridgen::broadcast<T>(R(0));
+    gridgen::fill<27, 32>(articulated, gridgen::broadcast<T>(R(0)));
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     articulated[21] = gridgen::broadcast<T>(R(1.2));
     articulated[24] = gridgen::broadcast<T>(R(1.2));
     articulated[26] = gridgen::broadcast<T>(R(1.2));
@@ -1795,7 +2078,7 @@ GRIDGEN_LARGE void articulated_inertias(
     // forearm (revolute elbow on upper_arm): placement in the parent
     articulated[16] = -fma(R(0.072), s_forearm, s_forearm * (R(0.039709999999999995) * c_forearm));
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T t0 = R(0.8057697090276051) * s_forearm;
     const T M_upper_arm_xy = s_forearm * (R(0.8057697090276051) * c_forearm);
     articulated[1] = M_upper_arm_xy;
@@ -1808,7 +2091,7 @@ GRIDGEN_LARGE void articulated_inertias(
     const T t3 = fma(R(0.18), c_forearm, R(0.48));
     const T M_upper_arm_xx = fnma(s_forearm, t0, R(3.2));
     articulated[0] = M_upper_arm_xx;
-    const T M_upper_arm_yy = R(2.0) + t1;
+    const T M_upper_arm_yy = R(2) + t1;
     articulated[3] = M_upper_arm_yy;
     const T H_upper_arm_yz = fma(R(0.4), t1, R(0.44));
     articulated[11] = H_upper_arm_yz;
@@ -1822,24 +2105,40 @@ GRIDGEN_LARGE void articulated_inertias(
     const T I_upper_arm_zz = fma(R(0.16000000000000003), t1, R(0.1268));
     articulated[20] = I_upper_arm_zz;
 }
+
+struct articulated_inertias_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2, 21}};
+    static constexpr int inputs = 1, configurations = 1;
+    static constexpr int staged = 44, begins[] = {0}, widths[] = {42};
+    static constexpr gridgen::Tile tiles[] = {{2, 20}};
+    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool repeats = true;
+    static constexpr int kept[] = {18}, places[] = {0, 1, 2, 3, 2, 4, 2, 2, 5, 2, 2, 6, 7, 8, 2, 9,
+        10, 2, 11, 2, 12, 13, 2, 2, 13, 2, 13, 2, 2, 2, 2, 2, 14, 2, 15, 2, 16, 2, 2, 17, 2, 17};
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::articulated_inertias<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_semi_implicit)
-// Rollout: the states along many steps in time.
+// Rollout: the states of a trajectory,
+// semi-implicit Euler method.
 //   q0                2     read     joint positions at the beginning [rad or m]
 //   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+//   gains             8     read     joint torques per unit of deviation from the reference [per rad, rad/s]
+//   q_ref             2     read     reference joint positions [rad or m]
+//   qd_ref            2     read     reference joint velocities [rad/s or m/s]
+//   q_path            2     written  joint positions of the trajectory [rad or m]
+//   qd_path           2     written  joint velocities of the trajectory [rad/s or m/s]
 // Source: as step_semi_implicit, from state to state.
 template <class T, class Input, class Out1, class Out2>
 GRIDGEN_LARGE void rollout_semi_implicit(
-    const gridgen::Course& course,
+    const gridgen::RolloutOptions& options,
     const Input& q0,
     const Input& qd0,
     const Input& tau,
@@ -1854,29 +2153,29 @@ GRIDGEN_LARGE void rollout_semi_implicit(
     constexpr int nq = 2, nv = 2;
     gridgen::Rolled<T, nq, nv> state(
         q0.template at<nq>(0), qd0.template at<nv>(0));
-    const gridgen::Substep<T> step(dt.template at<1>(0), course);
-    gridgen::Kept kept(course);
-    if (course.begins) {
+    const gridgen::Substep<T> step(dt.template at<1>(0), options);
+    gridgen::Kept kept(options);
+    if (options.begins) {
         q_path.template put<nq>(0, state.now().q);
         qd_path.template put<nv>(0, state.now().qd);
     }
     GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0; t < course.steps; ++t) {
+    for (gridgen::int64 t = 0; t < options.steps; ++t) {
         auto tau_now = tau.template at<2>(t);
         const auto gravity_now = gravity.template at<3>(t);
-        if (course.follows) {
+        if (options.follows) {
             const auto reference = q_ref.template at<nq>(t);
             gridgen::Deviation<T, nv> way(qd_ref.template at<nv>(t), state.now().qd);
             difference<T, const T*>(state.now().q, reference.x, way.x);
             gridgen::follow<T, nv>(tau_now.x, gains, t, way);
         }
-        if (course.limits) {
+        if (options.limits) {
             using R = gridgen::Real<T>;
-            gridgen::limit(tau_now.x[0], R(40.0));
-            gridgen::limit(tau_now.x[1], R(20.0));
+            gridgen::limit(tau_now.x[0], R(40));
+            gridgen::limit(tau_now.x[1], R(20));
         }
         GRIDGEN_ROLLED
-        for (gridgen::int64 s = 0; s < course.substeps; ++s) {
+        for (gridgen::int64 s = 0; s < options.substeps; ++s) {
             step_semi_implicit<T, const T*>(
                 state.now().q,
                 state.now().qd,
@@ -1894,24 +2193,36 @@ GRIDGEN_LARGE void rollout_semi_implicit(
         }
     }
 }
+struct rollout_semi_implicit_traits : Traits, gridgen::RolloutTraits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
+    static constexpr int inputs = 8, configurations = 1;
+    static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
+        true};
+    template <class T, class... Arrays>
+    static GRIDGEN_DEVICE void compute(const gridgen::RolloutOptions& options, Arrays&&... arrays)
+    {
+        ::two_link::rollout_semi_implicit<T>(options, static_cast<Arrays&&>(arrays)...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_euler)
-// Rollout: the states along many steps in time.
+// Rollout: the states of a trajectory,
+// explicit Euler method.
 //   q0                2     read     joint positions at the beginning [rad or m]
 //   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+//   gains             8     read     joint torques per unit of deviation from the reference [per rad, rad/s]
+//   q_ref             2     read     reference joint positions [rad or m]
+//   qd_ref            2     read     reference joint velocities [rad/s or m/s]
+//   q_path            2     written  joint positions of the trajectory [rad or m]
+//   qd_path           2     written  joint velocities of the trajectory [rad/s or m/s]
 // Source: as step_euler, from state to state.
 template <class T, class Input, class Out1, class Out2>
 GRIDGEN_LARGE void rollout_euler(
-    const gridgen::Course& course,
+    const gridgen::RolloutOptions& options,
     const Input& q0,
     const Input& qd0,
     const Input& tau,
@@ -1926,29 +2237,29 @@ GRIDGEN_LARGE void rollout_euler(
     constexpr int nq = 2, nv = 2;
     gridgen::Rolled<T, nq, nv> state(
         q0.template at<nq>(0), qd0.template at<nv>(0));
-    const gridgen::Substep<T> step(dt.template at<1>(0), course);
-    gridgen::Kept kept(course);
-    if (course.begins) {
+    const gridgen::Substep<T> step(dt.template at<1>(0), options);
+    gridgen::Kept kept(options);
+    if (options.begins) {
         q_path.template put<nq>(0, state.now().q);
         qd_path.template put<nv>(0, state.now().qd);
     }
     GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0; t < course.steps; ++t) {
+    for (gridgen::int64 t = 0; t < options.steps; ++t) {
         auto tau_now = tau.template at<2>(t);
         const auto gravity_now = gravity.template at<3>(t);
-        if (course.follows) {
+        if (options.follows) {
             const auto reference = q_ref.template at<nq>(t);
             gridgen::Deviation<T, nv> way(qd_ref.template at<nv>(t), state.now().qd);
             difference<T, const T*>(state.now().q, reference.x, way.x);
             gridgen::follow<T, nv>(tau_now.x, gains, t, way);
         }
-        if (course.limits) {
+        if (options.limits) {
             using R = gridgen::Real<T>;
-            gridgen::limit(tau_now.x[0], R(40.0));
-            gridgen::limit(tau_now.x[1], R(20.0));
+            gridgen::limit(tau_now.x[0], R(40));
+            gridgen::limit(tau_now.x[1], R(20));
         }
         GRIDGEN_ROLLED
-        for (gridgen::int64 s = 0; s < course.substeps; ++s) {
+        for (gridgen::int64 s = 0; s < options.substeps; ++s) {
             step_euler<T, const T*>(
                 state.now().q,
                 state.now().qd,
@@ -1966,24 +2277,36 @@ GRIDGEN_LARGE void rollout_euler(
         }
     }
 }
+struct rollout_euler_traits : Traits, gridgen::RolloutTraits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
+    static constexpr int inputs = 8, configurations = 1;
+    static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
+        true};
+    template <class T, class... Arrays>
+    static GRIDGEN_DEVICE void compute(const gridgen::RolloutOptions& options, Arrays&&... arrays)
+    {
+        ::two_link::rollout_euler<T>(options, static_cast<Arrays&&>(arrays)...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_rk4)
-// Rollout: the states along many steps in time.
+// Rollout: the states of a trajectory,
+// Runge-Kutta method of order four.
 //   q0                2     read     joint positions at the beginning [rad or m]
 //   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+//   gains             8     read     joint torques per unit of deviation from the reference [per rad, rad/s]
+//   q_ref             2     read     reference joint positions [rad or m]
+//   qd_ref            2     read     reference joint velocities [rad/s or m/s]
+//   q_path            2     written  joint positions of the trajectory [rad or m]
+//   qd_path           2     written  joint velocities of the trajectory [rad/s or m/s]
 // Source: as step_rk4, from state to state.
 template <class T, class Input, class Out1, class Out2>
 GRIDGEN_LARGE void rollout_rk4(
-    const gridgen::Course& course,
+    const gridgen::RolloutOptions& options,
     const Input& q0,
     const Input& qd0,
     const Input& tau,
@@ -1998,29 +2321,29 @@ GRIDGEN_LARGE void rollout_rk4(
     constexpr int nq = 2, nv = 2;
     gridgen::Rolled<T, nq, nv> state(
         q0.template at<nq>(0), qd0.template at<nv>(0));
-    const gridgen::Substep<T> step(dt.template at<1>(0), course);
-    gridgen::Kept kept(course);
-    if (course.begins) {
+    const gridgen::Substep<T> step(dt.template at<1>(0), options);
+    gridgen::Kept kept(options);
+    if (options.begins) {
         q_path.template put<nq>(0, state.now().q);
         qd_path.template put<nv>(0, state.now().qd);
     }
     GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0; t < course.steps; ++t) {
+    for (gridgen::int64 t = 0; t < options.steps; ++t) {
         auto tau_now = tau.template at<2>(t);
         const auto gravity_now = gravity.template at<3>(t);
-        if (course.follows) {
+        if (options.follows) {
             const auto reference = q_ref.template at<nq>(t);
             gridgen::Deviation<T, nv> way(qd_ref.template at<nv>(t), state.now().qd);
             difference<T, const T*>(state.now().q, reference.x, way.x);
             gridgen::follow<T, nv>(tau_now.x, gains, t, way);
         }
-        if (course.limits) {
+        if (options.limits) {
             using R = gridgen::Real<T>;
-            gridgen::limit(tau_now.x[0], R(40.0));
-            gridgen::limit(tau_now.x[1], R(20.0));
+            gridgen::limit(tau_now.x[0], R(40));
+            gridgen::limit(tau_now.x[1], R(20));
         }
         GRIDGEN_ROLLED
-        for (gridgen::int64 s = 0; s < course.substeps; ++s) {
+        for (gridgen::int64 s = 0; s < options.substeps; ++s) {
             step_rk4<T, const T*>(
                 state.now().q,
                 state.now().qd,
@@ -2038,24 +2361,36 @@ GRIDGEN_LARGE void rollout_rk4(
         }
     }
 }
+struct rollout_rk4_traits : Traits, gridgen::RolloutTraits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
+    static constexpr int inputs = 8, configurations = 1;
+    static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
+        true};
+    template <class T, class... Arrays>
+    static GRIDGEN_DEVICE void compute(const gridgen::RolloutOptions& options, Arrays&&... arrays)
+    {
+        ::two_link::rollout_rk4<T>(options, static_cast<Arrays&&>(arrays)...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_implicit)
-// Rollout: the states along many steps in time.
+// Rollout: the states of a trajectory,
+// semi-implicit Euler method with implicit damping.
 //   q0                2     read     joint positions at the beginning [rad or m]
 //   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+//   gains             8     read     joint torques per unit of deviation from the reference [per rad, rad/s]
+//   q_ref             2     read     reference joint positions [rad or m]
+//   qd_ref            2     read     reference joint velocities [rad/s or m/s]
+//   q_path            2     written  joint positions of the trajectory [rad or m]
+//   qd_path           2     written  joint velocities of the trajectory [rad/s or m/s]
 // Source: as step_implicit, from state to state.
 template <class T, class Input, class Out1, class Out2>
 GRIDGEN_LARGE void rollout_implicit(
-    const gridgen::Course& course,
+    const gridgen::RolloutOptions& options,
     const Input& q0,
     const Input& qd0,
     const Input& tau,
@@ -2070,29 +2405,29 @@ GRIDGEN_LARGE void rollout_implicit(
     constexpr int nq = 2, nv = 2;
     gridgen::Rolled<T, nq, nv> state(
         q0.template at<nq>(0), qd0.template at<nv>(0));
-    const gridgen::Substep<T> step(dt.template at<1>(0), course);
-    gridgen::Kept kept(course);
-    if (course.begins) {
+    const gridgen::Substep<T> step(dt.template at<1>(0), options);
+    gridgen::Kept kept(options);
+    if (options.begins) {
         q_path.template put<nq>(0, state.now().q);
         qd_path.template put<nv>(0, state.now().qd);
     }
     GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0; t < course.steps; ++t) {
+    for (gridgen::int64 t = 0; t < options.steps; ++t) {
         auto tau_now = tau.template at<2>(t);
         const auto gravity_now = gravity.template at<3>(t);
-        if (course.follows) {
+        if (options.follows) {
             const auto reference = q_ref.template at<nq>(t);
             gridgen::Deviation<T, nv> way(qd_ref.template at<nv>(t), state.now().qd);
             difference<T, const T*>(state.now().q, reference.x, way.x);
             gridgen::follow<T, nv>(tau_now.x, gains, t, way);
         }
-        if (course.limits) {
+        if (options.limits) {
             using R = gridgen::Real<T>;
-            gridgen::limit(tau_now.x[0], R(40.0));
-            gridgen::limit(tau_now.x[1], R(20.0));
+            gridgen::limit(tau_now.x[0], R(40));
+            gridgen::limit(tau_now.x[1], R(20));
         }
         GRIDGEN_ROLLED
-        for (gridgen::int64 s = 0; s < course.substeps; ++s) {
+        for (gridgen::int64 s = 0; s < options.substeps; ++s) {
             step_implicit<T, const T*>(
                 state.now().q,
                 state.now().qd,
@@ -2110,6 +2445,17 @@ GRIDGEN_LARGE void rollout_implicit(
         }
     }
 }
+struct rollout_implicit_traits : Traits, gridgen::RolloutTraits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
+    static constexpr int inputs = 8, configurations = 1;
+    static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
+        true};
+    template <class T, class... Arrays>
+    static GRIDGEN_DEVICE void compute(const gridgen::RolloutOptions& options, Arrays&&... arrays)
+    {
+        ::two_link::rollout_implicit<T>(options, static_cast<Arrays&&>(arrays)...);
+    }
+};
 #endif
 
 }  // namespace two_link

@@ -11,8 +11,7 @@
 // A function computes n states, which lie one behind the other in every array, elements in the order
 // of the table above, matrices row by row. Arrays that are said to be for all states hold one. NULL, where
 // it is allowed, stands for standard gravity, no wrench, a base at rest, the robot's own numbers. Results
-// must not overlap arguments. No function keeps anything from call to call: any number of threads may
-// call them at once.
+// must not overlap arguments. Functions have no state: any number of threads may call them at once.
 // A function of one state (n = 1) is computed in scalar registers, of more in SIMD lanes, with the same
 // bits where the processor has a fused multiply-add.
 //
@@ -28,12 +27,13 @@ extern "C" {
 
 enum { two_link_nq = 2, two_link_nv = 2 };
 
-// Inverse dynamics: joint efforts that produce given accelerations.
+// Inverse dynamics: joint torques that produce given accelerations.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
-//   tau               2     written  joint efforts [N m or N]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
+//     or NULL
+//   tau               2     written  joint torques [N m or N]
 gridgen_status two_link_inverse_dynamics_f32(
     const float* q, const float* qd, const float* qdd, float* tau, long long n,
     const float* gravity);
@@ -45,11 +45,12 @@ gridgen_status two_link_inverse_dynamics_f64(
 gridgen_status two_link_inverse_dynamics_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Bias forces: Coriolis, centrifugal and gravity efforts.
+// Bias forces: Coriolis, centrifugal and gravity torques.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
-//   tau               2     written  joint efforts [N m or N]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
+//     or NULL
+//   tau               2     written  joint torques [N m or N]
 gridgen_status two_link_bias_forces_f32(
     const float* q, const float* qd, float* tau, long long n, const float* gravity);
 gridgen_status two_link_bias_forces_f32_strided(
@@ -59,10 +60,11 @@ gridgen_status two_link_bias_forces_f64(
 gridgen_status two_link_bias_forces_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Gravity forces: efforts that hold the robot still.
+// Gravity forces: joint torques that hold the robot at rest.
 //   q                 2     read     joint positions [rad or m]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
-//   tau               2     written  joint efforts [N m or N]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
+//     or NULL
+//   tau               2     written  joint torques [N m or N]
 gridgen_status two_link_gravity_forces_f32(
     const float* q, float* tau, long long n, const float* gravity);
 gridgen_status two_link_gravity_forces_f32_strided(
@@ -72,7 +74,7 @@ gridgen_status two_link_gravity_forces_f64(
 gridgen_status two_link_gravity_forces_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Coriolis matrix: times the velocities it gives the Coriolis and centrifugal efforts.
+// Coriolis matrix: C qd are the Coriolis and centrifugal torques.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   C                 4     written  Coriolis matrix [N m or N per rad/s or m/s]
@@ -85,11 +87,12 @@ gridgen_status two_link_coriolis_matrix_f64(
 gridgen_status two_link_coriolis_matrix_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Forward dynamics: joint accelerations that given efforts produce.
+// Forward dynamics: joint accelerations that given torques produce.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
+//   tau               2     read     joint torques [N m or N]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
+//     or NULL
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 gridgen_status two_link_forward_dynamics_aba_f32(
     const float* q, const float* qd, const float* tau, float* qdd, long long n,
@@ -102,11 +105,12 @@ gridgen_status two_link_forward_dynamics_aba_f64(
 gridgen_status two_link_forward_dynamics_aba_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Forward dynamics: joint accelerations that given efforts produce.
+// Forward dynamics: joint accelerations that given torques produce.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
+//   tau               2     read     joint torques [N m or N]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
+//     or NULL
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 gridgen_status two_link_forward_dynamics_crba_f32(
     const float* q, const float* qd, const float* tau, float* qdd, long long n,
@@ -147,9 +151,10 @@ gridgen_status two_link_mass_matrix_inverse_f64_strided(
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
-//   dtau_dq           4     written  derivative of the efforts by the positions [N m, N per rad or m]
-//   dtau_dqd          4     written  derivative of the efforts by the velocities [N m, N per rad/s or m/s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
+//     or NULL
+//   dtau_dq           4     written  derivative of the torques by the positions [N m, N per rad or m]
+//   dtau_dqd          4     written  derivative of the torques by the velocities [N m, N per rad/s or m/s]
 gridgen_status two_link_inverse_dynamics_gradient_f32(
     const float* q, const float* qd, const float* qdd, float* dtau_dq, float* dtau_dqd,
     long long n, const float* gravity);
@@ -161,14 +166,15 @@ gridgen_status two_link_inverse_dynamics_gradient_f64(
 gridgen_status two_link_inverse_dynamics_gradient_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Gradient of forward dynamics by positions, velocities and efforts.
+// Gradient of forward dynamics by positions, velocities and torques.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
+//   tau               2     read     joint torques [N m or N]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
+//     or NULL
 //   dqdd_dq           4     written  derivative of the accelerations by the positions [1/s^2, per m or rad]
 //   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
-//   dqdd_dtau         4     written  derivative of the accelerations by the efforts [as Minv]
+//   dqdd_dtau         4     written  derivative of the accelerations by the torques [as Minv]
 gridgen_status two_link_forward_dynamics_gradient_f32(
     const float* q, const float* qd, const float* tau, float* dqdd_dq, float* dqdd_dqd,
     float* dqdd_dtau, long long n, const float* gravity);
@@ -180,12 +186,14 @@ gridgen_status two_link_forward_dynamics_gradient_f64(
 gridgen_status two_link_forward_dynamics_gradient_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// semi-implicit Euler method.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]; one for all states
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
+//     or NULL
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 gridgen_status two_link_step_semi_implicit_f32(
@@ -199,12 +207,14 @@ gridgen_status two_link_step_semi_implicit_f64(
 gridgen_status two_link_step_semi_implicit_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// explicit Euler method.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]; one for all states
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
+//     or NULL
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 gridgen_status two_link_step_euler_f32(
@@ -218,12 +228,14 @@ gridgen_status two_link_step_euler_f64(
 gridgen_status two_link_step_euler_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// Runge-Kutta method of order four.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]; one for all states
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
+//     or NULL
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 gridgen_status two_link_step_rk4_f32(
@@ -237,12 +249,14 @@ gridgen_status two_link_step_rk4_f64(
 gridgen_status two_link_step_rk4_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// semi-implicit Euler method with implicit damping.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]; one for all states
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
+//     or NULL
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 gridgen_status two_link_step_implicit_f32(
@@ -304,7 +318,7 @@ gridgen_status two_link_centroidal_momentum_matrix_f64(
 gridgen_status two_link_centroidal_momentum_matrix_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Centroidal momentum, of a robot on a base at rest.
+// Centroidal momentum of a robot whose base is at rest.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   hg                6     written  centroidal momentum, (linear, angular) [kg m/s, kg m^2/s]
@@ -317,7 +331,7 @@ gridgen_status two_link_centroidal_momentum_f64(
 gridgen_status two_link_centroidal_momentum_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Kinetic energy of a robot on a base at rest.
+// Kinetic energy of a robot whose base is at rest.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   energy            1     written  energy [J]
@@ -330,9 +344,10 @@ gridgen_status two_link_kinetic_energy_f64(
 gridgen_status two_link_kinetic_energy_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Potential energy, zero for a center of mass at the base.
+// Potential energy, zero for a center of mass at the base origin.
 //   q                 2     read     joint positions [rad or m]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
+//     or NULL
 //   energy            1     written  energy [J]
 gridgen_status two_link_potential_energy_f32(
     const float* q, float* energy, long long n, const float* gravity);
@@ -343,7 +358,7 @@ gridgen_status two_link_potential_energy_f64(
 gridgen_status two_link_potential_energy_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Configuration reached with given velocities in unit time.
+// Integration: the configuration after unit time with constant velocities.
 //   q                 2     read     joint positions [rad or m]
 //   v                 2     read     joint velocities over unit time [rad or m]
 //   q1                2     written  joint positions at the end [rad or m]
@@ -356,7 +371,7 @@ gridgen_status two_link_integrate_f64(
 gridgen_status two_link_integrate_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Derivatives of integrate by q and v, in tangent spaces.
+// Derivatives of integrate with respect to q and v, in tangent spaces.
 //   q                 2     read     joint positions [rad or m]
 //   v                 2     read     joint velocities over unit time [rad or m]
 //   dq1_dq            4     written  derivative of the end by the positions [1, m/rad]
@@ -370,7 +385,7 @@ gridgen_status two_link_integrate_gradient_f64(
 gridgen_status two_link_integrate_gradient_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Velocities that lead from one configuration to another in unit time.
+// Difference: velocities from one configuration to another in unit time.
 //   q0                2     read     joint positions at the beginning [rad or m]
 //   q1                2     read     joint positions at the end [rad or m]
 //   v                 2     written  joint velocities over unit time [rad or m]
@@ -383,7 +398,7 @@ gridgen_status two_link_difference_f64(
 gridgen_status two_link_difference_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Derivatives of difference by q0 and q1, in tangent spaces.
+// Derivatives of difference with respect to q0 and q1, in tangent spaces.
 //   q0                2     read     joint positions at the beginning [rad or m]
 //   q1                2     read     joint positions at the end [rad or m]
 //   dv_dq0            4     written  derivative of the velocities by the beginning [1, m/rad]
@@ -397,10 +412,10 @@ gridgen_status two_link_difference_gradient_f64(
 gridgen_status two_link_difference_gradient_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Configuration on the way from one to another.
+// Interpolation between configurations.
 //   q0                2     read     joint positions at the beginning [rad or m]
 //   q1                2     read     joint positions at the end [rad or m]
-//   u                 1     read     where on the way from the beginning, 0, to the end, 1 [1]
+//   u                 1     read     interpolation parameter, from 0 at q0 to 1 at q1 [1]
 //   q                 2     written  joint positions [rad or m]
 gridgen_status two_link_interpolate_f32(
     const float* q0, const float* q1, const float* u, float* q, long long n);
@@ -414,7 +429,7 @@ gridgen_status two_link_interpolate_f64_strided(
 // Distance between configurations.
 //   q0                2     read     joint positions at the beginning [rad or m]
 //   q1                2     read     joint positions at the end [rad or m]
-//   length            1     written  length of the way [rad, m]
+//   length            1     written  distance [rad, m]
 gridgen_status two_link_distance_f32(
     const float* q0, const float* q1, float* length, long long n);
 gridgen_status two_link_distance_f32_strided(
@@ -424,9 +439,10 @@ gridgen_status two_link_distance_f64(
 gridgen_status two_link_distance_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Articulated inertias: of every body with all that it carries, whose joints give way.
+// Articulated-body inertias.
 //   q                 2     read     joint positions [rad or m]
-//   articulated       42    written  articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
+//   articulated       42    written  articulated-body inertias in canonical frames: M (xx xy xz yy yz zz), H
+//     by rows, I [kg, kg m, kg m^2]
 gridgen_status two_link_articulated_inertias_f32(
     const float* q, float* articulated, long long n);
 gridgen_status two_link_articulated_inertias_f32_strided(

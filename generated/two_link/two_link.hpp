@@ -6,11 +6,11 @@
 //   0     0  0  shoulder  revolute  base    upper_arm
 //   1     1  1  elbow     revolute  0       forearm
 //
-// The functions of two_link for C++17: those of two_link.h, with overloads for float and double,
-// exceptions (gridgen::Error), and threads. A function takes one state; with _batch n of them, one behind
-// the other, on up to so many threads (0: $GRIDGEN_NUM_THREADS, else every core) where they are worth it.
-// nullptr stands for the default of an array that has one. Arrays of one state are pointers, or ranges
-// of so many elements: std::array, std::span, std::vector; vectors and matrices of Eigen, of any order.
+// The functions of two_link for C++17: those of two_link.h, which lists their arguments, for float and
+// double, with exceptions (gridgen::Error) and threads. A function computes one state; with _batch it
+// computes n consecutive states on at most `threads` threads (0: $GRIDGEN_NUM_THREADS, else every core).
+// nullptr stands for the default of an array that has one. Arrays of one state are pointers, or ranges of
+// that many elements: std::array, std::span, std::vector; vectors and matrices of Eigen, of any order.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ namespace two_link {
 inline constexpr int nq = 2, nv = 2, bodies = 2;
 inline constexpr double total_mass = 3.2;  // of all moving bodies [kg]
 
-// Joints that move, and the bodies that they carry, parents first; every link.
+// Moving joints and their bodies, parents first; every link.
 inline constexpr std::array<std::string_view, 2> joint_names = {
     "shoulder",
     "elbow",
@@ -41,16 +41,16 @@ inline constexpr std::array<std::string_view, 4> frame_names = {
     "forearm",
     "tip",
 };
-// The place of a name among these; std::out_of_range where there is none.
+// The index of a name; std::out_of_range where there is none.
 constexpr int joint_index(std::string_view name) { return gridgen::index_of(joint_names, name); }
 constexpr int body_index(std::string_view name) { return gridgen::index_of(body_names, name); }
 constexpr int frame_index(std::string_view name) { return gridgen::index_of(frame_names, name); }
-// The body that each body hangs on, -1 for the base.
+// The parent of each body, -1 for the base.
 inline constexpr std::array<int, 2> parents = {
     -1, 0
 };
 
-// Limits of positions (nq) [rad or m], efforts [N m or N] and velocities [rad/s or m/s] (nv).
+// Limits of positions (nq) [rad or m], torques [N m or N] and velocities [rad/s or m/s] (nv).
 inline constexpr double unlimited = std::numeric_limits<double>::infinity();
 inline constexpr std::array<double, nq> lower_limits = {
     -2.8, -2.6
@@ -59,1827 +59,727 @@ inline constexpr std::array<double, nq> upper_limits = {
     2.8, 2.6
 };
 inline constexpr std::array<double, nv> effort_limits = {
-    40.0, 20.0
+    40, 20
 };
 inline constexpr std::array<double, nv> velocity_limits = {
-    6.0, 8.0
+    6, 8
 };
 
-// Inverse dynamics: joint efforts that produce given accelerations.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
-//   tau               2     written  joint efforts [N m or N]
-inline void inverse_dynamics(
-    const float* q, const float* qd, const float* qdd, float* tau, const float* gravity = nullptr)
-{
-    const gridgen_status status = two_link_inverse_dynamics_f32(
-        q, qd, qdd, tau, 1, gravity);
-    gridgen::check(status, "two_link::inverse_dynamics");
-}
+// Inverse dynamics: joint torques that produce given accelerations.
 inline void inverse_dynamics(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> qdd,
     gridgen::Out<float, 2> tau, gridgen::In<float, 3> gravity = nullptr)
 {
-    inverse_dynamics(
-        q.data(), qd.data(), qdd.data(), tau.data(), gravity.data());
-    tau.store();
-}
-inline void inverse_dynamics_batch(
-    const float* q, const float* qd, const float* qdd, float* tau, long long n,
-    const float* gravity = nullptr, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_inverse_dynamics_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(qdd, 2 * begin),
-            gridgen::skip(tau, 2 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 30, threads, compute);
-    gridgen::check(status, "two_link::inverse_dynamics_batch");
-}
-inline void inverse_dynamics(
-    const double* q, const double* qd, const double* qdd, double* tau,
-    const double* gravity = nullptr)
-{
-    const gridgen_status status = two_link_inverse_dynamics_f64(
+    gridgen::call("two_link::inverse_dynamics", two_link_inverse_dynamics_f32,
         q, qd, qdd, tau, 1, gravity);
-    gridgen::check(status, "two_link::inverse_dynamics");
 }
 inline void inverse_dynamics(
     gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> qdd,
     gridgen::Out<double, 2> tau, gridgen::In<double, 3> gravity = nullptr)
 {
-    inverse_dynamics(
-        q.data(), qd.data(), qdd.data(), tau.data(), gravity.data());
-    tau.store();
+    gridgen::call("two_link::inverse_dynamics", two_link_inverse_dynamics_f64,
+        q, qd, qdd, tau, 1, gravity);
 }
-inline void inverse_dynamics_batch(
-    const double* q, const double* qd, const double* qdd, double* tau, long long n,
-    const double* gravity = nullptr, int threads = 0)
+template <class S> void inverse_dynamics_batch(
+    const S* q, const S* qd, const S* qdd, S* tau, long long n,
+    gridgen::Given<const S*> gravity = nullptr, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_inverse_dynamics_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(qdd, 2 * begin),
-            gridgen::skip(tau, 2 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 30, threads, compute);
-    gridgen::check(status, "two_link::inverse_dynamics_batch");
+    gridgen::call_batch<S, 2, 2, 2, 2, gridgen::states, 0>(
+        "two_link::inverse_dynamics_batch",
+        gridgen::of_type<S>(two_link_inverse_dynamics_f32, two_link_inverse_dynamics_f64),
+        30, threads, n, q, qd, qdd, tau, n, gravity);
 }
 
-// Bias forces: Coriolis, centrifugal and gravity efforts.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
-//   tau               2     written  joint efforts [N m or N]
-inline void bias_forces(
-    const float* q, const float* qd, float* tau, const float* gravity = nullptr)
-{
-    const gridgen_status status = two_link_bias_forces_f32(
-        q, qd, tau, 1, gravity);
-    gridgen::check(status, "two_link::bias_forces");
-}
+// Bias forces: Coriolis, centrifugal and gravity torques.
 inline void bias_forces(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::Out<float, 2> tau,
     gridgen::In<float, 3> gravity = nullptr)
 {
-    bias_forces(
-        q.data(), qd.data(), tau.data(), gravity.data());
-    tau.store();
-}
-inline void bias_forces_batch(
-    const float* q, const float* qd, float* tau, long long n, const float* gravity = nullptr, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_bias_forces_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin),
-            end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 24, threads, compute);
-    gridgen::check(status, "two_link::bias_forces_batch");
-}
-inline void bias_forces(
-    const double* q, const double* qd, double* tau, const double* gravity = nullptr)
-{
-    const gridgen_status status = two_link_bias_forces_f64(
+    gridgen::call("two_link::bias_forces", two_link_bias_forces_f32,
         q, qd, tau, 1, gravity);
-    gridgen::check(status, "two_link::bias_forces");
 }
 inline void bias_forces(
     gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::Out<double, 2> tau,
     gridgen::In<double, 3> gravity = nullptr)
 {
-    bias_forces(
-        q.data(), qd.data(), tau.data(), gravity.data());
-    tau.store();
+    gridgen::call("two_link::bias_forces", two_link_bias_forces_f64,
+        q, qd, tau, 1, gravity);
 }
-inline void bias_forces_batch(
-    const double* q, const double* qd, double* tau, long long n, const double* gravity = nullptr, int threads = 0)
+template <class S> void bias_forces_batch(
+    const S* q, const S* qd, S* tau, long long n, gridgen::Given<const S*> gravity = nullptr,
+    int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_bias_forces_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin),
-            end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 24, threads, compute);
-    gridgen::check(status, "two_link::bias_forces_batch");
+    gridgen::call_batch<S, 2, 2, 2, gridgen::states, 0>(
+        "two_link::bias_forces_batch",
+        gridgen::of_type<S>(two_link_bias_forces_f32, two_link_bias_forces_f64),
+        24, threads, n, q, qd, tau, n, gravity);
 }
 
-// Gravity forces: efforts that hold the robot still.
-//   q                 2     read     joint positions [rad or m]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
-//   tau               2     written  joint efforts [N m or N]
-inline void gravity_forces(
-    const float* q, float* tau, const float* gravity = nullptr)
-{
-    const gridgen_status status = two_link_gravity_forces_f32(
-        q, tau, 1, gravity);
-    gridgen::check(status, "two_link::gravity_forces");
-}
+// Gravity forces: joint torques that hold the robot at rest.
 inline void gravity_forces(
     gridgen::In<float, 2> q, gridgen::Out<float, 2> tau, gridgen::In<float, 3> gravity = nullptr)
 {
-    gravity_forces(
-        q.data(), tau.data(), gravity.data());
-    tau.store();
-}
-inline void gravity_forces_batch(
-    const float* q, float* tau, long long n, const float* gravity = nullptr, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_gravity_forces_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(tau, 2 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 15, threads, compute);
-    gridgen::check(status, "two_link::gravity_forces_batch");
-}
-inline void gravity_forces(
-    const double* q, double* tau, const double* gravity = nullptr)
-{
-    const gridgen_status status = two_link_gravity_forces_f64(
+    gridgen::call("two_link::gravity_forces", two_link_gravity_forces_f32,
         q, tau, 1, gravity);
-    gridgen::check(status, "two_link::gravity_forces");
 }
 inline void gravity_forces(
     gridgen::In<double, 2> q, gridgen::Out<double, 2> tau, gridgen::In<double, 3> gravity = nullptr)
 {
-    gravity_forces(
-        q.data(), tau.data(), gravity.data());
-    tau.store();
+    gridgen::call("two_link::gravity_forces", two_link_gravity_forces_f64,
+        q, tau, 1, gravity);
 }
-inline void gravity_forces_batch(
-    const double* q, double* tau, long long n, const double* gravity = nullptr, int threads = 0)
+template <class S> void gravity_forces_batch(
+    const S* q, S* tau, long long n, gridgen::Given<const S*> gravity = nullptr, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_gravity_forces_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(tau, 2 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 15, threads, compute);
-    gridgen::check(status, "two_link::gravity_forces_batch");
+    gridgen::call_batch<S, 2, 2, gridgen::states, 0>(
+        "two_link::gravity_forces_batch",
+        gridgen::of_type<S>(two_link_gravity_forces_f32, two_link_gravity_forces_f64),
+        15, threads, n, q, tau, n, gravity);
 }
 
-// Coriolis matrix: times the velocities it gives the Coriolis and centrifugal efforts.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   C                 4     written  Coriolis matrix [N m or N per rad/s or m/s]
-inline void coriolis_matrix(
-    const float* q, const float* qd, float* C)
-{
-    const gridgen_status status = two_link_coriolis_matrix_f32(
-        q, qd, C, 1);
-    gridgen::check(status, "two_link::coriolis_matrix");
-}
+// Coriolis matrix: C qd are the Coriolis and centrifugal torques.
 inline void coriolis_matrix(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::Out<float, 2, 2> C)
 {
-    coriolis_matrix(
-        q.data(), qd.data(), C.data());
-    C.store();
-}
-inline void coriolis_matrix_batch(
-    const float* q, const float* qd, float* C, long long n, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_coriolis_matrix_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(C, 4 * begin),
-            end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 18, threads, compute);
-    gridgen::check(status, "two_link::coriolis_matrix_batch");
-}
-inline void coriolis_matrix(
-    const double* q, const double* qd, double* C)
-{
-    const gridgen_status status = two_link_coriolis_matrix_f64(
+    gridgen::call("two_link::coriolis_matrix", two_link_coriolis_matrix_f32,
         q, qd, C, 1);
-    gridgen::check(status, "two_link::coriolis_matrix");
 }
 inline void coriolis_matrix(
     gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::Out<double, 2, 2> C)
 {
-    coriolis_matrix(
-        q.data(), qd.data(), C.data());
-    C.store();
+    gridgen::call("two_link::coriolis_matrix", two_link_coriolis_matrix_f64,
+        q, qd, C, 1);
 }
-inline void coriolis_matrix_batch(
-    const double* q, const double* qd, double* C, long long n, int threads = 0)
+template <class S> void coriolis_matrix_batch(
+    const S* q, const S* qd, S* C, long long n, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_coriolis_matrix_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(C, 4 * begin),
-            end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 18, threads, compute);
-    gridgen::check(status, "two_link::coriolis_matrix_batch");
+    gridgen::call_batch<S, 2, 2, 4, gridgen::states>(
+        "two_link::coriolis_matrix_batch",
+        gridgen::of_type<S>(two_link_coriolis_matrix_f32, two_link_coriolis_matrix_f64),
+        18, threads, n, q, qd, C, n);
 }
 
-// Forward dynamics: joint accelerations that given efforts produce.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
-//   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
-inline void forward_dynamics_aba(
-    const float* q, const float* qd, const float* tau, float* qdd, const float* gravity = nullptr)
-{
-    const gridgen_status status = two_link_forward_dynamics_aba_f32(
-        q, qd, tau, qdd, 1, gravity);
-    gridgen::check(status, "two_link::forward_dynamics_aba");
-}
+// Forward dynamics: joint accelerations that given torques produce.
 inline void forward_dynamics_aba(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau,
     gridgen::Out<float, 2> qdd, gridgen::In<float, 3> gravity = nullptr)
 {
-    forward_dynamics_aba(
-        q.data(), qd.data(), tau.data(), qdd.data(), gravity.data());
-    qdd.store();
-}
-inline void forward_dynamics_aba_batch(
-    const float* q, const float* qd, const float* tau, float* qdd, long long n,
-    const float* gravity = nullptr, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_forward_dynamics_aba_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin),
-            gridgen::skip(qdd, 2 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 35, threads, compute);
-    gridgen::check(status, "two_link::forward_dynamics_aba_batch");
-}
-inline void forward_dynamics(
-    const float* q, const float* qd, const float* tau, float* qdd, const float* gravity = nullptr)
-{
-    const gridgen_status status = two_link_forward_dynamics_aba_f32(
+    gridgen::call("two_link::forward_dynamics_aba", two_link_forward_dynamics_aba_f32,
         q, qd, tau, qdd, 1, gravity);
-    gridgen::check(status, "two_link::forward_dynamics");
-}
-inline void forward_dynamics(
-    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau,
-    gridgen::Out<float, 2> qdd, gridgen::In<float, 3> gravity = nullptr)
-{
-    forward_dynamics_aba(
-        q.data(), qd.data(), tau.data(), qdd.data(), gravity.data());
-    qdd.store();
-}
-inline void forward_dynamics_batch(
-    const float* q, const float* qd, const float* tau, float* qdd, long long n,
-    const float* gravity = nullptr, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_forward_dynamics_aba_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin),
-            gridgen::skip(qdd, 2 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 35, threads, compute);
-    gridgen::check(status, "two_link::forward_dynamics_batch");
-}
-inline void forward_dynamics_aba(
-    const double* q, const double* qd, const double* tau, double* qdd,
-    const double* gravity = nullptr)
-{
-    const gridgen_status status = two_link_forward_dynamics_aba_f64(
-        q, qd, tau, qdd, 1, gravity);
-    gridgen::check(status, "two_link::forward_dynamics_aba");
 }
 inline void forward_dynamics_aba(
     gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> tau,
     gridgen::Out<double, 2> qdd, gridgen::In<double, 3> gravity = nullptr)
 {
-    forward_dynamics_aba(
-        q.data(), qd.data(), tau.data(), qdd.data(), gravity.data());
-    qdd.store();
+    gridgen::call("two_link::forward_dynamics_aba", two_link_forward_dynamics_aba_f64,
+        q, qd, tau, qdd, 1, gravity);
 }
-inline void forward_dynamics_aba_batch(
-    const double* q, const double* qd, const double* tau, double* qdd, long long n,
-    const double* gravity = nullptr, int threads = 0)
+template <class S> void forward_dynamics_aba_batch(
+    const S* q, const S* qd, const S* tau, S* qdd, long long n,
+    gridgen::Given<const S*> gravity = nullptr, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_forward_dynamics_aba_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin),
-            gridgen::skip(qdd, 2 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 35, threads, compute);
-    gridgen::check(status, "two_link::forward_dynamics_aba_batch");
+    gridgen::call_batch<S, 2, 2, 2, 2, gridgen::states, 0>(
+        "two_link::forward_dynamics_aba_batch",
+        gridgen::of_type<S>(two_link_forward_dynamics_aba_f32, two_link_forward_dynamics_aba_f64),
+        35, threads, n, q, qd, tau, qdd, n, gravity);
 }
 inline void forward_dynamics(
-    const double* q, const double* qd, const double* tau, double* qdd,
-    const double* gravity = nullptr)
+    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau,
+    gridgen::Out<float, 2> qdd, gridgen::In<float, 3> gravity = nullptr)
 {
-    const gridgen_status status = two_link_forward_dynamics_aba_f64(
+    gridgen::call("two_link::forward_dynamics", two_link_forward_dynamics_aba_f32,
         q, qd, tau, qdd, 1, gravity);
-    gridgen::check(status, "two_link::forward_dynamics");
 }
 inline void forward_dynamics(
     gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> tau,
     gridgen::Out<double, 2> qdd, gridgen::In<double, 3> gravity = nullptr)
 {
-    forward_dynamics_aba(
-        q.data(), qd.data(), tau.data(), qdd.data(), gravity.data());
-    qdd.store();
+    gridgen::call("two_link::forward_dynamics", two_link_forward_dynamics_aba_f64,
+        q, qd, tau, qdd, 1, gravity);
 }
-inline void forward_dynamics_batch(
-    const double* q, const double* qd, const double* tau, double* qdd, long long n,
-    const double* gravity = nullptr, int threads = 0)
+template <class S> void forward_dynamics_batch(
+    const S* q, const S* qd, const S* tau, S* qdd, long long n,
+    gridgen::Given<const S*> gravity = nullptr, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_forward_dynamics_aba_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin),
-            gridgen::skip(qdd, 2 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 35, threads, compute);
-    gridgen::check(status, "two_link::forward_dynamics_batch");
+    gridgen::call_batch<S, 2, 2, 2, 2, gridgen::states, 0>(
+        "two_link::forward_dynamics_batch",
+        gridgen::of_type<S>(two_link_forward_dynamics_aba_f32, two_link_forward_dynamics_aba_f64),
+        35, threads, n, q, qd, tau, qdd, n, gravity);
 }
 
-// Forward dynamics: joint accelerations that given efforts produce.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
-//   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
-inline void forward_dynamics_crba(
-    const float* q, const float* qd, const float* tau, float* qdd, const float* gravity = nullptr)
-{
-    const gridgen_status status = two_link_forward_dynamics_crba_f32(
-        q, qd, tau, qdd, 1, gravity);
-    gridgen::check(status, "two_link::forward_dynamics_crba");
-}
+// Forward dynamics: joint accelerations that given torques produce.
 inline void forward_dynamics_crba(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau,
     gridgen::Out<float, 2> qdd, gridgen::In<float, 3> gravity = nullptr)
 {
-    forward_dynamics_crba(
-        q.data(), qd.data(), tau.data(), qdd.data(), gravity.data());
-    qdd.store();
-}
-inline void forward_dynamics_crba_batch(
-    const float* q, const float* qd, const float* tau, float* qdd, long long n,
-    const float* gravity = nullptr, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_forward_dynamics_crba_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin),
-            gridgen::skip(qdd, 2 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 37, threads, compute);
-    gridgen::check(status, "two_link::forward_dynamics_crba_batch");
-}
-inline void forward_dynamics_crba(
-    const double* q, const double* qd, const double* tau, double* qdd,
-    const double* gravity = nullptr)
-{
-    const gridgen_status status = two_link_forward_dynamics_crba_f64(
+    gridgen::call("two_link::forward_dynamics_crba", two_link_forward_dynamics_crba_f32,
         q, qd, tau, qdd, 1, gravity);
-    gridgen::check(status, "two_link::forward_dynamics_crba");
 }
 inline void forward_dynamics_crba(
     gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> tau,
     gridgen::Out<double, 2> qdd, gridgen::In<double, 3> gravity = nullptr)
 {
-    forward_dynamics_crba(
-        q.data(), qd.data(), tau.data(), qdd.data(), gravity.data());
-    qdd.store();
+    gridgen::call("two_link::forward_dynamics_crba", two_link_forward_dynamics_crba_f64,
+        q, qd, tau, qdd, 1, gravity);
 }
-inline void forward_dynamics_crba_batch(
-    const double* q, const double* qd, const double* tau, double* qdd, long long n,
-    const double* gravity = nullptr, int threads = 0)
+template <class S> void forward_dynamics_crba_batch(
+    const S* q, const S* qd, const S* tau, S* qdd, long long n,
+    gridgen::Given<const S*> gravity = nullptr, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_forward_dynamics_crba_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin),
-            gridgen::skip(qdd, 2 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 37, threads, compute);
-    gridgen::check(status, "two_link::forward_dynamics_crba_batch");
+    gridgen::call_batch<S, 2, 2, 2, 2, gridgen::states, 0>(
+        "two_link::forward_dynamics_crba_batch",
+        gridgen::of_type<S>(two_link_forward_dynamics_crba_f32, two_link_forward_dynamics_crba_f64),
+        37, threads, n, q, qd, tau, qdd, n, gravity);
 }
 
 // Mass matrix: joint-space inertia.
-//   q                 2     read     joint positions [rad or m]
-//   M                 4     written  joint-space inertia [kg m^2, kg m or kg]
-inline void mass_matrix(
-    const float* q, float* M)
-{
-    const gridgen_status status = two_link_mass_matrix_f32(
-        q, M, 1);
-    gridgen::check(status, "two_link::mass_matrix");
-}
 inline void mass_matrix(
     gridgen::In<float, 2> q, gridgen::Out<float, 2, 2> M)
 {
-    mass_matrix(
-        q.data(), M.data());
-    M.store();
-}
-inline void mass_matrix_batch(
-    const float* q, float* M, long long n, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_mass_matrix_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(M, 4 * begin), end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 5, threads, compute);
-    gridgen::check(status, "two_link::mass_matrix_batch");
-}
-inline void mass_matrix(
-    const double* q, double* M)
-{
-    const gridgen_status status = two_link_mass_matrix_f64(
+    gridgen::call("two_link::mass_matrix", two_link_mass_matrix_f32,
         q, M, 1);
-    gridgen::check(status, "two_link::mass_matrix");
 }
 inline void mass_matrix(
     gridgen::In<double, 2> q, gridgen::Out<double, 2, 2> M)
 {
-    mass_matrix(
-        q.data(), M.data());
-    M.store();
+    gridgen::call("two_link::mass_matrix", two_link_mass_matrix_f64,
+        q, M, 1);
 }
-inline void mass_matrix_batch(
-    const double* q, double* M, long long n, int threads = 0)
+template <class S> void mass_matrix_batch(
+    const S* q, S* M, long long n, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_mass_matrix_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(M, 4 * begin), end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 5, threads, compute);
-    gridgen::check(status, "two_link::mass_matrix_batch");
+    gridgen::call_batch<S, 2, 4, gridgen::states>(
+        "two_link::mass_matrix_batch",
+        gridgen::of_type<S>(two_link_mass_matrix_f32, two_link_mass_matrix_f64),
+        5, threads, n, q, M, n);
 }
 
 // Inverse of the mass matrix.
-//   q                 2     read     joint positions [rad or m]
-//   Minv              4     written  inverse of the joint-space inertia [its inverse]
-inline void mass_matrix_inverse(
-    const float* q, float* Minv)
-{
-    const gridgen_status status = two_link_mass_matrix_inverse_f32(
-        q, Minv, 1);
-    gridgen::check(status, "two_link::mass_matrix_inverse");
-}
 inline void mass_matrix_inverse(
     gridgen::In<float, 2> q, gridgen::Out<float, 2, 2> Minv)
 {
-    mass_matrix_inverse(
-        q.data(), Minv.data());
-    Minv.store();
-}
-inline void mass_matrix_inverse_batch(
-    const float* q, float* Minv, long long n, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_mass_matrix_inverse_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(Minv, 4 * begin), end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 10, threads, compute);
-    gridgen::check(status, "two_link::mass_matrix_inverse_batch");
-}
-inline void mass_matrix_inverse(
-    const double* q, double* Minv)
-{
-    const gridgen_status status = two_link_mass_matrix_inverse_f64(
+    gridgen::call("two_link::mass_matrix_inverse", two_link_mass_matrix_inverse_f32,
         q, Minv, 1);
-    gridgen::check(status, "two_link::mass_matrix_inverse");
 }
 inline void mass_matrix_inverse(
     gridgen::In<double, 2> q, gridgen::Out<double, 2, 2> Minv)
 {
-    mass_matrix_inverse(
-        q.data(), Minv.data());
-    Minv.store();
+    gridgen::call("two_link::mass_matrix_inverse", two_link_mass_matrix_inverse_f64,
+        q, Minv, 1);
 }
-inline void mass_matrix_inverse_batch(
-    const double* q, double* Minv, long long n, int threads = 0)
+template <class S> void mass_matrix_inverse_batch(
+    const S* q, S* Minv, long long n, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_mass_matrix_inverse_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(Minv, 4 * begin), end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 10, threads, compute);
-    gridgen::check(status, "two_link::mass_matrix_inverse_batch");
+    gridgen::call_batch<S, 2, 4, gridgen::states>(
+        "two_link::mass_matrix_inverse_batch",
+        gridgen::of_type<S>(two_link_mass_matrix_inverse_f32, two_link_mass_matrix_inverse_f64),
+        10, threads, n, q, Minv, n);
 }
 
 // Gradient of inverse dynamics by positions and velocities.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
-//   dtau_dq           4     written  derivative of the efforts by the positions [N m, N per rad or m]
-//   dtau_dqd          4     written  derivative of the efforts by the velocities [N m, N per rad/s or m/s]
-inline void inverse_dynamics_gradient(
-    const float* q, const float* qd, const float* qdd, float* dtau_dq, float* dtau_dqd,
-    const float* gravity = nullptr)
-{
-    const gridgen_status status = two_link_inverse_dynamics_gradient_f32(
-        q, qd, qdd, dtau_dq, dtau_dqd, 1, gravity);
-    gridgen::check(status, "two_link::inverse_dynamics_gradient");
-}
 inline void inverse_dynamics_gradient(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> qdd,
     gridgen::Out<float, 2, 2> dtau_dq, gridgen::Out<float, 2, 2> dtau_dqd,
     gridgen::In<float, 3> gravity = nullptr)
 {
-    inverse_dynamics_gradient(
-        q.data(), qd.data(), qdd.data(), dtau_dq.data(), dtau_dqd.data(), gravity.data());
-    dtau_dq.store();
-    dtau_dqd.store();
-}
-inline void inverse_dynamics_gradient_batch(
-    const float* q, const float* qd, const float* qdd, float* dtau_dq, float* dtau_dqd,
-    long long n, const float* gravity = nullptr, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_inverse_dynamics_gradient_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(qdd, 2 * begin),
-            gridgen::skip(dtau_dq, 4 * begin), gridgen::skip(dtau_dqd, 4 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 46, threads, compute);
-    gridgen::check(status, "two_link::inverse_dynamics_gradient_batch");
-}
-inline void inverse_dynamics_gradient(
-    const double* q, const double* qd, const double* qdd, double* dtau_dq, double* dtau_dqd,
-    const double* gravity = nullptr)
-{
-    const gridgen_status status = two_link_inverse_dynamics_gradient_f64(
+    gridgen::call("two_link::inverse_dynamics_gradient", two_link_inverse_dynamics_gradient_f32,
         q, qd, qdd, dtau_dq, dtau_dqd, 1, gravity);
-    gridgen::check(status, "two_link::inverse_dynamics_gradient");
 }
 inline void inverse_dynamics_gradient(
     gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> qdd,
     gridgen::Out<double, 2, 2> dtau_dq, gridgen::Out<double, 2, 2> dtau_dqd,
     gridgen::In<double, 3> gravity = nullptr)
 {
-    inverse_dynamics_gradient(
-        q.data(), qd.data(), qdd.data(), dtau_dq.data(), dtau_dqd.data(), gravity.data());
-    dtau_dq.store();
-    dtau_dqd.store();
+    gridgen::call("two_link::inverse_dynamics_gradient", two_link_inverse_dynamics_gradient_f64,
+        q, qd, qdd, dtau_dq, dtau_dqd, 1, gravity);
 }
-inline void inverse_dynamics_gradient_batch(
-    const double* q, const double* qd, const double* qdd, double* dtau_dq, double* dtau_dqd,
-    long long n, const double* gravity = nullptr, int threads = 0)
+template <class S> void inverse_dynamics_gradient_batch(
+    const S* q, const S* qd, const S* qdd, S* dtau_dq, S* dtau_dqd, long long n,
+    gridgen::Given<const S*> gravity = nullptr, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_inverse_dynamics_gradient_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(qdd, 2 * begin),
-            gridgen::skip(dtau_dq, 4 * begin), gridgen::skip(dtau_dqd, 4 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 46, threads, compute);
-    gridgen::check(status, "two_link::inverse_dynamics_gradient_batch");
+    gridgen::call_batch<S, 2, 2, 2, 4, 4, gridgen::states, 0>(
+        "two_link::inverse_dynamics_gradient_batch",
+        gridgen::of_type<S>(two_link_inverse_dynamics_gradient_f32, two_link_inverse_dynamics_gradient_f64),
+        46, threads, n, q, qd, qdd, dtau_dq, dtau_dqd, n, gravity);
 }
 
-// Gradient of forward dynamics by positions, velocities and efforts.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
-//   dqdd_dq           4     written  derivative of the accelerations by the positions [1/s^2, per m or rad]
-//   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
-//   dqdd_dtau         4     written  derivative of the accelerations by the efforts [as Minv]
-inline void forward_dynamics_gradient(
-    const float* q, const float* qd, const float* tau, float* dqdd_dq, float* dqdd_dqd,
-    float* dqdd_dtau, const float* gravity = nullptr)
-{
-    const gridgen_status status = two_link_forward_dynamics_gradient_f32(
-        q, qd, tau, dqdd_dq, dqdd_dqd, dqdd_dtau, 1, gravity);
-    gridgen::check(status, "two_link::forward_dynamics_gradient");
-}
+// Gradient of forward dynamics by positions, velocities and torques.
 inline void forward_dynamics_gradient(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau,
     gridgen::Out<float, 2, 2> dqdd_dq, gridgen::Out<float, 2, 2> dqdd_dqd,
     gridgen::Out<float, 2, 2> dqdd_dtau, gridgen::In<float, 3> gravity = nullptr)
 {
-    forward_dynamics_gradient(
-        q.data(), qd.data(), tau.data(), dqdd_dq.data(), dqdd_dqd.data(), dqdd_dtau.data(),
-        gravity.data());
-    dqdd_dq.store();
-    dqdd_dqd.store();
-    dqdd_dtau.store();
-}
-inline void forward_dynamics_gradient_batch(
-    const float* q, const float* qd, const float* tau, float* dqdd_dq, float* dqdd_dqd,
-    float* dqdd_dtau, long long n, const float* gravity = nullptr, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_forward_dynamics_gradient_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin),
-            gridgen::skip(dqdd_dq, 4 * begin), gridgen::skip(dqdd_dqd, 4 * begin),
-            gridgen::skip(dqdd_dtau, 4 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 80, threads, compute);
-    gridgen::check(status, "two_link::forward_dynamics_gradient_batch");
-}
-inline void forward_dynamics_gradient(
-    const double* q, const double* qd, const double* tau, double* dqdd_dq, double* dqdd_dqd,
-    double* dqdd_dtau, const double* gravity = nullptr)
-{
-    const gridgen_status status = two_link_forward_dynamics_gradient_f64(
+    gridgen::call("two_link::forward_dynamics_gradient", two_link_forward_dynamics_gradient_f32,
         q, qd, tau, dqdd_dq, dqdd_dqd, dqdd_dtau, 1, gravity);
-    gridgen::check(status, "two_link::forward_dynamics_gradient");
 }
 inline void forward_dynamics_gradient(
     gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> tau,
     gridgen::Out<double, 2, 2> dqdd_dq, gridgen::Out<double, 2, 2> dqdd_dqd,
     gridgen::Out<double, 2, 2> dqdd_dtau, gridgen::In<double, 3> gravity = nullptr)
 {
-    forward_dynamics_gradient(
-        q.data(), qd.data(), tau.data(), dqdd_dq.data(), dqdd_dqd.data(), dqdd_dtau.data(),
-        gravity.data());
-    dqdd_dq.store();
-    dqdd_dqd.store();
-    dqdd_dtau.store();
+    gridgen::call("two_link::forward_dynamics_gradient", two_link_forward_dynamics_gradient_f64,
+        q, qd, tau, dqdd_dq, dqdd_dqd, dqdd_dtau, 1, gravity);
 }
-inline void forward_dynamics_gradient_batch(
-    const double* q, const double* qd, const double* tau, double* dqdd_dq, double* dqdd_dqd,
-    double* dqdd_dtau, long long n, const double* gravity = nullptr, int threads = 0)
+template <class S> void forward_dynamics_gradient_batch(
+    const S* q, const S* qd, const S* tau, S* dqdd_dq, S* dqdd_dqd, S* dqdd_dtau, long long n,
+    gridgen::Given<const S*> gravity = nullptr, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_forward_dynamics_gradient_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin),
-            gridgen::skip(dqdd_dq, 4 * begin), gridgen::skip(dqdd_dqd, 4 * begin),
-            gridgen::skip(dqdd_dtau, 4 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 80, threads, compute);
-    gridgen::check(status, "two_link::forward_dynamics_gradient_batch");
+    gridgen::call_batch<S, 2, 2, 2, 4, 4, 4, gridgen::states, 0>(
+        "two_link::forward_dynamics_gradient_batch",
+        gridgen::of_type<S>(two_link_forward_dynamics_gradient_f32, two_link_forward_dynamics_gradient_f64),
+        80, threads, n, q, qd, tau, dqdd_dq, dqdd_dqd, dqdd_dtau, n, gravity);
 }
 
-// Step in time: the state after a time in which the joint efforts stay.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]; one for all states
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
-//   q_next            2     written  joint positions at the end of the step [rad or m]
-//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
-inline void step_semi_implicit(
-    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
-    const float* gravity = nullptr)
-{
-    const gridgen_status status = two_link_step_semi_implicit_f32(
-        q, qd, tau, dt, q_next, qd_next, 1, gravity);
-    gridgen::check(status, "two_link::step_semi_implicit");
-}
+// Time step: the state after a time with constant joint torques,
+// semi-implicit Euler method.
 inline void step_semi_implicit(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau, float dt,
     gridgen::Out<float, 2> q_next, gridgen::Out<float, 2> qd_next,
     gridgen::In<float, 3> gravity = nullptr)
 {
-    step_semi_implicit(
-        q.data(), qd.data(), tau.data(), dt, q_next.data(), qd_next.data(), gravity.data());
-    q_next.store();
-    qd_next.store();
-}
-inline void step_semi_implicit_batch(
-    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
-    long long n, const float* gravity = nullptr, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_step_semi_implicit_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin), dt,
-            gridgen::skip(q_next, 2 * begin), gridgen::skip(qd_next, 2 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 39, threads, compute);
-    gridgen::check(status, "two_link::step_semi_implicit_batch");
-}
-inline void step(
-    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
-    const float* gravity = nullptr)
-{
-    const gridgen_status status = two_link_step_semi_implicit_f32(
+    gridgen::call("two_link::step_semi_implicit", two_link_step_semi_implicit_f32,
         q, qd, tau, dt, q_next, qd_next, 1, gravity);
-    gridgen::check(status, "two_link::step");
-}
-inline void step(
-    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau, float dt,
-    gridgen::Out<float, 2> q_next, gridgen::Out<float, 2> qd_next,
-    gridgen::In<float, 3> gravity = nullptr)
-{
-    step_semi_implicit(
-        q.data(), qd.data(), tau.data(), dt, q_next.data(), qd_next.data(), gravity.data());
-    q_next.store();
-    qd_next.store();
-}
-inline void step_batch(
-    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
-    long long n, const float* gravity = nullptr, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_step_semi_implicit_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin), dt,
-            gridgen::skip(q_next, 2 * begin), gridgen::skip(qd_next, 2 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 39, threads, compute);
-    gridgen::check(status, "two_link::step_batch");
-}
-inline void step_semi_implicit(
-    const double* q, const double* qd, const double* tau, double dt, double* q_next,
-    double* qd_next, const double* gravity = nullptr)
-{
-    const gridgen_status status = two_link_step_semi_implicit_f64(
-        q, qd, tau, dt, q_next, qd_next, 1, gravity);
-    gridgen::check(status, "two_link::step_semi_implicit");
 }
 inline void step_semi_implicit(
     gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> tau, double dt,
     gridgen::Out<double, 2> q_next, gridgen::Out<double, 2> qd_next,
     gridgen::In<double, 3> gravity = nullptr)
 {
-    step_semi_implicit(
-        q.data(), qd.data(), tau.data(), dt, q_next.data(), qd_next.data(), gravity.data());
-    q_next.store();
-    qd_next.store();
+    gridgen::call("two_link::step_semi_implicit", two_link_step_semi_implicit_f64,
+        q, qd, tau, dt, q_next, qd_next, 1, gravity);
 }
-inline void step_semi_implicit_batch(
-    const double* q, const double* qd, const double* tau, double dt, double* q_next,
-    double* qd_next, long long n, const double* gravity = nullptr, int threads = 0)
+template <class S> void step_semi_implicit_batch(
+    const S* q, const S* qd, const S* tau, gridgen::Given<S> dt, S* q_next, S* qd_next,
+    long long n, gridgen::Given<const S*> gravity = nullptr, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_step_semi_implicit_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin), dt,
-            gridgen::skip(q_next, 2 * begin), gridgen::skip(qd_next, 2 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 39, threads, compute);
-    gridgen::check(status, "two_link::step_semi_implicit_batch");
+    gridgen::call_batch<S, 2, 2, 2, 0, 2, 2, gridgen::states, 0>(
+        "two_link::step_semi_implicit_batch",
+        gridgen::of_type<S>(two_link_step_semi_implicit_f32, two_link_step_semi_implicit_f64),
+        39, threads, n, q, qd, tau, dt, q_next, qd_next, n, gravity);
 }
 inline void step(
-    const double* q, const double* qd, const double* tau, double dt, double* q_next,
-    double* qd_next, const double* gravity = nullptr)
+    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau, float dt,
+    gridgen::Out<float, 2> q_next, gridgen::Out<float, 2> qd_next,
+    gridgen::In<float, 3> gravity = nullptr)
 {
-    const gridgen_status status = two_link_step_semi_implicit_f64(
+    gridgen::call("two_link::step", two_link_step_semi_implicit_f32,
         q, qd, tau, dt, q_next, qd_next, 1, gravity);
-    gridgen::check(status, "two_link::step");
 }
 inline void step(
     gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> tau, double dt,
     gridgen::Out<double, 2> q_next, gridgen::Out<double, 2> qd_next,
     gridgen::In<double, 3> gravity = nullptr)
 {
-    step_semi_implicit(
-        q.data(), qd.data(), tau.data(), dt, q_next.data(), qd_next.data(), gravity.data());
-    q_next.store();
-    qd_next.store();
+    gridgen::call("two_link::step", two_link_step_semi_implicit_f64,
+        q, qd, tau, dt, q_next, qd_next, 1, gravity);
 }
-inline void step_batch(
-    const double* q, const double* qd, const double* tau, double dt, double* q_next,
-    double* qd_next, long long n, const double* gravity = nullptr, int threads = 0)
+template <class S> void step_batch(
+    const S* q, const S* qd, const S* tau, gridgen::Given<S> dt, S* q_next, S* qd_next,
+    long long n, gridgen::Given<const S*> gravity = nullptr, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_step_semi_implicit_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin), dt,
-            gridgen::skip(q_next, 2 * begin), gridgen::skip(qd_next, 2 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 39, threads, compute);
-    gridgen::check(status, "two_link::step_batch");
+    gridgen::call_batch<S, 2, 2, 2, 0, 2, 2, gridgen::states, 0>(
+        "two_link::step_batch",
+        gridgen::of_type<S>(two_link_step_semi_implicit_f32, two_link_step_semi_implicit_f64),
+        39, threads, n, q, qd, tau, dt, q_next, qd_next, n, gravity);
 }
 
-// Step in time: the state after a time in which the joint efforts stay.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]; one for all states
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
-//   q_next            2     written  joint positions at the end of the step [rad or m]
-//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
-inline void step_euler(
-    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
-    const float* gravity = nullptr)
-{
-    const gridgen_status status = two_link_step_euler_f32(
-        q, qd, tau, dt, q_next, qd_next, 1, gravity);
-    gridgen::check(status, "two_link::step_euler");
-}
+// Time step: the state after a time with constant joint torques,
+// explicit Euler method.
 inline void step_euler(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau, float dt,
     gridgen::Out<float, 2> q_next, gridgen::Out<float, 2> qd_next,
     gridgen::In<float, 3> gravity = nullptr)
 {
-    step_euler(
-        q.data(), qd.data(), tau.data(), dt, q_next.data(), qd_next.data(), gravity.data());
-    q_next.store();
-    qd_next.store();
-}
-inline void step_euler_batch(
-    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
-    long long n, const float* gravity = nullptr, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_step_euler_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin), dt,
-            gridgen::skip(q_next, 2 * begin), gridgen::skip(qd_next, 2 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 39, threads, compute);
-    gridgen::check(status, "two_link::step_euler_batch");
-}
-inline void step_euler(
-    const double* q, const double* qd, const double* tau, double dt, double* q_next,
-    double* qd_next, const double* gravity = nullptr)
-{
-    const gridgen_status status = two_link_step_euler_f64(
+    gridgen::call("two_link::step_euler", two_link_step_euler_f32,
         q, qd, tau, dt, q_next, qd_next, 1, gravity);
-    gridgen::check(status, "two_link::step_euler");
 }
 inline void step_euler(
     gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> tau, double dt,
     gridgen::Out<double, 2> q_next, gridgen::Out<double, 2> qd_next,
     gridgen::In<double, 3> gravity = nullptr)
 {
-    step_euler(
-        q.data(), qd.data(), tau.data(), dt, q_next.data(), qd_next.data(), gravity.data());
-    q_next.store();
-    qd_next.store();
+    gridgen::call("two_link::step_euler", two_link_step_euler_f64,
+        q, qd, tau, dt, q_next, qd_next, 1, gravity);
 }
-inline void step_euler_batch(
-    const double* q, const double* qd, const double* tau, double dt, double* q_next,
-    double* qd_next, long long n, const double* gravity = nullptr, int threads = 0)
+template <class S> void step_euler_batch(
+    const S* q, const S* qd, const S* tau, gridgen::Given<S> dt, S* q_next, S* qd_next,
+    long long n, gridgen::Given<const S*> gravity = nullptr, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_step_euler_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin), dt,
-            gridgen::skip(q_next, 2 * begin), gridgen::skip(qd_next, 2 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 39, threads, compute);
-    gridgen::check(status, "two_link::step_euler_batch");
+    gridgen::call_batch<S, 2, 2, 2, 0, 2, 2, gridgen::states, 0>(
+        "two_link::step_euler_batch",
+        gridgen::of_type<S>(two_link_step_euler_f32, two_link_step_euler_f64),
+        39, threads, n, q, qd, tau, dt, q_next, qd_next, n, gravity);
 }
 
-// Step in time: the state after a time in which the joint efforts stay.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]; one for all states
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
-//   q_next            2     written  joint positions at the end of the step [rad or m]
-//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
-inline void step_rk4(
-    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
-    const float* gravity = nullptr)
-{
-    const gridgen_status status = two_link_step_rk4_f32(
-        q, qd, tau, dt, q_next, qd_next, 1, gravity);
-    gridgen::check(status, "two_link::step_rk4");
-}
+// Time step: the state after a time with constant joint torques,
+// Runge-Kutta method of order four.
 inline void step_rk4(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau, float dt,
     gridgen::Out<float, 2> q_next, gridgen::Out<float, 2> qd_next,
     gridgen::In<float, 3> gravity = nullptr)
 {
-    step_rk4(
-        q.data(), qd.data(), tau.data(), dt, q_next.data(), qd_next.data(), gravity.data());
-    q_next.store();
-    qd_next.store();
-}
-inline void step_rk4_batch(
-    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
-    long long n, const float* gravity = nullptr, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_step_rk4_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin), dt,
-            gridgen::skip(q_next, 2 * begin), gridgen::skip(qd_next, 2 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 170, threads, compute);
-    gridgen::check(status, "two_link::step_rk4_batch");
-}
-inline void step_rk4(
-    const double* q, const double* qd, const double* tau, double dt, double* q_next,
-    double* qd_next, const double* gravity = nullptr)
-{
-    const gridgen_status status = two_link_step_rk4_f64(
+    gridgen::call("two_link::step_rk4", two_link_step_rk4_f32,
         q, qd, tau, dt, q_next, qd_next, 1, gravity);
-    gridgen::check(status, "two_link::step_rk4");
 }
 inline void step_rk4(
     gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> tau, double dt,
     gridgen::Out<double, 2> q_next, gridgen::Out<double, 2> qd_next,
     gridgen::In<double, 3> gravity = nullptr)
 {
-    step_rk4(
-        q.data(), qd.data(), tau.data(), dt, q_next.data(), qd_next.data(), gravity.data());
-    q_next.store();
-    qd_next.store();
+    gridgen::call("two_link::step_rk4", two_link_step_rk4_f64,
+        q, qd, tau, dt, q_next, qd_next, 1, gravity);
 }
-inline void step_rk4_batch(
-    const double* q, const double* qd, const double* tau, double dt, double* q_next,
-    double* qd_next, long long n, const double* gravity = nullptr, int threads = 0)
+template <class S> void step_rk4_batch(
+    const S* q, const S* qd, const S* tau, gridgen::Given<S> dt, S* q_next, S* qd_next,
+    long long n, gridgen::Given<const S*> gravity = nullptr, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_step_rk4_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin), dt,
-            gridgen::skip(q_next, 2 * begin), gridgen::skip(qd_next, 2 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 170, threads, compute);
-    gridgen::check(status, "two_link::step_rk4_batch");
+    gridgen::call_batch<S, 2, 2, 2, 0, 2, 2, gridgen::states, 0>(
+        "two_link::step_rk4_batch",
+        gridgen::of_type<S>(two_link_step_rk4_f32, two_link_step_rk4_f64),
+        170, threads, n, q, qd, tau, dt, q_next, qd_next, n, gravity);
 }
 
-// Step in time: the state after a time in which the joint efforts stay.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]; one for all states
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
-//   q_next            2     written  joint positions at the end of the step [rad or m]
-//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
-inline void step_implicit(
-    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
-    const float* gravity = nullptr)
-{
-    const gridgen_status status = two_link_step_implicit_f32(
-        q, qd, tau, dt, q_next, qd_next, 1, gravity);
-    gridgen::check(status, "two_link::step_implicit");
-}
+// Time step: the state after a time with constant joint torques,
+// semi-implicit Euler method with implicit damping.
 inline void step_implicit(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau, float dt,
     gridgen::Out<float, 2> q_next, gridgen::Out<float, 2> qd_next,
     gridgen::In<float, 3> gravity = nullptr)
 {
-    step_implicit(
-        q.data(), qd.data(), tau.data(), dt, q_next.data(), qd_next.data(), gravity.data());
-    q_next.store();
-    qd_next.store();
-}
-inline void step_implicit_batch(
-    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
-    long long n, const float* gravity = nullptr, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_step_implicit_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin), dt,
-            gridgen::skip(q_next, 2 * begin), gridgen::skip(qd_next, 2 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 39, threads, compute);
-    gridgen::check(status, "two_link::step_implicit_batch");
-}
-inline void step_implicit(
-    const double* q, const double* qd, const double* tau, double dt, double* q_next,
-    double* qd_next, const double* gravity = nullptr)
-{
-    const gridgen_status status = two_link_step_implicit_f64(
+    gridgen::call("two_link::step_implicit", two_link_step_implicit_f32,
         q, qd, tau, dt, q_next, qd_next, 1, gravity);
-    gridgen::check(status, "two_link::step_implicit");
 }
 inline void step_implicit(
     gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> tau, double dt,
     gridgen::Out<double, 2> q_next, gridgen::Out<double, 2> qd_next,
     gridgen::In<double, 3> gravity = nullptr)
 {
-    step_implicit(
-        q.data(), qd.data(), tau.data(), dt, q_next.data(), qd_next.data(), gravity.data());
-    q_next.store();
-    qd_next.store();
+    gridgen::call("two_link::step_implicit", two_link_step_implicit_f64,
+        q, qd, tau, dt, q_next, qd_next, 1, gravity);
 }
-inline void step_implicit_batch(
-    const double* q, const double* qd, const double* tau, double dt, double* q_next,
-    double* qd_next, long long n, const double* gravity = nullptr, int threads = 0)
+template <class S> void step_implicit_batch(
+    const S* q, const S* qd, const S* tau, gridgen::Given<S> dt, S* q_next, S* qd_next,
+    long long n, gridgen::Given<const S*> gravity = nullptr, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_step_implicit_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin), dt,
-            gridgen::skip(q_next, 2 * begin), gridgen::skip(qd_next, 2 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 39, threads, compute);
-    gridgen::check(status, "two_link::step_implicit_batch");
+    gridgen::call_batch<S, 2, 2, 2, 0, 2, 2, gridgen::states, 0>(
+        "two_link::step_implicit_batch",
+        gridgen::of_type<S>(two_link_step_implicit_f32, two_link_step_implicit_f64),
+        39, threads, n, q, qd, tau, dt, q_next, qd_next, n, gravity);
 }
 
 // Forward kinematics: poses of all frames.
-//   q                 2     read     joint positions [rad or m]
-//   poses             64    written  pose of every frame in the base, homogeneous [1 and m]
-inline void forward_kinematics(
-    const float* q, float* poses)
-{
-    const gridgen_status status = two_link_forward_kinematics_f32(
-        q, poses, 1);
-    gridgen::check(status, "two_link::forward_kinematics");
-}
 inline void forward_kinematics(
     gridgen::In<float, 2> q, gridgen::Out<float, 64> poses)
 {
-    forward_kinematics(
-        q.data(), poses.data());
-    poses.store();
-}
-inline void forward_kinematics_batch(
-    const float* q, float* poses, long long n, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_forward_kinematics_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(poses, 64 * begin), end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 12, threads, compute);
-    gridgen::check(status, "two_link::forward_kinematics_batch");
-}
-inline void forward_kinematics(
-    const double* q, double* poses)
-{
-    const gridgen_status status = two_link_forward_kinematics_f64(
+    gridgen::call("two_link::forward_kinematics", two_link_forward_kinematics_f32,
         q, poses, 1);
-    gridgen::check(status, "two_link::forward_kinematics");
 }
 inline void forward_kinematics(
     gridgen::In<double, 2> q, gridgen::Out<double, 64> poses)
 {
-    forward_kinematics(
-        q.data(), poses.data());
-    poses.store();
+    gridgen::call("two_link::forward_kinematics", two_link_forward_kinematics_f64,
+        q, poses, 1);
 }
-inline void forward_kinematics_batch(
-    const double* q, double* poses, long long n, int threads = 0)
+template <class S> void forward_kinematics_batch(
+    const S* q, S* poses, long long n, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_forward_kinematics_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(poses, 64 * begin), end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 12, threads, compute);
-    gridgen::check(status, "two_link::forward_kinematics_batch");
+    gridgen::call_batch<S, 2, 64, gridgen::states>(
+        "two_link::forward_kinematics_batch",
+        gridgen::of_type<S>(two_link_forward_kinematics_f32, two_link_forward_kinematics_f64),
+        12, threads, n, q, poses, n);
 }
 
 // Center of mass.
-//   q                 2     read     joint positions [rad or m]
-//   com               3     written  center of mass in the base frame [m]
-inline void center_of_mass(
-    const float* q, float* com)
-{
-    const gridgen_status status = two_link_center_of_mass_f32(
-        q, com, 1);
-    gridgen::check(status, "two_link::center_of_mass");
-}
 inline void center_of_mass(
     gridgen::In<float, 2> q, gridgen::Out<float, 3> com)
 {
-    center_of_mass(
-        q.data(), com.data());
-    com.store();
-}
-inline void center_of_mass_batch(
-    const float* q, float* com, long long n, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_center_of_mass_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(com, 3 * begin), end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 10, threads, compute);
-    gridgen::check(status, "two_link::center_of_mass_batch");
-}
-inline void center_of_mass(
-    const double* q, double* com)
-{
-    const gridgen_status status = two_link_center_of_mass_f64(
+    gridgen::call("two_link::center_of_mass", two_link_center_of_mass_f32,
         q, com, 1);
-    gridgen::check(status, "two_link::center_of_mass");
 }
 inline void center_of_mass(
     gridgen::In<double, 2> q, gridgen::Out<double, 3> com)
 {
-    center_of_mass(
-        q.data(), com.data());
-    com.store();
+    gridgen::call("two_link::center_of_mass", two_link_center_of_mass_f64,
+        q, com, 1);
 }
-inline void center_of_mass_batch(
-    const double* q, double* com, long long n, int threads = 0)
+template <class S> void center_of_mass_batch(
+    const S* q, S* com, long long n, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_center_of_mass_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(com, 3 * begin), end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 10, threads, compute);
-    gridgen::check(status, "two_link::center_of_mass_batch");
+    gridgen::call_batch<S, 2, 3, gridgen::states>(
+        "two_link::center_of_mass_batch",
+        gridgen::of_type<S>(two_link_center_of_mass_f32, two_link_center_of_mass_f64),
+        10, threads, n, q, com, n);
 }
 
 // Jacobian of the center of mass.
-//   q                 2     read     joint positions [rad or m]
-//   Jcom              6     written  Jacobian of the center of mass [m or 1]
-inline void center_of_mass_jacobian(
-    const float* q, float* Jcom)
-{
-    const gridgen_status status = two_link_center_of_mass_jacobian_f32(
-        q, Jcom, 1);
-    gridgen::check(status, "two_link::center_of_mass_jacobian");
-}
 inline void center_of_mass_jacobian(
     gridgen::In<float, 2> q, gridgen::Out<float, 3, 2> Jcom)
 {
-    center_of_mass_jacobian(
-        q.data(), Jcom.data());
-    Jcom.store();
-}
-inline void center_of_mass_jacobian_batch(
-    const float* q, float* Jcom, long long n, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_center_of_mass_jacobian_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(Jcom, 6 * begin), end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 16, threads, compute);
-    gridgen::check(status, "two_link::center_of_mass_jacobian_batch");
-}
-inline void center_of_mass_jacobian(
-    const double* q, double* Jcom)
-{
-    const gridgen_status status = two_link_center_of_mass_jacobian_f64(
+    gridgen::call("two_link::center_of_mass_jacobian", two_link_center_of_mass_jacobian_f32,
         q, Jcom, 1);
-    gridgen::check(status, "two_link::center_of_mass_jacobian");
 }
 inline void center_of_mass_jacobian(
     gridgen::In<double, 2> q, gridgen::Out<double, 3, 2> Jcom)
 {
-    center_of_mass_jacobian(
-        q.data(), Jcom.data());
-    Jcom.store();
+    gridgen::call("two_link::center_of_mass_jacobian", two_link_center_of_mass_jacobian_f64,
+        q, Jcom, 1);
 }
-inline void center_of_mass_jacobian_batch(
-    const double* q, double* Jcom, long long n, int threads = 0)
+template <class S> void center_of_mass_jacobian_batch(
+    const S* q, S* Jcom, long long n, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_center_of_mass_jacobian_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(Jcom, 6 * begin), end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 16, threads, compute);
-    gridgen::check(status, "two_link::center_of_mass_jacobian_batch");
+    gridgen::call_batch<S, 2, 6, gridgen::states>(
+        "two_link::center_of_mass_jacobian_batch",
+        gridgen::of_type<S>(two_link_center_of_mass_jacobian_f32, two_link_center_of_mass_jacobian_f64),
+        16, threads, n, q, Jcom, n);
 }
 
 // Centroidal momentum matrix: joint velocities to momentum about the center of mass.
-//   q                 2     read     joint positions [rad or m]
-//   Ag                12    written  centroidal momentum matrix, rows (linear, angular) [kg m or kg]
-inline void centroidal_momentum_matrix(
-    const float* q, float* Ag)
-{
-    const gridgen_status status = two_link_centroidal_momentum_matrix_f32(
-        q, Ag, 1);
-    gridgen::check(status, "two_link::centroidal_momentum_matrix");
-}
 inline void centroidal_momentum_matrix(
     gridgen::In<float, 2> q, gridgen::Out<float, 6, 2> Ag)
 {
-    centroidal_momentum_matrix(
-        q.data(), Ag.data());
-    Ag.store();
-}
-inline void centroidal_momentum_matrix_batch(
-    const float* q, float* Ag, long long n, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_centroidal_momentum_matrix_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(Ag, 12 * begin), end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 33, threads, compute);
-    gridgen::check(status, "two_link::centroidal_momentum_matrix_batch");
-}
-inline void centroidal_momentum_matrix(
-    const double* q, double* Ag)
-{
-    const gridgen_status status = two_link_centroidal_momentum_matrix_f64(
+    gridgen::call("two_link::centroidal_momentum_matrix", two_link_centroidal_momentum_matrix_f32,
         q, Ag, 1);
-    gridgen::check(status, "two_link::centroidal_momentum_matrix");
 }
 inline void centroidal_momentum_matrix(
     gridgen::In<double, 2> q, gridgen::Out<double, 6, 2> Ag)
 {
-    centroidal_momentum_matrix(
-        q.data(), Ag.data());
-    Ag.store();
+    gridgen::call("two_link::centroidal_momentum_matrix", two_link_centroidal_momentum_matrix_f64,
+        q, Ag, 1);
 }
-inline void centroidal_momentum_matrix_batch(
-    const double* q, double* Ag, long long n, int threads = 0)
+template <class S> void centroidal_momentum_matrix_batch(
+    const S* q, S* Ag, long long n, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_centroidal_momentum_matrix_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(Ag, 12 * begin), end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 33, threads, compute);
-    gridgen::check(status, "two_link::centroidal_momentum_matrix_batch");
+    gridgen::call_batch<S, 2, 12, gridgen::states>(
+        "two_link::centroidal_momentum_matrix_batch",
+        gridgen::of_type<S>(two_link_centroidal_momentum_matrix_f32, two_link_centroidal_momentum_matrix_f64),
+        33, threads, n, q, Ag, n);
 }
 
-// Centroidal momentum, of a robot on a base at rest.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   hg                6     written  centroidal momentum, (linear, angular) [kg m/s, kg m^2/s]
-inline void centroidal_momentum(
-    const float* q, const float* qd, float* hg)
-{
-    const gridgen_status status = two_link_centroidal_momentum_f32(
-        q, qd, hg, 1);
-    gridgen::check(status, "two_link::centroidal_momentum");
-}
+// Centroidal momentum of a robot whose base is at rest.
 inline void centroidal_momentum(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::Out<float, 6> hg)
 {
-    centroidal_momentum(
-        q.data(), qd.data(), hg.data());
-    hg.store();
-}
-inline void centroidal_momentum_batch(
-    const float* q, const float* qd, float* hg, long long n, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_centroidal_momentum_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(hg, 6 * begin),
-            end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 33, threads, compute);
-    gridgen::check(status, "two_link::centroidal_momentum_batch");
-}
-inline void centroidal_momentum(
-    const double* q, const double* qd, double* hg)
-{
-    const gridgen_status status = two_link_centroidal_momentum_f64(
+    gridgen::call("two_link::centroidal_momentum", two_link_centroidal_momentum_f32,
         q, qd, hg, 1);
-    gridgen::check(status, "two_link::centroidal_momentum");
 }
 inline void centroidal_momentum(
     gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::Out<double, 6> hg)
 {
-    centroidal_momentum(
-        q.data(), qd.data(), hg.data());
-    hg.store();
+    gridgen::call("two_link::centroidal_momentum", two_link_centroidal_momentum_f64,
+        q, qd, hg, 1);
 }
-inline void centroidal_momentum_batch(
-    const double* q, const double* qd, double* hg, long long n, int threads = 0)
+template <class S> void centroidal_momentum_batch(
+    const S* q, const S* qd, S* hg, long long n, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_centroidal_momentum_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(hg, 6 * begin),
-            end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 33, threads, compute);
-    gridgen::check(status, "two_link::centroidal_momentum_batch");
+    gridgen::call_batch<S, 2, 2, 6, gridgen::states>(
+        "two_link::centroidal_momentum_batch",
+        gridgen::of_type<S>(two_link_centroidal_momentum_f32, two_link_centroidal_momentum_f64),
+        33, threads, n, q, qd, hg, n);
 }
 
-// Kinetic energy of a robot on a base at rest.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   energy            1     written  energy [J]
-inline void kinetic_energy(
-    const float* q, const float* qd, float* energy)
-{
-    const gridgen_status status = two_link_kinetic_energy_f32(
-        q, qd, energy, 1);
-    gridgen::check(status, "two_link::kinetic_energy");
-}
+// Kinetic energy of a robot whose base is at rest.
 inline void kinetic_energy(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::Out<float, 1> energy)
 {
-    kinetic_energy(
-        q.data(), qd.data(), energy.data());
-    energy.store();
-}
-inline void kinetic_energy_batch(
-    const float* q, const float* qd, float* energy, long long n, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_kinetic_energy_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(energy, 1 * begin),
-            end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 16, threads, compute);
-    gridgen::check(status, "two_link::kinetic_energy_batch");
-}
-inline void kinetic_energy(
-    const double* q, const double* qd, double* energy)
-{
-    const gridgen_status status = two_link_kinetic_energy_f64(
+    gridgen::call("two_link::kinetic_energy", two_link_kinetic_energy_f32,
         q, qd, energy, 1);
-    gridgen::check(status, "two_link::kinetic_energy");
 }
 inline void kinetic_energy(
     gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::Out<double, 1> energy)
 {
-    kinetic_energy(
-        q.data(), qd.data(), energy.data());
-    energy.store();
+    gridgen::call("two_link::kinetic_energy", two_link_kinetic_energy_f64,
+        q, qd, energy, 1);
 }
-inline void kinetic_energy_batch(
-    const double* q, const double* qd, double* energy, long long n, int threads = 0)
+template <class S> void kinetic_energy_batch(
+    const S* q, const S* qd, S* energy, long long n, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_kinetic_energy_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(energy, 1 * begin),
-            end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 16, threads, compute);
-    gridgen::check(status, "two_link::kinetic_energy_batch");
+    gridgen::call_batch<S, 2, 2, 1, gridgen::states>(
+        "two_link::kinetic_energy_batch",
+        gridgen::of_type<S>(two_link_kinetic_energy_f32, two_link_kinetic_energy_f64),
+        16, threads, n, q, qd, energy, n);
 }
 
-// Potential energy, zero for a center of mass at the base.
-//   q                 2     read     joint positions [rad or m]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
-//   energy            1     written  energy [J]
-inline void potential_energy(
-    const float* q, float* energy, const float* gravity = nullptr)
-{
-    const gridgen_status status = two_link_potential_energy_f32(
-        q, energy, 1, gravity);
-    gridgen::check(status, "two_link::potential_energy");
-}
+// Potential energy, zero for a center of mass at the base origin.
 inline void potential_energy(
     gridgen::In<float, 2> q, gridgen::Out<float, 1> energy, gridgen::In<float, 3> gravity = nullptr)
 {
-    potential_energy(
-        q.data(), energy.data(), gravity.data());
-    energy.store();
-}
-inline void potential_energy_batch(
-    const float* q, float* energy, long long n, const float* gravity = nullptr, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_potential_energy_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(energy, 1 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 12, threads, compute);
-    gridgen::check(status, "two_link::potential_energy_batch");
-}
-inline void potential_energy(
-    const double* q, double* energy, const double* gravity = nullptr)
-{
-    const gridgen_status status = two_link_potential_energy_f64(
+    gridgen::call("two_link::potential_energy", two_link_potential_energy_f32,
         q, energy, 1, gravity);
-    gridgen::check(status, "two_link::potential_energy");
 }
 inline void potential_energy(
     gridgen::In<double, 2> q, gridgen::Out<double, 1> energy,
     gridgen::In<double, 3> gravity = nullptr)
 {
-    potential_energy(
-        q.data(), energy.data(), gravity.data());
-    energy.store();
+    gridgen::call("two_link::potential_energy", two_link_potential_energy_f64,
+        q, energy, 1, gravity);
 }
-inline void potential_energy_batch(
-    const double* q, double* energy, long long n, const double* gravity = nullptr, int threads = 0)
+template <class S> void potential_energy_batch(
+    const S* q, S* energy, long long n, gridgen::Given<const S*> gravity = nullptr, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_potential_energy_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(energy, 1 * begin), end - begin, gravity);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 12, threads, compute);
-    gridgen::check(status, "two_link::potential_energy_batch");
+    gridgen::call_batch<S, 2, 1, gridgen::states, 0>(
+        "two_link::potential_energy_batch",
+        gridgen::of_type<S>(two_link_potential_energy_f32, two_link_potential_energy_f64),
+        12, threads, n, q, energy, n, gravity);
 }
 
-// Configuration reached with given velocities in unit time.
-//   q                 2     read     joint positions [rad or m]
-//   v                 2     read     joint velocities over unit time [rad or m]
-//   q1                2     written  joint positions at the end [rad or m]
-inline void integrate(
-    const float* q, const float* v, float* q1)
-{
-    const gridgen_status status = two_link_integrate_f32(
-        q, v, q1, 1);
-    gridgen::check(status, "two_link::integrate");
-}
+// Integration: the configuration after unit time with constant velocities.
 inline void integrate(
     gridgen::In<float, 2> q, gridgen::In<float, 2> v, gridgen::Out<float, 2> q1)
 {
-    integrate(
-        q.data(), v.data(), q1.data());
-    q1.store();
-}
-inline void integrate_batch(
-    const float* q, const float* v, float* q1, long long n, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_integrate_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(v, 2 * begin), gridgen::skip(q1, 2 * begin),
-            end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 2, threads, compute);
-    gridgen::check(status, "two_link::integrate_batch");
-}
-inline void integrate(
-    const double* q, const double* v, double* q1)
-{
-    const gridgen_status status = two_link_integrate_f64(
+    gridgen::call("two_link::integrate", two_link_integrate_f32,
         q, v, q1, 1);
-    gridgen::check(status, "two_link::integrate");
 }
 inline void integrate(
     gridgen::In<double, 2> q, gridgen::In<double, 2> v, gridgen::Out<double, 2> q1)
 {
-    integrate(
-        q.data(), v.data(), q1.data());
-    q1.store();
+    gridgen::call("two_link::integrate", two_link_integrate_f64,
+        q, v, q1, 1);
 }
-inline void integrate_batch(
-    const double* q, const double* v, double* q1, long long n, int threads = 0)
+template <class S> void integrate_batch(
+    const S* q, const S* v, S* q1, long long n, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_integrate_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(v, 2 * begin), gridgen::skip(q1, 2 * begin),
-            end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 2, threads, compute);
-    gridgen::check(status, "two_link::integrate_batch");
+    gridgen::call_batch<S, 2, 2, 2, gridgen::states>(
+        "two_link::integrate_batch",
+        gridgen::of_type<S>(two_link_integrate_f32, two_link_integrate_f64),
+        2, threads, n, q, v, q1, n);
 }
 
-// Derivatives of integrate by q and v, in tangent spaces.
-//   q                 2     read     joint positions [rad or m]
-//   v                 2     read     joint velocities over unit time [rad or m]
-//   dq1_dq            4     written  derivative of the end by the positions [1, m/rad]
-//   dq1_dv            4     written  derivative of the end by the velocities [1, m/rad]
-inline void integrate_gradient(
-    const float* q, const float* v, float* dq1_dq, float* dq1_dv)
-{
-    const gridgen_status status = two_link_integrate_gradient_f32(
-        q, v, dq1_dq, dq1_dv, 1);
-    gridgen::check(status, "two_link::integrate_gradient");
-}
+// Derivatives of integrate with respect to q and v, in tangent spaces.
 inline void integrate_gradient(
     gridgen::In<float, 2> q, gridgen::In<float, 2> v, gridgen::Out<float, 2, 2> dq1_dq,
     gridgen::Out<float, 2, 2> dq1_dv)
 {
-    integrate_gradient(
-        q.data(), v.data(), dq1_dq.data(), dq1_dv.data());
-    dq1_dq.store();
-    dq1_dv.store();
-}
-inline void integrate_gradient_batch(
-    const float* q, const float* v, float* dq1_dq, float* dq1_dv, long long n, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_integrate_gradient_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(v, 2 * begin), gridgen::skip(dq1_dq, 4 * begin),
-            gridgen::skip(dq1_dv, 4 * begin), end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 0, threads, compute);
-    gridgen::check(status, "two_link::integrate_gradient_batch");
-}
-inline void integrate_gradient(
-    const double* q, const double* v, double* dq1_dq, double* dq1_dv)
-{
-    const gridgen_status status = two_link_integrate_gradient_f64(
+    gridgen::call("two_link::integrate_gradient", two_link_integrate_gradient_f32,
         q, v, dq1_dq, dq1_dv, 1);
-    gridgen::check(status, "two_link::integrate_gradient");
 }
 inline void integrate_gradient(
     gridgen::In<double, 2> q, gridgen::In<double, 2> v, gridgen::Out<double, 2, 2> dq1_dq,
     gridgen::Out<double, 2, 2> dq1_dv)
 {
-    integrate_gradient(
-        q.data(), v.data(), dq1_dq.data(), dq1_dv.data());
-    dq1_dq.store();
-    dq1_dv.store();
+    gridgen::call("two_link::integrate_gradient", two_link_integrate_gradient_f64,
+        q, v, dq1_dq, dq1_dv, 1);
 }
-inline void integrate_gradient_batch(
-    const double* q, const double* v, double* dq1_dq, double* dq1_dv, long long n, int threads = 0)
+template <class S> void integrate_gradient_batch(
+    const S* q, const S* v, S* dq1_dq, S* dq1_dv, long long n, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_integrate_gradient_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(v, 2 * begin), gridgen::skip(dq1_dq, 4 * begin),
-            gridgen::skip(dq1_dv, 4 * begin), end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 0, threads, compute);
-    gridgen::check(status, "two_link::integrate_gradient_batch");
+    gridgen::call_batch<S, 2, 2, 4, 4, gridgen::states>(
+        "two_link::integrate_gradient_batch",
+        gridgen::of_type<S>(two_link_integrate_gradient_f32, two_link_integrate_gradient_f64),
+        0, threads, n, q, v, dq1_dq, dq1_dv, n);
 }
 
-// Velocities that lead from one configuration to another in unit time.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   q1                2     read     joint positions at the end [rad or m]
-//   v                 2     written  joint velocities over unit time [rad or m]
-inline void difference(
-    const float* q0, const float* q1, float* v)
-{
-    const gridgen_status status = two_link_difference_f32(
-        q0, q1, v, 1);
-    gridgen::check(status, "two_link::difference");
-}
+// Difference: velocities from one configuration to another in unit time.
 inline void difference(
     gridgen::In<float, 2> q0, gridgen::In<float, 2> q1, gridgen::Out<float, 2> v)
 {
-    difference(
-        q0.data(), q1.data(), v.data());
-    v.store();
-}
-inline void difference_batch(
-    const float* q0, const float* q1, float* v, long long n, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_difference_f32(
-            gridgen::skip(q0, 2 * begin), gridgen::skip(q1, 2 * begin), gridgen::skip(v, 2 * begin),
-            end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 2, threads, compute);
-    gridgen::check(status, "two_link::difference_batch");
-}
-inline void difference(
-    const double* q0, const double* q1, double* v)
-{
-    const gridgen_status status = two_link_difference_f64(
+    gridgen::call("two_link::difference", two_link_difference_f32,
         q0, q1, v, 1);
-    gridgen::check(status, "two_link::difference");
 }
 inline void difference(
     gridgen::In<double, 2> q0, gridgen::In<double, 2> q1, gridgen::Out<double, 2> v)
 {
-    difference(
-        q0.data(), q1.data(), v.data());
-    v.store();
+    gridgen::call("two_link::difference", two_link_difference_f64,
+        q0, q1, v, 1);
 }
-inline void difference_batch(
-    const double* q0, const double* q1, double* v, long long n, int threads = 0)
+template <class S> void difference_batch(
+    const S* q0, const S* q1, S* v, long long n, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_difference_f64(
-            gridgen::skip(q0, 2 * begin), gridgen::skip(q1, 2 * begin), gridgen::skip(v, 2 * begin),
-            end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 2, threads, compute);
-    gridgen::check(status, "two_link::difference_batch");
+    gridgen::call_batch<S, 2, 2, 2, gridgen::states>(
+        "two_link::difference_batch",
+        gridgen::of_type<S>(two_link_difference_f32, two_link_difference_f64),
+        2, threads, n, q0, q1, v, n);
 }
 
-// Derivatives of difference by q0 and q1, in tangent spaces.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   q1                2     read     joint positions at the end [rad or m]
-//   dv_dq0            4     written  derivative of the velocities by the beginning [1, m/rad]
-//   dv_dq1            4     written  derivative of the velocities by the end [1, m/rad]
-inline void difference_gradient(
-    const float* q0, const float* q1, float* dv_dq0, float* dv_dq1)
-{
-    const gridgen_status status = two_link_difference_gradient_f32(
-        q0, q1, dv_dq0, dv_dq1, 1);
-    gridgen::check(status, "two_link::difference_gradient");
-}
+// Derivatives of difference with respect to q0 and q1, in tangent spaces.
 inline void difference_gradient(
     gridgen::In<float, 2> q0, gridgen::In<float, 2> q1, gridgen::Out<float, 2, 2> dv_dq0,
     gridgen::Out<float, 2, 2> dv_dq1)
 {
-    difference_gradient(
-        q0.data(), q1.data(), dv_dq0.data(), dv_dq1.data());
-    dv_dq0.store();
-    dv_dq1.store();
-}
-inline void difference_gradient_batch(
-    const float* q0, const float* q1, float* dv_dq0, float* dv_dq1, long long n, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_difference_gradient_f32(
-            gridgen::skip(q0, 2 * begin), gridgen::skip(q1, 2 * begin), gridgen::skip(dv_dq0, 4 * begin),
-            gridgen::skip(dv_dq1, 4 * begin), end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 0, threads, compute);
-    gridgen::check(status, "two_link::difference_gradient_batch");
-}
-inline void difference_gradient(
-    const double* q0, const double* q1, double* dv_dq0, double* dv_dq1)
-{
-    const gridgen_status status = two_link_difference_gradient_f64(
+    gridgen::call("two_link::difference_gradient", two_link_difference_gradient_f32,
         q0, q1, dv_dq0, dv_dq1, 1);
-    gridgen::check(status, "two_link::difference_gradient");
 }
 inline void difference_gradient(
     gridgen::In<double, 2> q0, gridgen::In<double, 2> q1, gridgen::Out<double, 2, 2> dv_dq0,
     gridgen::Out<double, 2, 2> dv_dq1)
 {
-    difference_gradient(
-        q0.data(), q1.data(), dv_dq0.data(), dv_dq1.data());
-    dv_dq0.store();
-    dv_dq1.store();
+    gridgen::call("two_link::difference_gradient", two_link_difference_gradient_f64,
+        q0, q1, dv_dq0, dv_dq1, 1);
 }
-inline void difference_gradient_batch(
-    const double* q0, const double* q1, double* dv_dq0, double* dv_dq1, long long n, int threads = 0)
+template <class S> void difference_gradient_batch(
+    const S* q0, const S* q1, S* dv_dq0, S* dv_dq1, long long n, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_difference_gradient_f64(
-            gridgen::skip(q0, 2 * begin), gridgen::skip(q1, 2 * begin), gridgen::skip(dv_dq0, 4 * begin),
-            gridgen::skip(dv_dq1, 4 * begin), end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 0, threads, compute);
-    gridgen::check(status, "two_link::difference_gradient_batch");
+    gridgen::call_batch<S, 2, 2, 4, 4, gridgen::states>(
+        "two_link::difference_gradient_batch",
+        gridgen::of_type<S>(two_link_difference_gradient_f32, two_link_difference_gradient_f64),
+        0, threads, n, q0, q1, dv_dq0, dv_dq1, n);
 }
 
-// Configuration on the way from one to another.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   q1                2     read     joint positions at the end [rad or m]
-//   u                 1     read     where on the way from the beginning, 0, to the end, 1 [1]
-//   q                 2     written  joint positions [rad or m]
-inline void interpolate(
-    const float* q0, const float* q1, const float* u, float* q)
-{
-    const gridgen_status status = two_link_interpolate_f32(
-        q0, q1, u, q, 1);
-    gridgen::check(status, "two_link::interpolate");
-}
+// Interpolation between configurations.
 inline void interpolate(
     gridgen::In<float, 2> q0, gridgen::In<float, 2> q1, gridgen::In<float, 1> u,
     gridgen::Out<float, 2> q)
 {
-    interpolate(
-        q0.data(), q1.data(), u.data(), q.data());
-    q.store();
-}
-inline void interpolate_batch(
-    const float* q0, const float* q1, const float* u, float* q, long long n, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_interpolate_f32(
-            gridgen::skip(q0, 2 * begin), gridgen::skip(q1, 2 * begin), gridgen::skip(u, 1 * begin),
-            gridgen::skip(q, 2 * begin), end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 4, threads, compute);
-    gridgen::check(status, "two_link::interpolate_batch");
-}
-inline void interpolate(
-    const double* q0, const double* q1, const double* u, double* q)
-{
-    const gridgen_status status = two_link_interpolate_f64(
+    gridgen::call("two_link::interpolate", two_link_interpolate_f32,
         q0, q1, u, q, 1);
-    gridgen::check(status, "two_link::interpolate");
 }
 inline void interpolate(
     gridgen::In<double, 2> q0, gridgen::In<double, 2> q1, gridgen::In<double, 1> u,
     gridgen::Out<double, 2> q)
 {
-    interpolate(
-        q0.data(), q1.data(), u.data(), q.data());
-    q.store();
+    gridgen::call("two_link::interpolate", two_link_interpolate_f64,
+        q0, q1, u, q, 1);
 }
-inline void interpolate_batch(
-    const double* q0, const double* q1, const double* u, double* q, long long n, int threads = 0)
+template <class S> void interpolate_batch(
+    const S* q0, const S* q1, const S* u, S* q, long long n, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_interpolate_f64(
-            gridgen::skip(q0, 2 * begin), gridgen::skip(q1, 2 * begin), gridgen::skip(u, 1 * begin),
-            gridgen::skip(q, 2 * begin), end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 4, threads, compute);
-    gridgen::check(status, "two_link::interpolate_batch");
+    gridgen::call_batch<S, 2, 2, 1, 2, gridgen::states>(
+        "two_link::interpolate_batch",
+        gridgen::of_type<S>(two_link_interpolate_f32, two_link_interpolate_f64),
+        4, threads, n, q0, q1, u, q, n);
 }
 
 // Distance between configurations.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   q1                2     read     joint positions at the end [rad or m]
-//   length            1     written  length of the way [rad, m]
-inline void distance(
-    const float* q0, const float* q1, float* length)
-{
-    const gridgen_status status = two_link_distance_f32(
-        q0, q1, length, 1);
-    gridgen::check(status, "two_link::distance");
-}
 inline void distance(
     gridgen::In<float, 2> q0, gridgen::In<float, 2> q1, gridgen::Out<float, 1> length)
 {
-    distance(
-        q0.data(), q1.data(), length.data());
-    length.store();
-}
-inline void distance_batch(
-    const float* q0, const float* q1, float* length, long long n, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_distance_f32(
-            gridgen::skip(q0, 2 * begin), gridgen::skip(q1, 2 * begin), gridgen::skip(length, 1 * begin),
-            end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 5, threads, compute);
-    gridgen::check(status, "two_link::distance_batch");
-}
-inline void distance(
-    const double* q0, const double* q1, double* length)
-{
-    const gridgen_status status = two_link_distance_f64(
+    gridgen::call("two_link::distance", two_link_distance_f32,
         q0, q1, length, 1);
-    gridgen::check(status, "two_link::distance");
 }
 inline void distance(
     gridgen::In<double, 2> q0, gridgen::In<double, 2> q1, gridgen::Out<double, 1> length)
 {
-    distance(
-        q0.data(), q1.data(), length.data());
-    length.store();
+    gridgen::call("two_link::distance", two_link_distance_f64,
+        q0, q1, length, 1);
 }
-inline void distance_batch(
-    const double* q0, const double* q1, double* length, long long n, int threads = 0)
+template <class S> void distance_batch(
+    const S* q0, const S* q1, S* length, long long n, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_distance_f64(
-            gridgen::skip(q0, 2 * begin), gridgen::skip(q1, 2 * begin), gridgen::skip(length, 1 * begin),
-            end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 5, threads, compute);
-    gridgen::check(status, "two_link::distance_batch");
+    gridgen::call_batch<S, 2, 2, 1, gridgen::states>(
+        "two_link::distance_batch",
+        gridgen::of_type<S>(two_link_distance_f32, two_link_distance_f64),
+        5, threads, n, q0, q1, length, n);
 }
 
-// Articulated inertias: of every body with all that it carries, whose joints give way.
-//   q                 2     read     joint positions [rad or m]
-//   articulated       42    written  articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
-inline void articulated_inertias(
-    const float* q, float* articulated)
-{
-    const gridgen_status status = two_link_articulated_inertias_f32(
-        q, articulated, 1);
-    gridgen::check(status, "two_link::articulated_inertias");
-}
+// Articulated-body inertias.
 inline void articulated_inertias(
     gridgen::In<float, 2> q, gridgen::Out<float, 2, 21> articulated)
 {
-    articulated_inertias(
-        q.data(), articulated.data());
-    articulated.store();
-}
-inline void articulated_inertias_batch(
-    const float* q, float* articulated, long long n, int threads = 0)
-{
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_articulated_inertias_f32(
-            gridgen::skip(q, 2 * begin), gridgen::skip(articulated, 42 * begin), end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<float>(n, 22, threads, compute);
-    gridgen::check(status, "two_link::articulated_inertias_batch");
-}
-inline void articulated_inertias(
-    const double* q, double* articulated)
-{
-    const gridgen_status status = two_link_articulated_inertias_f64(
+    gridgen::call("two_link::articulated_inertias", two_link_articulated_inertias_f32,
         q, articulated, 1);
-    gridgen::check(status, "two_link::articulated_inertias");
 }
 inline void articulated_inertias(
     gridgen::In<double, 2> q, gridgen::Out<double, 2, 21> articulated)
 {
-    articulated_inertias(
-        q.data(), articulated.data());
-    articulated.store();
+    gridgen::call("two_link::articulated_inertias", two_link_articulated_inertias_f64,
+        q, articulated, 1);
 }
-inline void articulated_inertias_batch(
-    const double* q, double* articulated, long long n, int threads = 0)
+template <class S> void articulated_inertias_batch(
+    const S* q, S* articulated, long long n, int threads = 0)
 {
-    const auto compute = [=](long long begin, long long end) {
-        return two_link_articulated_inertias_f64(
-            gridgen::skip(q, 2 * begin), gridgen::skip(articulated, 42 * begin), end - begin);
-    };
-    const gridgen_status status =
-        gridgen::in_parts<double>(n, 22, threads, compute);
-    gridgen::check(status, "two_link::articulated_inertias_batch");
+    gridgen::call_batch<S, 2, 42, gridgen::states>(
+        "two_link::articulated_inertias_batch",
+        gridgen::of_type<S>(two_link_articulated_inertias_f32, two_link_articulated_inertias_f64),
+        22, threads, n, q, articulated, n);
 }
 
 }  // namespace two_link

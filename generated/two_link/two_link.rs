@@ -41,7 +41,7 @@ pub const two_link_nv: _bindgen_ty_1 = 2;
 #[allow(dead_code)]
 unsafe extern "C" {
 
-    /// Inverse dynamics: joint efforts that produce given accelerations.
+    /// Inverse dynamics: joint torques that produce given accelerations.
     pub fn two_link_inverse_dynamics_f32(
         q: *const f32,
         qd: *const f32,
@@ -71,7 +71,7 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Bias forces: Coriolis, centrifugal and gravity efforts.
+    /// Bias forces: Coriolis, centrifugal and gravity torques.
     pub fn two_link_bias_forces_f32(
         q: *const f32,
         qd: *const f32,
@@ -99,7 +99,7 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Gravity forces: efforts that hold the robot still.
+    /// Gravity forces: joint torques that hold the robot at rest.
     pub fn two_link_gravity_forces_f32(
         q: *const f32,
         tau: *mut f32,
@@ -125,7 +125,7 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Coriolis matrix: times the velocities it gives the Coriolis and centrifugal efforts.
+    /// Coriolis matrix: C qd are the Coriolis and centrifugal torques.
     pub fn two_link_coriolis_matrix_f32(
         q: *const f32,
         qd: *const f32,
@@ -151,7 +151,7 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Forward dynamics: joint accelerations that given efforts produce.
+    /// Forward dynamics: joint accelerations that given torques produce.
     pub fn two_link_forward_dynamics_aba_f32(
         q: *const f32,
         qd: *const f32,
@@ -181,7 +181,7 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Forward dynamics: joint accelerations that given efforts produce.
+    /// Forward dynamics: joint accelerations that given torques produce.
     pub fn two_link_forward_dynamics_crba_f32(
         q: *const f32,
         qd: *const f32,
@@ -291,7 +291,7 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Gradient of forward dynamics by positions, velocities and efforts.
+    /// Gradient of forward dynamics by positions, velocities and torques.
     pub fn two_link_forward_dynamics_gradient_f32(
         q: *const f32,
         qd: *const f32,
@@ -325,7 +325,8 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Step in time: the state after a time in which the joint efforts stay.
+    /// Time step: the state after a time with constant joint torques,
+    /// semi-implicit Euler method.
     pub fn two_link_step_semi_implicit_f32(
         q: *const f32,
         qd: *const f32,
@@ -359,7 +360,8 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Step in time: the state after a time in which the joint efforts stay.
+    /// Time step: the state after a time with constant joint torques,
+    /// explicit Euler method.
     pub fn two_link_step_euler_f32(
         q: *const f32,
         qd: *const f32,
@@ -393,7 +395,8 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Step in time: the state after a time in which the joint efforts stay.
+    /// Time step: the state after a time with constant joint torques,
+    /// Runge-Kutta method of order four.
     pub fn two_link_step_rk4_f32(
         q: *const f32,
         qd: *const f32,
@@ -427,7 +430,8 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Step in time: the state after a time in which the joint efforts stay.
+    /// Time step: the state after a time with constant joint torques,
+    /// semi-implicit Euler method with implicit damping.
     pub fn two_link_step_implicit_f32(
         q: *const f32,
         qd: *const f32,
@@ -557,7 +561,7 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Centroidal momentum, of a robot on a base at rest.
+    /// Centroidal momentum of a robot whose base is at rest.
     pub fn two_link_centroidal_momentum_f32(
         q: *const f32,
         qd: *const f32,
@@ -583,7 +587,7 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Kinetic energy of a robot on a base at rest.
+    /// Kinetic energy of a robot whose base is at rest.
     pub fn two_link_kinetic_energy_f32(
         q: *const f32,
         qd: *const f32,
@@ -609,7 +613,7 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Potential energy, zero for a center of mass at the base.
+    /// Potential energy, zero for a center of mass at the base origin.
     pub fn two_link_potential_energy_f32(
         q: *const f32,
         energy: *mut f32,
@@ -635,7 +639,7 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Configuration reached with given velocities in unit time.
+    /// Integration: the configuration after unit time with constant velocities.
     pub fn two_link_integrate_f32(
         q: *const f32,
         v: *const f32,
@@ -661,7 +665,7 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Derivatives of integrate by q and v, in tangent spaces.
+    /// Derivatives of integrate with respect to q and v, in tangent spaces.
     pub fn two_link_integrate_gradient_f32(
         q: *const f32,
         v: *const f32,
@@ -689,7 +693,7 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Velocities that lead from one configuration to another in unit time.
+    /// Difference: velocities from one configuration to another in unit time.
     pub fn two_link_difference_f32(
         q0: *const f32,
         q1: *const f32,
@@ -715,7 +719,7 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Derivatives of difference by q0 and q1, in tangent spaces.
+    /// Derivatives of difference with respect to q0 and q1, in tangent spaces.
     pub fn two_link_difference_gradient_f32(
         q0: *const f32,
         q1: *const f32,
@@ -743,7 +747,7 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Configuration on the way from one to another.
+    /// Interpolation between configurations.
     pub fn two_link_interpolate_f32(
         q0: *const f32,
         q1: *const f32,
@@ -797,7 +801,7 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Articulated inertias: of every body with all that it carries, whose joints give way.
+    /// Articulated-body inertias.
     pub fn two_link_articulated_inertias_f32(
         q: *const f32,
         articulated: *mut f32,

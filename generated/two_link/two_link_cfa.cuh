@@ -35,13 +35,13 @@ constexpr int rounds = 2;
 template <class T> __device__ const T mobilities[10][2] = {
     {0.5, 0.8333333333333334},
     {0.22, 0.15},
-    {0.0, 0.0},
-    {0.0, 0.0},
-    {833.3333333333334, 2000.0},
-    {0.0, 0.0},
-    {0.0, 0.0},
+    {0, 0},
+    {0, 0},
+    {833.3333333333334, 2000},
+    {0, 0},
+    {0, 0},
     {33.333333333333336, 75.70022710068133},
-    {0.0, 0.0},
+    {0, 0},
     {33.333333333333336, 75.70022710068133},
 };
 
@@ -150,14 +150,11 @@ template <class T> struct Memory {
 
 // --- The system ---------------------------------------------------------------------------------
 
-// Whether joint i moves along its axis, not about it.
-__device__ __forceinline__ bool slides(int) { return false; }
-
 template <class T> __device__ __forceinline__ Mobility<T> mobility(int i) {
     return load<Mobility<T>>(mobilities<T>, i);
 }
 
-// The wrench that joint i transmits over that of the bias motion: F = S (tau - bias) + W x.
+// The wrench that joint i transmits beyond that of the bias motion: F = S (tau - bias) + W x.
 template <class T>
 __device__ __forceinline__ Spatial<T> joint_wrench(const Memory<T>& memory, int i) {
     T x[6]{};
@@ -165,7 +162,7 @@ __device__ __forceinline__ Spatial<T> joint_wrench(const Memory<T>& memory, int 
     if (place >= 0)
         for (int k = 0; k < size; ++k) x[k] = memory.x.at(k, place);
     x[5] += memory.effort.at(0, first);
-    return from_joint_order(x, slides(i));
+    return from_joint_order(x, screw<T>(i));
 }
 
 // What the joints' wrenches make of the bodies: J dV = F - sum of X^T F over the children.
@@ -204,14 +201,14 @@ __device__ __forceinline__ void form_diagonal(const Memory<T>& memory, int lane,
         const Mobility<T> own = mobility<T>(i);
 #pragma unroll 1
         for (int column = 0; column < size; ++column) {
-            const Spatial<T> F = unit<T>(column, slides(i));
+            const Spatial<T> F = unit<T>(column, screw<T>(i));
             Spatial<T> a = accelerate(own, F);
             if (parent >= 0) {
                 const Placement<T> X = read<Placement<T>>(memory.X, i);
                 a = a + to_body(X, accelerate(mobility<T>(parent), to_ancestor(X, F)));
             }
             T x[6];
-            to_joint_order(a, slides(i), x);
+            to_joint_order(a, screw<T>(i), x);
 #pragma unroll
             for (int row = 0; row < size; ++row) {
                 if (row < column) continue;
@@ -232,14 +229,14 @@ __device__ __forceinline__ void form_couplings(const Memory<T>& memory, int lane
             Spatial<T> a{};
             if (link >= 0) {
                 // A joint above the link drives it, one below takes the wrench from it.
-                a = unit<T>(column, slides(j));
+                a = unit<T>(column, screw<T>(j));
                 if (j != link) a = to_ancestor(read<Placement<T>>(memory.X, j), a);
                 a = accelerate(mobility<T>(link), a);
                 if (i != link) a = to_body(read<Placement<T>>(memory.X, i), a);
             }
             const bool opposed = (i == link) != (j == link);
             T x[6];
-            to_joint_order(a, slides(i), x);
+            to_joint_order(a, screw<T>(i), x);
 #pragma unroll
             for (int row = 0; row < size; ++row) {
                 memory.A.at(row * size + column, c) = opposed ? -x[row] : x[row];
@@ -251,8 +248,8 @@ __device__ __forceinline__ void form_couplings(const Memory<T>& memory, int lane
 // --- Elimination --------------------------------------------------------------------------------
 //
 // A round eliminates blocks that are not coupled with each other: first each is factored and its
-// couplings divided by the factor, then every block that is left subtracts what it is owed, in a
-// fixed order. Lanes share out blocks; whoever owns a block adds up all that changes it.
+// couplings divided by the factor, then every remaining block subtracts its updates, in a
+// fixed order. Blocks are distributed over lanes; the owner of a block sums its updates.
 
 template <class T>
 __device__ __forceinline__ void eliminate(const Memory<T>& memory, int lane, int lanes) {
@@ -374,7 +371,7 @@ __device__ __forceinline__ void forward_dynamics_cfa_scan(
     }
     propagate(team, above[0], X[0], A);
 
-    // Wrenches that the bodies' motions take.
+    // Wrenches that produce the motions of the bodies.
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
         F[j] = motion_wrench(body_mass<T>(i), V[j], A[j]);
@@ -383,10 +380,10 @@ __device__ __forceinline__ void forward_dynamics_cfa_scan(
         watch(6, i, A[j]);
     }
 
-    // Wrenches that the joints transmit: the sums over all that they carry.
+    // Wrenches that the joints transmit: sums over their subtrees.
     collect(team, {below_starts[0], below_members, 1}, X[0], F);
 
-    // Efforts beyond those of the bias motion.
+    // Torques beyond those of the bias motion.
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j), at = v_indices[i];
         if (lane + j * lanes >= bodies) continue;
@@ -410,7 +407,7 @@ __device__ __forceinline__ void forward_dynamics_cfa_scan(
         for (int place = lane; place < joints; place += lanes) {
             const int i = order[place];
             T x[6];
-            to_joint_order(across(memory, i), slides(i), x);
+            to_joint_order(across(memory, i), screw<T>(i), x);
 #pragma unroll
             for (int k = 0; k < size; ++k) {
                 memory.rest.at(k, place) = -x[k];
@@ -429,17 +426,18 @@ __device__ __forceinline__ void forward_dynamics_cfa_scan(
         if (!team.owns(j)) continue;
         watch(18, i, joint_wrench(memory, i));
         const Spatial<T> a = across(memory, i);
-        qdd[at] = along_axis(i, a);
+        qdd[at] = rate_of(screw<T>(i), a);
     }
 }
 
 }  // namespace cfa
 }  // namespace scan
 
-// Forward dynamics: joint accelerations that given efforts produce (Yang, Wu, Pan (GPU scheme) Algorithms 1 and 2).
+// Forward dynamics: joint accelerations that given torques produce (Yang, Wu, Pan (GPU scheme) Algorithms 1
+//   and 2).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 //   workspace         125   scratch  a row for each team of the grid; batch = 0: shared memory

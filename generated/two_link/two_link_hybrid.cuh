@@ -6,7 +6,7 @@
 //   0     0  0  shoulder  revolute  base    upper_arm
 //   1     1  1  elbow     revolute  0       forearm
 //
-// Forward dynamics where the bias efforts and the articulated inertias are known:
+// Forward dynamics from bias forces and articulated-body inertias:
 // 2 lanes of a warp for each state, 64 states a block.
 #pragma once
 
@@ -31,12 +31,12 @@ __device__ __forceinline__ void forward_dynamics_aba_hybrid(
     constexpr int share = Team::share;
     Placement<T> X[1][share];
     Articulated<T> J[share];
-    Spatial<T> effort[share];  // S (tau - h)
+    Spatial<T> effort[share];  // tau - h, as wrenches
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
         X[0][j] = joint_placement(i, q);
         J[j] = load_articulated(articulated, i);
-        effort[j] = joint_motion(i, tau) - joint_motion(i, h);
+        effort[j] = effort_wrench(i, tau) - effort_wrench(i, h);
     }
 
     // --- Bias wrenches of articulated bodies (prefix sums eq. 18) ---
@@ -80,17 +80,19 @@ __device__ __forceinline__ void forward_dynamics_aba_hybrid(
         watch(27, i, a[j]);
         Spatial<T> arriving{};
         if (above[0][i] >= 0) arriving = to_body(X[0][j], a_parent[j]);
-        qdd[at] = along_axis(i, rate[j]) - dot(joint[j].gain, arriving);
+        qdd[at] = rate_of(screw<T>(i), rate[j]) - dot(joint[j].gain, arriving);
     }
 }
 
 }  // namespace scan
 
-// Joint accelerations where bias efforts and articulated inertias are known (Yang, Wu, Pan (prefix sums) Algorithm 3, eq. 18 and 19).
+// Joint accelerations from bias forces and articulated-body inertias (Yang, Wu, Pan (prefix sums) Algorithm
+//   3, eq. 18 and 19).
 //   q                 2     read     joint positions [rad or m]
-//   tau               2     read     joint efforts [N m or N]
-//   h                 2     read     bias efforts, those of zero joint accelerations [N m or N]
-//   articulated       42    read     articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
+//   tau               2     read     joint torques [N m or N]
+//   h                 2     read     bias forces, the joint torques of zero accelerations [N m or N]
+//   articulated       42    read     articulated-body inertias in canonical frames: M (xx xy xz yy yz zz), H
+//     by rows, I [kg, kg m, kg m^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 template <class T>
 __global__ void __launch_bounds__(128, 1) forward_dynamics_aba_hybrid_kernel(

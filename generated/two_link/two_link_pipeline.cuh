@@ -71,7 +71,7 @@ __device__ __forceinline__ pipeline::Handed<T> inverse_dynamics_pipeline_forward
     }
     propagate(team, above[0], X[0], A);
 
-    // Wrenches that the bodies' motions take.
+    // Wrenches that produce the motions of the bodies.
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
         F[j] = motion_wrench(body_mass<T>(i), V[j], A[j]);
@@ -100,10 +100,10 @@ __device__ __forceinline__ void inverse_dynamics_pipeline_backward(
     X[0][0] = handed.X;
     F[0] = handed.F;
 
-    // Wrenches that the joints transmit: the sums over all that they carry.
+    // Wrenches that the joints transmit: sums over their subtrees.
     collect(team, {below_starts[0], below_members, 1}, X[0], F);
 
-    // Joint efforts tau = S^T F.
+    // Joint torques tau = S^T F.
     T effort[share];
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
@@ -119,12 +119,13 @@ __device__ __forceinline__ void inverse_dynamics_pipeline_backward(
 
 }  // namespace scan
 
-// Inverse dynamics: joint efforts that produce given accelerations (Iannello, Siciliano; Yang, Wu, Pan (prefix sums) Algorithm 1).
+// Inverse dynamics: joint torques that produce given accelerations (Iannello, Siciliano; Yang, Wu, Pan
+//   (prefix sums) Algorithm 1).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   tau               2     written  joint efforts [N m or N]
+//   tau               2     written  joint torques [N m or N]
 //   length                  samples of a trajectory, one of which every block has, and of all
 template <class T>
 __global__ void __launch_bounds__(128, 1) inverse_dynamics_pipeline_kernel(
@@ -171,7 +172,7 @@ __global__ void __launch_bounds__(128, 1) inverse_dynamics_pipeline_kernel(
             const int lane = first + p * 32 * backward_warps;
             if (lane < lanes) slots.take(slot, lane, handed[p]);
         }
-        // Whoever waits for nobody must not be met: the last slots are not filled again.
+        // The last slots are not filled again: no warp would wait for them.
         if (round + 2 < rounds) barrier_arrive(empty + slot, threads);
         for (int p = 0; p < passes; ++p) {
             const int lane = first + p * 32 * backward_warps;

@@ -41,48 +41,48 @@ template <class T> using Team = WarpTeam<T, 2, 2>;
 
 // Placements in the parents at q = 0: E by rows, r [m].
 template <class T> __device__ const T rest_placements[12][2] = {
-    {1.0, 1.0},
-    {0.0, 0.0},
-    {0.0, 0.0},
-    {0.0, 0.0},
-    {0.0, 1.0},
-    {1.0, 0.0},
-    {0.0, 0.0},
-    {-1.0, 0.0},
-    {0.0, 1.0},
-    {0.0, 0.4},
-    {0.0, 0.0},
-    {0.5, 0.0},
+    {1, 1},
+    {0, 0},
+    {0, 0},
+    {0, 0},
+    {0, 1},
+    {1, 0},
+    {0, 0},
+    {-1, 0},
+    {0, 1},
+    {0, 0.4},
+    {0, 0},
+    {0.5, 0},
 };
 
 // Mass [kg], first moment [kg m], rotational inertia [kg m^2]: xx, xy, xz, yy, yz, zz.
 template <class T> __device__ const T masses[10][2] = {
-    {2.0, 1.2},
+    {2, 1.2},
     {0.44, 0.18},
-    {0.0, 0.0},
-    {0.0, 0.0},
+    {0, 0},
+    {0, 0},
     {0.0012, 0.0005},
-    {0.0, 0.0},
-    {0.0, 0.0},
+    {0, 0},
+    {0, 0},
     {0.1268, 0.040209999999999996},
-    {0.0, 0.0},
+    {0, 0},
     {0.1268, 0.040209999999999996},
 };
 
 // Rotations from the canonical frames to the links' frames, by rows.
 template <class T> __device__ const T link_rotations[9][2] = {
-    {1.0, 1.0},
-    {0.0, 0.0},
-    {0.0, 0.0},
-    {0.0, 0.0},
-    {0.0, 0.0},
-    {1.0, 1.0},
-    {0.0, 0.0},
-    {-1.0, -1.0},
-    {0.0, 0.0},
+    {1, 1},
+    {0, 0},
+    {0, 0},
+    {0, 0},
+    {0, 0},
+    {1, 1},
+    {0, 0},
+    {-1, -1},
+    {0, 0},
 };
 
-// Joints: revolute, prismatic or free.
+// Joints: 0 revolute.
 __device__ const short kinds[2] = {
     0, 0
 };
@@ -171,9 +171,10 @@ __device__ const short branch_levels[3] = {
 
 constexpr short prismatic = 1, free_joint = 2;  // revolute: 0
 
-// Whether a joint of one degree of freedom slides along its axis.
-__device__ __forceinline__ bool slides(int) {
-    return false;
+// How a joint of one degree of freedom moves.
+template <class T>
+__device__ __forceinline__ Screw<T> screw(int) {
+    return { false, T(0) };
 }
 
 // The placement of body i in its parent.
@@ -182,7 +183,7 @@ __device__ __forceinline__ Placement<T> joint_placement(int i, View<const T> q) 
     const Placement<T> rest = load<Placement<T>>(rest_placements<T>, i);
     const int at = q_indices[i];
     const T position = q[at];
-    if (slides(i)) return slid(rest, position);
+    if (screw<T>(i).slides) return slid(rest, position);
     return spun(rest, position);
 }
 
@@ -195,9 +196,7 @@ __device__ __forceinline__ T joint_rate(int i, View<const T> rates) {
 // A motion along the joint's axis.
 template <class T>
 __device__ __forceinline__ Spatial<T> axis_motion(int i, T rate) {
-    Spatial<T> motion{};
-    (slides(i) ? motion.linear : motion.angular).z = rate;
-    return motion;
+    return motion_of(screw<T>(i), rate);
 }
 
 // The joint's own motion: S qd, or S qdd.
@@ -209,13 +208,19 @@ __device__ __forceinline__ Spatial<T> joint_motion(int i, View<const T> rates) {
 // The share of a wrench that acts along the axis of a joint of one degree of freedom: S^T F.
 template <class T>
 __device__ __forceinline__ T along_axis(int i, const Spatial<T>& F) {
-    return slides(i) ? F.linear.z : F.angular.z;
+    return effort_of(screw<T>(i), F);
 }
 
-// The share of a wrench that acts on the joint, as a wrench: S S^T F.
+// A wrench with the efforts that another one has on the joint.
 template <class T>
 __device__ __forceinline__ Spatial<T> on_joint(int i, const Spatial<T>& F) {
-    return axis_motion(i, along_axis(i, F));
+    return wrench_of(screw<T>(i), along_axis(i, F));
+}
+
+// The efforts of a joint, as a wrench.
+template <class T>
+__device__ __forceinline__ Spatial<T> effort_wrench(int i, View<const T> efforts) {
+    return wrench_of(screw<T>(i), efforts[v_indices[i]]);
 }
 
 // What is added to the inertia that a velocity has.
@@ -239,23 +244,23 @@ __device__ __forceinline__ Spatial<T> external_wrench(int i, View<const T> f_ext
 
 template <class T>
 __device__ __forceinline__ Answer<T> joint_answer(int i, const Articulated<T>& J) {
-    return answer(J, slides(i), armature<T>(v_indices[i]));
+    return answer(J, screw<T>(i), armature<T>(v_indices[i]));
 }
 
-// What the parent feels of an articulated body.
+// Force propagated to the parent by an articulated body.
 template <class T>
 __device__ __forceinline__ Articulated<T> felt_by_parent(int i, const Placement<T>& X,
                                                          const Articulated<T>& J) {
-    return to_ancestor(X, given_way(J, joint_answer(i, J), slides(i)));
+    return to_ancestor(X, given_way(J, joint_answer(i, J), screw<T>(i)));
 }
 
 template <class T>
 __device__ __forceinline__ Transmission<T> joint_transmission(int i, const Placement<T>& X,
                                                               const Answer<T>& joint) {
-    return transmission(X, joint.gain, slides(i));
+    return transmission(X, joint.gain, screw<T>(i));
 }
 
-// The wrench on the body that the parent feels when the joint's effort accelerates the body.
+// The wrench propagated to the parent when the joint torque accelerates the body.
 template <class T>
 __device__ __forceinline__ Spatial<T> push(int i, const Answer<T>& joint,
                                            const Spatial<T>& effort) {
@@ -340,7 +345,7 @@ __device__ __forceinline__ Spatial<T> joint_axis(int i, int) {
     return axis_motion(i, one);
 }
 
-// The effort that a wrench has along it.
+// The torque of a wrench along it.
 template <class T>
 __device__ __forceinline__ T along(int i, int, const Spatial<T>& F) {
     return along_axis(i, F);
@@ -377,7 +382,7 @@ __device__ __forceinline__ MotionChange<T> joint_change_by_velocity(
     return change_by_velocity(S, V);
 }
 
-// How it changes with position c, as the body sees it.
+// Its derivative by position c, in the body's frame.
 template <class T>
 __device__ __forceinline__ MotionChange<T> joint_change_by_position(
     int i, int c, const Spatial<T>& V, const Spatial<T>& A)
@@ -386,7 +391,7 @@ __device__ __forceinline__ MotionChange<T> joint_change_by_position(
     return change_by_position(S, V, A);
 }
 
-// What joins the mass matrix in row `axis` and the columns on the way to the base. X: placements.
+// Contribution to the mass matrix in row `axis` and the columns on the way to the base. X: placements.
 template <class T, class Target>
 __device__ __forceinline__ void couple_masses(Blocks<T> X, int i, const Mass<T>& mass,
                                               const Target& target) {
@@ -403,7 +408,7 @@ __device__ __forceinline__ void couple_masses(Blocks<T> X, int i, const Mass<T>&
     }
 }
 
-// What a team keeps of each body and each axis.
+// Shared memory of a team for each body and each axis.
 template <class T> struct Kept {
     Blocks<T> placements, drifts, by_position, by_velocity;
 };
@@ -504,7 +509,7 @@ __device__ __forceinline__ void inverse_dynamics_scan(
     }
     propagate(team, above[0], X[0], A);
 
-    // Wrenches that the bodies' motions take.
+    // Wrenches that produce the motions of the bodies.
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
         F[j] = motion_wrench(body_mass<T>(i), V[j], A[j]);
@@ -513,10 +518,10 @@ __device__ __forceinline__ void inverse_dynamics_scan(
         watch(6, i, A[j]);
     }
 
-    // Wrenches that the joints transmit: the sums over all that they carry.
+    // Wrenches that the joints transmit: sums over their subtrees.
     collect(team, {below_starts[0], below_members, 1}, X[0], F);
 
-    // Joint efforts tau = S^T F.
+    // Joint torques tau = S^T F.
     T effort[share];
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
@@ -532,12 +537,12 @@ __device__ __forceinline__ void inverse_dynamics_scan(
 
 }  // namespace scan
 
-// Inverse dynamics: joint efforts that produce given accelerations (Yang, Wu, Pan (prefix sums) Algorithm 1).
+// Inverse dynamics: joint torques that produce given accelerations (Yang, Wu, Pan (prefix sums) Algorithm 1).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   tau               2     written  joint efforts [N m or N]
+//   tau               2     written  joint torques [N m or N]
 template <class T>
 __global__ void __launch_bounds__(128, 1) inverse_dynamics_scan_kernel(
     gridgen::Strided<const T> q,
@@ -594,7 +599,7 @@ __device__ __forceinline__ void bias_forces_scan(
     }
     propagate(team, above[0], X[0], A);
 
-    // Wrenches that the bodies' motions take.
+    // Wrenches that produce the motions of the bodies.
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
         F[j] = motion_wrench(body_mass<T>(i), V[j], A[j]);
@@ -603,10 +608,10 @@ __device__ __forceinline__ void bias_forces_scan(
         watch(6, i, A[j]);
     }
 
-    // Wrenches that the joints transmit: the sums over all that they carry.
+    // Wrenches that the joints transmit: sums over their subtrees.
     collect(team, {below_starts[0], below_members, 1}, X[0], F);
 
-    // Joint efforts tau = S^T F.
+    // Joint torques tau = S^T F.
     T effort[share];
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
@@ -622,11 +627,11 @@ __device__ __forceinline__ void bias_forces_scan(
 
 }  // namespace scan
 
-// Bias forces: Coriolis, centrifugal and gravity efforts (Yang, Wu, Pan (prefix sums) Algorithm 1 and eq. 5).
+// Bias forces: Coriolis, centrifugal and gravity torques (Yang, Wu, Pan (prefix sums) Algorithm 1 and eq. 5).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   tau               2     written  joint efforts [N m or N]
+//   tau               2     written  joint torques [N m or N]
 template <class T>
 __global__ void __launch_bounds__(128, 1) bias_forces_scan_kernel(
     gridgen::Strided<const T> q,
@@ -684,7 +689,7 @@ __device__ __forceinline__ void forward_dynamics_aba_scan(
     }
     propagate(team, above[0], X[0], A);
 
-    // Wrenches that the bodies' motions take.
+    // Wrenches that produce the motions of the bodies.
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
         F[j] = motion_wrench(body_mass<T>(i), V[j], A[j]);
@@ -693,11 +698,11 @@ __device__ __forceinline__ void forward_dynamics_aba_scan(
         watch(6, i, A[j]);
     }
 
-    // Efforts that move the articulated bodies: those given, less what is lost.
-    Spatial<T> effort[share];  // S tau
+    // Torques that move the articulated bodies: those given less friction.
+    Spatial<T> effort[share];  // as wrenches
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
-        effort[j] = joint_motion(i, tau);
+        effort[j] = effort_wrench(i, tau);
     }
 
     // --- Articulated inertias, from the deepest level to the base (prefix sums eq. 7) ---
@@ -757,16 +762,17 @@ __device__ __forceinline__ void forward_dynamics_aba_scan(
         watch(45, i, a[j]);
         Spatial<T> arriving{};
         if (above[0][i] >= 0) arriving = to_body(X[0][j], a_parent[j]);
-        qdd[at] = along_axis(i, rate[j]) - dot(joint[j].gain, arriving);
+        qdd[at] = rate_of(screw<T>(i), rate[j]) - dot(joint[j].gain, arriving);
     }
 }
 
 }  // namespace scan
 
-// Forward dynamics: joint accelerations that given efforts produce (Yang, Wu, Pan (prefix sums) eq. 7, 19 and 20).
+// Forward dynamics: joint accelerations that given torques produce (Yang, Wu, Pan (prefix sums) eq. 7, 19 and
+//   20).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 template <class T>
@@ -864,7 +870,7 @@ __device__ __forceinline__ void forward_dynamics_jsiia_scan(
     }
     team.take_back(0, F_bias);
 
-    // Efforts that accelerate: those given, less what the bias motion takes.
+    // Torques that accelerate: those given less the bias forces.
     T effort[share], x[share][freedoms];
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
@@ -887,10 +893,10 @@ __device__ __forceinline__ void forward_dynamics_jsiia_scan(
 
 }  // namespace scan
 
-// Forward dynamics: joint accelerations that given efforts produce (Yang, Wu, Pan (prefix sums) Algorithm 2).
+// Forward dynamics: joint accelerations that given torques produce (Yang, Wu, Pan (prefix sums) Algorithm 2).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 template <class T>
@@ -1104,7 +1110,7 @@ __device__ __forceinline__ void inverse_dynamics_gradient_scan(
     }
     propagate(team, above[0], X[0], A);
 
-    // Wrenches that the bodies' motions take.
+    // Wrenches that produce the motions of the bodies.
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
         F[j] = motion_wrench(body_mass<T>(i), V[j], A[j]);
@@ -1172,8 +1178,8 @@ __device__ __forceinline__ void inverse_dynamics_gradient_scan(
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   dtau_dq           4     written  derivative of the efforts by the positions [N m, N per rad or m]
-//   dtau_dqd          4     written  derivative of the efforts by the velocities [N m, N per rad/s or m/s]
+//   dtau_dq           4     written  derivative of the torques by the positions [N m, N per rad or m]
+//   dtau_dqd          4     written  derivative of the torques by the velocities [N m, N per rad/s or m/s]
 template <class T>
 __global__ void __launch_bounds__(128, 1) inverse_dynamics_gradient_scan_kernel(
     gridgen::Strided<const T> q,
@@ -1239,7 +1245,7 @@ __device__ __forceinline__ void forward_dynamics_gradient_scan(
     }
     propagate(team, above[0], X[0], A);
 
-    // Wrenches that the bodies' motions take.
+    // Wrenches that produce the motions of the bodies.
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
         F[j] = motion_wrench(body_mass<T>(i), V[j], A[j]);
@@ -1276,7 +1282,7 @@ __device__ __forceinline__ void forward_dynamics_gradient_scan(
             }
         }
 
-        // Efforts that accelerate: those given, less what the bias motion takes.
+        // Torques that accelerate: those given less the bias forces.
         T effort[share];
         for (int j = 0; j < share; ++j) {
             const int i = team.body(j);
@@ -1315,7 +1321,7 @@ __device__ __forceinline__ void forward_dynamics_gradient_scan(
         }
         for (int j = 0; j < share; ++j) A[j] = A[j] + more[j];
     }
-    // Wrenches that the bodies' motions take.
+    // Wrenches that produce the motions of the bodies.
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
         F[j] = motion_wrench(body_mass<T>(i), V[j], A[j]);
@@ -1405,14 +1411,14 @@ __device__ __forceinline__ void forward_dynamics_gradient_scan(
 
 }  // namespace scan
 
-// Gradient of forward dynamics by positions, velocities and efforts (docs/gradients.md).
+// Gradient of forward dynamics by positions, velocities and torques (docs/gradients.md).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   dqdd_dq           4     written  derivative of the accelerations by the positions [1/s^2, per m or rad]
 //   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
-//   dqdd_dtau         4     written  derivative of the accelerations by the efforts [as Minv]
+//   dqdd_dtau         4     written  derivative of the accelerations by the torques [as Minv]
 template <class T>
 __global__ void __launch_bounds__(128, 1) forward_dynamics_gradient_scan_kernel(
     gridgen::Strided<const T> q,

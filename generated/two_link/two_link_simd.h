@@ -8,8 +8,7 @@
 //
 // The device functions over SIMD packs: states [begin, end) of a batch, one per lane, for S = float
 // or double.
-// arrays: inputs, then outputs, in the order listed. A block of states is brought into packs, and
-// its results out of them, in registers.
+// arrays: inputs, then outputs, in the order that two_link.cuh lists.
 #pragma once
 
 #include "gridgen_call.h"
@@ -19,1431 +18,331 @@
 
 namespace two_link::simd {
 
-// Elements of q where a quaternion begins; ends with -1.
-constexpr int quaternions[] = {-1};
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics)
-// Inverse dynamics: joint efforts that produce given accelerations.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   tau               2     written  joint efforts [N m or N]
-constexpr gridgen::Axes inverse_dynamics_axes[] = {
-    {1, {2}, true},  // q
-    {1, {2}, true},  // qd
-    {1, {2}, true},  // qdd
-    {1, {3}, true},  // gravity
-    {1, {2}, false},  // tau
-};
-constexpr int inverse_dynamics_inputs = 4;
-constexpr int inverse_dynamics_configurations = 1;
-
+// Inverse dynamics: joint torques that produce given accelerations.
 template <class S>
 void inverse_dynamics(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 2> qd;
-    gridgen::Argument<S, 2> qdd;
-    gridgen::Argument<S, 3> gravity;
-    gridgen::Result<S, 2> tau;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        qd.load(arrays[1], i, count);
-        qdd.load(arrays[2], i, count);
-        gravity.load(arrays[3], i, count);
-        ::two_link::inverse_dynamics<T, const T*>(
-            q.x,
-            qd.x,
-            qdd.x,
-            gravity.x,
-            tau.elements());
-        tau.store(arrays[4], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, inverse_dynamics_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces)
-// Bias forces: Coriolis, centrifugal and gravity efforts.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   tau               2     written  joint efforts [N m or N]
-constexpr gridgen::Axes bias_forces_axes[] = {
-    {1, {2}, true},  // q
-    {1, {2}, true},  // qd
-    {1, {3}, true},  // gravity
-    {1, {2}, false},  // tau
-};
-constexpr int bias_forces_inputs = 3;
-constexpr int bias_forces_configurations = 1;
-
+// Bias forces: Coriolis, centrifugal and gravity torques.
 template <class S>
 void bias_forces(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 2> qd;
-    gridgen::Argument<S, 3> gravity;
-    gridgen::Result<S, 2> tau;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        qd.load(arrays[1], i, count);
-        gravity.load(arrays[2], i, count);
-        ::two_link::bias_forces<T, const T*>(
-            q.x,
-            qd.x,
-            gravity.x,
-            tau.elements());
-        tau.store(arrays[3], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, bias_forces_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_gravity_forces)
-// Gravity forces: efforts that hold the robot still.
-//   q                 2     read     joint positions [rad or m]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   tau               2     written  joint efforts [N m or N]
-constexpr gridgen::Axes gravity_forces_axes[] = {
-    {1, {2}, true},  // q
-    {1, {3}, true},  // gravity
-    {1, {2}, false},  // tau
-};
-constexpr int gravity_forces_inputs = 2;
-constexpr int gravity_forces_configurations = 1;
-
+// Gravity forces: joint torques that hold the robot at rest.
 template <class S>
 void gravity_forces(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 3> gravity;
-    gridgen::Result<S, 2> tau;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        gravity.load(arrays[1], i, count);
-        ::two_link::gravity_forces<T, const T*>(
-            q.x,
-            gravity.x,
-            tau.elements());
-        tau.store(arrays[2], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, gravity_forces_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_coriolis_matrix)
-// Coriolis matrix: times the velocities it gives the Coriolis and centrifugal efforts.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   C                 4     written  Coriolis matrix [N m or N per rad/s or m/s]
-constexpr gridgen::Axes coriolis_matrix_axes[] = {
-    {1, {2}, true},  // q
-    {1, {2}, true},  // qd
-    {2, {2, 2}, false},  // C
-};
-constexpr int coriolis_matrix_inputs = 2;
-constexpr int coriolis_matrix_configurations = 1;
-
+// Coriolis matrix: C qd are the Coriolis and centrifugal torques.
 template <class S>
 void coriolis_matrix(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 2> qd;
-    gridgen::Result<S, 4> C;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 4);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        qd.load(arrays[1], i, count);
-        ::two_link::coriolis_matrix<T, const T*>(
-            q.x,
-            qd.x,
-            C.elements());
-        C.store(arrays[2], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, coriolis_matrix_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba)
-// Forward dynamics: joint accelerations that given efforts produce.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
-constexpr gridgen::Axes forward_dynamics_aba_axes[] = {
-    {1, {2}, true},  // q
-    {1, {2}, true},  // qd
-    {1, {2}, true},  // tau
-    {1, {3}, true},  // gravity
-    {1, {2}, false},  // qdd
-};
-constexpr int forward_dynamics_aba_inputs = 4;
-constexpr int forward_dynamics_aba_configurations = 1;
-
+// Forward dynamics: joint accelerations that given torques produce.
 template <class S>
 void forward_dynamics_aba(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 2> qd;
-    gridgen::Argument<S, 2> tau;
-    gridgen::Argument<S, 3> gravity;
-    gridgen::Result<S, 2> qdd;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        qd.load(arrays[1], i, count);
-        tau.load(arrays[2], i, count);
-        gravity.load(arrays[3], i, count);
-        ::two_link::forward_dynamics_aba<T, const T*>(
-            q.x,
-            qd.x,
-            tau.x,
-            gravity.x,
-            qdd.elements());
-        qdd.store(arrays[4], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, forward_dynamics_aba_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_crba)
-// Forward dynamics: joint accelerations that given efforts produce.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
-constexpr gridgen::Axes forward_dynamics_crba_axes[] = {
-    {1, {2}, true},  // q
-    {1, {2}, true},  // qd
-    {1, {2}, true},  // tau
-    {1, {3}, true},  // gravity
-    {1, {2}, false},  // qdd
-};
-constexpr int forward_dynamics_crba_inputs = 4;
-constexpr int forward_dynamics_crba_configurations = 1;
-
+// Forward dynamics: joint accelerations that given torques produce.
 template <class S>
 void forward_dynamics_crba(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 2> qd;
-    gridgen::Argument<S, 2> tau;
-    gridgen::Argument<S, 3> gravity;
-    gridgen::Result<S, 2> qdd;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        qd.load(arrays[1], i, count);
-        tau.load(arrays[2], i, count);
-        gravity.load(arrays[3], i, count);
-        ::two_link::forward_dynamics_crba<T, const T*>(
-            q.x,
-            qd.x,
-            tau.x,
-            gravity.x,
-            qdd.elements());
-        qdd.store(arrays[4], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, forward_dynamics_crba_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix)
 // Mass matrix: joint-space inertia.
-//   q                 2     read     joint positions [rad or m]
-//   M                 4     written  joint-space inertia [kg m^2, kg m or kg]
-constexpr gridgen::Axes mass_matrix_axes[] = {
-    {1, {2}, true},  // q
-    {2, {2, 2}, false},  // M
-};
-constexpr int mass_matrix_inputs = 1;
-constexpr int mass_matrix_configurations = 1;
-// The pack of every element of M.
-constexpr int mass_matrix_M[] = {
-    0, 1, 1, 2
-};
-
 template <class S>
 void mass_matrix(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Result<S, 4, mass_matrix_M, 3> M;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 4);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        ::two_link::mass_matrix<T, const T*>(
-            q.x,
-            M.elements());
-        M.store(arrays[1], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, mass_matrix_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix_inverse)
 // Inverse of the mass matrix.
-//   q                 2     read     joint positions [rad or m]
-//   Minv              4     written  inverse of the joint-space inertia [its inverse]
-constexpr gridgen::Axes mass_matrix_inverse_axes[] = {
-    {1, {2}, true},  // q
-    {2, {2, 2}, false},  // Minv
-};
-constexpr int mass_matrix_inverse_inputs = 1;
-constexpr int mass_matrix_inverse_configurations = 1;
-// The pack of every element of Minv.
-constexpr int mass_matrix_inverse_Minv[] = {
-    0, 1, 1, 2
-};
-
 template <class S>
 void mass_matrix_inverse(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Result<S, 4, mass_matrix_inverse_Minv, 3> Minv;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 4);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        ::two_link::mass_matrix_inverse<T, const T*>(
-            q.x,
-            Minv.elements());
-        Minv.store(arrays[1], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, mass_matrix_inverse_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_gradient)
 // Gradient of inverse dynamics by positions and velocities.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   dtau_dq           4     written  derivative of the efforts by the positions [N m, N per rad or m]
-//   dtau_dqd          4     written  derivative of the efforts by the velocities [N m, N per rad/s or m/s]
-constexpr gridgen::Axes inverse_dynamics_gradient_axes[] = {
-    {1, {2}, true},  // q
-    {1, {2}, true},  // qd
-    {1, {2}, true},  // qdd
-    {1, {3}, true},  // gravity
-    {2, {2, 2}, false},  // dtau_dq
-    {2, {2, 2}, false},  // dtau_dqd
-};
-constexpr int inverse_dynamics_gradient_inputs = 4;
-constexpr int inverse_dynamics_gradient_configurations = 1;
-
 template <class S>
 void inverse_dynamics_gradient(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 2> qd;
-    gridgen::Argument<S, 2> qdd;
-    gridgen::Argument<S, 3> gravity;
-    gridgen::Result<S, 4> dtau_dq;
-    gridgen::Result<S, 4> dtau_dqd;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 8);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        qd.load(arrays[1], i, count);
-        qdd.load(arrays[2], i, count);
-        gravity.load(arrays[3], i, count);
-        ::two_link::inverse_dynamics_gradient<T, const T*>(
-            q.x,
-            qd.x,
-            qdd.x,
-            gravity.x,
-            dtau_dq.elements(),
-            dtau_dqd.elements());
-        dtau_dq.store(arrays[4], i, count, streamed);
-        dtau_dqd.store(arrays[5], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, inverse_dynamics_gradient_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient)
-// Gradient of forward dynamics by positions, velocities and efforts.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   dqdd_dq           4     written  derivative of the accelerations by the positions [1/s^2, per m or rad]
-//   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
-//   dqdd_dtau         4     written  derivative of the accelerations by the efforts [as Minv]
-constexpr gridgen::Axes forward_dynamics_gradient_axes[] = {
-    {1, {2}, true},  // q
-    {1, {2}, true},  // qd
-    {1, {2}, true},  // tau
-    {1, {3}, true},  // gravity
-    {2, {2, 2}, false},  // dqdd_dq
-    {2, {2, 2}, false},  // dqdd_dqd
-    {2, {2, 2}, false},  // dqdd_dtau
-};
-constexpr int forward_dynamics_gradient_inputs = 4;
-constexpr int forward_dynamics_gradient_configurations = 1;
-// The pack of every element of dqdd_dtau.
-constexpr int forward_dynamics_gradient_dqdd_dtau[] = {
-    0, 1, 1, 2
-};
-
+// Gradient of forward dynamics by positions, velocities and torques.
 template <class S>
 void forward_dynamics_gradient(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 2> qd;
-    gridgen::Argument<S, 2> tau;
-    gridgen::Argument<S, 3> gravity;
-    gridgen::Result<S, 4> dqdd_dq;
-    gridgen::Result<S, 4> dqdd_dqd;
-    gridgen::Result<S, 4, forward_dynamics_gradient_dqdd_dtau, 3> dqdd_dtau;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 12);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        qd.load(arrays[1], i, count);
-        tau.load(arrays[2], i, count);
-        gravity.load(arrays[3], i, count);
-        ::two_link::forward_dynamics_gradient<T, const T*>(
-            q.x,
-            qd.x,
-            tau.x,
-            gravity.x,
-            dqdd_dq.elements(),
-            dqdd_dqd.elements(),
-            dqdd_dtau.elements());
-        dqdd_dq.store(arrays[4], i, count, streamed);
-        dqdd_dqd.store(arrays[5], i, count, streamed);
-        dqdd_dtau.store(arrays[6], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, forward_dynamics_gradient_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_semi_implicit)
-// Step in time: the state after a time in which the joint efforts stay.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   q_next            2     written  joint positions at the end of the step [rad or m]
-//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
-constexpr gridgen::Axes step_semi_implicit_axes[] = {
-    {1, {2}, true},  // q
-    {1, {2}, true},  // qd
-    {1, {2}, true},  // tau
-    {0, {}, true},  // dt
-    {1, {3}, true},  // gravity
-    {1, {2}, false},  // q_next
-    {1, {2}, false},  // qd_next
-};
-constexpr int step_semi_implicit_inputs = 5;
-constexpr int step_semi_implicit_configurations = 1;
-
+// Time step: the state after a time with constant joint torques,
+// semi-implicit Euler method.
 template <class S>
 void step_semi_implicit(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 2> qd;
-    gridgen::Argument<S, 2> tau;
-    gridgen::Argument<S, 1> dt;
-    gridgen::Argument<S, 3> gravity;
-    gridgen::Result<S, 2> q_next;
-    gridgen::Result<S, 2> qd_next;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 4);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        qd.load(arrays[1], i, count);
-        tau.load(arrays[2], i, count);
-        dt.load(arrays[3], i, count);
-        gravity.load(arrays[4], i, count);
-        ::two_link::step_semi_implicit<T, const T*>(
-            q.x,
-            qd.x,
-            tau.x,
-            dt.x,
-            gravity.x,
-            q_next.elements(),
-            qd_next.elements());
-        q_next.store(arrays[5], i, count, streamed);
-        qd_next.store(arrays[6], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, step_semi_implicit_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_euler)
-// Step in time: the state after a time in which the joint efforts stay.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   q_next            2     written  joint positions at the end of the step [rad or m]
-//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
-constexpr gridgen::Axes step_euler_axes[] = {
-    {1, {2}, true},  // q
-    {1, {2}, true},  // qd
-    {1, {2}, true},  // tau
-    {0, {}, true},  // dt
-    {1, {3}, true},  // gravity
-    {1, {2}, false},  // q_next
-    {1, {2}, false},  // qd_next
-};
-constexpr int step_euler_inputs = 5;
-constexpr int step_euler_configurations = 1;
-
+// Time step: the state after a time with constant joint torques,
+// explicit Euler method.
 template <class S>
 void step_euler(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 2> qd;
-    gridgen::Argument<S, 2> tau;
-    gridgen::Argument<S, 1> dt;
-    gridgen::Argument<S, 3> gravity;
-    gridgen::Result<S, 2> q_next;
-    gridgen::Result<S, 2> qd_next;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 4);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        qd.load(arrays[1], i, count);
-        tau.load(arrays[2], i, count);
-        dt.load(arrays[3], i, count);
-        gravity.load(arrays[4], i, count);
-        ::two_link::step_euler<T, const T*>(
-            q.x,
-            qd.x,
-            tau.x,
-            dt.x,
-            gravity.x,
-            q_next.elements(),
-            qd_next.elements());
-        q_next.store(arrays[5], i, count, streamed);
-        qd_next.store(arrays[6], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, step_euler_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_rk4)
-// Step in time: the state after a time in which the joint efforts stay.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   q_next            2     written  joint positions at the end of the step [rad or m]
-//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
-constexpr gridgen::Axes step_rk4_axes[] = {
-    {1, {2}, true},  // q
-    {1, {2}, true},  // qd
-    {1, {2}, true},  // tau
-    {0, {}, true},  // dt
-    {1, {3}, true},  // gravity
-    {1, {2}, false},  // q_next
-    {1, {2}, false},  // qd_next
-};
-constexpr int step_rk4_inputs = 5;
-constexpr int step_rk4_configurations = 1;
-
+// Time step: the state after a time with constant joint torques,
+// Runge-Kutta method of order four.
 template <class S>
 void step_rk4(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 2> qd;
-    gridgen::Argument<S, 2> tau;
-    gridgen::Argument<S, 1> dt;
-    gridgen::Argument<S, 3> gravity;
-    gridgen::Result<S, 2> q_next;
-    gridgen::Result<S, 2> qd_next;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 4);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        qd.load(arrays[1], i, count);
-        tau.load(arrays[2], i, count);
-        dt.load(arrays[3], i, count);
-        gravity.load(arrays[4], i, count);
-        ::two_link::step_rk4<T, const T*>(
-            q.x,
-            qd.x,
-            tau.x,
-            dt.x,
-            gravity.x,
-            q_next.elements(),
-            qd_next.elements());
-        q_next.store(arrays[5], i, count, streamed);
-        qd_next.store(arrays[6], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, step_rk4_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_implicit)
-// Step in time: the state after a time in which the joint efforts stay.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   q_next            2     written  joint positions at the end of the step [rad or m]
-//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
-constexpr gridgen::Axes step_implicit_axes[] = {
-    {1, {2}, true},  // q
-    {1, {2}, true},  // qd
-    {1, {2}, true},  // tau
-    {0, {}, true},  // dt
-    {1, {3}, true},  // gravity
-    {1, {2}, false},  // q_next
-    {1, {2}, false},  // qd_next
-};
-constexpr int step_implicit_inputs = 5;
-constexpr int step_implicit_configurations = 1;
-
+// Time step: the state after a time with constant joint torques,
+// semi-implicit Euler method with implicit damping.
 template <class S>
 void step_implicit(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 2> qd;
-    gridgen::Argument<S, 2> tau;
-    gridgen::Argument<S, 1> dt;
-    gridgen::Argument<S, 3> gravity;
-    gridgen::Result<S, 2> q_next;
-    gridgen::Result<S, 2> qd_next;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 4);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        qd.load(arrays[1], i, count);
-        tau.load(arrays[2], i, count);
-        dt.load(arrays[3], i, count);
-        gravity.load(arrays[4], i, count);
-        ::two_link::step_implicit<T, const T*>(
-            q.x,
-            qd.x,
-            tau.x,
-            dt.x,
-            gravity.x,
-            q_next.elements(),
-            qd_next.elements());
-        q_next.store(arrays[5], i, count, streamed);
-        qd_next.store(arrays[6], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, step_implicit_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_kinematics)
 // Forward kinematics: poses of all frames.
-//   q                 2     read     joint positions [rad or m]
-//   poses             64    written  pose of every frame in the base, homogeneous [1 and m]
-constexpr gridgen::Axes forward_kinematics_axes[] = {
-    {1, {2}, true},  // q
-    {3, {4, 4, 4}, false},  // poses
-};
-constexpr int forward_kinematics_inputs = 1;
-constexpr int forward_kinematics_configurations = 1;
-// The pack of every element of poses.
-constexpr int forward_kinematics_poses[] = {
-    0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 2, 1, 3, 1, 1, 0, 1, 1, 4, 1, 2, 5, 1, 1, 1, 0,
-    6, 1, 7, 8, 1, 0, 1, 1, 9, 1, 6, 10, 1, 1, 1, 0, 6, 1, 7, 11, 1, 0, 1, 1, 9, 1, 6, 12, 1, 1, 1,
-    0
-};
-
 template <class S>
 void forward_kinematics(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Result<S, 64, forward_kinematics_poses, 13> poses;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 64);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        ::two_link::forward_kinematics<T, const T*>(
-            q.x,
-            poses.elements());
-        poses.store(arrays[1], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, forward_kinematics_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass)
 // Center of mass.
-//   q                 2     read     joint positions [rad or m]
-//   com               3     written  center of mass in the base frame [m]
-constexpr gridgen::Axes center_of_mass_axes[] = {
-    {1, {2}, true},  // q
-    {1, {3}, false},  // com
-};
-constexpr int center_of_mass_inputs = 1;
-constexpr int center_of_mass_configurations = 1;
-
 template <class S>
 void center_of_mass(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Result<S, 3> com;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 3);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        ::two_link::center_of_mass<T, const T*>(
-            q.x,
-            com.elements());
-        com.store(arrays[1], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, center_of_mass_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass_jacobian)
 // Jacobian of the center of mass.
-//   q                 2     read     joint positions [rad or m]
-//   Jcom              6     written  Jacobian of the center of mass [m or 1]
-constexpr gridgen::Axes center_of_mass_jacobian_axes[] = {
-    {1, {2}, true},  // q
-    {2, {3, 2}, false},  // Jcom
-};
-constexpr int center_of_mass_jacobian_inputs = 1;
-constexpr int center_of_mass_jacobian_configurations = 1;
-// The pack of every element of Jcom.
-constexpr int center_of_mass_jacobian_Jcom[] = {
-    0, 1, 2, 2, 3, 4
-};
-
 template <class S>
 void center_of_mass_jacobian(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Result<S, 6, center_of_mass_jacobian_Jcom, 5> Jcom;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 6);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        ::two_link::center_of_mass_jacobian<T, const T*>(
-            q.x,
-            Jcom.elements());
-        Jcom.store(arrays[1], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, center_of_mass_jacobian_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum_matrix)
 // Centroidal momentum matrix: joint velocities to momentum about the center of mass.
-//   q                 2     read     joint positions [rad or m]
-//   Ag                12    written  centroidal momentum matrix, rows (linear, angular) [kg m or kg]
-constexpr gridgen::Axes centroidal_momentum_matrix_axes[] = {
-    {1, {2}, true},  // q
-    {2, {6, 2}, false},  // Ag
-};
-constexpr int centroidal_momentum_matrix_inputs = 1;
-constexpr int centroidal_momentum_matrix_configurations = 1;
-// The pack of every element of Ag.
-constexpr int centroidal_momentum_matrix_Ag[] = {
-    0, 1, 2, 2, 3, 4, 2, 2, 5, 6, 2, 2
-};
-
 template <class S>
 void centroidal_momentum_matrix(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Result<S, 12, centroidal_momentum_matrix_Ag, 7> Ag;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 12);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        ::two_link::centroidal_momentum_matrix<T, const T*>(
-            q.x,
-            Ag.elements());
-        Ag.store(arrays[1], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, centroidal_momentum_matrix_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum)
-// Centroidal momentum, of a robot on a base at rest.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   hg                6     written  centroidal momentum, (linear, angular) [kg m/s, kg m^2/s]
-constexpr gridgen::Axes centroidal_momentum_axes[] = {
-    {1, {2}, true},  // q
-    {1, {2}, true},  // qd
-    {1, {6}, false},  // hg
-};
-constexpr int centroidal_momentum_inputs = 2;
-constexpr int centroidal_momentum_configurations = 1;
-// The pack of every element of hg.
-constexpr int centroidal_momentum_hg[] = {
-    0, 1, 2, 1, 3, 1
-};
-
+// Centroidal momentum of a robot whose base is at rest.
 template <class S>
 void centroidal_momentum(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 2> qd;
-    gridgen::Result<S, 6, centroidal_momentum_hg, 4> hg;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 6);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        qd.load(arrays[1], i, count);
-        ::two_link::centroidal_momentum<T, const T*>(
-            q.x,
-            qd.x,
-            hg.elements());
-        hg.store(arrays[2], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, centroidal_momentum_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_kinetic_energy)
-// Kinetic energy of a robot on a base at rest.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   energy            1     written  energy [J]
-constexpr gridgen::Axes kinetic_energy_axes[] = {
-    {1, {2}, true},  // q
-    {1, {2}, true},  // qd
-    {0, {}, false},  // energy
-};
-constexpr int kinetic_energy_inputs = 2;
-constexpr int kinetic_energy_configurations = 1;
-
+// Kinetic energy of a robot whose base is at rest.
 template <class S>
 void kinetic_energy(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 2> qd;
-    gridgen::Result<S, 1> energy;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 1);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        qd.load(arrays[1], i, count);
-        ::two_link::kinetic_energy<T, const T*>(
-            q.x,
-            qd.x,
-            energy.elements());
-        energy.store(arrays[2], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, kinetic_energy_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_potential_energy)
-// Potential energy, zero for a center of mass at the base.
-//   q                 2     read     joint positions [rad or m]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   energy            1     written  energy [J]
-constexpr gridgen::Axes potential_energy_axes[] = {
-    {1, {2}, true},  // q
-    {1, {3}, true},  // gravity
-    {0, {}, false},  // energy
-};
-constexpr int potential_energy_inputs = 2;
-constexpr int potential_energy_configurations = 1;
-
+// Potential energy, zero for a center of mass at the base origin.
 template <class S>
 void potential_energy(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 3> gravity;
-    gridgen::Result<S, 1> energy;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 1);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        gravity.load(arrays[1], i, count);
-        ::two_link::potential_energy<T, const T*>(
-            q.x,
-            gravity.x,
-            energy.elements());
-        energy.store(arrays[2], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, potential_energy_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate)
-// Configuration reached with given velocities in unit time.
-//   q                 2     read     joint positions [rad or m]
-//   v                 2     read     joint velocities over unit time [rad or m]
-//   q1                2     written  joint positions at the end [rad or m]
-constexpr gridgen::Axes integrate_axes[] = {
-    {1, {2}, true},  // q
-    {1, {2}, true},  // v
-    {1, {2}, false},  // q1
-};
-constexpr int integrate_inputs = 2;
-constexpr int integrate_configurations = 1;
-
+// Integration: the configuration after unit time with constant velocities.
 template <class S>
 void integrate(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 2> v;
-    gridgen::Result<S, 2> q1;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        v.load(arrays[1], i, count);
-        ::two_link::integrate<T, const T*>(
-            q.x,
-            v.x,
-            q1.elements());
-        q1.store(arrays[2], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, integrate_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate_gradient)
-// Derivatives of integrate by q and v, in tangent spaces.
-//   q                 2     read     joint positions [rad or m]
-//   v                 2     read     joint velocities over unit time [rad or m]
-//   dq1_dq            4     written  derivative of the end by the positions [1, m/rad]
-//   dq1_dv            4     written  derivative of the end by the velocities [1, m/rad]
-constexpr gridgen::Axes integrate_gradient_axes[] = {
-    {1, {2}, true},  // q
-    {1, {2}, true},  // v
-    {2, {2, 2}, false},  // dq1_dq
-    {2, {2, 2}, false},  // dq1_dv
-};
-constexpr int integrate_gradient_inputs = 2;
-constexpr int integrate_gradient_configurations = 1;
-// The pack of every element of dq1_dq.
-constexpr int integrate_gradient_dq1_dq[] = {
-    0, 1, 1, 0
-};
-// The pack of every element of dq1_dv.
-constexpr int integrate_gradient_dq1_dv[] = {
-    0, 1, 1, 0
-};
-
+// Derivatives of integrate with respect to q and v, in tangent spaces.
 template <class S>
 void integrate_gradient(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 2> v;
-    gridgen::Result<S, 4, integrate_gradient_dq1_dq, 2> dq1_dq;
-    gridgen::Result<S, 4, integrate_gradient_dq1_dv, 2> dq1_dv;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 8);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        v.load(arrays[1], i, count);
-        ::two_link::integrate_gradient<T, const T*>(
-            q.x,
-            v.x,
-            dq1_dq.elements(),
-            dq1_dv.elements());
-        dq1_dq.store(arrays[2], i, count, streamed);
-        dq1_dv.store(arrays[3], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, integrate_gradient_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference)
-// Velocities that lead from one configuration to another in unit time.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   q1                2     read     joint positions at the end [rad or m]
-//   v                 2     written  joint velocities over unit time [rad or m]
-constexpr gridgen::Axes difference_axes[] = {
-    {1, {2}, true},  // q0
-    {1, {2}, true},  // q1
-    {1, {2}, false},  // v
-};
-constexpr int difference_inputs = 2;
-constexpr int difference_configurations = 2;
-
+// Difference: velocities from one configuration to another in unit time.
 template <class S>
 void difference(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q0;
-    gridgen::Argument<S, 2> q1;
-    gridgen::Result<S, 2> v;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q0.load(arrays[0], i, count);
-        q1.load(arrays[1], i, count);
-        ::two_link::difference<T, const T*>(
-            q0.x,
-            q1.x,
-            v.elements());
-        v.store(arrays[2], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, difference_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference_gradient)
-// Derivatives of difference by q0 and q1, in tangent spaces.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   q1                2     read     joint positions at the end [rad or m]
-//   dv_dq0            4     written  derivative of the velocities by the beginning [1, m/rad]
-//   dv_dq1            4     written  derivative of the velocities by the end [1, m/rad]
-constexpr gridgen::Axes difference_gradient_axes[] = {
-    {1, {2}, true},  // q0
-    {1, {2}, true},  // q1
-    {2, {2, 2}, false},  // dv_dq0
-    {2, {2, 2}, false},  // dv_dq1
-};
-constexpr int difference_gradient_inputs = 2;
-constexpr int difference_gradient_configurations = 2;
-// The pack of every element of dv_dq0.
-constexpr int difference_gradient_dv_dq0[] = {
-    0, 1, 1, 0
-};
-// The pack of every element of dv_dq1.
-constexpr int difference_gradient_dv_dq1[] = {
-    0, 1, 1, 0
-};
-
+// Derivatives of difference with respect to q0 and q1, in tangent spaces.
 template <class S>
 void difference_gradient(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q0;
-    gridgen::Argument<S, 2> q1;
-    gridgen::Result<S, 4, difference_gradient_dv_dq0, 2> dv_dq0;
-    gridgen::Result<S, 4, difference_gradient_dv_dq1, 2> dv_dq1;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 8);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q0.load(arrays[0], i, count);
-        q1.load(arrays[1], i, count);
-        ::two_link::difference_gradient<T, const T*>(
-            q0.x,
-            q1.x,
-            dv_dq0.elements(),
-            dv_dq1.elements());
-        dv_dq0.store(arrays[2], i, count, streamed);
-        dv_dq1.store(arrays[3], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, difference_gradient_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_interpolate)
-// Configuration on the way from one to another.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   q1                2     read     joint positions at the end [rad or m]
-//   u                 1     read     where on the way from the beginning, 0, to the end, 1 [1]
-//   q                 2     written  joint positions [rad or m]
-constexpr gridgen::Axes interpolate_axes[] = {
-    {1, {2}, true},  // q0
-    {1, {2}, true},  // q1
-    {0, {}, true},  // u
-    {1, {2}, false},  // q
-};
-constexpr int interpolate_inputs = 3;
-constexpr int interpolate_configurations = 2;
-
+// Interpolation between configurations.
 template <class S>
 void interpolate(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q0;
-    gridgen::Argument<S, 2> q1;
-    gridgen::Argument<S, 1> u;
-    gridgen::Result<S, 2> q;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q0.load(arrays[0], i, count);
-        q1.load(arrays[1], i, count);
-        u.load(arrays[2], i, count);
-        ::two_link::interpolate<T, const T*>(
-            q0.x,
-            q1.x,
-            u.x,
-            q.elements());
-        q.store(arrays[3], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, interpolate_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_distance)
 // Distance between configurations.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   q1                2     read     joint positions at the end [rad or m]
-//   length            1     written  length of the way [rad, m]
-constexpr gridgen::Axes distance_axes[] = {
-    {1, {2}, true},  // q0
-    {1, {2}, true},  // q1
-    {0, {}, false},  // length
-};
-constexpr int distance_inputs = 2;
-constexpr int distance_configurations = 2;
-
 template <class S>
 void distance(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q0;
-    gridgen::Argument<S, 2> q1;
-    gridgen::Result<S, 1> length;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 1);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q0.load(arrays[0], i, count);
-        q1.load(arrays[1], i, count);
-        ::two_link::distance<T, const T*>(
-            q0.x,
-            q1.x,
-            length.elements());
-        length.store(arrays[2], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, distance_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
-// Articulated inertias: of every body with all that it carries, whose joints give way.
-//   q                 2     read     joint positions [rad or m]
-//   articulated       42    written  articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
-constexpr gridgen::Axes articulated_inertias_axes[] = {
-    {1, {2}, true},  // q
-    {2, {2, 21}, false},  // articulated
-};
-constexpr int articulated_inertias_inputs = 1;
-constexpr int articulated_inertias_configurations = 1;
-// The pack of every element of articulated.
-constexpr int articulated_inertias_articulated[] = {
-    0, 1, 2, 3, 2, 4, 2, 2, 5, 2, 2, 6, 7, 8, 2, 9, 10, 2, 11, 2, 12, 13, 2, 2, 13, 2, 13, 2, 2, 2,
-    2, 2, 14, 2, 15, 2, 16, 2, 2, 17, 2, 17
-};
-
+// Articulated-body inertias.
 template <class S>
 void articulated_inertias(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Result<S, 42, articulated_inertias_articulated, 18> articulated;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 42);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        ::two_link::articulated_inertias<T, const T*>(
-            q.x,
-            articulated.elements());
-        articulated.store(arrays[1], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
+    gridgen::run_packs<S, articulated_inertias_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_semi_implicit)
-// Rollout: the states along many steps in time.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
-// Python does not call it with arrays at hand, so that their axes are not needed.
-constexpr gridgen::Axes rollout_semi_implicit_axes[] = { {0, {}, false} };
-constexpr int rollout_semi_implicit_inputs = 1, rollout_semi_implicit_configurations = 1;
-
+// Rollout: the states of a trajectory,
+// semi-implicit Euler method.
 template <class S>
 void rollout_semi_implicit(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Course course;
-    course.steps = gridgen::pair(arrays[17]).first;
-    course.substeps = gridgen::pair(arrays[17]).second;
-    course.every = gridgen::pair(arrays[18]).first;
-    course.begins = gridgen::pair(arrays[18]).second;
-    course.follows = gridgen::pair(arrays[19]).first;
-    course.limits = gridgen::pair(arrays[19]).second;
-    course.between = gridgen::pair(arrays[20]).first;
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        gridgen::PacksAlong<S, 2> q_path(arrays + 13, i, count);
-        gridgen::PacksAlong<S, 2> qd_path(arrays + 15, i, count);
-        ::two_link::rollout_semi_implicit<T>(
-            course,
-            gridgen::PacksInTime<S>(arrays + 0, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 1, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 2, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 4, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 5, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 7, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 9, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 11, true, i, count),
-            q_path,
-            qd_path);
-        q_path.finish();
-        qd_path.finish();
-    }
+    gridgen::run_rollout_packs<S, rollout_semi_implicit_traits>(arrays, begin, end);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_euler)
-// Rollout: the states along many steps in time.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
-// Python does not call it with arrays at hand, so that their axes are not needed.
-constexpr gridgen::Axes rollout_euler_axes[] = { {0, {}, false} };
-constexpr int rollout_euler_inputs = 1, rollout_euler_configurations = 1;
-
+// Rollout: the states of a trajectory,
+// explicit Euler method.
 template <class S>
 void rollout_euler(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Course course;
-    course.steps = gridgen::pair(arrays[17]).first;
-    course.substeps = gridgen::pair(arrays[17]).second;
-    course.every = gridgen::pair(arrays[18]).first;
-    course.begins = gridgen::pair(arrays[18]).second;
-    course.follows = gridgen::pair(arrays[19]).first;
-    course.limits = gridgen::pair(arrays[19]).second;
-    course.between = gridgen::pair(arrays[20]).first;
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        gridgen::PacksAlong<S, 2> q_path(arrays + 13, i, count);
-        gridgen::PacksAlong<S, 2> qd_path(arrays + 15, i, count);
-        ::two_link::rollout_euler<T>(
-            course,
-            gridgen::PacksInTime<S>(arrays + 0, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 1, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 2, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 4, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 5, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 7, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 9, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 11, true, i, count),
-            q_path,
-            qd_path);
-        q_path.finish();
-        qd_path.finish();
-    }
+    gridgen::run_rollout_packs<S, rollout_euler_traits>(arrays, begin, end);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_rk4)
-// Rollout: the states along many steps in time.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
-// Python does not call it with arrays at hand, so that their axes are not needed.
-constexpr gridgen::Axes rollout_rk4_axes[] = { {0, {}, false} };
-constexpr int rollout_rk4_inputs = 1, rollout_rk4_configurations = 1;
-
+// Rollout: the states of a trajectory,
+// Runge-Kutta method of order four.
 template <class S>
 void rollout_rk4(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Course course;
-    course.steps = gridgen::pair(arrays[17]).first;
-    course.substeps = gridgen::pair(arrays[17]).second;
-    course.every = gridgen::pair(arrays[18]).first;
-    course.begins = gridgen::pair(arrays[18]).second;
-    course.follows = gridgen::pair(arrays[19]).first;
-    course.limits = gridgen::pair(arrays[19]).second;
-    course.between = gridgen::pair(arrays[20]).first;
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        gridgen::PacksAlong<S, 2> q_path(arrays + 13, i, count);
-        gridgen::PacksAlong<S, 2> qd_path(arrays + 15, i, count);
-        ::two_link::rollout_rk4<T>(
-            course,
-            gridgen::PacksInTime<S>(arrays + 0, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 1, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 2, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 4, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 5, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 7, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 9, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 11, true, i, count),
-            q_path,
-            qd_path);
-        q_path.finish();
-        qd_path.finish();
-    }
+    gridgen::run_rollout_packs<S, rollout_rk4_traits>(arrays, begin, end);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_implicit)
-// Rollout: the states along many steps in time.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
-// Python does not call it with arrays at hand, so that their axes are not needed.
-constexpr gridgen::Axes rollout_implicit_axes[] = { {0, {}, false} };
-constexpr int rollout_implicit_inputs = 1, rollout_implicit_configurations = 1;
-
+// Rollout: the states of a trajectory,
+// semi-implicit Euler method with implicit damping.
 template <class S>
 void rollout_implicit(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Course course;
-    course.steps = gridgen::pair(arrays[17]).first;
-    course.substeps = gridgen::pair(arrays[17]).second;
-    course.every = gridgen::pair(arrays[18]).first;
-    course.begins = gridgen::pair(arrays[18]).second;
-    course.follows = gridgen::pair(arrays[19]).first;
-    course.limits = gridgen::pair(arrays[19]).second;
-    course.between = gridgen::pair(arrays[20]).first;
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        gridgen::PacksAlong<S, 2> q_path(arrays + 13, i, count);
-        gridgen::PacksAlong<S, 2> qd_path(arrays + 15, i, count);
-        ::two_link::rollout_implicit<T>(
-            course,
-            gridgen::PacksInTime<S>(arrays + 0, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 1, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 2, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 4, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 5, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 7, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 9, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 11, true, i, count),
-            q_path,
-            qd_path);
-        q_path.finish();
-        qd_path.finish();
-    }
+    gridgen::run_rollout_packs<S, rollout_implicit_traits>(arrays, begin, end);
 }
 #endif
 

@@ -1,25 +1,82 @@
-// The skeleton: turned by dragging, zoomed by scrolling or two fingers; z is up.
-(() => {
-  "use strict";
-  const { bodies, frames } = JSON.parse(document.getElementById("scene-data").textContent);
-  const canvas = document.getElementById("scene"), pointed = document.getElementById("pointed");
-  const pen = canvas.getContext("2d");
-  const points = [[0, 0, 0], ...bodies.map((b) => b.at), ...frames.map((f) => f.at), ...bodies.map((b) => b.center)];
+// The robot on a canvas: sliders move its joints, dragging turns the view; z is up.
+"use strict";
+
+// Return the poses [rotation, translation] of bodies and frames in the base frame.
+function forwardKinematics({ bodies, frames }, q) {
+  const BASE = [[[1, 0, 0], [0, 1, 0], [0, 0, 1]], [0, 0, 0]];
+  const dot = (a, b) => a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+  const times = ([R, p], [S, x]) => [
+    R.map((row) => [0, 1, 2].map((k) => dot(row, S.map((column) => column[k])))),
+    p.map((v, k) => v + dot(R[k], x)),
+  ];
+  const motion = (body) => {
+    if (body.free) {
+      const [x, y, z, a, b, c, d] = q.slice(body.q, body.q + 7);
+      return [[
+        [1 - 2 * (b * b + c * c), 2 * (a * b - c * d), 2 * (a * c + b * d)],
+        [2 * (a * b + c * d), 1 - 2 * (a * a + c * c), 2 * (b * c - a * d)],
+        [2 * (a * c - b * d), 2 * (b * c + a * d), 1 - 2 * (a * a + b * b)],
+      ], [x, y, z]];
+    }
+    const position = body.multiplier * q[body.q] + body.offset;
+    const c = Math.cos(body.turn * position), s = Math.sin(body.turn * position);
+    return [[[c, -s, 0], [s, c, 0], [0, 0, 1]], [0, 0, body.slide * position]];
+  };
+  const poses = [];
+  for (const body of bodies) poses.push(times(times(poses[body.parent] ?? BASE, body.place), motion(body)));
+  return { bodies: poses, frames: frames.map((frame) => times(poses[frame.body] ?? BASE, frame.place)) };
+}
+
+// Other scripts read the joint positions, the poses and the dot near a point of the canvas from `view`.
+const view = (() => {
+  const scene = JSON.parse(document.getElementById("scene-data").textContent);
+  const { bodies, frames, solids } = scene;
+  const canvas = document.getElementById("scene"), label = document.getElementById("label");
+  const rows = document.getElementById("sliders"), pen = canvas.getContext("2d");
+  const q = Array(scene.nq).fill(0);
+  bodies.forEach((body) => { if (body.free) q[body.q + 6] = 1; });
+  let poses = forwardKinematics(scene, q), yaw = 0.7, pitch = 0.3, zoom = 1, fitted = 1, hovered = NaN, dots = [];
+  const fingers = new Map(), sliders = [];
+
+  const placed = (body, at) => {
+    const [R, p] = poses.bodies[body] ?? [[[1, 0, 0], [0, 1, 0], [0, 0, 1]], [0, 0, 0]];
+    return [R.map((row) => row[0] * at[0] + row[1] * at[1] + row[2] * at[2]), p];
+  };
+  const point = (body, at) => { const [v, p] = placed(body, at); return v.map((x, k) => x + p[k]); };
+  const points = [[0, 0, 0], ...poses.bodies.map(([, p]) => p), ...poses.frames.map(([, p]) => p),
+    ...solids.map((solid) => point(solid.body, solid.at))];
   const low = [0, 1, 2].map((k) => Math.min(...points.map((p) => p[k])));
   const high = [0, 1, 2].map((k) => Math.max(...points.map((p) => p[k])));
   const middle = low.map((v, k) => (v + high[k]) / 2);
   const size = Math.max(Math.hypot(...low.map((v, k) => high[k] - v)), 1e-6);
-  const heaviest = Math.max(...bodies.map((b) => b.mass), 1e-12);
-  let yaw = 0.7, pitch = 0.35, zoom = 1, dots = [];
-  const fingers = new Map();
 
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  let axes, around;
+  // Turn the view: its axes (right, up, away), and directions around the line of sight.
+  const aim = () => {
+    const [c, s, C, S] = [Math.cos(yaw), Math.sin(yaw), Math.cos(pitch), Math.sin(pitch)];
+    axes = [[c, -s, 0], [s * S, c * S, C], [s * C, c * C, -S]];
+    around = Array.from({ length: 72 }, (_, k) => {
+      const [x, y] = [Math.cos(k * Math.PI / 36 + 0.01), Math.sin(k * Math.PI / 36 + 0.01)];
+      return axes[0].map((v, i) => x * v + y * axes[1][i]);
+    });
+  };
   const seen = (p) => {
     const [x, y, z] = p.map((v, k) => (v - middle[k]) / size);
-    const a = x * Math.cos(yaw) - y * Math.sin(yaw), b = x * Math.sin(yaw) + y * Math.cos(yaw);
-    const depth = b * Math.cos(pitch) - z * Math.sin(pitch), up = b * Math.sin(pitch) + z * Math.cos(pitch);
-    const scale = (zoom * 0.95 * Math.min(canvas.clientWidth, canvas.clientHeight)) / (1 + 0.35 * depth);
-    return [canvas.clientWidth / 2 + a * scale, canvas.clientHeight / 2 - up * scale, scale];
+    const [a, up, depth] = axes.map((axis) => axis[0] * x + axis[1] * y + axis[2] * z);
+    const scale = fitted * zoom / Math.max(1 + 0.35 * depth, 0.1);
+    return [canvas.clientWidth / 2 + a * scale, canvas.clientHeight / 2 - up * scale, depth];
+  };
+  // Return the outline of a solid: its farthest points in these directions.
+  const outline = (solid) => {
+    const center = point(solid.body, solid.at);
+    const [sides, radii] = [solid.sides, solid.radii].map((all) => all.map((v) => placed(solid.body, v)[0]));
+    return around.map((d) => {
+      const along = (v) => d[0] * v[0] + d[1] * v[1] + d[2] * v[2];
+      const most = Math.hypot(...radii.map(along)) || 1;
+      const terms = [...sides.map((v) => [Math.sign(along(v)), v]), ...radii.map((v) => [along(v) / most, v])];
+      return seen(center.map((x, i) => terms.reduce((sum, [f, v]) => sum + f * v[i], x)));
+    });
   };
   const line = (from, to, style, width) => {
     pen.strokeStyle = style;
@@ -29,63 +86,156 @@
     pen.lineTo(to[0], to[1]);
     pen.stroke();
   };
-  const dot = (at, radius, style, filled = true) => {
+  const dot = (at, radius, style) => {
     pen.beginPath();
     pen.arc(at[0], at[1], radius, 0, 2 * Math.PI);
+    pen.fillStyle = style;
+    pen.fill();
+  };
+  const polygon = (corners, style) => {
+    pen.beginPath();
+    corners.forEach(([x, y]) => pen.lineTo(x, y));
+    pen.closePath();
     pen.fillStyle = pen.strokeStyle = style;
-    pen.lineWidth = 1.5;
-    filled ? pen.fill() : pen.stroke();
+    pen.lineWidth = 1;
+    pen.globalAlpha = 0.12;
+    pen.fill();
+    pen.globalAlpha = 0.45;
+    pen.stroke();
+    pen.globalAlpha = 1;
+  };
+  const shown = () => solids.filter((solid) => document.getElementById(solid.of).checked);
+  // Scale the view so that the robot fills the canvas; large ellipsoids may be cut off.
+  const fit = () => {
+    aim();
+    zoom = fitted = 1;
+    const extent = (corners) => Math.max(1e-9, ...corners.map(([x, y]) => Math.max(
+      Math.abs(x / canvas.clientWidth - 0.5), Math.abs(y / canvas.clientHeight - 0.5))));
+    const bare = [...points.map(seen), ...shown().filter(({ of }) => of === "collision").flatMap(outline)];
+    fitted = 0.44 / Math.min(1.25 * extent(bare), Math.max(extent(bare), extent(shown().flatMap(outline))));
   };
 
   function draw() {
+    aim();
     const ratio = window.devicePixelRatio || 1;
     canvas.width = canvas.clientWidth * ratio;
     canvas.height = canvas.clientHeight * ratio;
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     const quiet = color("quiet"), ink = color("ink");
     dots = [];
-    [["x", 0, "bad"], ["y", 1, "good"], ["z", 2, "revolute"]].forEach(([label, k, style]) => {
+    shown().map((solid) => [seen(point(solid.body, solid.at))[2], solid])
+      .sort((a, b) => b[0] - a[0])
+      .forEach(([, solid]) => polygon(outline(solid), color(solid.of)));
+    [["x", 0, "bad"], ["y", 1, "good"], ["z", 2, "revolute"]].forEach(([name, k, style]) => {
       const tip = [0, 0, 0];
       tip[k] = 0.12 * size;
       const end = seen(tip);
       line(seen([0, 0, 0]), end, color(style), 1.5);
       pen.fillStyle = color(style);
-      pen.fillText(label, end[0] + 3, end[1]);
+      pen.fillText(name, end[0] + 3, end[1]);
     });
-    for (const frame of frames) {
-      const at = seen(frame.at), from = frame.body < 0 ? [0, 0, 0] : bodies[frame.body].at;
-      line(seen(from), at, quiet, 0.75);
+    const origin = (body) => seen(poses.bodies[body]?.[1] ?? [0, 0, 0]);
+    frames.forEach((frame, k) => {
+      const at = seen(poses.frames[k][1]);
+      line(origin(frame.body), at, quiet, 0.75);
       dot(at, 1.5, quiet);
-      dots.push([at, frame.name]);
-    }
-    for (const body of bodies) {
-      line(seen(body.parent < 0 ? [0, 0, 0] : bodies[body.parent].at), seen(body.at), ink, 2.5);
-    }
-    for (const body of bodies) {
-      const at = seen(body.at), reach = 0.035 * size;
-      const [from, to] = [-1, 1].map((s) => seen(body.at.map((v, k) => v + s * reach * body.axis[k])));
-      if (body.kind !== "free") line(from, to, color(body.kind), 3);
-      dot(at, 4, color(body.kind));
-      dots.push([at, `${body.joint} (${body.kind}), ${body.link}, ${body.mass.toPrecision(3)} kg`]);
-      if (body.mass > 0) dot(seen(body.center), 2 + 9 * Math.cbrt(body.mass / heaviest), quiet, false);
-    }
+      dots.push([at, `link ${frame.name}`]);
+    });
+    bodies.forEach((body, k) => line(origin(body.parent), origin(k), ink, 2.5));
+    bodies.forEach((body, k) => {
+      const [from, to] = [-1, 1].map((s) => seen(point(k, [0, 0, s * 0.03 * size])));
+      if (!body.free) line(from, to, color(body.kind), 3);
+      dot(origin(k), k === hovered ? 8 : 4, color(body.kind));
+      dots.push([origin(k), described(body)]);
+    });
   }
-  function point(event) {
-    const box = canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
-    const near = dots.map(([at, name]) => [Math.hypot(at[0] - x, at[1] - y), name]).filter(([d]) => d < 10);
-    near.sort((a, b) => a[0] - b[0]);
-    pointed.textContent = near.length ? near[0][1] : "";
+  function described(body) {
+    const unit = body.turn ? "rad" : "m", limits = [body.lower ?? -Infinity, body.upper ?? Infinity].map((x) => Number(x.toPrecision(4)));
+    const value = (body.multiplier * q[body.q] + body.offset).toPrecision(3);
+    const state = body.free ? "" : ` at ${value} ${unit}, limits ${limits.join(" to ")}`;
+    return `${body.joint} (${body.kind})${body.mimics ? ", mimics" : ""}${state}; moves ${body.link}, ${body.mass.toPrecision(3)} kg`;
   }
+  // Return which dot is the nearest within 12 pixels, joints before links.
+  function near(x, y) {
+    const far = dots.map(([at], k) => [Math.hypot(at[0] - x, at[1] - y) + (k < frames.length ? 4 : 0), k]);
+    return far.filter(([d]) => d < 12).sort((a, b) => a[0] - b[0])[0]?.[1];
+  }
+  // Show the label of a dot, and mark its joint in the picture and its slider.
+  function mark(k) {
+    hovered = k - frames.length;
+    sliders.forEach(({ row, index }) => row.classList.toggle("marked", index === hovered));
+    draw();
+    label.hidden = k === undefined;
+    if (label.hidden) return;
+    const [at, text] = dots[k];
+    label.textContent = text;
+    label.style.left = `${Math.max(0, Math.min(at[0] + 12, canvas.clientWidth - label.offsetWidth))}px`;
+    label.style.top = `${Math.max(0, at[1] - label.offsetHeight - 8)}px`;
+  }
+
+  // A slider for each coordinate; a free joint has its position and roll, pitch and yaw.
+  function slider(index, name, turns, lower, upper) {
+    const most = turns ? 4 * Math.PI : 10 * size, usual = turns ? Math.PI : size / 2;
+    let from = Math.max(lower ?? Math.min(0, upper ?? 0) - usual, -most);
+    let to = Math.min(upper ?? Math.max(0, lower ?? 0) + usual, most);
+    if (!(from < to)) [from, to] = [-usual, usual];
+    const row = document.createElement("label"), input = document.createElement("input");
+    const value = document.createElement("output");
+    Object.assign(input, { type: "range", step: "any", min: from, max: to, value: 0 });
+    row.append(Object.assign(document.createElement("span"), { textContent: name }), value, input);
+    rows.append(row);
+    row.addEventListener("pointerenter", () => mark(frames.length + index));
+    row.addEventListener("pointerleave", () => mark());
+    input.addEventListener("input", () => { move(); mark(frames.length + index); });
+    sliders.push({ row, index, input, value, unit: turns ? "rad" : "m" });
+  }
+  function move() {
+    const values = sliders.map(({ input, value, unit }) => {
+      value.textContent = `${input.valueAsNumber.toFixed(2)} ${unit}`;
+      return input.valueAsNumber;
+    });
+    bodies.forEach((body, k) => {
+      const own = values.filter((_, n) => sliders[n].index === k);
+      if (!own.length) return;
+      if (!body.free) return void (q[body.q] = own[0]);
+      const [a, b, c] = own.slice(3).map((angle) => Math.cos(angle / 2));
+      const [d, e, f] = own.slice(3).map((angle) => Math.sin(angle / 2));
+      const turn = [d * b * c - a * e * f, a * e * c + d * b * f, a * b * f - d * e * c, a * b * c + d * e * f];
+      [...own.slice(0, 3), ...turn].forEach((v, n) => { q[body.q + n] = v; });
+    });
+    poses = forwardKinematics(scene, q);
+  }
+  bodies.forEach((body, k) => {
+    if (!body.free && !body.mimics) slider(k, body.joint, body.turn !== 0, body.lower, body.upper);
+  });
+  bodies.forEach((body, k) => {
+    const parts = body.free ? ["x", "y", "z", "roll", "pitch", "yaw"] : [];
+    parts.forEach((part, n) => slider(k, `${body.joint} ${part}`, n > 2, null, null));
+  });
+  document.getElementById("reset").addEventListener("click", () => {
+    sliders.forEach(({ input }) => { input.value = 0; });
+    [yaw, pitch] = [0.7, 0.3];
+    move();
+    fit();
+    draw();
+  });
+  for (const name of ["inertia", "collision"]) {
+    const box = document.getElementById(name);
+    box.disabled = !solids.some(({ of }) => of === name);
+    box.addEventListener("change", draw);
+  }
+
   canvas.addEventListener("pointerdown", (event) => {
     canvas.setPointerCapture(event.pointerId);
     fingers.set(event.pointerId, [event.clientX, event.clientY]);
+    mark(near(event.offsetX, event.offsetY));
   });
   for (const name of ["pointerup", "pointercancel"]) {
     canvas.addEventListener(name, (event) => fingers.delete(event.pointerId));
   }
   canvas.addEventListener("pointermove", (event) => {
     const last = fingers.get(event.pointerId);
-    if (!last) return point(event);
+    if (!last) return mark(near(event.offsetX, event.offsetY));
     const now = [event.clientX, event.clientY];
     if (fingers.size === 2) {
       const [other] = [...fingers].filter(([id]) => id !== event.pointerId).map(([, at]) => at);
@@ -96,9 +246,10 @@
       pitch = Math.max(-1.5, Math.min(1.5, pitch + (now[1] - last[1]) * 0.01));
     }
     fingers.set(event.pointerId, now);
-    draw();
+    mark();
   });
   canvas.addEventListener("wheel", (event) => {
+    if (document.activeElement !== canvas && !event.ctrlKey) return;
     event.preventDefault();
     zoom *= Math.exp(-0.001 * event.deltaY);
     draw();
@@ -111,7 +262,10 @@
     pitch += turns[event.key][1];
     draw();
   });
-  window.addEventListener("resize", draw);
+  window.addEventListener("resize", () => { fit(); draw(); });
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  move();
+  fit();
   draw();
+  return { scene, q, near, get poses() { return poses; } };
 })();

@@ -28,30 +28,36 @@ template <class T> struct Answer {
     T D;              // effort for a unit joint acceleration, armature included
 };
 
-// Where a joint has no armature, what remains cannot resist it at all: that row is exactly zero.
+// Where a joint has no armature, what remains cannot resist it at all: that row is exactly zero,
+// unless the joint turns and slides, whose motion is no row's.
 template <class T>
-GRIDGEN_DEVICE Answer<T> answer(const Articulated<T>& A, bool slides, T armature) {
+GRIDGEN_DEVICE Answer<T> answer(const Articulated<T>& A, const Screw<T>& axis, T armature) {
+    const Spatial<T> along{{A.M.xz, A.M.yz, A.M.zz}, A.H.z};
     Spatial<T> U{{A.H.x.z, A.H.y.z, A.H.z.z}, {A.I.xz, A.I.yz, A.I.zz}};
-    if (slides) U = {{A.M.xz, A.M.yz, A.M.zz}, A.H.z};
-    const T felt = slides ? U.linear.z : U.angular.z;
+    if (axis.slides) U = along;
+    const T one = 1, zero = 0;
+    if (axis.pitch != zero)
+        U = {scale_add(axis.pitch, along.linear, U.linear),
+             scale_add(axis.pitch, along.angular, U.angular)};
+    const T felt = effort_of(axis, U);
     const T D = felt + armature;
-    const T one = 1;
     Spatial<T> gain = scaled(one / D, U);
-    if (D == felt) (slides ? gain.linear : gain.angular).z = one;
+    if (D == felt && axis.pitch == zero) (axis.slides ? gain.linear : gain.angular).z = one;
     return {U, gain, D};
 }
 
 // What remains of an inertia when its joint gives way.
 template <class T>
 GRIDGEN_DEVICE Articulated<T> given_way(const Articulated<T>& A, const Answer<T>& joint,
-                                        bool slides) {
+                                        const Screw<T>& axis) {
     Articulated<T> rest = given_way(A, joint.U, joint.gain);
     const T one = 1, zero = 0;
-    if (slides && joint.gain.linear.z == one) {
+    if (axis.pitch != zero) return rest;
+    if (axis.slides && joint.gain.linear.z == one) {
         rest.M.xz = rest.M.yz = rest.M.zz = zero;
         rest.H.z = {zero, zero, zero};
     }
-    if (!slides && joint.gain.angular.z == one) {
+    if (!axis.slides && joint.gain.angular.z == one) {
         rest.I.xz = rest.I.yz = rest.I.zz = zero;
         rest.H.x.z = rest.H.y.z = rest.H.z.z = zero;
     }
@@ -89,18 +95,25 @@ GRIDGEN_DEVICE Spatial<T> arrive(const Transmission<T>& Y, const Spatial<T>& a, 
 
 // Y over one joint: X^T (1 - gain S^T).
 template <class T>
-GRIDGEN_DEVICE Transmission<T> transmission(const Placement<T>& X, Spatial<T> gain, bool slides) {
+GRIDGEN_DEVICE Transmission<T> transmission(const Placement<T>& X, Spatial<T> gain,
+                                            const Screw<T>& axis) {
     const Matrix<T>& E = X.E;
     const Matrix<T> arm = lever(X);
     const Vector<T> zero{};
     Transmission<T> Y{
         {{E.x, zero}, {E.y, zero}, {E.z, zero}, {arm.x, E.x}, {arm.y, E.y}, {arm.z, E.z}}};
     const T one = 1;
-    (slides ? gain.linear : gain.angular).z -= one;
+    if (axis.pitch != T(0)) {
+        const Spatial<T> felt = to_ancestor(X, gain);
+#pragma unroll
+        for (int row = 0; row < 6; ++row)
+            Y.row[row].linear.z = fma(-axis.pitch, component<T>(felt, row), Y.row[row].linear.z);
+    }
+    (axis.slides ? gain.linear : gain.angular).z -= one;
     const Spatial<T> lost = to_ancestor(X, gain);
 #pragma unroll
     for (int row = 0; row < 6; ++row)
-        (slides ? Y.row[row].linear : Y.row[row].angular).z = -component<T>(lost, row);
+        (axis.slides ? Y.row[row].linear : Y.row[row].angular).z = -component<T>(lost, row);
     return Y;
 }
 

@@ -11,14 +11,6 @@
 
 namespace gridgen {
 
-// The axes of one state of an array argument. A shared one, any input, may lack the batch axis: all
-// states then read the same numbers.
-struct Axes {
-    int count;
-    int64 extent[3];
-    bool shared;
-};
-
 struct Interpreter {
     int64 head;              // bytes before an object's own fields
     const void* array_type;  // numpy.ndarray
@@ -74,11 +66,12 @@ inline bool is_spread(const NumpyArray& array, int64 itemsize) {
     return true;
 }
 
-// Strides of an array as a kernel takes them, or false: another type, shape or layout.
-inline bool read_array(const NumpyArray& array, const Axes& axes, bool batched, int64 batch,
-                       int64 itemsize, Array& result) {
+// Strides of an array as a kernel takes them, or false: another type, shape or layout. A shared array,
+// any input, may lack the batch axis: all states then read the same numbers.
+inline bool read_array(const NumpyArray& array, const Axes& axes, bool shared, bool batched,
+                       int64 batch, int64 itemsize, Array& result) {
     const bool has_batch = array.axes == axes.count + 1;
-    if (has_batch ? !batched : array.axes != axes.count || (batched && !axes.shared)) return false;
+    if (has_batch ? !batched : array.axes != axes.count || (batched && !shared)) return false;
     if (has_batch && array.shape[0] != batch) return false;
     const int64* shape = array.shape + has_batch;
     const int64* strides = array.strides + has_batch;
@@ -112,10 +105,11 @@ bool has_unit_quaternions(const Array& q, const int* first, int64 begin, int64 e
 }
 
 // Computes up to `most` states at once; of more, returns the arguments of the kernel as bytes, and
-// leaves it to Python to have the quaternions looked at. The first inputs are configurations.
-template <class S, int arrays, int inputs, int configurations>
-void* call(const Interpreter& python, const Axes (&axes)[arrays], const int* quaternions,
-           int64 most, Kernel kernel, void* const* objects, int64 given) {
+// leaves it to Python to have the quaternions checked.
+template <class S, class F>
+void* call(const Interpreter& python, int64 most, Kernel kernel, void* const* objects,
+           int64 given) {
+    constexpr int arrays = array_count<F>, inputs = F::inputs;
     constexpr int64 itemsize = sizeof(S);
     const auto declined = [&] { return python.own(python.declined), python.declined; };
     if (given != arrays) return declined();
@@ -128,12 +122,13 @@ void* call(const Interpreter& python, const Axes (&axes)[arrays], const int* qua
         const int needed = i < inputs ? numpy_aligned : numpy_aligned | numpy_writeable;
         if (array[i]->dtype != python.dtype || (array[i]->flags & needed) != needed) return declined();
     }
-    const bool batched = array[0]->axes == axes[0].count + 1;
+    const bool batched = array[0]->axes == F::axes[0].count + 1;
     const int64 batch = batched ? array[0]->shape[0] : 1;
     if (batch == 0) return declined();
     Array strided[arrays];
     for (int i = 0; i < arrays; ++i)
-        if (!read_array(*array[i], axes[i], batched, batch, itemsize, strided[i])) return declined();
+        if (!read_array(*array[i], F::axes[i], i < inputs, batched, batch, itemsize, strided[i]))
+            return declined();
     for (int i = inputs; i < arrays; ++i) {
         if (!is_spread(*array[i], itemsize)) return declined();
         for (int j = 0; j < i; ++j)
@@ -141,8 +136,8 @@ void* call(const Interpreter& python, const Axes (&axes)[arrays], const int* qua
     }
     if (batch > most)
         return python.make_bytes(reinterpret_cast<const char*>(strided), int64(sizeof strided));
-    for (int i = 0; i < configurations; ++i)
-        if (!has_unit_quaternions<S>(strided[i], quaternions, 0, batch)) return declined();
+    for (int i = 0; i < F::configurations; ++i)
+        if (!has_unit_quaternions<S>(strided[i], F::quaternions, 0, batch)) return declined();
     kernel(strided, 0, batch, batch);
     python.own(python.done);
     return python.done;

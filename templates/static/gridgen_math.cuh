@@ -78,6 +78,12 @@ template <class T> struct Named {
 };
 template <class T> using Same = typename Named<T>::Type;
 
+// The numbers 0, 1 ... n - 1, which no header brings to NVRTC.
+template <int... i> struct Indices {};
+template <int n, int... i> struct CountTo : CountTo<n - 1, n - 1, i...> {};
+template <int... i> struct CountTo<0, i...> { using type = Indices<i...>; };
+template <int n> using UpTo = typename CountTo<n>::type;
+
 // Component j of one state is data[j * component].
 template <class T> struct View {
     T* data;
@@ -96,6 +102,10 @@ template <class T> struct Strided {
         return {data + state * batch, component};
     }
 };
+
+// The arguments of a kernel.
+template <class T> using Input = Strided<const T>;
+template <class T> using Output = Strided<T>;
 
 // What begins with component `start` of one state.
 template <class T> GRIDGEN_DEVICE T* from(T* state, int64 start) { return state + start; }
@@ -119,6 +129,63 @@ template <int begin, int end, class T> GRIDGEN_DEVICE void fill(View<T> result, 
         for (int j = begin; j < end; ++j) result[j] = value;
     }
 }
+
+// --- Functions ----------------------------------------------------------------------------------
+
+// The axes of an array argument of one state.
+struct Axes {
+    int count;
+    int extent[3];
+
+    template <class... Extents>
+    GRIDGEN_DEVICE constexpr Axes(Extents... extents)
+        : count(sizeof...(extents)), extent{extents...} {}
+
+    GRIDGEN_DEVICE constexpr int size() const {
+        int size = 1;
+        for (int i = 0; i < count; ++i) size *= extent[i];
+        return size;
+    }
+};
+
+// A part of a result's row: the first of its numbers among those of a state in shared memory, less
+// than 0 where it has no place there; and the element that is stored last.
+struct Tile {
+    int begin;
+    int last;
+};
+
+// What kernels and entry points need to know of a function F. Those of a robot derive from this:
+//
+//   axes, inputs    of its arrays, the first of which are inputs
+//   configurations  how many of these, the first ones, are configurations
+//   compute         the function
+//   scratch         numbers of scratch memory that its loops take
+//   stored, parked  values that its parts store for each other, and those that wait long
+//
+// On a GPU:
+//
+//   staged, begins  numbers of shared memory that a state takes where arrays lie in rows, and where
+//                   inputs begin there, -1 for those that are read in place
+//   widths, tiles   of the tiles into which rows of results are cut; tiles of all results
+//   is_loaded       whether a thread reads all inputs at once, into registers
+//   is_read         whether it does so with those in shared memory, too
+//   is_apart        whether a function of its own copies tiles out
+//
+// On a CPU:
+//
+//   kept, places    if it `repeats`: different elements of every result, and, where some are equal,
+//                   which of these each element is
+//   parts, packs    its parts, and the packs that each computes before the next one does
+//   compute_part    a part
+struct FunctionTraits {
+    static constexpr int scratch = 0, stored = 0, parked = 0, staged = 0, packs = 0;
+    static constexpr bool is_loaded = false, is_read = false, is_apart = false, repeats = false;
+};
+
+template <class F> constexpr int array_count = sizeof(F::axes) / sizeof(Axes);
+template <class F, int k> constexpr int size_of = F::axes[k].size();
+template <class F, int k> constexpr bool is_input = k < F::inputs;
 
 // --- Number types -------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-// Rollouts: what a loop over time reads and writes in each step, and what it keeps of its state.
+// Rollouts: what a loop over time reads and writes in each step, and its state.
 #ifndef GRIDGEN_ROLLOUT_CUH
 #define GRIDGEN_ROLLOUT_CUH
 
@@ -13,20 +13,37 @@ struct Pair {
     int64 second;
 };
 
-// How far a rollout goes. Of `steps` steps, each of `substeps` with the same efforts, every so many
-// are kept, and the beginning too if it `begins` with that. On the way back there is a checkpoint
-// `between` so many steps.
-struct Course {
+// How a rollout goes. Of `steps` steps, each of `substeps` with the same efforts, one in `every` is
+// stored, and the initial state too if `begins`. A backward pass has a checkpoint every `between` steps.
+struct RolloutOptions {
     int64 steps, substeps, every, between;
     bool begins, follows, limits;  // follows a reference; limits efforts
+
+    // As a launch passes them.
+    GRIDGEN_DEVICE RolloutOptions(Pair steps_substeps, Pair every_begins, Pair follows_limits, Pair between)
+        : steps(steps_substeps.first),
+          substeps(steps_substeps.second),
+          every(every_begins.first),
+          between(between.first),
+          begins(every_begins.second),
+          follows(follows_limits.first),
+          limits(follows_limits.second) {}
 };
 
-// Which steps are kept, one after the other.
+// What entry points need to know of a rollout beside FunctionTraits: `over_time`, which arrays have an
+// axis of time; whether it is a backward pass, and the numbers of scratch memory that this takes for
+// each substep between two checkpoints.
+struct RolloutTraits {
+    static constexpr bool is_backward = false;
+    static constexpr int trail = 0;
+};
+
+// Which steps are stored, in order.
 struct Kept {
     int64 every, left, count;
 
-    GRIDGEN_DEVICE explicit Kept(const Course& course)
-        : every(course.every), left(course.every), count(course.begins) {}
+    GRIDGEN_DEVICE explicit Kept(const RolloutOptions& options)
+        : every(options.every), left(options.every), count(options.begins) {}
 
     GRIDGEN_DEVICE bool is_next() {
         if (--left) return false;
@@ -39,8 +56,8 @@ struct Kept {
 struct KeptBackwards {
     int64 every, left, count;
 
-    GRIDGEN_DEVICE explicit KeptBackwards(const Course& course)
-        : every(course.every), left(1), count(course.steps / course.every + course.begins) {}
+    GRIDGEN_DEVICE explicit KeptBackwards(const RolloutOptions& options)
+        : every(options.every), left(1), count(options.steps / options.every + options.begins) {}
 
     GRIDGEN_DEVICE bool is_next() {
         if (--left) return false;
@@ -81,8 +98,17 @@ template <class T> struct InTime {
     GRIDGEN_DEVICE bool moves() const { return time != 0; }
 };
 
-template <class T> GRIDGEN_DEVICE InTime<T> in_time(View<T> state, Pair time = {}) {
-    return {state.data, state.component, time.first};
+// An array of all states.
+template <class T> struct OverTime {
+    Strided<T> array;
+    Pair time;
+
+    GRIDGEN_DEVICE InTime<T> operator[](int64 state) const {
+        return {array[state].data, array.component, time.first};
+    }
+};
+template <class T> GRIDGEN_DEVICE OverTime<T> over_time(const Strided<T>& array, Pair time = {}) {
+    return {array, time};
 }
 
 // The time of a substep.
@@ -90,11 +116,11 @@ template <class T> struct Substep {
     T x[1];
 
     template <class Numbers>
-    GRIDGEN_DEVICE Substep(const Numbers& dt, const Course& course)
-        : x{dt.x[0] / broadcast<T>(Real<T>(course.substeps))} {}
+    GRIDGEN_DEVICE Substep(const Numbers& dt, const RolloutOptions& options)
+        : x{dt.x[0] / broadcast<T>(Real<T>(options.substeps))} {}
 };
 
-// The state of a rollout, and room for the next one.
+// The state of a rollout and the next one.
 template <class T, int nq, int nv> class Rolled {
   public:
     struct State {
@@ -114,7 +140,7 @@ template <class T, int nq, int nv> class Rolled {
     GRIDGEN_DEVICE State& next() { return next_; }
     GRIDGEN_DEVICE void move() { now_ = next_; }
 
-    // Of derivatives by a state: what comes from another way that it counts.
+    // Adds derivatives by the same state from elsewhere.
     template <class Positions, class Velocities>
     GRIDGEN_DEVICE void add(const Positions& q, const Velocities& qd) {
         GRIDGEN_UNROLLED
@@ -123,7 +149,7 @@ template <class T, int nq, int nv> class Rolled {
         for (int j = 0; j < nv; ++j) now_.qd[j] += qd.x[j];
     }
 
-    // The same of a controller, which has seen the state as it differs from a reference.
+    // The same of a controller, which reads the deviation of the state from a reference.
     template <class Back> GRIDGEN_DEVICE void follow_back(const T* q, const Back& way) {
         GRIDGEN_UNROLLED
         for (int j = 0; j < nq; ++j) now_.q[j] += q[j];
@@ -135,7 +161,7 @@ template <class T, int nq, int nv> class Rolled {
     State now_, next_;
 };
 
-// The states along the way from a checkpoint to the next, in memory.
+// The states from a checkpoint to the next, in memory.
 template <class T, int nq, int nv, class Room> class Trail {
     using State = typename Rolled<T, nq, nv>::State;
     Room room_;
@@ -170,7 +196,7 @@ template <class T, int n> struct Sum {
     }
 };
 
-// The way from a state to its reference: positions, then velocities.
+// The deviation of a state from its reference: positions, then velocities.
 template <class T, int nv> struct Deviation {
     T x[2 * nv];
 
@@ -180,7 +206,7 @@ template <class T, int nv> struct Deviation {
     }
 };
 
-// Adds gains times deviation to efforts.
+// Adds gains times deviation to joint torques.
 template <class T, int nv, class Gains>
 GRIDGEN_LARGE void follow(T* tau, const Gains& gains, int64 t, const Deviation<T, nv>& way) {
     GRIDGEN_UNROLLED
@@ -191,7 +217,7 @@ GRIDGEN_LARGE void follow(T* tau, const Gains& gains, int64 t, const Deviation<T
     }
 }
 
-// Brings an effort between -limit and limit; NaN stays what it is.
+// Clamps a joint torque to [-limit, limit]; NaN stays NaN.
 template <class T> GRIDGEN_DEVICE void limit(T& effort, Real<T> limit) {
     const T most = broadcast<T>(limit), least = broadcast<T>(-limit);
     effort = effort > most ? most : (effort < least ? least : effort);
@@ -212,14 +238,13 @@ template <class T, int nv> struct DeviationBack {
     }
 };
 
-// Derivatives by an effort: none where it has been clamped.
+// Derivatives by a joint torque: zero where it has been clamped.
 template <class T> GRIDGEN_DEVICE void limit_back(T& bar, const T& effort, Real<T> limit) {
     const T most = broadcast<T>(limit), least = broadcast<T>(-limit), none = broadcast<T>(0);
     bar = effort > most ? none : (effort < least ? none : bar);
 }
 
-// Derivatives by a quaternion that is normalized before it is used: what changes its norm changes
-// nothing.
+// Derivatives by a quaternion that is normalized before it is used: the component along it is zero.
 template <class T> GRIDGEN_DEVICE void on_sphere(T* bar, const T* quaternion) {
     T along = quaternion[0] * bar[0];
     GRIDGEN_UNROLLED

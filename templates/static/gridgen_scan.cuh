@@ -51,6 +51,41 @@ template <class T> GRIDGEN_DEVICE Placement<T> spun(const Placement<T>& X, T ang
     return spun(X, s, c);
 }
 
+// --- Axes of joints -----------------------------------------------------------------------------
+
+// How a joint of one degree of freedom moves its body: along z, or about it and, for each radian, by
+// `pitch` along it. In headers `pitch` is the constant zero where no joint of the robot does both.
+template <class T> struct Screw {
+    bool slides;
+    T pitch;
+};
+
+// The motion at a rate of the joint: S rate.
+template <class T> GRIDGEN_DEVICE Spatial<T> motion_of(const Screw<T>& axis, T rate) {
+    Spatial<T> motion{};
+    (axis.slides ? motion.linear : motion.angular).z = rate;
+    if (axis.pitch != T(0)) motion.linear.z = product(axis.pitch, rate);
+    return motion;
+}
+
+// The rate of such a motion.
+template <class T> GRIDGEN_DEVICE T rate_of(const Screw<T>& axis, const Spatial<T>& motion) {
+    return axis.slides ? motion.linear.z : motion.angular.z;
+}
+
+// The effort of a wrench: S^T F.
+template <class T> GRIDGEN_DEVICE T effort_of(const Screw<T>& axis, const Spatial<T>& F) {
+    const T effort = axis.slides ? F.linear.z : F.angular.z;
+    return axis.pitch != T(0) ? fma(axis.pitch, F.linear.z, effort) : effort;
+}
+
+// A wrench with that effort.
+template <class T> GRIDGEN_DEVICE Spatial<T> wrench_of(const Screw<T>& axis, T effort) {
+    Spatial<T> F{};
+    (axis.slides ? F.linear : F.angular).z = effort;
+    return F;
+}
+
 // --- Records of numbers -------------------------------------------------------------------------
 
 // Component c of a record that is made of numbers of type T alone.

@@ -152,11 +152,6 @@ template <class S> constexpr int chunk_size = pack_bytes == 16 ? 16 / int(sizeof
 #if GRIDGEN_HAS_BUILTIN(__builtin_shufflevector)
 constexpr bool has_tiles = true;
 
-template <int... i> struct Indices {};
-template <int n, int... i> struct CountTo : CountTo<n - 1, n - 1, i...> {};
-template <int... i> struct CountTo<0, i...> { using type = Indices<i...>; };
-template <int n> using UpTo = typename CountTo<n>::type;
-
 template <class V, int... i> GRIDGEN_DEVICE auto concatenate(V a, V b, Indices<i...>) {
     return __builtin_shufflevector(a, b, i...);
 }
@@ -406,35 +401,56 @@ template <class S, int N> struct Argument {
     }
 };
 
-// The components of a result for the function that computes them: j is in the pack places[j].
-template <class S, const int* places> struct Elements {
+// Which pack holds each of the N components of a result: its own.
+template <int N> struct OwnPacks {
+    static constexpr bool repeats = false;
+    static constexpr int kept = N;
+    static GRIDGEN_DEVICE constexpr int of(int j) { return j; }
+    static GRIDGEN_DEVICE constexpr const int* list() { return nullptr; }
+};
+
+// The same of result k of a function. Matrices have many components that equal others, zeros and those
+// across the diagonal: equal ones have one pack, so that they are written once and all stay in the
+// cache.
+template <class F, int k> struct SharedPacks {
+    static constexpr bool repeats = true;
+    static constexpr int kept = F::kept[k - F::inputs];
+    static constexpr int begin() {  // of its components in F::places
+        int count = 0;
+        for (int i = F::inputs; i < k; ++i)
+            if (F::kept[i - F::inputs] < F::axes[i].size()) count += F::axes[i].size();
+        return count;
+    }
+    static constexpr const int* places = F::places + begin();
+    static GRIDGEN_DEVICE constexpr int of(int j) { return places[j]; }
+    static GRIDGEN_DEVICE constexpr const int* list() { return places; }
+};
+
+template <class F, int k> constexpr auto packs_of() {
+    if constexpr (!F::repeats) return OwnPacks<size_of<F, k>>();
+    else if constexpr (F::kept[k - F::inputs] == size_of<F, k>) return OwnPacks<size_of<F, k>>();
+    else return SharedPacks<F, k>();
+}
+
+// The components of a result for the function that computes them.
+template <class S, class Packs> struct Elements {
     Pack<S>* x;
 
-    GRIDGEN_DEVICE Pack<S>& operator[](int j) const {
-        if constexpr (places != nullptr) return x[places[j]];
-        else return x[j];
-    }
+    GRIDGEN_DEVICE Pack<S>& operator[](int j) const { return x[Packs::of(j)]; }
 };
 
 // Elements [begin, end) of one value have one pack.
-template <int begin, int end, class S, const int* places>
-GRIDGEN_DEVICE void fill(Elements<S, places> result, Pack<S> value) {
-    static_assert(places != nullptr, "equal elements are written once");
+template <int begin, int end, class S, class Packs>
+GRIDGEN_DEVICE void fill(Elements<S, Packs> result, Pack<S> value) {
+    static_assert(Packs::repeats, "equal elements are written once");
     result[begin] = value;
 }
 
-// N components of W states, written. Matrices have many elements that equal others, zeros and those
-// across the diagonal: component j is in the pack places[j], of which there are `kept`, so that
-// equal ones are written once and all stay in the cache. Without places each has a pack of its own.
-template <class S, int N, const int* places = nullptr, int kept = N> struct Result {
-    Pack<S> x[kept];
+// N components of W states, written.
+template <class S, int N, class Packs = OwnPacks<N>> struct Result {
+    Pack<S> x[Packs::kept];
 
-    static constexpr int place(int j) {
-        if constexpr (places != nullptr) return places[j];
-        return j;
-    }
-
-    GRIDGEN_DEVICE Elements<S, places> elements() { return {x}; }
+    GRIDGEN_DEVICE Elements<S, Packs> elements() { return {x}; }
 
     // States [begin, begin + count) of the array, 1 <= count <= W, past the cache if streamed.
     GRIDGEN_LARGE void store(const Array& array, int64 begin, int64 count, bool streamed) const {
@@ -442,7 +458,7 @@ template <class S, int N, const int* places = nullptr, int kept = N> struct Resu
         S* first = static_cast<S*>(array.data) + begin * array.batch;
         if (array.batch == 1 && count == W) {
             for (int j = 0; j < N; ++j, first += array.component)
-                __builtin_memcpy(first, &x[place(j)], sizeof x[0]);
+                __builtin_memcpy(first, &x[Packs::of(j)], sizeof x[0]);
         } else if (is_tiled<S, N> && array.component == 1 && count == W) {
             // W rows without gaps are whole lines but for the ends.
             constexpr bool fits_stack = N * pack_bytes <= 512 << 10;
@@ -463,7 +479,7 @@ template <class S, int N, const int* places = nullptr, int kept = N> struct Resu
             store_tiles(first, array.batch);
         } else {
             const S* lanes = reinterpret_cast<const S*>(x);
-            scatter(first, array.batch, array.component, count, N, places, lanes);
+            scatter(first, array.batch, array.component, count, N, Packs::list(), lanes);
         }
     }
 
@@ -485,12 +501,148 @@ private:
             for (int j = 0; j < N; j += size) {
                 const int at = tile_begin<S, N>(j);
                 Pack<S> tile[size];
-                for (int k = 0; k < size; ++k) tile[k] = x[place(at + k)];
+                for (int k = 0; k < size; ++k) tile[k] = x[Packs::of(at + k)];
                 write_tile<S>(first + at, stride, tile);
             }
         }
     }
 };
+
+// --- Entry points -------------------------------------------------------------------------------
+
+// n numbers of `packs` packs of states: an input.
+template <class S, int n, int packs> struct PackedInput {
+    Argument<S, n> packed[packs];
+
+    PackedInput() {}
+    GRIDGEN_DEVICE void load(const Array& array, int64 p, int64 i, int64 count) {
+        packed[p].load(array, i, count);
+    }
+    GRIDGEN_DEVICE const Pack<S>* elements(int64 p) { return packed[p].x; }
+    GRIDGEN_DEVICE void store(const Array&, int64, int64, int64, bool) {}
+};
+
+// A result.
+template <class S, int n, int packs, class Packs> struct PackedResult {
+    Result<S, n, Packs> packed[packs];
+
+    PackedResult() {}
+    GRIDGEN_DEVICE void load(const Array&, int64, int64, int64) {}
+    GRIDGEN_DEVICE Elements<S, Packs> elements(int64 p) { return packed[p].elements(); }
+    GRIDGEN_DEVICE void store(const Array& array, int64 p, int64 i, int64 count, bool streamed) {
+        packed[p].store(array, i, count, streamed);
+    }
+};
+
+// Array k of a function. Few types for many functions: each takes a compiler time.
+template <bool is_input> struct PackedArrayOf {
+    template <class S, class F, int k, int packs> using Type = PackedInput<S, size_of<F, k>, packs>;
+};
+template <> struct PackedArrayOf<false> {
+    template <class S, class F, int k, int packs>
+    using Type = PackedResult<S, size_of<F, k>, packs, decltype(packs_of<F, k>())>;
+};
+template <class S, class F, int k, int packs = 1>
+using PackedArray = typename PackedArrayOf<is_input<F, k>>::template Type<S, F, k, packs>;
+
+// All arrays of a function, and its scratch memory.
+template <int k, class Packed> struct Member {
+    Packed packed;
+};
+template <class S, class F, class K> struct PackedArrays;
+template <class S, class F, int... k>
+struct PackedArrays<S, F, Indices<k...>> : Member<k, PackedArray<S, F, k>>... {
+    Pack<S> scratch[F::scratch];
+
+    PackedArrays() = delete;
+};
+
+// States of a batch.
+struct States {
+    const Array* arrays;
+    int64 begin, end;
+    bool streamed;
+};
+
+// Calls F with its arrays of a pack, and its scratch memory, if it takes any.
+template <class F, class T, class... Elements>
+GRIDGEN_DEVICE void compute_pack(T* scratch, Elements... elements) {
+    if constexpr (F::scratch > 0) F::template compute<T, const T*>(elements..., scratch);
+    else F::template compute<T, const T*>(elements...);
+}
+
+// Computes states pack by pack.
+template <class S, class F, int... k, class... Packed>
+GRIDGEN_DEVICE void compute_packs(Indices<k...>, const States& states, Pack<S>* scratch,
+                                  Packed&&... packed) {
+    constexpr int64 lanes = pack_size<S>;
+    for (int64 i = states.begin; i < states.end; i += lanes) {
+        const int64 count = states.end - i < lanes ? states.end - i : lanes;
+        (packed.load(states.arrays[k], 0, i, count), ...);
+        compute_pack<F>(scratch, packed.elements(0)...);
+        (packed.store(states.arrays[k], 0, i, count, states.streamed), ...);
+    }
+}
+
+// What the parts of a function store for each other.
+template <class S, class F> struct PartMemory {
+    Pack<S> stored[F::stored], parked[F::parked > 0 ? F::parked : 1];
+};
+
+// Part `part` of a function, for several packs from the state `first` on: its instructions stay in the
+// cache.
+template <int part, class S, class F, int... k, class... Packed>
+GRIDGEN_DEVICE void compute_part(Indices<k...>, const States& states, int64 first,
+                                 PartMemory<S, F> (&memory)[F::packs], Packed&... packed) {
+    constexpr int64 lanes = pack_size<S>;
+    for (int64 i = first, p = 0; p < F::packs && i < states.end; i += lanes, ++p) {
+        const int64 count = states.end - i < lanes ? states.end - i : lanes;
+        if constexpr (part == 0) (packed.load(states.arrays[k], p, i, count), ...);
+        F::template compute_part<part, Pack<S>, const Pack<S>*>(
+            packed.elements(p)..., memory[p].stored, memory[p].parked);
+        if constexpr (part == F::parts - 1)
+            (packed.store(states.arrays[k], p, i, count, states.streamed), ...);
+    }
+}
+template <class S, class F, int... part, class K, class... Packed>
+GRIDGEN_DEVICE void compute_parts(Indices<part...>, K all, const States& states, Packed&&... packed) {
+    PartMemory<S, F> memory[F::packs];
+    for (int64 first = states.begin; first < states.end; first += F::packs * pack_size<S>)
+        (compute_part<part, S, F>(all, states, first, memory, packed...), ...);
+}
+
+template <class S, class F, int... k>
+GRIDGEN_DEVICE void run_packs(Indices<k...> all, const States& states) {
+    if constexpr (F::scratch > 0) {
+        using Arrays = PackedArrays<S, F, Indices<k...>>;
+        const Borrowed<Arrays> memory;
+        const NoSubnormals<S> no_subnormals;
+        Arrays& own = *memory.operator->();
+        compute_packs<S, F>(
+            all, states, own.scratch, own.Member<k, PackedArray<S, F, k>>::packed...);
+    } else if constexpr (F::packs > 0) {
+        compute_parts<S, F>(UpTo<F::parts>(), all, states, PackedArray<S, F, k, F::packs>()...);
+    } else {
+        compute_packs<S, F>(all, states, nullptr, PackedArray<S, F, k>()...);
+    }
+}
+
+// The numbers of all results of a state.
+template <class F> constexpr int64 result_size() {
+    int64 size = 0;
+    for (int k = F::inputs; k < array_count<F>; ++k) size += F::axes[k].size();
+    return size;
+}
+
+// Computes states [begin, end) of a batch, one for each lane. arrays: those of F. A pack of states is
+// read, and its results are written, in registers.
+template <class S, class F>
+void run_packs(const Array* arrays, int64 begin, int64 end, int64 batch) {
+    constexpr int64 results = result_size<F>();
+    const States states = {arrays, begin, end, are_streamed<S>(begin, end, batch, results)};
+    run_packs<S, F>(UpTo<array_count<F>>(), states);
+    if (states.streamed) finish_streams();
+}
 
 }  // namespace gridgen
 

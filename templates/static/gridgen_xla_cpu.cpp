@@ -120,7 +120,7 @@ bool divide(const XLA_FFI_CallFrame* frame, Kernel* kernel, const Arrays& arrays
     return true;
 }
 
-// As CpuKernel does for callers in Python (backends/cpu.py).
+// As CpuKernel does for callers in Python (backends/cpu/backend.py).
 void compute(const XLA_FFI_CallFrame* frame, Kernel* kernel, const Arrays& arrays) {
     const int64 batch = arrays.states, block = kernel->block;
     if (batch <= block || kernel->most_threads < 2) {

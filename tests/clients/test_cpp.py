@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import gridgen
-from gridgen.backends.compiler import host_compiler
-from gridgen.backends.units import FLAGS
+from gridgen.backends.cpu.compiler import host_compiler
+from gridgen.backends.cpu.units import FLAGS
 from helpers.robots import OWN
 
 PROGRAM = OWN.parent / "tests" / "output" / "library_users" / "ranges.cpp"

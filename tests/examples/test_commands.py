@@ -90,7 +90,7 @@ HERE = {
 ELSEWHERE = {
     r"cmake .*": "output/test_library.py::test_the_control_loop_of_the_examples",
     r"mpirun .*|python -m gridgen.mpi": (
-        "unit/pipeline/test_processes.py::test_processes_compute_the_efforts_in_order"
+        "unit/mpi/test_processes.py::test_processes_compute_the_efforts_in_order"
     ),
     r"dask .*": "unit/test_dask.py::test_a_cluster_loses_a_worker_and_computes_all_the_same",
     r"nvcc .*": "output/test_readme.py::test_the_kernel",
@@ -98,8 +98,10 @@ ELSEWHERE = {
         "packaging/test_module_wheel.py::test_they_run_without_generator_and_compiler"
     ),
     r"pip install (\.|jax frax)": "packaging/test_wheel.py::test_an_installed_wheel",
+    r"python benchmarks/first_day.py .*": "unit/benchmarks/test_first_day.py::test_",
     r"python benchmarks/gpu.py .*": "unit/benchmarks/test_gpu.py::test_tables_tell_the_run",
     r"python benchmarks/static_gpu.py .*--peer .*": ("unit/benchmarks/test_static_gpu.py::test_"),
+    r"python tests/plain_words.py": "test_plain_words.py::test_a_page_uses_plain_words",
 }
 
 

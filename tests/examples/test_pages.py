@@ -18,11 +18,16 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 WITHOUT_PYTHON = ("cpp", "kernels", "learning", "rust")
 
 
-def blocks(path: Path) -> list[tuple[int, str]]:
-    """Return the blocks of Python of a page, and the lines where they begin."""
+def blocks(path: Path) -> list[tuple[int, str, str | None]]:
+    """Return the blocks of Python of a page, the lines where they begin, and their output.
+
+    A block of text that follows a block of Python shows all that it prints.
+    """
     text = path.read_text(encoding="utf-8")
-    found = re.finditer(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    return [(text.count("\n", 0, match.start(1)), match[1]) for match in found]
+    found = re.finditer(
+        r"^```python\n(.*?)^```$(?:\n```text\n(.*?)^```$)?", text, re.DOTALL | re.MULTILINE
+    )
+    return [(text.count("\n", 0, match.start(1)), match[1], match[2]) for match in found]
 
 
 #: What blocks import that is no dependency.
@@ -33,24 +38,28 @@ def cases() -> Iterator[Any]:
     """Yield every block of every page, those of large libraries to be run when asked for."""
     for path in PAGES:
         name = path.relative_to(ROOT).as_posix()
-        for line, text in blocks(path):
+        for line, text, output in blocks(path):
             libraries = [
                 one
                 for one in LIBRARIES
                 if re.search(rf"^(import|from) {one}\b", text, re.MULTILINE)
             ]
             marks = [pytest.mark.exhaustive] * bool(libraries)
-            yield pytest.param(path, line, text, libraries, id=f"{name}:{line}", marks=marks)
+            yield pytest.param(
+                path, line, text, output, libraries, id=f"{name}:{line}", marks=marks
+            )
 
 
-@pytest.mark.parametrize(("path", "line", "text", "libraries"), [*cases()])
+@pytest.mark.parametrize(("path", "line", "text", "output", "libraries"), [*cases()])
 def test_a_block_runs_by_itself(
     path: Path,
     line: int,
     text: str,
+    output: str | None,
     libraries: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     for library in libraries:
         pytest.importorskip(library)
@@ -63,6 +72,13 @@ def test_a_block_runs_by_itself(
         return
     monkeypatch.syspath_prepend(str(tmp_path))
     exec(compile("\n" * line + text, str(path), "exec"), {"__name__": "pasted"})
+    if output is not None:
+        assert capsys.readouterr().out == output
+
+
+def test_the_quick_start_shows_output() -> None:
+    for path in (ROOT / "README.md", ROOT / "docs" / "quickstart.md"):
+        assert all(output for _, _, output in blocks(path))
 
 
 def test_the_pages_have_programs() -> None:
@@ -71,3 +87,11 @@ def test_the_pages_have_programs() -> None:
         assert "8 < --" not in text, "a formatter has undone an inclusion"
         is_told = path.parent.name == "howto" or path.stem == "quickstart"
         assert blocks(path) or not is_told or path.stem in WITHOUT_PYTHON
+
+
+def test_the_sources_that_pages_name_exist() -> None:
+    folders = ("codegen", "tests", "benchmarks", "examples", "robots", "docs")
+    sources = [f"/{path.as_posix()}" for one in folders for path in (ROOT / one).rglob("*.py")]
+    for path in PAGES:
+        for name in re.findall(r"`([\w/]+\.py)`", path.read_text(encoding="utf-8")):
+            assert any(source.endswith(f"/{name}") for source in sources), f"{path.name}: {name}"

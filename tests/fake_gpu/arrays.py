@@ -63,6 +63,11 @@ class DeviceContext:
         """The compute capability, without the dot."""
         return str(machine().settings.capability)
 
+    @property
+    def attributes(self) -> dict[str, int]:
+        """What the driver reports of the device, by CuPy's names."""
+        return dict(machine().settings.attributes)
+
 
 class ndarray:
     """An array in a device's memory.

@@ -17,6 +17,7 @@ class Capture:
     """What streams would have done since a capture began in one of them."""
 
     def __init__(self) -> None:
+        self.seconds = 0.0
         self._nodes: list[Operation] = []
         self._tails: dict[Queue, list[Operation]] = {}
         self._is_valid = True
@@ -33,9 +34,13 @@ class Capture:
         self._tails[queue] = queue.tail
         queue.capture, queue.tail = self, []
 
+    def invalidate(self) -> None:
+        """Let the capture end in an error."""
+        self._is_valid = False
+
     def refuse(self, name: str) -> NoReturn:
         """Raise for what cannot be captured, which makes the capture invalid."""
-        self._is_valid = False
+        self.invalidate()
         raise CUDARuntimeError(name)
 
     def end(self, queue: Queue) -> Graph:
@@ -54,7 +59,7 @@ class Capture:
             raise CUDARuntimeError("cudaErrorStreamCaptureInvalidated")
         if any(node not in joined for node in self._nodes):
             raise CUDARuntimeError("cudaErrorStreamCaptureUnjoined")
-        return Graph(self._nodes, origin.lane)
+        return Graph(self._nodes, origin.lane, self.seconds)
 
 
 class Graph:
@@ -63,9 +68,11 @@ class Graph:
     Args:
         nodes: the operations, each after those that it comes after.
         lane:  of the stream that the capture began in.
+        seconds: what its launches take, by the clock of events.
     """
 
-    def __init__(self, nodes: list[Operation], lane: int) -> None:
+    def __init__(self, nodes: list[Operation], lane: int, seconds: float = 0.0) -> None:
+        self._seconds = seconds
         self._nodes = nodes
         self._lane = lane
         self._blocks = {block: block.times for node in nodes for block in node.blocks()}
@@ -84,6 +91,7 @@ class Graph:
                     f"a graph uses {block}, which was something else's when it was captured"
                 )
         queue = stream.queue if stream else current_queue()
+        (queue.capture or queue).seconds += self._seconds
         first = list(queue.frontier())
         # What other streams did beside the first is beside it again.
         lanes = {self._lane: queue.lane}

@@ -23,6 +23,7 @@ _MEANINGS = {
     "CUDA_ERROR_INVALID_IMAGE": "device kernel image is invalid",
     "CUDA_ERROR_INVALID_HANDLE": "invalid resource handle",
     "CUDA_ERROR_INVALID_VALUE": "invalid argument",
+    "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED": "operation not permitted when stream is capturing",
     "CUDA_ERROR_NOT_FOUND": "named symbol not found",
     "CUDA_ERROR_UNSUPPORTED_PTX_VERSION": "the provided PTX was compiled with an unsupported "
     "toolchain.",
@@ -30,7 +31,9 @@ _MEANINGS = {
 #: Their numbers, of those that somebody asks for.
 _NUMBERS = {
     "CUDA_ERROR_INVALID_HANDLE": 400,
+    "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED": 900,
     "CUDA_ERROR_UNSUPPORTED_PTX_VERSION": 222,
+    "cudaErrorStreamCaptureUnsupported": 900,
     "cudaErrorContextIsDestroyed": 709,
     "cudaErrorECCUncorrectable": 214,
     "cudaErrorIllegalAddress": 700,

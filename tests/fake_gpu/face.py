@@ -40,7 +40,6 @@ def modules() -> dict[str, ModuleType]:
         "cupy.cuda",
         Device=arrays.DeviceContext,
         Event=streams.Event,
-        ExternalStream=streams.ExternalStream,
         MemoryPointer=transfers.MemoryPointer,
         Stream=streams.Stream,
         driver=driver,
@@ -58,6 +57,7 @@ def modules() -> dict[str, ModuleType]:
     cupy = _module(
         "cupy",
         cuda=cuda,
+        __version__="14.0.0",
         ndarray=arrays.ndarray,
         empty=arrays.empty,
         testing=testing,

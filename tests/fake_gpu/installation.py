@@ -6,6 +6,7 @@ import functools
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from unittest import mock
 
 from fake_gpu.face import modules
@@ -14,19 +15,20 @@ from fake_gpu.machine import Machine, Settings, start
 from fake_gpu.ptx.executable import PtxLibrary
 from fake_gpu.schedules import Schedule, late
 from gridgen import backends
-from gridgen.backends import stream_task
+from gridgen.backends.cpu import stream_task
 from gridgen.runtime.arrays import defaults, streaming
 
 
 @contextmanager
-def installed(schedule: Schedule = late) -> Iterator[Machine]:
+def installed(schedule: Schedule = late, capability: int = 91) -> Iterator[Machine]:
     """Let ``import cupy`` find the stand-in, and grid-gen's ``cuda`` backend its devices.
 
     All work that was enqueued is done at the end. The machine is the same one each time: grid-gen
     may keep arrays on its devices for good.
 
     Args:
-        schedule: chooses which operation runs next.
+        schedule:   chooses which operation runs next.
+        capability: compute capability of its devices; see ``Settings``.
 
     Raises:
         ImportError: NVRTC is missing, which comes with CuPy.
@@ -47,6 +49,7 @@ def installed(schedule: Schedule = late) -> Iterator[Machine]:
     with own_modules, own_defaults, own_numbers, own_streams, own_driver:
         backends._create.cache_clear()
         machine = _machine()
+        machine.settings = replace(machine.settings, capability=capability)
         start(machine)
         machine.work.schedule = schedule
         try:

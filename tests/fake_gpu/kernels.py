@@ -21,7 +21,6 @@ MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # CUDA's number of the attribute
 _MOST_BLOCKS = 2**31 - 1
 _MOST_THREADS = 1024
 _FREELY_SHARED = 48 * 1024
-_MOST_SHARED = 227 * 1024  # of compute capability 9.0
 # Numbers that are not as small as counts, and not as large as the bytes of most others.
 _ADDRESSES = (1 << 32, 1 << 47)
 
@@ -48,6 +47,11 @@ class Module:
             CUDADriverError: it is something else, such as machine code, or the driver is too old.
         """
         machine().device.check()
+        for device in machine().devices:  # a capture lets nobody load, in no thread
+            for queue in device.queues.values():
+                if queue.capture:
+                    queue.capture.invalidate()
+                    raise CUDADriverError("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED")
         text = image.rstrip(b"\0").decode(errors="replace")
         if ".version" not in text or ".entry" not in text:
             raise CUDADriverError("CUDA_ERROR_INVALID_IMAGE", "only PTX can be executed here")
@@ -152,7 +156,7 @@ class Function:
                 )
 
         queue.enqueue(f"kernel {name}", run, uses=[lease.block for lease in given])
-        queue.seconds += machine().duration(name, blocks, threads)
+        (queue.capture or queue).seconds += machine().duration(name, blocks, threads)
 
     def split(self, buffer: bytes) -> list[bytes]:
         """Return the bytes of each parameter, of a buffer that holds all.
@@ -221,9 +225,10 @@ def set_attribute(function: int, attribute: int, value: int) -> None:
     """Set an attribute of a kernel: `cupy.cuda.driver.funcSetAttribute`.
 
     Raises:
-        CUDADriverError: no device has so much.
+        CUDADriverError: the device has not so much.
     """
-    if attribute != MAX_DYNAMIC_SHARED_SIZE_BYTES or not 0 <= value <= _MOST_SHARED:
+    most = (227 if machine().settings.capability >= 90 else 64) * 1024  # of a block
+    if attribute != MAX_DYNAMIC_SHARED_SIZE_BYTES or not 0 <= value <= most:
         raise CUDADriverError("CUDA_ERROR_INVALID_VALUE", f"attribute {attribute} of {value}")
     _shared[function] = value
 

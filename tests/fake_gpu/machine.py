@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -67,9 +67,10 @@ class Settings:
     Attributes:
         devices:    how many there are.
         room:       bytes of memory of each.
-        capability: compute capability of each. No device has this one, and NVRTC makes no machine
-                    code for it, so that callers compile PTX, which can be executed here: that for
-                    9.0.
+        capability: compute capability of each. No device has 9.1 or 7.6, and NVRTC makes no machine
+                    code for them, so that callers compile PTX, which can be executed here: that for
+                    9.0 or 7.5.
+        attributes: what the driver reports of each: an H200's.
         schedule:   chooses which operation runs next.
         executable: makes PTX text executable.
     """
@@ -78,6 +79,17 @@ class Settings:
     devices: int = 2
     room: int = 4 << 30
     capability: int = 91
+    attributes: Mapping[str, int] = field(
+        default_factory=lambda: {
+            "MultiProcessorCount": 132,
+            "ClockRate": 1_980_000,
+            "MemoryClockRate": 3_201_000,
+            "GlobalMemoryBusWidth": 6144,
+            "MaxSharedMemoryPerMultiprocessor": 228 * 1024,
+            "MaxThreadsPerMultiProcessor": 2048,
+            "MaxBlocksPerMultiprocessor": 32,
+        }
+    )
     schedule: Schedule = schedules.late
 
 

@@ -24,6 +24,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "of a shuffled schedule",
     )
     parser.addoption(
+        "--capability",
+        type=int,
+        default=91,
+        help="compute capability of the fake GPU: 91 for PTX of 9.0, 76 for PTX of 7.5",
+    )
+    parser.addoption(
         "--functions",
         metavar="NAMES",
         help="of the robots' functions only these, separated by commas",
@@ -32,7 +38,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     stack = ExitStack()
-    stack.enter_context(installed(schedule(config.getoption("schedule"))))
+    chosen = schedule(config.getoption("schedule")), config.getoption("capability")
+    stack.enter_context(installed(*chosen))
     config.add_cleanup(stack.close)
 
 

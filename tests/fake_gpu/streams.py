@@ -249,6 +249,12 @@ class Stream:
         """Do nothing more in the stream before an event's work is done."""
         self.queue.wait_for(event)
 
+    @classmethod
+    def from_external(cls, foreign: Any) -> Stream:
+        """Return a stream of somebody else's, by CUDA's stream protocol."""
+        _, pointer = foreign.__cuda_stream__()
+        return ExternalStream(pointer)
+
     def begin_capture(self, mode: int | None = None) -> None:
         """Keep what is enqueued from now on, instead of doing it."""
         if self.ptr == 0:
@@ -272,7 +278,7 @@ Stream.null = Stream(null=True)
 
 
 class ExternalStream(Stream):
-    """A stream of somebody else's, by its pointer: `cupy.cuda.ExternalStream`."""
+    """A stream of somebody else's, by its pointer."""
 
     def __init__(self, ptr: int, device_id: int = -1) -> None:
         super().__init__(null=True)

@@ -11,13 +11,11 @@ import numpy as np
 
 import gridgen
 from gridgen.check import random_states
-from gridgen.compiler import read_tree
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import PARAMETERS
 from gridgen.model.tree import KinematicTree
-from gridgen.options import RobotOptions
 from helpers.robots import CONSTRAINTS
-from numerics.robots import urdf_path
+from numerics.robots import load_robot, load_tree, urdf_path
 
 STATES = 3
 
@@ -34,21 +32,20 @@ class Subject(NamedTuple):
 
     @property
     def tree(self) -> KinematicTree:
-        plain = {"floating_base": False, "joint_dynamics": False, "armature": 0.0}
-        held = {"constraints": CONSTRAINTS[self.name]}
-        return read_tree(urdf_path(self.name), RobotOptions(**{**plain, **self.options, **held}))
+        return load_tree(urdf_path(self.name), constraints=CONSTRAINTS[self.name], **self.options)
 
 
 @cache
 def _load(name: str) -> gridgen.Robot:
-    options = {**SUBJECTS[name].options, "constraints": CONSTRAINTS[name]}
-    return gridgen.load(urdf_path(name), backend="cpu", **options)
+    return load_robot(urdf_path(name), constraints=CONSTRAINTS[name], **SUBJECTS[name].options)
 
 
-#: A slide and skew axes; a free joint and branches; a mimic joint, whose masses are inputs.
+#: A slide and skew axes; a free joint and branches; helical joints; a mimic joint, whose masses are
+#: inputs.
 SUBJECTS = {
     "arm6": Subject("arm6", {}),
     "quadruped": Subject("quadruped", {"floating_base": True}),
+    "screws": Subject("screws", {"joint_dynamics": True}),
     "gripper": Subject(
         "gripper", {"parameters": ("all", "armature", "damping"), "joint_dynamics": True}
     ),

@@ -22,12 +22,13 @@ STEP = 1e-7
 WORDS = ("gradient", "second_order", "constrained", "impulse")
 LARGE = [name for name in GENERATED if any(word in name for word in WORDS)]
 CASES = [
-    pytest.param(subject, name, marks=pytest.mark.exhaustive if name in LARGE else ())
+    pytest.param(subject, name, marks=pytest.mark.exhaustive if is_long else ())
     for subject in SUBJECTS
     for name in GENERATED
     if name != "rollout"
     # The last link of the gripper moves in two directions: it has no inertia.
     if subject != "gripper" or not (FUNCTIONS[name].of_frame and FUNCTIONS[name].solves)
+    for is_long in [name in LARGE or (subject == "screws" and "inverse_dynamics" != name)]
 ]
 
 

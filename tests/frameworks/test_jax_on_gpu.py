@@ -22,11 +22,11 @@ import gridgen
 from fake_gpu.ptx.executable import PtxLibrary
 from frameworks.jax_for_tests import SUBJECTS, case
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.compiler import shared_library
+from gridgen.backends.cpu.compiler import shared_library
 from gridgen.backends.interface import Sources
 from gridgen.frameworks.jax import cpu, cuda, handler, primitive
 from gridgen.robot import open_module
-from numerics.robots import urdf_path
+from numerics.robots import load_robot, urdf_path
 
 pytest.importorskip("cupy", reason="NVRTC comes with it")
 
@@ -106,9 +106,11 @@ def stand_in(folder: Path) -> ctypes.CDLL:
     return ctypes.CDLL(shutil.copy(path, folder / "stream.so"))
 
 
-@pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Driver]:
-    """JAX's CPU as a GPU with this driver."""
+@pytest.fixture(params=["compute_75", "compute_90"])
+def driver(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Driver]:
+    """JAX's CPU as a GPU with this driver, for which kernels park values or not."""
     pretended = Driver()
     own = ctypes.CDLL(shutil.copy(handler.compiled_handler(cuda._UNIT), tmp_path / "cuda.so"))
     between = stand_in(tmp_path)
@@ -118,7 +120,7 @@ def driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Driver]:
     ctypes.c_void_p.in_dll(between, "stream").value = STREAM
     name = f"gridgen_cuda_{id(pretended)}"
     jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(between.on_stream), platform="cpu")
-    monkeypatch.setattr(cuda, "_architecture", lambda: "compute_75")
+    monkeypatch.setattr(cuda, "_architecture", lambda: request.param)
     monkeypatch.setattr(cuda, "_driver", lambda: pretended.addresses)
     monkeypatch.setattr(cuda, "_handler", lambda: own)
     monkeypatch.setattr(cuda, "_KEPT", {})
@@ -166,6 +168,18 @@ def test_gradients_are_launched_too(driver: Driver) -> None:
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-4)
     assert len(driver.launches) == 2
+
+
+def test_parked_values_are_given_shared_memory(driver: Driver) -> None:
+    """In rows, and where states share a position, where parked values alone take it."""
+    call = load_robot(urdf_path("arm7"), parameters=("all",)).forward_dynamics_gradient
+    q, qd, tau = np.random.default_rng(2).normal(size=(3, 40, 7)).astype("float32")
+    shared = np.tile(q[0], (len(q), 1))
+    mapped = jax.vmap(call, in_axes=(None, 0, 0))(q[0], qd, tau)
+    for found, given in ((jax.jit(call)(q, qd, tau), q), (mapped, shared)):
+        for array, expected in zip(found, call(given, qd, tau), strict=True):
+            np.testing.assert_allclose(array, expected, rtol=1e-4, atol=1e-3)
+    assert len({launch[2] for launch in driver.launches}) == 2
 
 
 def test_memory_of_loops_is_an_array_of_the_call(driver: Driver, tmp_path: Path) -> None:

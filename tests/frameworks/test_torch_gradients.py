@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from frameworks.torch_for_tests import ROBOTS, STATES, arguments, drawn, load
+from frameworks.torch_for_tests import ROBOTS, SCREWED, STATES, arguments, drawn, load
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED
 
@@ -25,6 +25,7 @@ CASES = [
     # The last link of the gripper moves in two directions: it has no inertia.
     if robot != "gripper" or not (FUNCTIONS[name].of_frame and FUNCTIONS[name].solves)
 ]
+CASES += [(SCREWED, "inverse_dynamics"), (SCREWED, "forward_dynamics")]
 
 
 def tensors(name: str, function: str) -> dict[str, torch.Tensor]:
@@ -76,6 +77,7 @@ def test_every_function_by_every_argument(name: str, function: str) -> None:
 FURTHER = [
     ("arm6", "inverse_dynamics"),
     pytest.param("quadruped", "inverse_dynamics", marks=pytest.mark.exhaustive),
+    pytest.param(SCREWED, "inverse_dynamics", marks=pytest.mark.exhaustive),
     ("gripper", "inverse_dynamics"),
     pytest.param("gripper", "forward_dynamics", marks=pytest.mark.exhaustive),
     ("quadruped", "potential_energy"),

@@ -59,3 +59,9 @@ def test_the_same_bytes(name, fresh):
         lines = [text.splitlines(keepends=True) for text in (kept, new)]
         difference = "".join(difflib.unified_diff(*lines, f"kept/{name}", f"new/{name}", n=2))
         pytest.fail(f"run `make golden` if this is wanted:\n{difference[:20_000]}", pytrace=False)
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in GOLDEN.glob("two_link*")))
+def test_lines_are_short(name):
+    lines = (GOLDEN / name).read_text(encoding="utf-8").splitlines()
+    assert max(map(len, lines)) <= 120

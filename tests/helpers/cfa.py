@@ -10,20 +10,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridgen.backends.emulated import EmulatedBackend, Sanitizer, StandaloneRun, run_standalone
-from gridgen.backends.interface import Dtype, Launch, Sources
+from gridgen.backends.emulated.backend import EmulatedBackend
+from gridgen.backends.interface import Launch, Sources
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.emit.render import render_team
+from gridgen.functions.types import Dtype
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.cfa.plan import AVAILABLE, CfaPlan
-from gridgen.schedules.cfa.schedule import CFA_KERNELS, CFA_ROWS, CfaSchedule
+from gridgen.schedules.cfa.schedule import CFA_ROWS, CfaSchedule
 from gridgen.schedules.scan.schedule import ScanSchedule
-from gridgen.schedules.team.schedule import Teams
+from gridgen.schedules.team.schedule import Teams, by_name
 from gridgen.schedules.views import robot_view
 from helpers.scan import HEADERS
+from helpers.standalone import Sanitizer, StandaloneRun, run_standalone
 
 Array = NDArray[Any]
 (OBSERVED,) = (row.observed for row in CFA_ROWS)
+#: Every kernel by name, without optional inputs and with all.
+CFA_KERNELS = by_name(CFA_ROWS)
 KERNEL = "forward_dynamics_cfa_scan"
 LOADED = "forward_dynamics_cfa_scan_f_ext_base_motion"
 

@@ -12,12 +12,11 @@ import numpy.typing as npt
 
 from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.errors import GridGenWarning
-from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
 from gridgen.symbolic.expr import Expr, reachable
 from gridgen.symbolic.trace import TraceScalars
-from helpers.robots import example_urdf
+from helpers.robots import SCREWS, described, example_urdf
 
 ROBOTS = Path(__file__).parents[2] / "robots"
 GRAVITY = (0.0, 0.0, -9.81)
@@ -26,8 +25,10 @@ COMPLEX_STEP = 1e-30
 Array = npt.NDArray[np.float64]
 
 
-def robot_path(name: str) -> Path:
+def robot_path(name: str) -> str | Path:
     """Return the URDF file of one of the project's robots, or of example-robot-data."""
+    if name == "screws":
+        return SCREWS
     own = ROBOTS / f"{name}.urdf"
     return own if own.exists() else example_urdf(name)
 
@@ -37,7 +38,7 @@ def load_tree(source: str, floating: bool = False, **options: Any) -> KinematicT
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridGenWarning)
         text = source if source.lstrip().startswith("<") else str(robot_path(source))
-        return build_tree(parse_urdf(text), RobotOptions(floating_base=floating, **options))
+        return build_tree(described(text), RobotOptions(floating_base=floating, **options))
 
 
 def random_states(

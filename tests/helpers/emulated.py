@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.emulated import EmulatedBackend, Sanitizer, StandaloneRun, run_standalone
-from gridgen.backends.interface import Dtype, Launch, Sources
+from gridgen.backends.emulated.backend import EmulatedBackend
+from gridgen.backends.interface import Launch, Sources
+from gridgen.functions.types import Dtype
+from helpers.standalone import Sanitizer, StandaloneRun, run_standalone
 
 STATIC = Path(__file__).parents[2] / "templates" / "static"
 KERNELS = (Path(__file__).parents[1] / "unit" / "backends" / "toy_teams.cu").read_text()

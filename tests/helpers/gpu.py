@@ -15,9 +15,10 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from fake_driver import Launched, PretendDriver
 
 import gridgen
-from gridgen.backends import Sources, backend, cuda
-from gridgen.backends.interface import AnyLaunch, ThreadLaunch
-from gridgen.backends.nvrtc import CompiledKernel
+from gridgen.backends import Sources, backend
+from gridgen.backends.cuda import backend as cuda
+from gridgen.backends.cuda.compiler import CompiledKernel
+from gridgen.backends.interface import AnyLaunch, launch_of
 from gridgen.runtime.calls import evaluation
 
 #: States of the arrays that are drawn.
@@ -50,11 +51,9 @@ def pretended(monkeypatch: pytest.MonkeyPatch, urdf: Path) -> Gpu:
     launches: list[Launched] = []
 
     def compiled(
-        sources: Sources, function: str, dtype: Any, *_: object, rows: bool = False
+        sources: Sources, function: str, dtype: Any, arch: str, *_: object, rows: bool = False
     ) -> CompiledKernel:
-        launch, taken = ThreadLaunch(), sources.rows.get(function)
-        if taken is not None:
-            launch = taken.laid(launch, np.dtype(dtype).itemsize, are_rows=rows)
+        launch = launch_of(sources, function, dtype, rows=rows, arch=arch)
         entry = f"{function}{'_rows' if rows else ''} {dtype}"
         texts[entry] = (sources, function, dtype), launch
         return CompiledKernel(b"", entry, None)

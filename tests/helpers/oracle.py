@@ -20,6 +20,7 @@ import numpy as np
 import pinocchio
 
 from gridgen.model.tree import Body, KinematicTree
+from helpers.robots import PITCH, SCREW
 
 Arrays = Mapping[str, np.ndarray]
 MOVING_BASE = "moving_base"
@@ -45,11 +46,7 @@ class Oracle:
     ) -> None:
         self.tree = tree
         self.mimic = mimic
-        build = (
-            pinocchio.buildModelFromUrdf if isinstance(urdf, Path) else pinocchio.buildModelFromXML
-        )
-        root = [pinocchio.JointModelFreeFlyer()] if tree.floating_base else []
-        self.model = build(str(urdf), *root, mimic=mimic)
+        self.model = pinocchio_model(urdf, tree.floating_base, mimic)
         self.model.armature[:] = 0.0  # ours is added on top, as damping and friction are
         self.base = 0
         if moving_base:
@@ -205,6 +202,33 @@ class Oracle:
                 loss += body.damping * rate
             losses[body.v_index] += body.multiplier * loss
         return losses
+
+
+def pinocchio_model(
+    urdf: str | Path, floating_base: bool = False, mimic: bool = False
+) -> pinocchio.Model:
+    """Return Pinocchio's model of a robot, whose helical joints no URDF has; see ``described``."""
+    build = pinocchio.buildModelFromUrdf if isinstance(urdf, Path) else pinocchio.buildModelFromXML
+    root = [pinocchio.JointModelFreeFlyer()] if floating_base else []
+    read = build(str(urdf), *root, mimic=mimic)
+    if not any(name.endswith(SCREW) for name in read.names):
+        return read
+    model = pinocchio.Model()
+    for index, name in [*enumerate(read.names)][1:]:
+        joint, place = read.joints[index], read.jointPlacements[index]
+        if name.endswith(SCREW):
+            data = joint.createData()
+            joint.calc(data, np.zeros(read.nq))
+            joint = pinocchio.JointModelHelicalUnaligned(np.ravel(data.S)[3:], PITCH)
+        model.addJoint(read.parents[index], joint, place, name)
+        model.appendBodyToJoint(index, read.inertias[index], pinocchio.SE3.Identity())
+    for frame in read.frames:
+        if str(frame.type) == "BODY":
+            model.addFrame(
+                pinocchio.Frame(frame.name, frame.parentJoint, 0, frame.placement, frame.type)
+            )
+    model.damping, model.friction = read.damping, read.friction
+    return model
 
 
 def _on_moving_base(robot: pinocchio.Model) -> pinocchio.Model:

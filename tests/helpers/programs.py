@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import random
 
+from gridgen.kernel import KernelKey
+from gridgen.model.tree import KinematicTree
+from gridgen.options import LONGEST_PROGRAM
+from gridgen.schedules.thread.plan import plan_programs
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.program import Array, Program, build_program
 from gridgen.symbolic.trace import TraceScalars
@@ -39,3 +43,10 @@ def random_program(seed: int) -> Program:
     others = [trace.constant(1.5), trace.graph.zero, nodes[0]]
     outputs = [*(rng.choice(nodes[9:]) for _ in range(20)), nodes[-1] * nodes[3], *others]
     return program_of(trace, *rng.sample(outputs, len(outputs)))
+
+
+def plan_thread(
+    tree: KinematicTree, function: str | KernelKey, longest: int = LONGEST_PROGRAM
+) -> Program:
+    """Trace one function of a robot: straight-line code, or loops where that would be too long."""
+    return plan_programs(tree, function, longest, longest).cpu

@@ -6,11 +6,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from helpers.robots import joint_text, link_text, robot_text
+from helpers.robots import SCREW, joint_text, link_text, robot_text
 
-KINDS = ("revolute", "continuous", "prismatic", "floating", "planar", "fixed")
+KINDS = ("revolute", "continuous", "prismatic", "helical", "floating", "planar", "fixed")
 #: Kinds of one coordinate, which can lead and follow.
-COUPLED = ("revolute", "continuous", "prismatic")
+COUPLED = ("revolute", "continuous", "prismatic", "helical")
 _AXES = ("1 0 0", "0 1 0", "0 0 1", "0 0 -1", "0.6 -0.48 0.64")
 _ANGLES = ("0 0 0", "1.5707963267948966 0 0", "0 3.141592653589793 0", "0.3 -0.7 1.1")
 _PLACES = ("0 0 0", "0 0 0.3", "0.1 -0.2 0.15")
@@ -59,7 +59,8 @@ def robots(
     ]
     # Siblings are ordered by name: leaders come before followers or after them.
     names = [
-        f"{letter}{i}" for i, letter in enumerate(draw(st.permutations("abcdefghijkl"))[:count])
+        f"{letter}{i}{SCREW if chosen[i] == 'helical' else ''}"
+        for i, letter in enumerate(draw(st.permutations("abcdefghijkl"))[:count])
     ]
     elements = [link_text("base")]
     followers: set[int] = set()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from gridgen.kernel import KernelKey
+from gridgen.model.description import RobotDescription
+from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules import Schedules
 
@@ -54,6 +58,13 @@ MAIN_CASES = [
     for base, floating in (("fixed", False), ("floating", True))
 ]
 
+#: They and helical joints, which no file has: see ``SCREWS``.
+ALL_CASES = [
+    *MAIN_CASES,
+    pytest.param("screws", False, id="screws-fixed"),
+    pytest.param("screws", True, id="screws-floating"),
+]
+
 #: Constraints of our own robots: a joint that stands still, points in the world, a loop.
 CONSTRAINTS: dict[str, list[dict[str, object]]] = {
     "two_link": [{"kind": "joint", "joint": "elbow"}],
@@ -64,6 +75,7 @@ CONSTRAINTS: dict[str, list[dict[str, object]]] = {
         {"kind": "point", "link": "RR_foot", "to": "FR_foot"},
     ],
     "gripper": [{"kind": "point", "link": "left_pad", "to": "thumb_distal"}],
+    "screws": [{"kind": "point", "link": "thumb", "to": "tip"}],
     "humanoid": [{"kind": "frame", "link": f"{side}_sole"} for side in ("left", "right")],
 }
 
@@ -90,6 +102,10 @@ def example_urdf(name: str) -> Path:
         names = ", ".join(sorted({path.stem for path in example_urdfs()}))
         raise LookupError(f"{len(found)} files are called {name}.urdf; there are {names}")
     return found[0]
+
+
+#: How joints are called that no URDF has, helical ones, and their pitch [m].
+SCREW, PITCH = "_screw", 0.15
 
 
 def robot_text(*elements: str, name: str = "r") -> str:
@@ -126,7 +142,12 @@ def joint_text(
     limit: str | None = None,
     extra: str = "",
 ) -> str:
-    """Return a <joint> on one line; ``extra`` is further elements inside it."""
+    """Return a <joint> on one line; ``extra`` is further elements inside it.
+
+    A helical one is called so (``SCREW``), and revolute in the text: see ``described``.
+    """
+    assert name.endswith(SCREW) == (kind == "helical")
+    kind = "revolute" if kind == "helical" else kind
     has_limit = kind not in ("fixed", "floating", "planar") and limit is None
     bounds = '<limit lower="-1" upper="1" effort="10" velocity="2"/>' if has_limit else limit or ""
     axis_text = "" if kind == "fixed" or axis is None else f'<axis xyz="{axis}"/>'
@@ -134,6 +155,48 @@ def joint_text(
         f'<joint name="{name}" type="{kind}"><origin xyz="{xyz}" rpy="{rpy}"/>'
         f'<parent link="{parent}"/><child link="{child}"/>{axis_text}{bounds}{extra}</joint>'
     )
+
+
+#: Helical joints about axes of all kinds beside others, on branches, with losses.
+SCREWS = robot_text(
+    link_text("base"),
+    *(
+        link_text(name, mass=mass, com="0.1 -0.05 0.2", rpy="0.5 0.4 -0.3")
+        for name, mass in (("arm", "2"), ("hand", "1"), ("thumb", "0.4"), ("palm", "1"))
+    ),
+    link_text("tip", mass="0.3"),
+    *(
+        joint_text(
+            name,
+            *links,
+            kind,
+            axis=axis,
+            rpy=rpy,
+            extra=f'<dynamics damping="0.{place}" friction="0.1"/>',
+        )
+        for place, (name, links, kind, axis, rpy) in enumerate(
+            (
+                ("a_screw", ("base", "arm"), "helical", "0 -1 0", "0.1 0.2 0.3"),
+                ("b", ("arm", "hand"), "prismatic", "0.6 -0.48 0.64", "0 0 0"),
+                ("c_screw", ("hand", "thumb"), "helical", "0.6 -0.48 0.64", "0.4 0 1"),
+                ("d", ("arm", "palm"), "revolute", "1 0 0", "0 0.7 0"),
+                ("e_screw", ("palm", "tip"), "helical", "0 0 1", "0 1.2 0"),
+            ),
+            start=1,
+        )
+    ),
+)
+
+
+def described(urdf: str | Path) -> RobotDescription:
+    """Return what a URDF says, and that the joints that are so called are helical."""
+    robot = parse_urdf(urdf)
+    joints = tuple(
+        replace(joint, kind="helical", pitch=PITCH) if joint.name.endswith(SCREW) else joint
+        for joint in robot.joints
+    )
+    digest = hashlib.sha256(repr(joints).encode()).hexdigest()
+    return robot if joints == robot.joints else replace(robot, joints=joints, digest=digest)
 
 
 def needs(package: str) -> pytest.MarkDecorator:

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridgen.backends.emulated import EmulatedBackend, Sanitizer, StandaloneRun, run_standalone
-from gridgen.backends.interface import Dtype, Launch, Sources
+from gridgen.backends.emulated.backend import EmulatedBackend
+from gridgen.backends.interface import Launch, Sources
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.emit.render import render_team, team_headers
 from gridgen.errors import GridGenWarning
-from gridgen.model.readers.urdf import parse_urdf
+from gridgen.functions.types import Dtype
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
 from gridgen.schedules.hybrid.schedule import HYBRID_ROW, HybridSchedule
@@ -32,6 +32,8 @@ from gridgen.schedules.team.plan import ScanPlan
 from gridgen.schedules.team.schedule import Teams, with_inputs
 from gridgen.schedules.views import robot_view
 from gridgen.template_root import static_text
+from helpers.robots import SCREWS, described
+from helpers.standalone import Sanitizer, StandaloneRun, run_standalone
 
 ROBOTS = Path(__file__).parents[2] / "robots"
 sys.path.insert(0, str(ROBOTS))
@@ -57,7 +59,9 @@ EACH_KERNEL = tuple(
 
 @cache
 def tree_of(name: str, **options: Any) -> KinematicTree:
-    """Return a robot: ``arm7``, ``chain 33`` or ``tree 50`` (bodies, at most six children)."""
+    """Return a robot: ``arm7``, ``screws``, ``chain 33`` or ``tree 50`` (at most six children)."""
+    if name == "screws":
+        return tree_of_text(SCREWS, **options)
     kind, _, size = name.partition(" ")
     if size:
         if kind == "chain":
@@ -76,7 +80,7 @@ def tree_of_text(text: str | Path, **options: Any) -> KinematicTree:
     """Return the robot of a URDF; what its author is warned of is not our concern."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridGenWarning)
-        return build_tree(parse_urdf(text), RobotOptions(**options))
+        return build_tree(described(text), RobotOptions(**options))
 
 
 @dataclass(frozen=True)

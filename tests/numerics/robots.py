@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -16,20 +16,23 @@ from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenWarning
 from gridgen.functions.arrays import ARRAYS
-from gridgen.model.tree import KinematicTree
+from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
-from gridgen.schedules.thread.plan import plan_thread
 from gridgen.symbolic.program import Program
+from helpers.oracle import pinocchio_model
 from helpers.program_interpreter import run
-from helpers.robots import OWN, OWN_ROBOTS, example_urdf
+from helpers.programs import plan_thread
+from helpers.robots import OWN, OWN_ROBOTS, SCREW, SCREWS, described, example_urdf
 
 Arrays = Mapping[str, np.ndarray]
 #: ``evaluate(urdf, function, arrays, **options of gridgen.load)``: the fixture of conftest.py.
 Evaluate = Callable[..., np.ndarray]
 
 
-def urdf_path(name: str) -> Path:
+def urdf_path(name: str) -> str | Path:
     """Return the file of a robot: one of our own, else of example-robot-data."""
+    if name == "screws":
+        return SCREWS
     return OWN / f"{name}.urdf" if name in OWN_ROBOTS else example_urdf(name)
 
 
@@ -40,19 +43,21 @@ def load_tree(
     joint_dynamics: bool = False,
     armature: float | tuple[float, ...] = 0.0,
     parameters: tuple[str, ...] = (),
+    constraints: Sequence[Mapping[str, object]] = (),
 ) -> KinematicTree:
     """Return the tree of a file or a text; what its author is warned of is not our concern."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridGenWarning)
-        return read_tree(
-            urdf,
-            RobotOptions(
-                floating_base=floating_base,
-                joint_dynamics=joint_dynamics,
-                armature=armature,
-                parameters=parameters,
-            ),
+        options = RobotOptions(
+            floating_base=floating_base,
+            joint_dynamics=joint_dynamics,
+            armature=armature,
+            parameters=parameters,
+            constraints=constraints,
         )
+        if SCREW in str(urdf):
+            return build_tree(described(urdf), options)
+        return read_tree(urdf, options)
 
 
 def resisting(urdf: str | Path, floating_base: bool = False) -> dict[str, object]:
@@ -71,6 +76,8 @@ def load_robot(urdf: str | Path, **options: object) -> gridgen.Robot:
     """Return the robot of a file or a text on the ``cpu`` backend."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridGenWarning)
+        if SCREW in str(urdf):
+            urdf = pinocchio_model(urdf, options.pop("floating_base", False))
         return gridgen.load(urdf, backend="cpu", **options)
 
 

@@ -25,7 +25,7 @@ from helpers.scan import (
 
 # Rounding of the transmitted wrenches, each multiplied by the inverse of a small inertia.
 TOLERANCE = {"float64": 1e-11, "float32": 1e-3}
-# The error of a chain grows with the square of its length (docs/cfa.md).
+# The error of a chain grows with the square of its length (docs/results/accuracy.md).
 LONG = {100: 2e-11, 200: 1e-10, 1000: 2e-8}
 
 BARRIER = r"__sync(?:warp|threads)\(\);"
@@ -55,6 +55,7 @@ def check(tree, tolerance, *, function=LOADED, dtype="float64", batch=3, **optio
         ("quadruped", True),
         ("humanoid", False),
         ("humanoid", True),
+        ("screws", True),
     ],
 )
 def test_our_robots(name, floating_base):
@@ -71,6 +72,7 @@ def test_float32(name):
     [
         ("cart_pole", 0.1),
         ("arm6", (0.0, 0.2, 0.0, 1e-6, 0.0, 0.3)),
+        ("screws", (0.1, 0.0, 0.0, 0.3, 1e-6)),
         ("quadruped", (0.0, 0.5, 0.0, 0.0, 0.0, 0.2, *(0.1,) * 12)),
         ("tree 40", 0.1),
     ],
@@ -249,7 +251,7 @@ SMALL = [
 )
 def test_no_kernel_of_up_to_32_bodies_spills(name, options, arch):
     pytest.importorskip("cupy")
-    from gridgen.backends.nvrtc import compile_kernel
+    from gridgen.backends.cuda.compiler import compile_kernel
 
     sources = module_of(tree_of(name, **options)).sources
     for dtype in ("float32", "float64"):
@@ -260,7 +262,7 @@ def test_no_kernel_of_up_to_32_bodies_spills(name, options, arch):
 
 def test_kernels_of_large_robots_compile():
     pytest.importorskip("cupy")
-    from gridgen.backends.nvrtc import compile_kernel
+    from gridgen.backends.cuda.compiler import compile_kernel
 
     sources = module_of(tree_of("tree 300")).sources
     for dtype in ("float32", "float64"):

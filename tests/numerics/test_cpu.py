@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pytest
 
-from gridgen.backends.cpu import CpuBackend
+from gridgen.backends.cpu.backend import CpuBackend
 from gridgen.check import compare_function, random_states
 from gridgen.dynamics.functions import COMPUTATIONS, frame_computations, refusal
 from gridgen.errors import GridGenError

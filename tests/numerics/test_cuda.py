@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen.backends.cuda import require_device
+from gridgen.backends.cuda.backend import require_device
 from gridgen.check import Comparison, compare_function, random_states
 from gridgen.compiler import read_tree
 from gridgen.errors import DeviceError, GridGenWarning
@@ -378,6 +378,19 @@ def test_a_bound_call_computes_what_a_plain_call_does(schedule):
     expected = robot.inverse_dynamics_gradient(*given, schedule=schedule)
     for _ in range(2):
         assert_same(bound(), expected, schedule)
+
+
+def test_bound_calls_in_a_row_compute_what_each_does():
+    _, robot = load("arm7")
+    arrays = on_gpu(states("arm7", "float32", 100))
+    q, qd, qdd = (arrays[name] for name in ("q", "qd", "qdd"))
+    first = robot.bind("inverse_dynamics", q, qd, qdd)
+    second = robot.bind("forward_dynamics", q, qd, first())
+    both = first.then(second)
+    qdd[...] = 2 * qd
+    found = both()
+    expected = robot.inverse_dynamics(q, qd, qdd)
+    assert_same(found, (expected, robot.forward_dynamics(q, qd, expected)), "in a row")
 
 
 def test_what_a_bound_call_would_copy_is_refused():

@@ -18,9 +18,10 @@ import numpy as np
 import pytest
 
 import gridgen
+from fake_gpu.capture import Graph
 from fake_gpu.errors import MisuseError
 from fake_gpu.transfers import MemoryPointer
-from gridgen.backends.cuda import CudaKernel
+from gridgen.backends.cuda.backend import CudaKernel
 from gridgen.check import compare_function, random_states
 from gridgen.compiler import read_tree
 from gridgen.errors import ParameterError
@@ -65,8 +66,10 @@ def test_what_is_tested_on_a_gpu_holds_for_an_arm():
 
 
 @pytest.mark.exhaustive
-def test_what_is_tested_on_a_gpu_holds_for_every_function():
-    run_gpu_tests("-k", "arm7 or quadruped or not every_function")
+@pytest.mark.parametrize("capability", ["76", "91"])
+def test_what_is_tested_on_a_gpu_holds_for_every_function(capability):
+    chosen = "arm7 or quadruped or not every_function"
+    run_gpu_tests("-k", chosen, "--capability", capability)
 
 
 @pytest.mark.exhaustive
@@ -364,6 +367,49 @@ def test_a_bound_call_can_be_captured(cupy, arm, options):
             expected = arm.forward_dynamics(q, qd, efforts, **options)
             graph.launch(stream)
             cupy.testing.assert_array_equal(out, expected)
+
+
+@on_every_schedule
+def test_bound_calls_in_a_row_are_one_launch(cupy, monkeypatch):
+    """Of which the second reads what the first has written; on whatever stream they are made."""
+    gripper = gridgen.load(ROBOTS / "gripper.urdf")
+    drawn = random_states(tree_of("gripper"), 40, np.random.default_rng(3))
+    q, qd, qdd = (cupy.asarray(drawn[name]) for name in ("q", "qd", "qdd"))
+    tau = cupy.zeros(q.shape, q.dtype)
+    first = gripper.bind("inverse_dynamics", q, qd, qdd, out=tau)
+    second = gripper.bind("forward_dynamics", q, qd, tau)
+    both = first.then(second)
+    launched, launch = [], Graph.launch
+    monkeypatch.setattr(Graph, "launch", lambda *given: launched.append(1) or launch(*given))
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        for new in (qdd, 2 * qdd):
+            qdd[...] = new
+            results = both()
+            cupy.testing.assert_allclose(results[1], qdd, rtol=1e-6, atol=1e-8)
+        assert results[0] is tau
+        stream.begin_capture()
+        both()
+        graph = stream.end_capture()
+        tau.fill(0)
+        graph.launch(stream)
+        assert np.abs(cupy.asnumpy(tau)).max() > 0
+    assert len(launched) == 3
+    host = gripper.bind("bias_forces", drawn["q"], drawn["qd"])
+    with pytest.raises(gridgen.OptionError, match="calls in a row are on GPU 0, CPU"):
+        first.then(host)
+    assert len(host.then(host)()) == 2
+
+
+def test_a_first_call_inside_a_capture_says_what_to_do(cupy):
+    gripper = gridgen.load(ROBOTS / "gripper.urdf")
+    drawn = random_states(tree_of("gripper"), 5, np.random.default_rng(1))
+    q, qd, gravity = (cupy.asarray(drawn[name]) for name in ("q", "qd", "gravity"))
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        stream.begin_capture()
+        with pytest.raises(gridgen.DeviceError, match="before the capture begins"):
+            gripper.bias_forces(q, qd, gravity=gravity)
+        with pytest.raises(cupy.cuda.runtime.CUDARuntimeError, match="Invalidated"):
+            stream.end_capture()
 
 
 @on_every_schedule

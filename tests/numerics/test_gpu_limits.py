@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen.backends.cuda import CudaKernel
+from gridgen.backends.cuda.backend import CudaKernel
 from gridgen.check import random_states
 from gridgen.modules import TracedModule
 from gridgen.robot import Robot

@@ -44,6 +44,14 @@ ROBOTS = {
         joint_text("b", "arm", "hand", "continuous", axis="0 -1 0"),
         joint_text("c", "hand", "thumb", "prismatic", axis="0 0 -1", rpy="0 1.2 0"),
     ),
+    "helical": chain(
+        REVOLUTE, joint_text("b_screw", "arm", "hand", "helical", axis=SKEW, rpy="0.4 0 1"), LAST
+    ),
+    "helical first and last": chain(
+        joint_text("a_screw", "base", "arm", "helical", axis="0 -1 0"),
+        joint_text("b", "arm", "hand", "prismatic", axis=SKEW),
+        joint_text("c_screw", "hand", "thumb", "helical", axis="0 0 -1", rpy="0 1.2 0"),
+    ),
     "continuous about a skew axis": chain(
         joint_text("a", "base", "arm", "continuous", axis=SKEW),
         joint_text("b", "arm", "hand", "continuous", axis="1 1 1", rpy="3.14159265 0 0"),
@@ -111,7 +119,7 @@ ROBOTS = {
         joint_text("bd", "b", "d", "continuous"),
         joint_text("be", "b", "e", axis="0 1 0"),
         joint_text("ef", "e", "f", "prismatic", rpy="0.3 0.2 0.1"),
-        joint_text("eg", "e", "g", axis="1 0 0"),
+        joint_text("eg_screw", "e", "g", "helical", axis="1 0 0"),
     ),
 }
 

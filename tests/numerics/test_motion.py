@@ -12,14 +12,14 @@ import pytest
 from lxml import etree
 
 import gridgen
-from fake_gpu.ptx.backend import PTX_TARGET
+from fake_gpu.ptx.backend import PTX_TARGETS
 from gridgen.backends import TARGETS
 from gridgen.check import random_states
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.rollout import evaluate_rollout
 from gridgen.functions import FUNCTIONS
 from gridgen.kernel import KernelKey
-from gridgen.runtime.rollouts.rollout import Rollouts
+from gridgen.runtime.calls.evaluation import Evaluator
 from helpers.oracle import Oracle
 from helpers.robots import OWN, needs
 from numerics.robots import load_robot, load_tree, urdf_path
@@ -159,7 +159,7 @@ def test_stiff_damping_is_taken_implicitly(mimic: bool) -> None:
         ("quadruped", True, "semi_implicit", "float32", "cpu"),
         ("two_link", False, "euler", "float32", "emulated"),
         ("arm6", True, "semi_implicit", "float64", "emulated"),
-        ("two_link", False, "rk4", "float32", "NVRTC"),
+        ("two_link", False, "rk4", "float32", "compute_75"),
         *(
             pytest.param(*case, marks=pytest.mark.exhaustive)
             for case in itertools.product(
@@ -167,7 +167,7 @@ def test_stiff_damping_is_taken_implicitly(mimic: bool) -> None:
                 (False, True),
                 INTEGRATORS,
                 ("float32", "float64"),
-                ("cpu", "emulated", "NVRTC"),
+                ("cpu", "emulated", *PTX_TARGETS),
             )
             if case[:2] != ("gripper", True)  # it cannot move about its axis
         ),
@@ -182,9 +182,9 @@ def test_a_rollout_is_a_step_again_and_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Bit for bit; of which one state becomes NaN on the way, and no other takes notice."""
-    if backend == "NVRTC":
+    if backend in PTX_TARGETS:
         pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
-        monkeypatch.setitem(TARGETS, "emulated", PTX_TARGET)
+        monkeypatch.setitem(TARGETS, "emulated", PTX_TARGETS[backend])
         backend = "emulated"
     robot = gridgen.load(urdf_path(name), floating_base=floating, backend=backend)
     tree = load_tree(urdf_path(name), floating)
@@ -296,7 +296,7 @@ def test_a_bound_rollout_computes_anew() -> None:
             bound(), robot.rollout(q, qd, tau, 0.01, keep="last"), strict=True
         ):
             np.testing.assert_array_equal(found, wanted)
-    with pytest.raises(gridgen.ShapeError, match="q0 overlaps a result"):
+    with pytest.raises(gridgen.ShapeError, match=r"out\[0\] overlaps q0"):
         robot.bind("rollout", q, qd, tau, 0.01, keep="last", out=(q, qd))
 
 
@@ -306,13 +306,13 @@ def test_rollouts_that_are_alike_are_looked_at_once(
 ) -> None:
     """Their numbers may be others, but not what decides how arrays lie; results may be anywhere."""
     robot = gridgen.load(urdf_path("gripper"), backend=backend, parameters="all")
-    looked, checked = [], Rollouts.checked
+    looked, checked = [], Evaluator.checked
 
-    def noted(self: Rollouts, *arguments: object) -> object:
+    def noted(self: Evaluator, *arguments: object) -> object:
         looked.append(arguments)
         return checked(self, *arguments)
 
-    monkeypatch.setattr(Rollouts, "checked", noted)
+    monkeypatch.setattr(Evaluator, "checked", noted)
     rng = np.random.default_rng(13)
     wide = rng.normal(size=(2, 19, 5, robot.nv))
     feedback = rng.normal(size=(3, 6)), rng.normal(size=(19, 4, 3)), np.zeros(3)

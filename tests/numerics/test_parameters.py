@@ -17,9 +17,10 @@ from gridgen.functions.arrays import PARAMETERS
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
 from gridgen.runtime.calls.evaluation import Evaluator
-from gridgen.schedules import Schedules, Wanted
-from gridgen.schedules.thread.plan import plan_loops, plan_thread
+from gridgen.schedules import KernelSelection, Schedules
+from gridgen.schedules.thread.plan import plan_loops
 from helpers.oracle import Oracle
+from helpers.programs import plan_thread
 from helpers.robots import OWN, exhaustive, joint_text, link_text, robot_text
 from numerics.robots import Arrays, load_tree, run_program, urdf_path
 
@@ -162,7 +163,7 @@ def test_programs_compute_what_the_reference_computes():
 @pytest.mark.parametrize(("robot", "floating", "parameters"), [*CASES, *LARGE])
 def test_every_program_does(robot, floating, parameters):
     tree, x = tree_and_states(robot, floating, parameters)
-    kernels, _ = Schedules(tree).select(Wanted(GENERATED, [], ()))
+    kernels, _ = Schedules(tree).select(KernelSelection(GENERATED, [], ()))
     chosen = [kernel.name for kernel in kernels if kernel.team is None and not kernel.calls]
     assert len(chosen) > 15
     chosen = [name for name in chosen if tree.nv <= 7 or "second_order" not in name]
@@ -173,7 +174,7 @@ def test_every_program_does(robot, floating, parameters):
 @pytest.mark.parametrize(("robot", "floating", "parameters"), [*CASES[1:5], *LARGE[:1]])
 def test_every_loop_does(robot, floating, parameters):
     tree, x = tree_and_states(robot, floating, parameters)
-    kernels, _ = Schedules(tree).select(Wanted(GENERATED, [], ()))
+    kernels, _ = Schedules(tree).select(KernelSelection(GENERATED, [], ()))
     names = [kernel.name for kernel in kernels if kernel.team is None and not kernel.calls]
     names = [
         name for name in names if FUNCTIONS[computation_of(tree, name).key.function].parameters

@@ -9,7 +9,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gridgen
-from gridgen.backends.emulated import run_standalone
 from gridgen.backends.interface import Launch
 from gridgen.check import random_states
 from gridgen.dynamics.reference import evaluate_reference
@@ -18,13 +17,16 @@ from gridgen.modules import TracedModule
 from gridgen.robot import Robot
 from gridgen.schedules import Schedules
 from gridgen.schedules.pipeline.schedule import PIPELINE_ROW
+from helpers.robots import exhaustive
 from helpers.scan import assert_race, barriers, tree_of
+from helpers.standalone import run_standalone
 
 FUNCTION = PIPELINE_ROW.key.name
 ROBOTS = {
     "arm6": {},
     "quadruped": {"floating_base": True},
     "gripper": {"joint_dynamics": True, "armature": 0.1},
+    "screws": {"joint_dynamics": True},
     "chain 12": {},
     "chain 18": {},
 }
@@ -56,6 +58,7 @@ def flat(x):
         ("arm6", (3, 2)),
         ("arm6", (1, 65)),
         ("quadruped", (2, 7)),
+        ("screws", (1, 3)),
         pytest.param("gripper", (2, 7), marks=LONG),
         pytest.param("chain 12", (1, 1000), marks=LONG),
         pytest.param("chain 18", (2, 7), marks=LONG),
@@ -187,7 +190,7 @@ def test_a_missing_barrier_is_a_race(place):
 )
 def test_nvrtc_takes_the_chains_and_keeps_them_in_registers(name, dtype):
     pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
-    from gridgen.backends.nvrtc import compile_kernel
+    from gridgen.backends.cuda.compiler import compile_kernel
 
     tree = tree_of(name, **ROBOTS[name])
     kernel = Schedules(tree).kernel(PIPELINE_ROW.key)
@@ -195,16 +198,17 @@ def test_nvrtc_takes_the_chains_and_keeps_them_in_registers(name, dtype):
     assert found.spill_stores == found.spill_loads == 0
 
 
-def test_what_nvrtc_makes_of_the_chains_gives_the_same():
+@pytest.mark.parametrize("arch", ["compute_75", *exhaustive("compute_90")])
+def test_what_nvrtc_makes_of_the_chains_gives_the_same(arch):
     pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
-    from fake_gpu.ptx.backend import PTX_TARGET
+    from fake_gpu.ptx.backend import PTX_TARGETS
     from gridgen.backends import TARGETS
 
     x = states_of("arm6", 2, 41)
     states = x["q"], x["qd"], x["qdd"]
     expected = robot_of("arm6").inverse_dynamics(*states, schedule="pipeline")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(TARGETS, PTX_TARGET.name, PTX_TARGET)
-        robot = gridgen.robot.Robot(TracedModule(tree_of("arm6")), PTX_TARGET.name)
+        patch.setitem(TARGETS, "emulated", PTX_TARGETS[arch])
+        robot = gridgen.robot.Robot(TracedModule(tree_of("arm6")), "emulated")
         found = robot.inverse_dynamics(*states, schedule="pipeline")
     assert_array_equal(found, expected)

@@ -10,7 +10,6 @@ import pytest
 
 import gridgen
 from gridgen.check import random_states, relative_errors
-from gridgen.compiler import read_tree
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import COMPUTATIONS, computation_of, product_of, refusal
 from gridgen.dynamics.products import OfProduct
@@ -18,7 +17,6 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import DtypeError, GridGenError, OptionError, ShapeError
 from gridgen.kernel import KernelKey, Product
 from gridgen.model.tree import KinematicTree
-from gridgen.options import RobotOptions
 from gridgen.schedules.thread.plan import plan_lines, plan_loops
 from gridgen.symbolic.program import Program
 from helpers.robots import refused
@@ -28,6 +26,8 @@ Plan = Callable[[KinematicTree, KernelKey], Program]
 
 #: A mimic joint and branches; a free joint and a slide.
 ROBOTS = [("gripper", False), ("cart_pole", True)]
+#: Helical joints, on which dynamics are tried in every run.
+SCREWS = ("screws", True)
 #: What is tried in every run; all else is as its like.
 ALWAYS = {
     "inverse_dynamics_f_ext_base_motion",
@@ -40,8 +40,9 @@ ALWAYS = {
     "kinetic_energy",
 }
 CASES = [
-    pytest.param(*robot, name, plan, marks=() if name in ALWAYS else pytest.mark.exhaustive)
-    for robot in ROBOTS
+    pytest.param(*robot, name, plan, marks=() if name in always else pytest.mark.exhaustive)
+    for robot in (*ROBOTS, SCREWS)
+    for always in [{name for name in ALWAYS if "dynamics" in name} if robot is SCREWS else ALWAYS]
     for name, computation in COMPUTATIONS.items()
     if not computation.key.step
     for plan in (plan_lines, plan_loops)
@@ -59,8 +60,7 @@ SECOND = [
 
 
 def tree_of(robot: str, floating: bool) -> KinematicTree:
-    path = urdf_path(robot)
-    return read_tree(path, RobotOptions(floating_base=floating, joint_dynamics=True, armature=0.1))
+    return load_tree(urdf_path(robot), floating, joint_dynamics=True, armature=0.1)
 
 
 def by_everything(tree: KinematicTree, name: str, *kinds: str) -> OfProduct:

@@ -13,8 +13,8 @@ from gridgen.check import compare_function, random_states
 from gridgen.dynamics.functions import COMPUTATIONS, refusal
 from gridgen.functions import GENERATED
 from gridgen.model.tree import KinematicTree
-from gridgen.schedules import Schedules, Wanted
-from gridgen.schedules.thread.plan import plan_thread
+from gridgen.schedules import KernelSelection, Schedules
+from helpers.programs import plan_thread
 from helpers.robots import LARGE_ROBOTS, MAIN_ROBOTS, OWN_ROBOTS, refused
 from numerics.robots import Arrays, load_tree, run_program, urdf_path
 
@@ -84,7 +84,7 @@ def params(*functions: str) -> list[object]:
 def test_programs_compute_what_the_reference_computes(name: str, floating: bool) -> None:
     tree = load_tree(urdf_path(name), floating)
     x = states(tree)
-    kernels, _ = Schedules(tree).select(Wanted(GENERATED, [tree.bodies[-1].name]))
+    kernels, _ = Schedules(tree).select(KernelSelection(GENERATED, [tree.bodies[-1].name]))
     for kernel in kernels:
         if kernel.team is None and not kernel.calls and kernel.name not in (*LONG, *STEPS):
             check(tree, kernel.name, x)

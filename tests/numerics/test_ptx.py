@@ -7,6 +7,7 @@ and is launched with the arguments of the cuda backend. test_same_bits.py looks 
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Collection, Mapping
 from functools import cache
 
@@ -15,7 +16,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import gridgen
-from fake_gpu.ptx.backend import PTX_TARGET, PtxBackend
+from fake_gpu.ptx.backend import PTX_TARGETS, PtxBackend
 from gridgen.backends import TARGETS
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.interface import Launch
@@ -37,17 +38,17 @@ ROBOTS = [("arm7", False), ("gripper", False), ("quadruped", True)]
 #: Of each schedule, with noinline parts, static tables, shuffles, shared memory, a free
 #: joint, roots and angles of vectors.
 CHOSEN = [
-    (("arm7", False), "forward_dynamics_aba", "float32"),
-    (("arm7", False), "forward_dynamics_gradient_scan", "float32"),
-    (("arm7", False), "inverse_dynamics_scan", "float64"),
-    (("gripper", False), "inverse_dynamics_gradient_f_ext_base_motion", "float32"),
-    (("quadruped", True), "forward_dynamics_cfa_scan", "float32"),
-    (("quadruped", True), "difference", "float32"),
+    (("arm7", False), "forward_dynamics_aba", "float32", "compute_75"),
+    (("arm7", False), "forward_dynamics_gradient_scan", "float32", "compute_75"),
+    (("arm7", False), "inverse_dynamics_scan", "float64", "compute_90"),
+    (("gripper", False), "inverse_dynamics_gradient_f_ext_base_motion", "float32", "compute_75"),
+    (("quadruped", True), "forward_dynamics_cfa_scan", "float32", "compute_75"),
+    (("quadruped", True), "difference", "float32", "compute_90"),
 ]
 #: Of the kernels for robots of more bodies than a warp has lanes.
 FIRST_OF_TEAMS = "mass_matrix_scan"
 #: Backends by what a result comes from.
-WAYS = {"NVRTC": PTX_TARGET, "emulated": TARGETS["emulated"], "cpu": TARGETS["cpu"]}
+WAYS = {**PTX_TARGETS, "emulated": TARGETS["emulated"], "cpu": TARGETS["cpu"]}
 
 
 @cache
@@ -72,7 +73,7 @@ def functions_of(name: str, floating_base: bool) -> list[str]:
     """
     tree = load_tree(urdf_path(name), floating_base)
     left_out = frame_computations(tree).keys() - frame_computations(tree, [tree.bodies[-1].name])
-    kernels = robot_of(name, floating_base, "NVRTC").kernels
+    kernels = robot_of(name, floating_base, "emulated").kernels
     return [f for f, kernel in kernels.items() if f not in left_out and not kernel.calls]
 
 
@@ -82,11 +83,11 @@ def cases(chosen: Collection[object] = ()) -> list[object]:
         pytest.param(
             *case,
             marks=() if case in chosen else pytest.mark.exhaustive,
-            id=f"{robot[0]}-{function}-{case[-1]}",
+            id="-".join((robot[0], *case[1:])),
         )
         for robot in ROBOTS
         for function in functions_of(*robot)
-        for case in ((robot, function, "float32"), (robot, function, "float64"))
+        for case in itertools.product((robot,), (function,), ("float32", "float64"), PTX_TARGETS)
     ]
 
 
@@ -96,31 +97,31 @@ def states(name: str, floating_base: bool, dtype: str) -> Mapping[str, np.ndarra
     return {key: value.astype(dtype) for key, value in x.items()}
 
 
-@pytest.mark.parametrize(("robot", "function", "dtype"), cases(CHOSEN))
+@pytest.mark.parametrize(("robot", "function", "dtype", "arch"), cases(CHOSEN))
 def test_what_nvrtc_makes_agrees_with_the_reference(
-    robot: tuple[str, bool], function: str, dtype: str
+    robot: tuple[str, bool], function: str, dtype: str, arch: str
 ) -> None:
     x = states(*robot, dtype)
     exact = {key: value.astype(np.float64) for key, value in x.items()}
-    kernel = robot_of(*robot, "NVRTC").kernels[function]
-    results = evaluate(robot, function, x, "NVRTC")
+    kernel = robot_of(*robot, arch).kernels[function]
+    results = evaluate(robot, function, x, arch)
     tree, method = load_tree(urdf_path(robot[0]), robot[1]), kernel.key.method
     row = compare_function(tree, kernel.same.name, dtype, exact, results, method)
     assert row.passed, row
 
 
-@pytest.mark.parametrize(("robot", "function", "dtype"), cases())
+@pytest.mark.parametrize(("robot", "function", "dtype", "arch"), cases())
 def test_what_nvrtc_makes_gives_the_bits_of_other_backends(
-    robot: tuple[str, bool], function: str, dtype: str
+    robot: tuple[str, bool], function: str, dtype: str, arch: str
 ) -> None:
     """Of the emulated one always, of the CPU where a thread of a GPU runs the same program."""
     x = states(*robot, dtype)
-    key = robot_of(*robot, "NVRTC").kernels[function].key
+    key = robot_of(*robot, arch).kernels[function].key
     is_shared = (
         key.schedule == "thread"
         and plan_programs(load_tree(urdf_path(robot[0]), robot[1]), key).are_one
     )
-    found = evaluate(robot, function, x, "NVRTC")
+    found = evaluate(robot, function, x, arch)
     for way in ("emulated", "cpu") if is_shared else ("emulated",):
         for array, expected in zip(found, evaluate(robot, function, x, way), strict=True):
             assert_array_equal(array, expected, err_msg=way)

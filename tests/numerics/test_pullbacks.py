@@ -10,7 +10,6 @@ import pytest
 import gridgen
 from gridgen.backends import BackendName
 from gridgen.check import amplification, random_states, relative_errors
-from gridgen.compiler import read_tree
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import COMPUTATIONS, computation_of, frame_computations, refusal
 from gridgen.dynamics.reference import evaluate_reference
@@ -19,7 +18,6 @@ from gridgen.functions.arrays import cotangent
 from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.modules import TracedModule
-from gridgen.options import RobotOptions
 from gridgen.robot import Robot
 from gridgen.schedules.thread.plan import plan_lines, plan_loops
 from gridgen.symbolic.program import Program
@@ -31,6 +29,8 @@ Plan = Callable[[KinematicTree, KernelKey], Program]
 STATES = 3
 #: A mimic joint and branches; a free joint and a slide.
 ROBOTS = [("gripper", False), ("cart_pole", True)]
+#: Helical joints, of which what goes back through loops is looked at in every run.
+SCREWS = ("screws", True)
 #: Programs that take long to trace and to step through.
 LONG = {
     name
@@ -47,17 +47,16 @@ LOOPED = {
 }
 CASES = [
     pytest.param(*robot, name, plan, marks=() if is_short else pytest.mark.exhaustive)
-    for robot in ROBOTS
+    for robot in (*ROBOTS, SCREWS)
     for name, computation in COMPUTATIONS.items()
     if not computation.key.step
     for plan in (plan_lines, plan_loops)
-    for is_short in [name in LOOPED if plan is plan_loops else name not in LONG]
+    for is_short in [name in LOOPED if plan is plan_loops or robot is SCREWS else name not in LONG]
 ]
 
 
 def tree_of(robot: str, floating: bool) -> KinematicTree:
-    path = urdf_path(robot)
-    return read_tree(path, RobotOptions(floating_base=floating, joint_dynamics=True, armature=0.1))
+    return load_tree(urdf_path(robot), floating, joint_dynamics=True, armature=0.1)
 
 
 def arguments(tree: KinematicTree, name: str) -> Arrays:

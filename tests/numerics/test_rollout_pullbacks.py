@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fake_gpu.ptx.backend import PTX_TARGET
+from fake_gpu.ptx.backend import PTX_TARGETS
 from gridgen.backends import TARGETS
 from gridgen.errors import GridGenError, OptionError, ShapeError
-from gridgen.runtime.rollouts import pullback as rollout_pullback
+from gridgen.runtime.calls import rollout_vjp as rollout_pullback
+from helpers.robots import exhaustive
 from numerics.robots import load_robot, urdf_path
 
 STATES, TIMES = 3, 7  # three checkpoints, the last with fewer steps behind it
@@ -98,14 +99,14 @@ def test_the_same_array_in_several_places(followed: bool) -> None:
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("backend", ["cpu", "emulated", "NVRTC"])
+@pytest.mark.parametrize("backend", ["cpu", "emulated", "compute_75", *exhaustive("compute_90")])
 def test_every_way_to_have_states_again_has_the_same_bits(
     backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From checkpoints, from what the rollout returned, in a CPU's cache."""
-    if backend == "NVRTC":
+    if backend in PTX_TARGETS:
         pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
-        monkeypatch.setitem(TARGETS, "emulated", PTX_TARGET)
+        monkeypatch.setitem(TARGETS, "emulated", PTX_TARGETS[backend])
         backend = "emulated"
     robot, arguments = case("two_link", False, 71)
     given = [array.astype(np.float32) for array in arguments]

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen.backends.emulated import run_standalone
-from gridgen.backends.interface import Rows, ThreadLaunch
+from gridgen.backends.interface import Rows
 from gridgen.check import random_states
 from gridgen.compiler import make_module
 from gridgen.dynamics.functions import COMPUTATIONS
@@ -20,6 +19,7 @@ from gridgen.options import GenerateOptions
 from gridgen.schedules.thread import view as thread
 from helpers.robots import exhaustive
 from helpers.scan import assert_race
+from helpers.standalone import run_standalone
 from numerics.robots import load_tree, urdf_path
 
 #: One state, a part of a warp, a whole one, one more, blocks and a part of one.
@@ -102,9 +102,8 @@ def run_alone(name, floating_base, function, batch, **options):
     x = states(name, floating_base, "float64", batch)
     inputs = [x[key].reshape(batch, -1) for key in record.inputs]
     outputs = [np.full((batch, int(np.prod(s))), np.nan) for s in record.outputs.values()]
-    launch = sources.rows[function].laid(ThreadLaunch(), 8, are_rows=True)
     arrays = (*inputs, *outputs)
-    return run_standalone(sources, function, "float64", arrays, launch, rows=True, **options)
+    return run_standalone(sources, function, "float64", arrays, rows=True, **options)
 
 
 @pytest.mark.usefixtures("sanitizers")
@@ -154,10 +153,26 @@ SPILLING_NOTHING = [
 ]
 
 
+@pytest.mark.parametrize(
+    "capability", [75, *exhaustive(80, 86, 87, 89, 90, 100, 101, 103, 110, 120, 121)]
+)
+def test_nvrtc_warns_of_nothing(capability: int) -> None:
+    """A warning is an error here; whether values are parked depends on the architecture."""
+    pytest.importorskip("cupy")
+    from gridgen.backends.cuda.compiler import compile_kernel, supported_capabilities
+
+    if capability not in supported_capabilities():
+        pytest.skip("this NVRTC has no such architecture")
+    ((*robot, kernel),) = KEPT_ELSEWHERE
+    sources = module_of(*robot, kernel).sources(None)
+    for rows in (False, True):
+        assert compile_kernel(sources, kernel, "float32", f"compute_{capability}", rows=rows)
+
+
 @pytest.mark.parametrize("case", SPILLING_NOTHING, ids=lambda case: "-".join(map(str, case)))
 def test_a_state_stays_in_registers(case: tuple[str, bool, str]) -> None:
     pytest.importorskip("cupy")
-    from gridgen.backends.nvrtc import compile_kernel
+    from gridgen.backends.cuda.compiler import compile_kernel
 
     name, floating_base, kernel = case
     module = module_of(name, floating_base, COMPUTATIONS[kernel].key.function)

@@ -18,9 +18,10 @@ import numpy as np
 import pytest
 
 import gridgen
-from fake_gpu.ptx.backend import PTX_TARGET
-from gridgen.backends import TARGETS, cpu
-from gridgen.backends.compiler import COMPILER_VARIABLE, host_compiler
+from fake_gpu.ptx.backend import PTX_TARGETS
+from gridgen.backends import TARGETS
+from gridgen.backends.cpu import backend as cpu
+from gridgen.backends.cpu.compiler import COMPILER_VARIABLE, host_compiler
 from gridgen.check import random_states
 from helpers.robots import exhaustive, needs
 from numerics.robots import load_tree, urdf_path
@@ -35,8 +36,7 @@ WAYS = {
     "clang": (CLANG, (), "cpu"),
     "narrow, optimized": (None, (*_NARROW, "-O3"), "cpu"),
     "emulated": (None, (), "emulated"),
-    "NVRTC": (None, (), "emulated"),
-}
+} | {arch: (None, (), "emulated") for arch in PTX_TARGETS}
 CHOSEN = [
     ("two_link", False, "float32", "inverse_dynamics_gradient"),
     ("arm6", False, "float64", "forward_dynamics_aba"),
@@ -74,7 +74,12 @@ def result(
 
 
 @pytest.mark.parametrize(
-    "way", [pytest.param("clang", marks=needs("ziglang")), *(way for way in WAYS if way != "clang")]
+    "way",
+    [
+        pytest.param("clang", marks=needs("ziglang")),
+        *(way for way in WAYS if way not in ("clang", "compute_90")),
+        *exhaustive("compute_90"),
+    ],
 )
 @pytest.mark.parametrize(
     "case", [*CHOSEN, *exhaustive(*OTHERS)], ids=lambda c: "-".join(map(str, c))
@@ -86,9 +91,9 @@ def test_every_compiler_width_and_backend_computes_the_same_bits(
     x = states(robot, floating_base, dtype)
     expected = result(robot, floating_base, function, x, "cpu")
     compiler, flags, backend = WAYS[way]
-    if way == "NVRTC":
+    if way in PTX_TARGETS:
         pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
-        monkeypatch.setitem(TARGETS, "emulated", PTX_TARGET)
+        monkeypatch.setitem(TARGETS, "emulated", PTX_TARGETS[way])
     if compiler is not None:
         monkeypatch.setenv(COMPILER_VARIABLE, compiler)
     monkeypatch.setattr(cpu, "FLAGS", (*cpu.FLAGS, *flags))

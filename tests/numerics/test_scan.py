@@ -46,7 +46,7 @@ EPS = float(np.finfo(np.float64).eps)
 EXACT = {"float64": 1e-12, "float32": 2e-5}
 
 # Forward dynamics through the mass matrix, or through the bias torques (prefix sums eq. 16, 18),
-# loses the digits that the condition of a long chain's mass matrix costs (docs/scan.md).
+# loses the digits that the condition of a long chain's mass matrix costs (docs/results/scan.md).
 LONG = {
     "inverse_dynamics_scan": 1e-13,
     "inverse_dynamics_scan_synchronous": 1e-13,
@@ -85,6 +85,7 @@ def bias_of(tree, inputs):
 OURS = [
     *((name, False) for name in ("pendulum", "two_link", "cart_pole", "arm6", "arm7")),
     ("gripper", False),  # floating, its massless root has a singular mass matrix
+    ("screws", True),
     *((name, True) for name in ("quadruped", "humanoid")),
 ]
 OTHERS = [
@@ -115,7 +116,9 @@ def test_float32(name, function):
 @refused(
     lambda name, function: refused_kernel(tree_of(name, floating_base=True), KERNELS[function].key)
 )
-@pytest.mark.parametrize(("name", "function"), spread([("gripper",), ("quadruped",)], LOADED, 5))
+@pytest.mark.parametrize(
+    ("name", "function"), spread([("gripper",), ("quadruped",), ("screws",)], LOADED, 5)
+)
 def test_joint_dynamics_and_armatures(name, function):
     tree = tree_of(name, floating_base=True, joint_dynamics=True, armature=0.1)
     check(tree, function, EXACT["float64"])
@@ -203,7 +206,7 @@ def test_a_chain_of_a_thousand_bodies(function):
         inputs["gravity"] = np.zeros((1, 3))
         output = output.reshape(1, 1000, 1000) @ inputs["qdd"][0]
         function = "inverse_dynamics_scan"
-    # What is lost to rounding between 200 and 1000 bodies: docs/scan.md.
+    # What is lost to rounding between 200 and 1000 bodies: docs/results/scan.md.
     lost = 1e2 if function.startswith("forward_dynamics") else 1.0
     assert relative_error(output, reference(tree, function, inputs)) <= lost * LONG[function]
 

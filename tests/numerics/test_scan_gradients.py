@@ -96,13 +96,14 @@ FLOATING = {"floating_base": True}
 @pytest.mark.parametrize(
     ("name", "options", "function"),
     [
-        *((name, ALL, SECOND) for name in ("arm6", "gripper", "quadruped")),
+        *((name, ALL, SECOND) for name in ("arm6", "gripper", "quadruped", "screws")),
         *(
             (name, options, function)
             for name, options in (
                 ("arm6", {}),
                 ("gripper", ALL | FLOATING),
                 ("quadruped", FLOATING),
+                ("screws", ALL),
             )
             for function in (INVERSE, OF_EFFORTS, OF_ACCELERATIONS)
         ),
@@ -120,7 +121,7 @@ FLOATING = {"floating_base": True}
     ],
 )
 def test_our_robots(name, options, function):
-    """Prismatic joints and skew axes, a joint that mimics, branches and a free joint."""
+    """Prismatic and helical joints, skew axes, a joint that mimics, branches and a free joint."""
     tree = tree_of(name, **options)
     check(tree, function, batch=2)
 

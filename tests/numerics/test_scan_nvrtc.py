@@ -43,7 +43,7 @@ def tree_with(name, options, function):
 )
 @pytest.mark.parametrize(("name", "options", "arch", "function"), cases())
 def test_no_kernel_of_up_to_32_bodies_spills(name, options, arch, function):
-    from gridgen.backends.nvrtc import compile_kernel
+    from gridgen.backends.cuda.compiler import compile_kernel
 
     module = render_scan(Teams(tree_with(name, options, function)), [function], observed=False)
     for dtype in ("float32", "float64"):
@@ -56,7 +56,7 @@ def test_no_kernel_of_up_to_32_bodies_spills(name, options, arch, function):
     ("name", "function"), spread([("tree 300",), ("chain 200",)], EACH_KERNEL, 2)
 )
 def test_kernels_of_large_robots_compile(name, function):
-    from gridgen.backends.nvrtc import compile_kernel
+    from gridgen.backends.cuda.compiler import compile_kernel
 
     module = render_scan(Teams(tree_of(name)), [function], observed=False)
     for dtype in ("float32", "float64"):

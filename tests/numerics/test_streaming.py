@@ -11,11 +11,10 @@ import pytest
 import gridgen
 from fake_gpu.errors import MisuseError
 from fake_gpu.transfers import empty_pinned
-from gridgen.backends.cuda import CudaKernel
+from gridgen.backends.cuda.backend import CudaKernel
 from gridgen.check import random_states
-from gridgen.runtime.arrays import streaming
+from gridgen.runtime.arrays import staging, streaming
 from gridgen.runtime.calls import evaluation, hybrid
-from gridgen.runtime.rollouts import streaming as rollout_parts
 from helpers.scan import ROBOTS, tree_of
 
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
@@ -178,7 +177,7 @@ def test_rollouts_are_streamed_state_by_state(cupy, monkeypatch, followed):
         return robot.rollout(*map(place, (q, qd, tau, dt)), **options)
 
     expected = [cupy.asnumpy(found) for found in rolled(tau, cupy.asarray)]
-    monkeypatch.setattr(rollout_parts, "PART_BYTES", 5000)
+    monkeypatch.setattr(staging, "ROLLOUT_PART_BYTES", 5000)
     out = np.empty((STATES, 6, 2)), np.empty((STATES, 6, 2))
     for found in (rolled(tau), rolled(tau, out=out), rolled(tau, cupy.asarray, out=out)):
         for result, wanted in zip(found, expected, strict=True):
@@ -210,7 +209,7 @@ def test_ways_back_are_streamed_state_by_state(cupy, monkeypatch):
     for feedback in (False, True):
         expected = [cupy.asnumpy(found) for found in taken_back(cupy.asarray, feedback)]
         with monkeypatch.context() as small:
-            small.setattr(rollout_parts, "PART_BYTES", 5000)
+            small.setattr(staging, "ROLLOUT_PART_BYTES", 5000)
             assert all(map(np.array_equal, taken_back(np.asarray, feedback), expected))
 
 

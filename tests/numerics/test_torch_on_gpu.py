@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen.backends.cuda import require_device
+from gridgen.backends.cuda.backend import require_device
 from gridgen.errors import DeviceError
 
 torch: Any = pytest.importorskip("torch")

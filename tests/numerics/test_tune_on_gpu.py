@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from fake_gpu.installation import installed
 from gridgen.check import random_states
 from gridgen.cost import profile
 from gridgen.cost.profile import Way
+from gridgen.runtime.planning import devices as places
 from helpers.scan import ROBOTS, tree_of
 
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
@@ -82,6 +84,38 @@ def test_auto_takes_what_was_measured(machine):
     other = gridgen.load(ROBOTS / "two_link.urdf", armature=0.1)
     assert not other.plan("mass_matrix", batch=STATES, device="cuda").chosen.is_measured
     assert not robot.plan("bias_forces", batch=STATES, device="cuda").chosen.is_measured
+
+
+def test_short_kernels_are_timed_in_a_graph(machine, monkeypatch):
+    """Of which a launch takes the host longer than the device."""
+    short, launched = machine.duration, []
+
+    def duration(name, blocks, threads):
+        launched.append(name)
+        return 1e-2 * short(name, blocks, threads)
+
+    monkeypatch.setattr(machine, "duration", duration)
+    robot = gridgen.load(ROBOTS / "pendulum.urdf")
+    wanted = {"functions": ["mass_matrix"], "batches": [STATES], "dtypes": ["float32"]}
+    times = robot.tune(**wanted).profile.times
+    assert times[Way("mass_matrix", "float32", 64)][STATES] == pytest.approx(1e-2 * FAST)
+    assert times[Way("mass_matrix", "float32", 32)][STATES] == pytest.approx(1e-2 * SLOW)
+    # The calls that are captured, and few beside: 16 for each way, not for each sample.
+    assert len(launched) <= 20 * len(times)
+
+
+def test_predictions_are_for_the_gpu_that_is_there(machine, monkeypatch):
+    """A part of an H200 has fewer multiprocessors than the table's."""
+    robot = gridgen.load(ROBOTS / "gripper.urdf")
+    batch = 1 << 20
+    whole = robot.plan("forward_dynamics", batch=batch, device="cuda").chosen.seconds
+    assert whole == robot.plan("forward_dynamics", batch=batch, device="sm_90").chosen.seconds
+    part = {**machine.settings.attributes, "MultiProcessorCount": 16, "GlobalMemoryBusWidth": 768}
+    monkeypatch.setattr(machine, "settings", replace(machine.settings, attributes=part))
+    places._attributes.cache_clear()
+    few = robot.plan("forward_dynamics", batch=batch, device="cuda").chosen.seconds
+    places._attributes.cache_clear()
+    assert few > 5 * whole
 
 
 def test_the_plan_names_the_measurement(machine):

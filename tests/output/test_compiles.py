@@ -14,9 +14,9 @@ import pytest
 
 import gridgen
 from gridgen.backends import SCALARS, Sources
-from gridgen.backends.compiler import host_compiler
-from gridgen.backends.nvrtc import resource_report, supported_capabilities
-from gridgen.backends.units import FLAGS
+from gridgen.backends.cpu.compiler import host_compiler
+from gridgen.backends.cpu.units import FLAGS
+from gridgen.backends.cuda.compiler import resource_report, supported_capabilities
 from helpers.robots import CONSTRAINTS, exhaustive, spread
 
 ROBOTS = Path(__file__).parents[2] / "robots"

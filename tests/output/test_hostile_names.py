@@ -26,8 +26,8 @@ import pytest
 import gridgen
 from gridgen.backends import Sources
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.compiler import host_compiler
-from gridgen.backends.nvrtc import compile_kernel
+from gridgen.backends.cpu.compiler import host_compiler
+from gridgen.backends.cuda.compiler import compile_kernel
 from gridgen.compiler import read_tree
 from gridgen.dynamics.functions import frame_idents
 from gridgen.functions.types import REFERENCES

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen.backends.compiler import host_compiler
+from gridgen.backends.cpu.compiler import host_compiler
+from gridgen.backends.cpu.units import FLAGS, SUFFIXES, library_unit
 from gridgen.backends.library import compile_ahead, read_targets
-from gridgen.backends.units import FLAGS, SUFFIXES, library_unit
 from gridgen.check import random_states
 from gridgen.functions.arrays import ARRAYS, DEFAULTED
 from gridgen.kernel import Kernel

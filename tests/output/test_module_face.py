@@ -25,7 +25,7 @@ from gridgen.functions.arrays import ARRAYS, FEEDBACK, OPTIONAL_INPUTS, PARAMETE
 from gridgen.functions.steps import STEPS
 from gridgen.options import DEFAULT_FUNCTIONS, LEFT_OUT
 from gridgen.robot import open_module
-from gridgen.schedules import Schedules, Wanted
+from gridgen.schedules import KernelSelection, Schedules
 from gridgen.schedules.team.schedule import TeamSchedule
 from helpers.robots import CONSTRAINTS, OWN
 from helpers.scan import tree_of
@@ -141,7 +141,7 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
         "integrator": "rk4",
         "backend": "emulated",
     }
-    chosen["return_efforts"] = False
+    chosen |= {"return_efforts": False, "feedback": None}
     options = {option: chosen.get(option, object()) for option in row.options}
     words = {"frame": "tool0", "reference": "world"} if row.of_frame else {}
     getattr(robot, name)(**arrays, **words, **options)
@@ -164,7 +164,12 @@ def test_algorithms_are_there_and_read_what_the_record_says(name):
         if method.algorithm:
             module, function = method.algorithm.split(".")
             algorithm = getattr(importlib.import_module(f"gridgen.dynamics.{module}"), function)
-            parameters = set(inspect.signature(algorithm).parameters)
+            signature = inspect.signature(algorithm)
+            parameters = {
+                name
+                for name, parameter in signature.parameters.items()
+                if parameter.kind is not inspect.Parameter.KEYWORD_ONLY  # variants of one text
+            }
             parameters -= {"tree", "scalars", "frame", "frames", "reference"}
             if "base" in parameters:
                 parameters = parameters - {"base"} | {"gravity"}
@@ -178,7 +183,7 @@ def test_every_kernel_is_of_a_function_and_a_schedule_that_it_has():
     """And every function has the schedules that it says."""
     schedules, offered = Schedules(tree_of("arm7")), set()
     for schedule in schedules.all:
-        for key in schedule.keys(Wanted(GENERATED)):
+        for key in schedule.keys(KernelSelection(GENERATED)):
             assert sum(other.has(key) for other in schedules.all) == 1
             offered.add((key.function, key.method, key.schedule))
             if isinstance(schedule, TeamSchedule):
@@ -199,6 +204,17 @@ def test_the_manual_has_the_table_of_the_registry(monkeypatch):
     text = (ROOT / "docs" / "functions.md").read_text(encoding="utf-8")
     assert module.with_table(text) == text, "make golden writes the table anew"
     sys.modules.pop("functions_table")
+
+
+def test_the_manual_has_the_tables_of_results(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    module = importlib.import_module("results_tables")
+    pages = {path: path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")}
+    for path, text in pages.items():
+        assert module.with_tables(text) == text, f"{path.name}: make golden writes the tables anew"
+    shown = {match[2] for text in pages.values() for match in module.PLACE.finditer(text)}
+    assert shown == {path.stem for path in module.TABLES.glob("*.csv")}
+    sys.modules.pop("results_tables")
 
 
 def test_a_function_that_was_left_out_says_so(face):

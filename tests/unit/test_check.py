@@ -9,7 +9,8 @@ from gridgen.check import compare_function, random_states
 from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.reference import evaluate_reference, rounding_bounds
 from gridgen.kernel import KernelKey
-from gridgen.schedules.thread.plan import plan_lines, plan_thread
+from gridgen.schedules.thread.plan import plan_lines
+from helpers.programs import plan_thread
 from helpers.robots import joint_text, link_text, robot_text
 from helpers.scan import tree_of, tree_of_text
 from numerics.robots import run_program

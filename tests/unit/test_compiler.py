@@ -1,5 +1,6 @@
 import gc
-from dataclasses import replace
+import json
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from gridgen.model.tree import build_tree
 from gridgen.modules import TracedModule
 from gridgen.options import GenerateOptions, RobotOptions
 from gridgen.robot import Robot
+from gridgen.runtime.module.files import FolderModule
 from helpers.robots import OWN, joint_text, link_text, robot_text
 
 
@@ -35,6 +37,24 @@ def test_a_robot_in_memory_is_traced_so_too(monkeypatch):
     robot = gridgen.load(OWN / "two_link.urdf", backend="cpu")
     robot.mass_matrix(np.array([0.1, 0.2]))
     assert min(seen) > usual == gc.get_threshold()
+
+
+@pytest.mark.parametrize("name", ["gripper", "cart_pole"])
+def test_what_is_known_of_a_robot_is_the_same_traced_written_and_read(name, tmp_path):
+    """Limits that are not there and numbers that are inputs among it."""
+    options = {"parameters": "all", "floating_base": name == "gripper"}
+    traced = gridgen.load(OWN / f"{name}.urdf", **options)._module.description
+    chosen = GenerateOptions(output=tmp_path, functions=("inverse_dynamics",), **options)
+    made = gridgen.generate(OWN / f"{name}.urdf", chosen)
+    written = FolderModule(made.folder).description
+    assert any(np.isinf(written.upper_limits))
+    for record in (written, made.description):
+        assert [vars(record)[f.name] for f in fields(record) if f.name != "parameter_values"] == [
+            vars(traced)[f.name] for f in fields(record) if f.name != "parameter_values"
+        ]
+        assert json.dumps(record.as_data()) == json.dumps(traced.as_data())
+        assert record.digest == traced.digest
+        assert record.space == traced.space
 
 
 class Compared(str):

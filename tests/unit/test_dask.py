@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import gridgen
-from gridgen.backends.cpu import Workers, limited_threads
+from gridgen.backends.cpu.backend import Workers, limited_threads
 from gridgen.errors import DtypeError, OptionError, ShapeError
 from helpers.robots import OWN
 

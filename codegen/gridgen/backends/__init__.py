@@ -10,11 +10,10 @@ from gridgen.backends.interface import (
     SCALARS,
     THREAD_SCHEDULE,
     Backend,
-    Dtype,
-    Kernel,
     Launch,
     Memory,
     Rows,
+    RunnableKernel,
     Sources,
     Target,
 )
@@ -27,11 +26,10 @@ __all__ = [
     "THREAD_SCHEDULE",
     "Backend",
     "BackendName",
-    "Dtype",
-    "Kernel",
     "Launch",
     "Memory",
     "Rows",
+    "RunnableKernel",
     "Sources",
     "Target",
     "available_backends",
@@ -43,9 +41,9 @@ __all__ = [
 TARGETS: Mapping[str, Target] = {
     target.name: target
     for target in (
-        Target("cuda", "device", True, "gridgen.backends.cuda:CudaBackend"),
-        Target("cpu", "host", False, "gridgen.backends.cpu:CpuBackend"),
-        Target("emulated", "host", True, "gridgen.backends.emulated:EmulatedBackend"),
+        Target("cuda", "device", True, "gridgen.backends.cuda.backend:CudaBackend"),
+        Target("cpu", "host", False, "gridgen.backends.cpu.backend:CpuBackend"),
+        Target("emulated", "host", True, "gridgen.backends.emulated.backend:EmulatedBackend"),
     )
 }
 

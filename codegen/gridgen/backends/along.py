@@ -5,8 +5,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 
-from gridgen.backends.direct import as_arguments
-from gridgen.backends.interface import Arguments, Kernel
+from gridgen.backends.cpu.direct import as_arguments
+from gridgen.backends.interface import Arguments, RunnableKernel
 
 
 class AlongKernel:
@@ -17,7 +17,7 @@ class AlongKernel:
         samples: of a trajectory; by default the batch is one.
     """
 
-    def __init__(self, kernel: Kernel, samples: int | None = None) -> None:
+    def __init__(self, kernel: RunnableKernel, samples: int | None = None) -> None:
         self._kernel, self._samples = kernel, samples
 
     def of(self, samples: int) -> AlongKernel:
@@ -25,12 +25,12 @@ class AlongKernel:
         return AlongKernel(self._kernel, samples)
 
     def __call__(self, arguments: Arguments, batch: int) -> None:
-        """Compute ``batch`` states; see :class:`gridgen.backends.interface.Kernel`."""
+        """Compute ``batch`` states; see :class:`gridgen.backends.interface.RunnableKernel`."""
         if batch:
             self._kernel(*self._with_length(arguments, batch))
 
     def prepare(self, arguments: Arguments, batch: int) -> Callable[[], object]:
-        """Return what computes the same states whenever it is called; see ``Kernel``."""
+        """Return what computes the same states whenever it is called; see ``RunnableKernel``."""
         return self._kernel.prepare(*self._with_length(arguments, batch))
 
     def _with_length(self, arguments: Arguments, batch: int) -> tuple[Arguments, int]:

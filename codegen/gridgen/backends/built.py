@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from gridgen.backends.interface import Dtype
-from gridgen.backends.processor import NATIVE, lacks, runs_code_of
+from gridgen.backends.cpu.processor import NATIVE, lacks, runs_code_of
 from gridgen.errors import ModelError
+from gridgen.functions.types import Dtype
 
 #: The name of the manifest.
 MANIFEST = "compiled.json"
@@ -75,11 +75,7 @@ def manifest_text(files: tuple[BuiltFile, ...]) -> str:
 
 
 class Built:
-    """The compiled code in a folder.
-
-    Args:
-        folder: the module's.
-    """
+    """The compiled code in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

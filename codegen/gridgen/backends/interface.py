@@ -8,21 +8,20 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+from gridgen.backends.built import Built
 from gridgen.errors import OptionError
-from gridgen.functions.types import BackendName
+from gridgen.functions.types import BackendName, Dtype
 from gridgen.kernel import WARP
 
-if TYPE_CHECKING:
-    from gridgen.backends.built import Built
-
-Dtype = Literal["float32", "float64"]
 #: Where arrays lie: NumPy's on the host, CuPy's on a device.
 Memory = Literal["host", "device"]
 
 # The spelling of each element type in C++.
 SCALARS: Mapping[Dtype, str] = {"float32": "float", "float64": "double"}
+#: Bytes of a number.
+ITEM_BYTES: Mapping[Dtype, int] = {"float32": 4, "float64": 8}
 
 # Of values that a kernel parks in shared memory, and where it does: on multiprocessors that have
 # 227 kB of it. See gridgen::Parked.
@@ -80,14 +79,6 @@ class Rows:
     def from_data(cls, record: Mapping[str, Any]) -> Rows:
         """Return what JSON has of its fields."""
         return cls(tuple(record["lengths"]), record["numbers"], record["parked"])
-
-    def laid(self, launch: ThreadLaunch, itemsize: int, *, are_rows: bool) -> ThreadLaunch:
-        """Return a launch with the shared memory that a state takes, in either form."""
-        return replace(
-            launch,
-            state_bytes=self.numbers * itemsize if are_rows else 0,
-            parked_bytes=self.parked * itemsize if itemsize == _PARKED_ITEMSIZE else 0,
-        )
 
     def are(self, arguments: Arguments) -> bool:
         """Tell whether arrays are rows, one behind the other, that 16 bytes can be taken of.
@@ -200,10 +191,6 @@ class Launch:
         """Return how so many states are launched: as any."""
         return self
 
-    def on(self, capability: int) -> Launch:
-        """Return how kernels that are compiled for a GPU are launched: as any."""
-        return self
-
     def blocks(self, batch: int) -> int:
         """Return the number of blocks that a batch takes."""
         return -(-batch // self.states_per_block)
@@ -229,30 +216,61 @@ class ThreadLaunch:
 
     Attributes:
         state_bytes: dynamic shared memory for each state.
-        parked_bytes: what it takes beside, for values that wait long, of a GPU that has much.
         blocks:      threads of a block; fewer where they would take more shared memory than every
                      device has.
     """
 
     state_bytes: int = 0
-    parked_bytes: int = 0
     blocks: Blocks = USUAL_BLOCKS
 
     def of(self, batch: int) -> Launch:
         """Return how so many states are launched."""
         threads = next(threads for states, threads in reversed(self.blocks) if states <= batch)
-        state_bytes = self.state_bytes + self.parked_bytes
-        while threads > WARP and threads * state_bytes > FREELY_SHARED:
+        while threads > WARP and threads * self.state_bytes > FREELY_SHARED:
             threads //= 2
-        return Launch(threads, threads, threads * state_bytes)
-
-    def on(self, capability: int) -> ThreadLaunch:
-        """Return how kernels are launched that are compiled for a GPU of a compute capability."""
-        return self if capability in _PARKING else replace(self, parked_bytes=0)
+        return Launch(threads, threads, threads * self.state_bytes)
 
 
 AnyLaunch: TypeAlias = Launch | ThreadLaunch
 THREAD_SCHEDULE: AnyLaunch = ThreadLaunch()
+
+
+def launch_of(
+    sources: Sources,
+    function: str,
+    dtype: Dtype,
+    launch: AnyLaunch = THREAD_SCHEDULE,
+    *,
+    rows: bool = False,
+    arch: str | None = None,
+) -> AnyLaunch:
+    """Return how a kernel is launched where it has been compiled for an architecture.
+
+    Every launch of a kernel is made from this one: shared memory depends on the architecture.
+
+    Args:
+        sources:  the robot's module.
+        function: name of the function.
+        dtype:    element type.
+        launch:   threads and states of a block.
+        rows:     whether the kernel is the form for arrays in rows.
+        arch:     ``sm_90`` or ``compute_90``; ``None`` for the emulated text.
+    """
+    taken = sources.rows.get(function)
+    if taken is None:
+        return launch
+    assert isinstance(launch, ThreadLaunch)
+    numbers, itemsize = taken.numbers if rows else 0, ITEM_BYTES[dtype]
+    can_park = arch is None or int(arch.partition("_")[2]) in _PARKING
+    if can_park and itemsize == _PARKED_ITEMSIZE:
+        numbers += taken.parked
+    return replace(launch, state_bytes=numbers * itemsize)
+
+
+def unusual_shared_bytes(launch: AnyLaunch) -> int:
+    """Return the dynamic shared memory that the driver must be asked to grant; 0 for the usual."""
+    most = launch.of(1).shared_bytes  # more than a warp takes is never more than the usual
+    return most if most > FREELY_SHARED else 0
 
 
 def only(function: str) -> tuple[str, str]:
@@ -260,7 +278,7 @@ def only(function: str) -> tuple[str, str]:
     return "GRIDGEN_ONLY", f"GRIDGEN_ONLY_{function}"
 
 
-class Kernel(Protocol):
+class RunnableKernel(Protocol):
     """One compiled function for one element type."""
 
     def __call__(self, arguments: Arguments, batch: int) -> None:
@@ -285,7 +303,7 @@ Enqueue: TypeAlias = Callable[[Sequence[int], int], object]
 
 
 @runtime_checkable
-class StreamKernel(Kernel, Protocol):
+class StreamKernel(RunnableKernel, Protocol):
     """A kernel whose work goes to streams of a GPU."""
 
     def prepare_anywhere(self, arguments: Arguments, batch: int) -> Enqueue:
@@ -319,7 +337,7 @@ class Backend(Protocol):
         function: str,
         dtype: Dtype,
         launch: AnyLaunch = THREAD_SCHEDULE,
-    ) -> Kernel:
+    ) -> RunnableKernel:
         """Return ``function`` of the module, compiled for ``dtype``, to be launched as told.
 
         Raises:

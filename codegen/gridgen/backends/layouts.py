@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gridgen.backends.interface import (
-    AnyLaunch,
     Arguments,
     Enqueue,
-    Kernel,
     Rows,
+    RunnableKernel,
     Sources,
     StreamKernel,
-    ThreadLaunch,
 )
 
 
@@ -24,17 +22,17 @@ class LayoutKernel:
         make: returns the form for rows, if it is told so, or that for any strides.
     """
 
-    def __init__(self, rows: Rows, make: Callable[[bool], Kernel]) -> None:
+    def __init__(self, rows: Rows, make: Callable[[bool], RunnableKernel]) -> None:
         self._rows = rows
         self._make = make
-        self._made: dict[bool, Kernel] = {}
+        self._made: dict[bool, RunnableKernel] = {}
 
     def __call__(self, arguments: Arguments, batch: int) -> None:
-        """Compute ``batch`` states; see :class:`Kernel`."""
+        """Compute ``batch`` states; see ``RunnableKernel``."""
         self.form(arguments)(arguments, batch)
 
     def prepare(self, arguments: Arguments, batch: int) -> Callable[[], object]:
-        """Return what computes the same states whenever it is called; see :class:`Kernel`."""
+        """Return what computes the same states whenever it is called; see ``RunnableKernel``."""
         return self.form(arguments).prepare(arguments, batch)
 
     def prepare_anywhere(self, arguments: Arguments, batch: int) -> Enqueue:
@@ -57,38 +55,25 @@ class LayoutKernel:
         for are_rows in (False, True):
             self._form(are_rows)
 
-    def form(self, arguments: Arguments) -> Kernel:
+    def form(self, arguments: Arguments) -> RunnableKernel:
         """Return the form that arrays are for."""
         return self._form(self._rows.are(arguments))
 
-    def _form(self, are_rows: bool) -> Kernel:
+    def _form(self, are_rows: bool) -> RunnableKernel:
         if are_rows not in self._made:
             self._made[are_rows] = self._make(are_rows)
         return self._made[are_rows]
 
 
 def in_any_layout(
-    sources: Sources,
-    function: str,
-    itemsize: int,
-    launch: AnyLaunch,
-    make: Callable[[AnyLaunch, bool], Kernel],
-) -> Kernel:
+    sources: Sources, function: str, make: Callable[[bool], RunnableKernel]
+) -> RunnableKernel:
     """Return a kernel that takes arrays of any layout, in two forms if it has one for rows.
 
     Args:
         sources:  the robot's module.
         function: name of the function.
-        itemsize: bytes of one array element.
-        launch:   how its threads are laid over states; what memory they take is added.
-        make:     returns the form to be launched as told, for rows if it is told so.
+        make:     returns the form for rows, if it is told so, or that for any strides.
     """
     rows = sources.rows.get(function)
-    if rows is None:
-        return make(launch, False)
-    assert isinstance(launch, ThreadLaunch)
-
-    def made(are_rows: bool) -> Kernel:
-        return make(rows.laid(launch, itemsize, are_rows=are_rows), are_rows)
-
-    return LayoutKernel(rows, made)
+    return make(False) if rows is None else LayoutKernel(rows, make)

@@ -16,12 +16,13 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from gridgen.backends.built import MANIFEST, RECORDS, BuiltFile, image_name, manifest_text
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.compiler import host_compiler, link, object_file
-from gridgen.backends.interface import Dtype, Sources
-from gridgen.backends.processor import NATIVE, processor, variants
+from gridgen.backends.cpu.compiler import host_compiler, link, object_file
+from gridgen.backends.cpu.processor import NATIVE, processor, variants
+from gridgen.backends.cpu.units import FLAGS, library_unit
+from gridgen.backends.interface import Sources
 from gridgen.backends.side_by_side import side_by_side
-from gridgen.backends.units import FLAGS, library_unit
 from gridgen.errors import OptionError
+from gridgen.functions.types import Dtype
 from gridgen.kernel import Kernel
 from gridgen.naming import show
 
@@ -68,7 +69,7 @@ def read_targets(words: Iterable[str]) -> tuple[CompileTarget, ...]:
         host_compiler()
     for target in found:
         if target.backend == "cuda":
-            from gridgen.backends.nvrtc import check_arch
+            from gridgen.backends.cuda.compiler import check_arch
 
             check_arch(target.kind)
     return tuple(found)
@@ -160,7 +161,7 @@ def _archive(
     progress: Callable[[str], None],
 ) -> tuple[BuiltFile, bytes]:
     """Return the archive of kernels for a kind of GPU, those for rows among them."""
-    from gridgen.backends.nvrtc import compile_kernel
+    from gridgen.backends.cuda.compiler import compile_kernel
 
     wanted = [
         (kernel.name, dtype, rows)

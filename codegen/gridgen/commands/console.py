@@ -1,4 +1,4 @@
-"""What ``grid-gen`` prints while it works, and how it copes with streams that take nothing."""
+"""Progress and warnings of ``grid-gen``, and output streams that are closed or full."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import Any
 
 from gridgen.errors import GridGenError, GridGenWarning
 
-#: Seconds after which a run that no terminal shows says what it is doing.
+#: Seconds after which a run without a terminal prints its current step.
 PATIENCE = 5.0
 
 
 def accept_any_alphabet() -> None:
-    """Let every name of a robot be printed, escaped where a stream lacks its letters."""
+    """Escape characters of names that an output stream cannot encode."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def say(line: str) -> None:
-    """Print a line for a person, where there is a place for it."""
+    """Print a line to the standard error, if it is open."""
     if sys.stderr is not None:
         with suppress(OSError):
             print(f"grid-gen: {line}", file=sys.stderr, flush=True)
@@ -33,10 +33,10 @@ def say(line: str) -> None:
 
 @contextmanager
 def printing() -> Iterator[None]:
-    """Print to the standard output, whose reader may leave at any time.
+    """Print to the standard output; a closed pipe is no error.
 
     Raises:
-        GridGenError: it cannot be written.
+        GridGenError: the output cannot be written.
     """
     try:
         try:
@@ -52,7 +52,7 @@ def printing() -> Iterator[None]:
 
 
 def _stop_printing() -> None:
-    """Send what is still to be printed nowhere, that of the interpreter's end too."""
+    """Discard all further output, also that of the interpreter at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -60,7 +60,7 @@ def _stop_printing() -> None:
 
 @contextmanager
 def progress_shown(silent: bool) -> Iterator[Any]:
-    """Show the current step on a terminal; elsewhere name the steps of a run that takes long."""
+    """Show the current step on a terminal; without one, print the steps of a long run."""
     if silent or sys.stderr is None:
         yield lambda step: None
         return
@@ -78,7 +78,7 @@ def progress_shown(silent: bool) -> Iterator[Any]:
 
 
 class _StepLog:
-    """Says what a run is doing, a line for each step, once it has taken a while."""
+    """Prints a line per step, once a run takes longer than ``PATIENCE``."""
 
     def __init__(self) -> None:
         self._step = "starting"
@@ -97,13 +97,13 @@ class _StepLog:
         say(f"{self._step} ...")
 
     def end(self) -> None:
-        """Say no more."""
+        """Stop printing."""
         self._timer.cancel()
 
 
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
-    """Print warnings about the robot as one line each, without Python's decoration."""
+    """Print each warning about the robot as one line, without file and source line."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", GridGenWarning)
         try:

@@ -45,8 +45,8 @@ from gridgen.options import (
 from gridgen.version import __version__
 
 if TYPE_CHECKING:
+    from gridgen.backends.cuda.compiler import KernelResources
     from gridgen.backends.library import CompileTarget
-    from gridgen.backends.nvrtc import KernelResources
     from gridgen.check import Comparison
     from gridgen.modules import GeneratedModule
 
@@ -338,7 +338,7 @@ def _check_tools(arguments: argparse.Namespace) -> tuple[CompileTarget, ...]:
 
         check_file(Path(arguments.report), arguments.force)
     for arch in arguments.arch:
-        from gridgen.backends.nvrtc import check_machine
+        from gridgen.backends.cuda.compiler import check_machine
 
         check_machine(arch)
     if arguments.check:
@@ -374,7 +374,7 @@ def _compile_kernels(
 ) -> tuple[KernelResources, ...]:
     if not archs:
         return ()
-    from gridgen.backends.nvrtc import resource_report
+    from gridgen.backends.cuda.compiler import resource_report
 
     resources: list[KernelResources] = []
     for arch in dict.fromkeys(archs):

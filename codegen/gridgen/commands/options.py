@@ -76,7 +76,7 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--joint-dynamics",
         action="store_true",
-        help="count the damping and friction of the URDF in",
+        help="include the joint damping and friction of the URDF",
     )
     parser.add_argument(
         "--armature",

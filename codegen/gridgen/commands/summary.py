@@ -1,4 +1,4 @@
-"""What a run of ``grid-gen`` did, as data and as tables."""
+"""The summary of a run of ``grid-gen``, as data and as tables."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gridgen.kernel import WITH_EFFORTS, KernelKey
 from gridgen.symbolic.turns import work_of_a_state
 
 if TYPE_CHECKING:
-    from gridgen.backends.nvrtc import KernelResources
+    from gridgen.backends.cuda.compiler import KernelResources
     from gridgen.check import Comparison
     from gridgen.modules import GeneratedModule
 
-#: Columns of tables that go to a file or a pipe.
+#: Width of tables in a file or a pipe [characters].
 _LOG_WIDTH = 120
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run did."""
+    """The summary of a run: the module, its compiled kernels and comparisons."""
 
     module: GeneratedModule
     seconds: float
@@ -61,12 +61,12 @@ class Summary:
         }
 
     def print_tables(self) -> None:
-        """Print the summary for a person."""
+        """Print the summary as tables."""
         from rich.console import Console
 
         is_terminal = sys.stdout is not None and sys.stdout.isatty()
         console = Console(width=None if is_terminal else _LOG_WIDTH)
-        # Captured, because rich ends the program where the reader of a pipe has left.
+        # Captured, because rich exits the program when a pipe is closed.
         with console.capture() as capture:
             _print_summary(console, self)
         print(capture.get(), end="")
@@ -112,21 +112,21 @@ def _print_functions(console: Any, data: dict[str, Any]) -> None:
 
 
 def _loops(counts: dict[str, Any]) -> str:
-    """Return where a function's program has loops over bodies."""
+    """Return on which devices a function's program has loops over bodies."""
     if counts["has_loops"]:
         return "yes"
     return "on a GPU" if counts["has_loops_on_gpu"] else ""
 
 
 def _print_legend(console: Any, summary: Summary, data: dict[str, Any]) -> None:
-    """Explain what was printed."""
+    """Explain the columns and the names of kernels."""
     words = [
-        '"operations": of one state',
-        '"dense": if no number of the robot were known',
-        '"instructions": operations that are left when sums take products in',
+        '"operations": floating-point operations per evaluation',
+        '"dense": operations without specialization to the robot',
+        '"instructions": operations with fused multiply-adds',
     ]
     if any(map(_loops, data["functions"].values())):
-        words.append('"loops": over bodies, all of whose turns are counted')
+        words.append('"loops": over bodies; the counts include all iterations')
     console.print("; ".join(words))
     kernels = summary.module.kernels.by_name
     printed = {*data["functions"], *(row.function for row in summary.comparisons)}
@@ -136,9 +136,9 @@ def _print_legend(console: Any, summary: Summary, data: dict[str, Any]) -> None:
 
 
 def _parts(key: KernelKey) -> Iterator[tuple[str, str]]:
-    """Yield what a kernel's name has beyond function and method, and its meaning."""
+    """Yield the parts of a kernel's name after function and method, and their meaning."""
     if key.parts:
-        yield key.plain.name, ", ".join(part.name for part in key.parts) + " in one"
+        yield key.plain.name, "fused: " + ", ".join(part.name for part in key.parts)
     for name in key.inputs:
         yield f"..._{name}", f"with {OPTIONAL_INPUTS[name].text}"
     if key.step:
@@ -146,9 +146,9 @@ def _parts(key: KernelKey) -> Iterator[tuple[str, str]]:
     if key.schedule != "thread":
         yield f"..._{key.schedule}", f'for schedule="{key.schedule}"'
     if key.variant == WITH_EFFORTS:
-        yield f"..._{key.variant}", "returns the efforts, too"
+        yield f"..._{key.variant}", "also returns the joint torques"
     elif key.variant:
-        yield f"..._{key.variant}", "another order of its sums, for comparisons"
+        yield f"..._{key.variant}", "sums in another order, for comparisons"
 
 
 def _print_kernels(console: Any, kernels: Sequence[KernelResources]) -> None:

@@ -20,7 +20,7 @@ from gridgen.commands.options import (
 from gridgen.errors import OptionError
 from gridgen.naming import show
 from gridgen.options import DTYPE_CHOICES, RobotOptions
-from gridgen.runtime.planning.tune import BATCHES, TunedDevice, Wanted, tune
+from gridgen.runtime.planning.tune import BATCHES, TunedDevice, TuneSelection, tune
 
 _TEXT = """\
 Measure the kernels that a robot's functions have on the GPU at hand: schedules, methods, sizes of
@@ -42,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
     with printing():
         options = _parser().parse_args(arguments)
     dtypes: list[Any] = options.dtype or [*DTYPE_CHOICES]
-    wanted = Wanted(
+    wanted = TuneSelection(
         options.device,
         listed(options.functions),
         _batches(options.batches),

@@ -1,1 +1,1 @@
-"""What a kernel costs on a device: predictions from counts and published figures."""
+"""Predicted kernel times on GPUs and CPUs, from counts and published figures."""

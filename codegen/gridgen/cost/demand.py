@@ -1,43 +1,39 @@
-"""What a kernel takes of a GPU, estimated from its record and its work: no compiler is asked.
+"""Resources that a kernel needs on a GPU, estimated from its record and work without compiling.
 
-The estimates are fitted to what NVRTC makes of kernels for sm_90 in float32, as
-``benchmarks/static_gpu.py`` counts it, and to a simulated GPU; how well is told in docs/plans.md.
+The estimates are fitted to machine code of NVRTC for sm_90 in float32, as counted by
+``benchmarks/static_gpu.py``, and to a simulated GPU; docs/results/gpu.md
+reports the accuracy.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
-from gridgen.backends.interface import USUAL_BLOCKS, Blocks, Dtype, ThreadLaunch
+from gridgen.backends.interface import USUAL_BLOCKS, Blocks, ThreadLaunch
 from gridgen.cost.devices import MOST_REGISTERS, Pipe
 from gridgen.cost.gpu import Demand, code_bytes
 from gridgen.cost.traffic import Layout, traffic_of
 from gridgen.kernel import MOST_STAGED, Kernel, Work
 
-#: Bytes of a number.
-ITEM_BYTES: Mapping[Dtype, int] = {"float32": 4, "float64": 8}
-
-# Instructions of a thread: for each operation; for the sine and cosine of each position; for each
-# number moved, with its address; and those of every kernel.
+# Instructions of a thread: per operation, per sine and cosine of a position, per number moved
+# (address included), and a constant per kernel.
 _OPERATION, _ANGLE, _MOVE, _KERNEL = 1.1, 30.0, 1.5, 50.0
-# Floating-point instructions among those of an angle.
+# Floating-point instructions of a sine and cosine.
 _SINE_COSINE = 18.0
-# Registers of a thread: some for addresses, and what is alive.
+# Registers of a thread: a constant for addresses, and per operation for live values.
 _LEAST_REGISTERS, _ALIVE = 40, 0.085
-# Longer programs are cut into parts, which keep values for each other in local memory: numbers for
-# each operation, and how often they are written or read.
+# Programs longer than this are split into parts that pass values through local memory: values per
+# operation, and reads and writes per operation.
 _UNCUT, _KEPT, _KEPT_MOVES = 4000, 0.07, 0.35
-# Instructions of a lane: for each operation, and for each time that lanes wait for each other.
+# Instructions of a lane: per operation, and per synchronization of the team.
 _LANE_OPERATION, _STEP = 1.5, 10.0
 _LANE_REGISTERS = 120
-# Clocks that a warp alone takes for an instruction. Operands are there after four, but many do not
-# need those of the instruction before; what other lanes hand over takes longer. A simulated GV100,
-# which executes code that has not been optimized, takes twice as many; the proportion is fitted to
-# it.
+# Clocks per instruction of a warp that runs alone. Results are ready after four, but many
+# instructions do not depend on the previous one; values from other lanes take longer. A simulated
+# GV100, which executes unoptimized code, takes twice as many; the ratio is fitted to it.
 _PACE, _LANE_PACE = 2.5, 5.0
-# Answers of memory that a team waits for, at each step: of tables that its multiprocessor has not
-# read yet.
+# Memory latencies that a team waits for per step: for tables that its multiprocessor has not read
+# yet.
 _STEP_TRIPS = 0.2
 
 
@@ -50,18 +46,18 @@ def demand_of(
     batch: int = 1 << 20,
     blocks: Blocks = USUAL_BLOCKS,
 ) -> Demand:
-    """Estimate what a kernel takes of a GPU.
+    """Estimate the resources that a kernel needs on a GPU.
 
-    A thread asks for all its arguments before it waits for the first. Rows go through shared
-    memory; that programs with loops write theirs number by number is not known here.
+    A thread issues the loads of all its arguments before it waits for the first. Rows go through
+    shared memory; the estimate ignores that programs with loops write theirs number by number.
 
     Args:
-        kernel:   the record.
-        work:     of a state.
-        itemsize: bytes of a number.
-        layout:   that of all arrays.
+        kernel:   the kernel's record.
+        work:     work per state.
+        itemsize: bytes per number.
+        layout:   layout of all arrays.
         batch:    number of states.
-        blocks:   threads of a block by the batch, if each state has one thread.
+        blocks:   threads per block by the batch, if each state has one thread.
     """
     words = itemsize // 4
     traffic = traffic_of(kernel, itemsize, layout)
@@ -103,6 +99,6 @@ def demand_of(
 
 
 def _pipes(instructions: float, operations: float, itemsize: int) -> dict[Pipe, float]:
-    """Return what each pipe executes: the operations, and what they need beside them."""
+    """Return the instructions per pipe: floating-point operations, and all others as integer."""
     pipe: Pipe = "fp32" if itemsize == 4 else "fp64"
     return {pipe: operations, "int": max(0.0, instructions - operations)}

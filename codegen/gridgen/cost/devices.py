@@ -1,33 +1,33 @@
-"""GPUs as their makers publish them: the one table of figures that predictions are made of."""
+"""Published figures of GPUs: the one table that predictions use."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from gridgen.errors import OptionError
 from gridgen.kernel import WARP
 from gridgen.naming import show
 
-#: What executes an instruction: floating point in each width, integers and moves, sines and
-#: roots, memory, branches.
+#: Execution units: floating point of each width, integers and moves, sines and roots, memory,
+#: branches.
 Pipe = Literal["fp32", "fp64", "int", "xu", "memory", "control"]
 
-#: Schedulers of a multiprocessor; each issues an instruction of one warp in a clock.
+#: Schedulers of a multiprocessor; each issues one warp instruction per clock.
 SCHEDULERS = 4
-#: 32-bit registers of a multiprocessor; a warp is given a multiple of ``REGISTER_UNIT``.
+#: 32-bit registers of a multiprocessor; a warp gets a multiple of ``REGISTER_UNIT``.
 REGISTERS = 64 * 1024
 REGISTER_UNIT = 256
-#: Registers that a thread can have.
+#: Most registers of a thread.
 MOST_REGISTERS = 255
-#: Shared memory that a block takes beside what it asks for, since sm_80 [bytes].
+#: Shared memory that the system reserves per block, since sm_80 [bytes].
 RESERVED_SHARED = 1024
-#: Bytes that L2 moves at once, and those of a line of four of them.
+#: Bytes of a sector, the unit that L2 moves, and of a line of four sectors.
 SECTOR, LINE = 32, 128
-#: Machine code that the instruction caches of a multiprocessor hold, and an instruction [bytes].
-CODE_BYTES, INSTRUCTION_BYTES = 128 * 1024, 16
+#: Size of an instruction [bytes].
+INSTRUCTION_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -35,18 +35,28 @@ class Device:
     """One GPU.
 
     Attributes:
-        arch:      ``sm_90``.
-        title:     the product whose figures these are.
-        sms:       multiprocessors.
-        clock:     the highest that it is sold with [1/s].
-        bandwidth: of its memory [bytes/s].
-        l2_clock:  bytes that L2 hands out or takes in a clock.
-        link:      bytes that come from the host in a second, or go there.
-        latency:   clocks from a request of memory to the answer.
+        arch:      architecture, such as ``sm_90``.
+        title:     name of the product.
+        sms:       number of multiprocessors.
+        clock:     highest boost clock [1/s].
+        bandwidth: memory bandwidth [bytes/s].
+        l2_clock:  bytes that L2 transfers per clock.
+        link:      bandwidth to or from the host, one direction [bytes/s].
+        latency:   memory latency [clocks].
         shared:    shared memory of a multiprocessor [bytes].
-        warps:     warps that a multiprocessor can have at once.
-        blocks:    blocks likewise.
-        lanes:     threads whose instruction of a kind a multiprocessor starts in a clock.
+        warps:     most resident warps of a multiprocessor.
+        blocks:    most resident blocks of a multiprocessor.
+        lanes:     throughput of each pipe of a multiprocessor [threads per clock].
+        launch:    time of an empty kernel in a CUDA graph [s].
+        memory_reached: share of the memory bandwidth that copies reach.
+        l2_reached: share of L2's rate that kernels reach: 59 % on a simulated GV100 whose threads
+                   store the rows of M number by number (510,720 sectors in 13,551 clocks at 2,048
+                   bytes per clock).
+        code_bytes: capacity of a multiprocessor's instruction caches [bytes].
+        fetched_pace: clocks per instruction of a warp that runs alone and whose code is in no
+                   instruction cache: a response of L2 has eight instructions, and four requests may
+                   be in flight. A guess: it makes a program that exceeds the caches slower than one
+                   that fits.
     """
 
     arch: str
@@ -61,19 +71,24 @@ class Device:
     warps: int
     blocks: int
     lanes: Mapping[Pipe, int]
+    launch: float = 2.5e-6
+    memory_reached: float = 1.0
+    l2_reached: float = 0.6
+    code_bytes: float = 128 * 1024
+    fetched_pace: float = 8.0
 
     @property
     def capability(self) -> int:
-        """The compute capability: 90."""
+        """The compute capability, such as 90."""
         return _capability(self.arch)
 
     def blocks_at_once(self, threads: int, registers: int, shared: int) -> int:
-        """Return the blocks that a multiprocessor has at once; 0 if one is too large.
+        """Return the resident blocks of a multiprocessor; 0 if a block does not fit.
 
         Args:
-            threads:   of a block.
-            registers: of a thread.
-            shared:    shared memory of a block [bytes].
+            threads:   threads per block.
+            registers: registers per thread.
+            shared:    shared memory per block [bytes].
         """
         warps = -(-threads // WARP)
         for_warp = -(-registers * WARP // REGISTER_UNIT) * REGISTER_UNIT
@@ -98,11 +113,12 @@ def _lanes(fp32: int, fp64: int, integers: int, memory: int) -> dict[Pipe, int]:
 # Multiprocessors, clocks and bandwidths: NVIDIA's data sheets and architecture white papers of the
 # products. Warps, blocks and shared memory: CUDA C++ Programming Guide, "Technical Specifications
 # per Compute Capability". Lanes: the same, "Throughput of Native Arithmetic Instructions"; those of
-# memory from the pictures in the white papers. L2: that of the T4 as measured by Jia et al.
-# (Dissecting the NVidia Turing T4 GPU via Microbenchmarking, 2019, arXiv:1903.07486: 1.27 TB/s), of
-# the A100 from its white paper (5120 bytes a clock). NVIDIA publishes none of the last two, which
-# are given the A100's: a cautious figure. Links: PCI Express x16 of the product's generation, one
-# direction. Latencies are what microbenchmarks find, rounded.
+# memory from the figures in the white papers. L2: for the T4 as measured by Jia et al.
+# (Dissecting the NVidia Turing T4 GPU via Microbenchmarking, 2019, arXiv:1903.07486: 1.27 TB/s),
+# for the A100 from its white paper (5120 bytes per clock). NVIDIA publishes no figure for later
+# ones; they get the A100's, a cautious choice, smaller ones that of as many multiprocessors. Links:
+# PCI Express x16 of the product's generation, one direction; half of the memory bandwidth where CPU
+# and GPU share one memory. Latencies are rounded results of microbenchmarks.
 _DEVICES = (
     Device(
         "sm_75", "T4", 40, 1.59e9, 320e9, 800, 16e9, 500, 64 * 1024, 32, 16, _lanes(64, 2, 64, 16)
@@ -112,39 +128,110 @@ _DEVICES = (
         _lanes(64, 32, 64, 32),
     ),
     Device(
+        "sm_86", "A10", 72, 1.695e9, 600e9, 3400, 32e9, 500, 100 * 1024, 48, 16,
+        _lanes(128, 2, 64, 32),
+    ),
+    Device(
+        "sm_87", "Jetson AGX Orin 64 GB", 16, 1.3e9, 204.8e9, 760, 102.4e9, 600, 164 * 1024, 48, 16,
+        _lanes(128, 2, 64, 32),
+    ),
+    Device(
+        "sm_89", "L4", 58, 2.04e9, 300e9, 2750, 32e9, 600, 100 * 1024, 48, 24,
+        _lanes(128, 2, 64, 32),
+    ),
+    Device(
         "sm_90", "H200 SXM", 132, 1.98e9, 4.8e12, 5120, 64e9, 600, 228 * 1024, 64, 32,
         _lanes(128, 64, 64, 32),
+    ),
+    Device(
+        "sm_100", "B200 SXM", 148, 1.965e9, 8e12, 5120, 64e9, 600, 228 * 1024, 64, 32,
+        _lanes(128, 64, 64, 32),
+    ),
+    Device(
+        "sm_110", "Jetson AGX Thor", 20, 1.575e9, 273e9, 950, 136.5e9, 600, 228 * 1024, 48, 24,
+        _lanes(128, 2, 128, 32),
+    ),
+    Device(
+        "sm_120", "RTX PRO 6000", 188, 2.617e9, 1.792e12, 5120, 64e9, 600, 100 * 1024, 48, 24,
+        _lanes(128, 2, 128, 32),
     ),
     Device(
         "sm_120", "RTX 5090", 170, 2.41e9, 1.792e12, 5120, 64e9, 600, 100 * 1024, 48, 24,
         _lanes(128, 2, 128, 32),
     ),
+    Device(
+        "sm_121", "DGX Spark", 48, 2.418e9, 273e9, 2280, 136.5e9, 600, 100 * 1024, 48, 24,
+        _lanes(128, 2, 128, 32),
+    ),
 )  # fmt: skip
 
-# No toolkit that CuPy takes knows older devices.
+# CuPy's toolkits support no older devices.
 _LEAST_CAPABILITY = 50
+# What `benchmarks/first_day.py --fit` has written of a device, in place of published figures.
+_MEASURED: Mapping[str, Mapping[str, Any]] = {}
+
+# What CUDA 12 called the first is called the second since CUDA 13.
+_RENAMED = {101: 110}
 #: The devices by architecture, ascending.
-DEVICES: Mapping[str, Device] = {device.arch: device for device in _DEVICES}
+DEVICES: Mapping[str, Device] = {
+    device.arch: replace(device, **_MEASURED.get(device.arch, {})) for device in _DEVICES
+}
 
 
 def device_of(arch: str) -> Device:
-    """Return the device that stands for an architecture: its own, the nearest older, or the oldest.
+    """Return the device for an architecture: its own, the nearest older one, or the oldest.
 
     Args:
-        arch: ``sm_90``.
+        arch: architecture, such as ``sm_90``.
 
     Raises:
-        OptionError: it is no architecture, or one before sm_50.
+        OptionError: ``arch`` is no architecture, or is older than sm_50.
     """
     capability = _capability(arch)
     if capability < _LEAST_CAPABILITY:
         raise OptionError(
             f"device is {show(arch)}; choose cpu, cuda or one of {', '.join(DEVICES)}"
         )
-    older = [device for device in _DEVICES if device.capability <= capability]
-    return older[-1] if older else _DEVICES[0]
+    older = [device for device in DEVICES.values() if device.capability <= capability]
+    return max(older, key=lambda device: device.capability) if older else _DEVICES[0]
+
+
+def device_reported(arch: str, title: str, reported: Mapping[str, int]) -> Device:
+    """Return a GPU with the figures that its driver reports: a part of one, too.
+
+    L2 is taken for proportional to the multiprocessors; the rest is as in the table.
+
+    Args:
+        arch:     ``sm_90``.
+        title:    its name.
+        reported: CUDA's attributes of the device by their names, without ``cudaDevAttr``; what is
+                  missing or 0 is taken from the table.
+    """
+
+    def read(name: str, otherwise: float, unit: float = 1.0) -> float:
+        return reported.get(name, 0) * unit or otherwise
+
+    like = next((one for one in _DEVICES if one.arch == arch and one.title in title), None)
+    like = like if like and arch not in _MEASURED else device_of(arch)
+    sms = round(read("MultiProcessorCount", like.sms))
+    # Two transfers in a clock of a bus of so many bits. Of memory that is shared with the CPU no
+    # more than the clock of the moment is known.
+    bandwidth = reported.get("GlobalMemoryBusWidth", 0) / 8 * read("MemoryClockRate", 0, 2e3)
+    return replace(
+        like,
+        arch=arch,
+        title=title,
+        sms=sms,
+        clock=read("ClockRate", like.clock, 1e3),
+        bandwidth=like.bandwidth if reported.get("Integrated") else bandwidth or like.bandwidth,
+        l2_clock=like.l2_clock * sms / like.sms,
+        shared=round(read("MaxSharedMemoryPerMultiprocessor", like.shared)),
+        warps=round(read("MaxThreadsPerMultiProcessor", like.warps, 1 / WARP)),
+        blocks=round(read("MaxBlocksPerMultiprocessor", like.blocks)),
+    )
 
 
 def _capability(arch: str) -> int:
     match = re.fullmatch(r"sm_(\d+)a?", arch)
-    return int(match[1]) if match else -1
+    capability = int(match[1]) if match else -1
+    return _RENAMED.get(capability, capability)

@@ -1,8 +1,8 @@
-"""The time of a kernel on a GPU, predicted from what it takes of it.
+"""Predict the time of a kernel on a GPU from the resources that it needs.
 
-A multiprocessor issues the instructions of the warps that it has, L2 and memory move what they read
-and write, and each warp waits for its own operands: whichever takes longest is the time, after the
-launch. Nothing here is measured.
+A multiprocessor issues the instructions of its resident warps, L2 and memory move their data, and
+each warp waits for its own operands. The time is the longest of these, plus the launch. Figures
+that have been measured on a device are in its row (``gridgen.cost.devices``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gridgen.cost.devices import (
-    CODE_BYTES,
     INSTRUCTION_BYTES,
     SCHEDULERS,
     SECTOR,
@@ -22,42 +21,29 @@ from gridgen.cost.devices import (
 from gridgen.cost.traffic import Traffic
 from gridgen.kernel import WARP
 
-#: What a time is bound by: issuing instructions, waiting for operands in too few warps, L2, memory,
-#: or the launch.
+#: The limiting resource: instruction issue, latency (too few warps), L2, memory or the launch.
 Bound = Literal["issue", "latency", "L2", "memory", "launch"]
-
-#: From a launch to its first instruction, and from its last one to the next launch [s]: what empty
-#: kernels in a CUDA graph take.
-LAUNCH = 2.5e-6
-
-#: Clocks that a warp alone takes for an instruction that no cache holds: an answer of L2 brings
-#: eight, and four answers may be on their way. A guess; what it decides is that a program which
-#: outgrows the caches is not taken for as fast as one that fits.
-FETCHED_PACE = 8.0
-#: Share of L2's published rate that kernels reach: 59 % on a simulated GV100, whose threads store
-#: the rows of M number by number (510,720 sectors in 13,551 clocks, of 2,048 bytes a clock).
-L2_REACHED = 0.6
 
 _ARITHMETIC: tuple[Pipe, ...] = ("fp32", "fp64", "xu")
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What a kernel takes of a GPU.
+    """The resources that a kernel needs on a GPU.
 
     Attributes:
-        threads_per_block: threads of a block.
-        states_per_block:  states of a block.
-        registers:         of a thread.
-        shared_bytes:      shared memory of a block.
-        instructions:      that a warp executes.
-        pipes:             those of them that a pipe executes.
-        pace:              clocks that a warp alone takes for an instruction.
-        trips:             answers of memory that it waits for one after the other.
-        traffic:           what a state moves.
-        code_bytes:        length of the machine code.
-        local_bytes:       local memory of a thread.
-        local_moves:       instructions of a warp that read or write it.
+        threads_per_block: threads per block.
+        states_per_block:  states per block.
+        registers:         registers per thread.
+        shared_bytes:      shared memory per block.
+        instructions:      instructions that a warp executes.
+        pipes:             instructions of a warp by pipe.
+        pace:              clocks per instruction of a warp that runs alone.
+        trips:             memory latencies that a warp waits for in sequence.
+        traffic:           data moved per state.
+        code_bytes:        size of the machine code.
+        local_bytes:       local memory per thread.
+        local_moves:       instructions of a warp that access local memory.
     """
 
     threads_per_block: int
@@ -75,21 +61,21 @@ class Demand:
 
     @property
     def warps_per_block(self) -> int:
-        """Warps of a block."""
+        """Warps per block."""
         return -(-self.threads_per_block // WARP)
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """The time of a launch, predicted.
+    """The predicted time of a launch.
 
     Attributes:
         seconds: the time.
-        bound:   what it is bound by.
-        terms:   what each bound alone takes [s].
+        bound:   the limiting resource.
+        terms:   the time that each resource alone needs [s].
         blocks:  blocks of the launch.
-        at_once: warps that a multiprocessor has at once, at most.
-        waves:   how often the multiprocessor with most blocks is filled.
+        at_once: most resident warps of a multiprocessor.
+        waves:   waves of blocks on the multiprocessor with most blocks.
     """
 
     seconds: float
@@ -104,8 +90,8 @@ def predicted(demand: Demand, device: Device, batch: int) -> Prediction:
     """Predict the time of a launch.
 
     Args:
-        demand: what the kernel takes.
-        device: where it runs; a block is taken to fit.
+        demand: resources that the kernel needs.
+        device: the GPU; a block is assumed to fit.
         batch:  number of states, at least one.
     """
     warps = demand.warps_per_block
@@ -117,31 +103,31 @@ def predicted(demand: Demand, device: Device, batch: int) -> Prediction:
     waves = -(-most // at_once)
     pipes = max(count / device.lanes[pipe] for pipe, count in demand.pipes.items())
     issued = demand.instructions * -(-most * warps // SCHEDULERS)
-    pace = demand.pace if _is_cached(demand) else max(demand.pace, FETCHED_PACE)
+    pace = demand.pace if _is_cached(demand, device) else max(demand.pace, device.fetched_pace)
     alone = pace * demand.instructions + device.latency * demand.trips
     extra = _beyond_the_caches(demand, device, at_once * warps)
     moved = batch * demand.traffic.sectors * SECTOR + blocks * warps * extra
     terms: dict[Bound, float] = {
         "issue": max(issued, pipes * most * warps * WARP) / device.clock,
         "latency": waves * alone / device.clock,
-        "L2": moved / (L2_REACHED * device.l2_clock * device.clock),
-        "memory": batch * demand.traffic.bytes / device.bandwidth,
-        "launch": LAUNCH,
+        "L2": moved / (device.l2_reached * device.l2_clock * device.clock),
+        "memory": batch * demand.traffic.bytes / (device.memory_reached * device.bandwidth),
+        "launch": device.launch,
     }
-    seconds = LAUNCH + max(time for bound, time in terms.items() if bound != "launch")
+    seconds = device.launch + max(time for bound, time in terms.items() if bound != "launch")
     return Prediction(
         seconds, max(terms, key=terms.__getitem__), terms, blocks, at_once * warps, waves
     )
 
 
-def ceiling(demand: Demand, device: Device, batch: int) -> float:
-    """Return the time that no kernel with these arrays and this arithmetic can beat [s].
+def roofline_bound(demand: Demand, device: Device, batch: int) -> float:
+    """Return the roofline bound of a kernel's time [s].
 
-    That of memory alone, or of the arithmetic alone on all multiprocessors.
+    The longer of the memory traffic alone and of the arithmetic alone on all multiprocessors.
 
     Args:
-        demand: what the kernel takes.
-        device: where it runs.
+        demand: resources that the kernel needs.
+        device: the GPU.
         batch:  number of states.
     """
     threads = batch * demand.threads_per_block / demand.states_per_block
@@ -153,21 +139,21 @@ def ceiling(demand: Demand, device: Device, batch: int) -> float:
 def _beyond_the_caches(demand: Demand, device: Device, warps: int) -> float:
     """Return the bytes that a warp exchanges with L2 for its code and its local memory.
 
-    Straight-line code that outgrows the caches is fetched anew by every warp. Local memory stays in
-    the first cache, which shares its memory with that of blocks, unless all warps together have
+    Every warp fetches straight-line code that exceeds the instruction caches. Local memory stays in
+    L1, which shares its memory with the blocks' shared memory, unless all warps together need
     more.
     """
-    code = 0.0 if _is_cached(demand) else demand.code_bytes
+    code = 0.0 if _is_cached(demand, device) else demand.code_bytes
     is_kept = warps * WARP * demand.local_bytes <= device.shared
     local = 0.0 if is_kept else demand.local_moves * WARP * 4
     return code + local
 
 
-def _is_cached(demand: Demand) -> bool:
-    """Tell whether the instruction caches hold a kernel's code."""
-    return demand.code_bytes <= CODE_BYTES
+def _is_cached(demand: Demand, device: Device) -> bool:
+    """Return whether the instruction caches hold a kernel's code."""
+    return demand.code_bytes <= device.code_bytes
 
 
 def code_bytes(instructions: float) -> float:
-    """Return the length of machine code of so many instructions."""
+    """Return the size of machine code with this number of instructions."""
     return instructions * INSTRUCTION_BYTES

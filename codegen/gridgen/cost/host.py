@@ -1,4 +1,4 @@
-"""The time of a program on the CPU, predicted, and how the ``cpu`` backend goes about it."""
+"""Predict the time of a program on the CPU, and how the ``cpu`` backend computes it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 from gridgen.kernel import Kernel, Work
 
-#: The least work that another thread is woken for [s], as the backend has it.
+#: Least work for which the backend wakes another thread [s].
 LEAST_SHARE = 80e-6
-#: Bytes of results from which they are written past the caches, by one thread and by several, and
-#: those of a pack's results that must be near; as ``gridgen_simd.h`` has them.
+#: Bytes of results from which stores bypass the caches, for one thread and for several, and most
+#: bytes of one pack's results for that; as in ``gridgen_simd.h``.
 STREAMED_BY_ONE, STREAMED_BY_SEVERAL, NEAR = 8 << 20, 12 << 20, 64 << 10
 
-# What an operation on a pack takes, and what a core moves in a second: some 1.7 clocks at 3.5 GHz,
-# and a share of a server's memory. Guesses for a machine that nobody has measured.
+# Seconds per operation on a pack (1.7 clocks at 3.5 GHz), and memory bandwidth of a core (a share
+# of a server's) [bytes/s]. Guesses for machines without measured times.
 _OPERATION = 0.5e-9
 _BANDWIDTH = 10e9
 
@@ -25,8 +25,8 @@ class Host:
     """A processor.
 
     Attributes:
-        threads:    that may share a batch.
-        pack_bytes: bytes of a pack of numbers, one for each of several states.
+        threads:    threads that may share a batch.
+        pack_bytes: bytes of a SIMD pack, which has one number per state.
     """
 
     threads: int
@@ -35,14 +35,14 @@ class Host:
 
 @dataclass(frozen=True)
 class HostPrediction:
-    """How a batch is computed on the CPU.
+    """How the CPU computes a batch.
 
     Attributes:
-        seconds:     the time, predicted.
-        bound:       ``arithmetic`` or ``memory``.
-        threads:     that share the batch.
-        lanes:       states of a pack.
-        is_streamed: whether results are written past the caches.
+        seconds:     predicted time.
+        bound:       the limiting resource: ``arithmetic`` or ``memory``.
+        threads:     threads that share the batch.
+        lanes:       states per pack.
+        is_streamed: whether stores of results bypass the caches.
         out_bytes:   bytes of the results.
     """
 
@@ -55,8 +55,8 @@ class HostPrediction:
 
 
 def this_host() -> Host:
-    """Return the processor that this runs on."""
-    from gridgen.backends.cpu import thread_count  # a module starts without any backend
+    """Return the processor of this machine."""
+    from gridgen.backends.cpu.backend import thread_count  # importing a module loads no backend
 
     return Host(thread_count(), _pack_bytes())
 
@@ -64,16 +64,8 @@ def this_host() -> Host:
 def predicted_on(
     host: Host, kernel: Kernel, work: Work, itemsize: int, batch: int
 ) -> HostPrediction:
-    """Predict the time of a call on the CPU.
-
-    Args:
-        host:     the processor.
-        kernel:   the record, of the thread schedule.
-        work:     of a state.
-        itemsize: bytes of a number.
-        batch:    number of states, at least one.
-    """
-    from gridgen.backends.units import BLOCK
+    """Predict the time of a call on the CPU."""
+    from gridgen.backends.cpu.units import BLOCK
 
     lanes = host.pack_bytes // itemsize
     arithmetic = -(-batch // lanes) * work.operations * _OPERATION
@@ -85,7 +77,7 @@ def predicted_on(
         is_streamed = out_bytes > STREAMED_BY_SEVERAL
     else:
         is_streamed = out_bytes > STREAMED_BY_ONE and numbers_out * host.pack_bytes <= NEAR
-    # A line that is written in part is read before.
+    # A partly written cache line is read first.
     moved = batch * numbers_in * itemsize + out_bytes * (1 if is_streamed else 2)
     seconds = {"arithmetic": arithmetic / threads, "memory": moved / _BANDWIDTH / threads}
     bound = max(seconds, key=seconds.__getitem__)
@@ -93,7 +85,7 @@ def predicted_on(
 
 
 def _pack_bytes() -> int:
-    """Return the bytes of a pack for the vector instructions that this processor has."""
+    """Return the bytes of a pack for this processor's vector instructions."""
     try:
         features = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
     except OSError:

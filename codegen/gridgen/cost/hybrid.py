@@ -1,4 +1,4 @@
-"""The time of the hybrid schedule, predicted: two processors, and the way between them."""
+"""Predict the time of the hybrid schedule: CPU, GPU and the copies between them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from gridgen.cost.gpu import predicted
 from gridgen.cost.host import Host, predicted_on
 from gridgen.kernel import Kernel, Work
 
-#: States whose inertias are on their way at once, which bounds the memory that they take.
+#: States per chunk, whose inertias are copied together; bounds their memory.
 STATES = 1024
-#: From the request of a copy until the processor that waits for it goes on [s]. A guess.
+#: From the request of a copy until the waiting processor continues [s]. A guess.
 _HANDOVER = 10e-6
 
 
 @dataclass(frozen=True)
 class Halves:
-    """The kernels of the hybrid schedule, each with what a state costs it.
+    """The kernels of the hybrid schedule, each with its work per state.
 
     Attributes:
-        inertias:      the CPU's.
-        bias:          the GPU's beside it.
-        accelerations: the GPU's when both are done.
+        inertias:      kernel on the CPU.
+        bias:          kernel on the GPU at the same time.
+        accelerations: kernel on the GPU after both.
     """
 
     inertias: tuple[Kernel, Work]
@@ -35,17 +35,10 @@ class Halves:
 def predicted_hybrid(
     halves: Halves, host: Host, device: Device, itemsize: int, batch: int
 ) -> dict[str, float]:
-    """Return what each part of a call takes [s]: ``cpu``, ``copies``, ``gpu``.
+    """Return the time of each part of a call [s]: ``cpu``, ``copies``, ``gpu``.
 
-    Parts of ``STATES`` states follow one another. Of the GPU's time that counts which the CPU's
-    does not hide.
-
-    Args:
-        halves:   the kernels.
-        host:     the CPU.
-        device:   the GPU.
-        itemsize: bytes of a number.
-        batch:    number of states, at least one.
+    Chunks of ``STATES`` states run in sequence. GPU time that overlaps with CPU time is not
+    counted.
     """
     total = dict.fromkeys(("cpu", "copies", "gpu"), 0.0)
     for states in {STATES, batch % STATES} - {0}:

@@ -1,4 +1,4 @@
-"""Measured times of a robot's kernels on one device, kept in the user's folder."""
+"""Measured times of a robot's kernels on one device, stored in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -13,33 +13,45 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gridgen.backends.interface import Dtype
+from gridgen.cost.devices import Device, device_of
 from gridgen.errors import GridGenError, warn
+from gridgen.functions.types import Dtype
 from gridgen.naming import show
 from gridgen.user_cache import FOLDER_VARIABLE, cache_folder, private_folder
 from gridgen.version import __version__
 
-# Raised when the content of a profile changes; others are left alone.
+# Version of the file's layout; files with another one are not used.
 _LAYOUT = 1
 _FOLDER = "profiles"
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where calls are computed.
+class DeviceIdentity:
+    """The device that computes calls.
 
     Attributes:
-        name:   of the device; empty where it is not known.
-        arch:   ``sm_90``, or ``cpu``.
-        driver: what drives it: of a CPU, the threads that share its work.
+        name:   name of the device; empty if unknown.
+        arch:   architecture, such as ``sm_90``, or ``cpu``.
+        driver: version of the driver; for a CPU, the number of threads, such as ``8 threads``.
+        reported: a GPU's figures as its driver reports them, where it has been queried.
     """
 
     name: str
     arch: str
     driver: str
+    reported: Device | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def device(self) -> Device:
+        """The GPU that predictions are made for."""
+        return self.reported or device_of(self.arch)
+
+    def as_data(self) -> dict[str, str]:
+        """Return as JSON data what tells places apart."""
+        return {"name": self.name, "arch": self.arch, "driver": self.driver}
 
     def __str__(self) -> str:
-        """Return it in words."""
+        """Return a description of the device."""
         how = self.driver if self.arch == "cpu" else f"{self.arch}, driver {self.driver}"
         return f"{self.name} ({how})"
 
@@ -51,7 +63,7 @@ class Way:
     Attributes:
         kernel: name of the kernel in C++, without optional inputs.
         dtype:  element type.
-        block:  threads of a block; 0 on a CPU.
+        block:  threads per block; 0 on a CPU.
     """
 
     kernel: str
@@ -61,27 +73,27 @@ class Way:
 
 @dataclass(frozen=True)
 class Profile:
-    """What was measured of one robot on one device.
+    """Measured times of one robot on one device.
 
     Attributes:
-        robot:      its name.
-        digest:     of its text and of what was chosen of it.
+        robot:      the robot's name.
+        digest:     digest of its source and options.
         place:      the device.
-        any_method: whether ``auto`` may take another method than the most accurate.
-        times:      seconds of a call by the number of its states, for each way.
+        any_method: whether ``auto`` may select another method than the most accurate.
+        times:      seconds per call by the number of states, for each way.
     """
 
     robot: str
     digest: str
-    place: Place
+    place: DeviceIdentity
     any_method: bool
     times: Mapping[Way, Mapping[int, float]] = field(hash=False)
 
     def seconds(self, way: Way, batch: int) -> float | None:
-        """Return the time of a call; ``None`` for a way that was not measured.
+        """Return the time of a call; ``None`` for a way without measurements.
 
-        Between two batches that were, it grows by a power of the batch; beyond the largest it is in
-        proportion to the batch, below the smallest the same.
+        Between two measured batches it is a power of the batch; above the largest it is
+        proportional to the batch, below the smallest constant.
         """
         times = self.times.get(way)
         if not times:
@@ -102,7 +114,7 @@ class Profile:
             "grid-gen": __version__,
             "robot": self.robot,
             "digest": self.digest,
-            "place": asdict(self.place),
+            "place": self.place.as_data(),
             "any_method": self.any_method,
             "times": [
                 asdict(way) | {"seconds": {str(batch): times[batch] for batch in sorted(times)}}
@@ -112,14 +124,14 @@ class Profile:
 
     @property
     def path(self) -> Path:
-        """Where it is kept."""
+        """Path of its file."""
         return profile_path(self.digest, self.place)
 
     def keep(self) -> Path:
-        """Write the profile to its place, over an earlier one, whole or not at all.
+        """Write the profile to its file atomically; replaces an earlier one.
 
         Raises:
-            GridGenError: it cannot be written.
+            GridGenError: the file cannot be written.
         """
         path = self.path
         try:
@@ -136,30 +148,26 @@ class Profile:
         except OSError as error:
             raise GridGenError(
                 f"{path}: the profile cannot be written ({error.strerror or error}); set "
-                f"${FOLDER_VARIABLE} to a folder that can be"
+                f"${FOLDER_VARIABLE} to a writable folder"
             ) from error
         return path
 
 
-def profile_path(digest: str, place: Place) -> Path:
-    """Return where the profile of a robot on a device is kept.
+def profile_path(digest: str, place: DeviceIdentity) -> Path:
+    """Return the path of the profile of a robot on a device.
 
-    Those of the same device with another driver or another version of grid-gen differ in the last
-    part of their names.
+    Profiles of the same device with another driver or version of grid-gen differ in the last part
+    of the name.
     """
     name = f"{digest[:16]}.{_digest(place.name, place.arch)}.{_digest(place.driver, __version__)}"
     return cache_folder(_FOLDER) / f"{name}.json"
 
 
-def find_profile(digest: str, place: Place) -> tuple[Profile | None, str]:
-    """Return the profile of a robot on a device, if there is one; and what is to be said of others.
+def find_profile(digest: str, place: DeviceIdentity) -> tuple[Profile | None, str]:
+    """Return the profile of a robot on a device or None, and a remark on those of other versions.
 
-    One that is damaged, or of another robot or device, is not used, and left where it is; a warning
-    names it.
-
-    Args:
-        digest: of the robot.
-        place:  the device.
+    A profile that is damaged, or belongs to another robot or device, causes a warning; it is not
+    used and not removed.
     """
     if not place.name:
         return None, ""
@@ -182,29 +190,30 @@ def find_profile(digest: str, place: Place) -> tuple[Profile | None, str]:
 
 
 def _others(path: Path) -> str:
-    """Say whether the robot was measured on the device in another way."""
+    """Return a remark if there is a profile with another driver or version."""
     robot, device, _, _ = path.name.split(".")
     with contextlib.suppress(OSError):
         if any(path.parent.glob(f"{robot}.{device}.*.json")):
             return (
-                "it was measured with another driver or version of grid-gen, which is not used: "
+                "a profile of another driver or version of grid-gen is not used: "
                 "run grid-gen tune again"
             )
     return ""
 
 
-def _read(text: bytes, digest: str, place: Place) -> Profile:
+def _read(text: bytes, digest: str, place: DeviceIdentity) -> Profile:
     """Return the profile that a file holds.
 
     Raises:
-        ValueError and others: it is damaged, or another's.
+        ValueError: the file is damaged or belongs to another robot or device; also AttributeError,
+            KeyError, RecursionError and TypeError.
     """
     data = json.loads(text)
     for name, wanted in (
         ("layout", _LAYOUT),
         ("grid-gen", __version__),
         ("digest", digest),
-        ("place", asdict(place)),
+        ("place", place.as_data()),
     ):
         if data[name] != wanted:
             raise ValueError(f"{name} is {show(str(data[name]))}")
@@ -222,7 +231,7 @@ def _times(rows: Any) -> Iterator[tuple[Way, dict[int, float]]]:
         way = Way(str(row["kernel"]), row["dtype"], int(row["block"]))
         times = {int(batch): float(seconds) for batch, seconds in row["seconds"].items()}
         if not all(batch > 0 and 0 < seconds < math.inf for batch, seconds in times.items()):
-            raise ValueError(f"times of {show(way.kernel)} are none")
+            raise ValueError(f"times of {show(way.kernel)} are not positive numbers")
         yield way, times
 
 

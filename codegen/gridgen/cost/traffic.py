@@ -1,4 +1,4 @@
-"""What a kernel moves between memory and multiprocessors, by the layout of its arrays."""
+"""Memory traffic of a kernel by the layout of its arrays."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from gridgen.cost.devices import LINE, SECTOR
 from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import WARP, Kernel
 
-#: How a batch lies in memory: a state after the other, (B, n), or a component after the other.
+#: Layout of a batch: one state after the other, (B, n), or one component after the other.
 Layout = Literal["rows", "components"]
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What one state moves. What a whole batch shares, such as one gravity, counts as nothing.
+    """Memory traffic per state. Arrays that the whole batch shares, such as gravity, do not count.
 
     Attributes:
-        bytes:   inputs and results, each once: what no kernel can do without.
-        sectors: pieces of 32 bytes that multiprocessors exchange with L2.
-        lines:   lines of 128 bytes that instructions touch for it.
+        bytes:   bytes of inputs and results, each once: the least traffic of any kernel.
+        sectors: sectors of 32 bytes exchanged with L2.
+        lines:   lines of 128 bytes that instructions access.
     """
 
     bytes: int
@@ -30,15 +30,15 @@ class Traffic:
 
 
 def traffic_of(kernel: Kernel, itemsize: int, layout: Layout = "rows") -> Traffic:
-    """Return what a kernel moves for one state.
+    """Return a kernel's memory traffic per state.
 
-    Threads of a warp move their rows together, through shared memory, as they do with components
-    that lie side by side. The lanes of a team write a row together.
+    The threads of a warp move their rows together through shared memory, and adjacent components
+    directly. The lanes of a team write a row together.
 
     Args:
-        kernel:   the record.
-        itemsize: bytes of a number.
-        layout:   that of all arrays.
+        kernel:   the kernel's record.
+        itemsize: bytes per number.
+        layout:   layout of all arrays.
     """
     read = sum(math.prod(s) for name, s in kernel.inputs.items() if not ARRAYS[name].shared)
     written = sum(map(math.prod, kernel.outputs.values()))
@@ -52,7 +52,7 @@ def traffic_of(kernel: Kernel, itemsize: int, layout: Layout = "rows") -> Traffi
 
 
 def _written_together(kernel: Kernel, itemsize: int, layout: Layout) -> int:
-    """Return how many neighboring numbers an instruction of a warp writes."""
+    """Return how many adjacent numbers an instruction of a warp writes."""
     if kernel.team is None:
         return WARP
     states = kernel.team.states_per_block * WARP // kernel.team.threads_per_block

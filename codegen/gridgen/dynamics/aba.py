@@ -207,15 +207,6 @@ def forward_dynamics_aba(
 ) -> list[Scalar]:
     """Return the joint accelerations that ``tau`` produces.
 
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        qd:      joint velocities, nv scalars [rad/s or m/s].
-        tau:     joint efforts, nv scalars [N m or N].
-        base:    motion of the base and gravity.
-        scalars: the kind of number.
-        f_ext:   wrench on every body in its link's frame, 6 scalars each [N, N m].
-
     Returns:
         qdd: joint accelerations, nv scalars [rad/s^2 or m/s^2].
 
@@ -237,9 +228,8 @@ def accelerations_aba(
 ) -> list[Scalar]:
     """Return the joint accelerations where the damping may be that of later velocities.
 
-    Arguments as in ``forward_dynamics_aba``, and ``damping_step``: the time [s] at whose end
-    velocities meet the damping D, so that M + damping_step D takes the place of M; ``None`` for the
-    damping of now.
+    ``damping_step`` is the time [s] at whose end velocities meet the damping D, so that
+    M + damping_step D takes the place of M; ``None`` for the damping of now.
     """
     refuse_mimic(tree, "forward_dynamics_aba")
     placed = placements(tree, q, scalars)
@@ -269,12 +259,9 @@ def articulated_passes(
     """Return the accelerations by which ``tau`` and ``bias`` change the bias motion.
 
     Args:
-        tree:        the robot.
         placed:      placement of every body in its parent.
         bias:        wrench that each body takes in the bias motion; used up.
-        tau:         joint efforts, nv scalars.
         losses:      what of them is lost before it moves anything, nv scalars.
-        scalars:     the kind of number.
         articulated: inertia of every body with all that it carries, where it is known already.
         damping_step: as in ``accelerations_aba``.
     """
@@ -282,7 +269,7 @@ def articulated_passes(
     joints = scalars.table("joint", len(tree.bodies))
     for index in tree.inward():
         body, inertia = tree.bodies[index], inertias[index]
-        scalars.begin("inward", index)
+        scalars.begin("articulated", index)
         effort = [tau[body.v_index + k] - losses[body.v_index + k] for k in range(body.nv)]
         joints[index], transmitted, (f, n) = eliminate(
             tree, index, inertia, bias[index], effort, scalars, damping_step
@@ -304,7 +291,7 @@ def rigid_inertias(tree: KinematicTree, scalars: Scalars) -> list[ArticulatedIne
     """Return the inertia of every body by itself."""
     inertias = scalars.table("inertia", len(tree.bodies))
     for index in tree.outward():
-        scalars.begin("inward", index)
+        scalars.begin("articulated", index)
         inertias[index] = rigid_inertia(body_mass(tree, index, scalars), scalars)
     return inertias
 
@@ -331,12 +318,10 @@ def eliminate(
     """Remove the freedom of one joint from the inertia and the bias force (prefix sums eq. 7).
 
     Args:
-        tree:         the robot.
         index:        of the body that the joint moves.
         inertia:      of the body with all that it carries.
         bias:         wrench that it takes in the bias motion.
         effort:       of the joint, one scalar for each of its velocities.
-        scalars:      the kind of number.
         damping_step: as in ``accelerations_aba``.
 
     Returns:
@@ -352,25 +337,25 @@ def eliminate(
     damping = damping_in_time(tree, body, body.v_index, damping_step, scalars)
     if damping is not None:
         own, is_loose = own + damping, False
-    (axis,) = body.joint_type.axes
-    f, n = bias
-    U = list(inertia.column(axis))
-    D = scalars.keep("D", index, U[axis] + own)
-    u = scalars.keep("u", index, tau - (*f, *n)[axis])
+    joint, (f, n) = body.joint_type, bias
+    loose = joint.axis if is_loose else None
+    U = joint.combined(inertia.column)
+    (felt,), (taken,) = joint.projected(split(U)), joint.projected(bias)
+    D = scalars.keep("D", index, felt + own)
+    u = scalars.keep("u", index, tau - taken)
     inverse = scalars.keep("inverse", index, 1.0 / D)
     gain = [entry * inverse for entry in U]
-    if is_loose:
-        gain[axis] = scalars.constant(1.0)
+    if loose is not None:
+        gain[loose] = scalars.constant(1.0)
     gain = list(scalars.keep("G", index, tuple(gain)))
     rate = scalars.keep("rate", index, u * inverse)
 
-    loose = axis if is_loose else None
     rest = inertia.given_way(U, gain, scalars.constant(0.0), loose)
     f, n = add(f, scale(rate, (U[0], U[1], U[2]))), add(n, scale(rate, (U[3], U[4], U[5])))
-    if is_loose:
+    if loose is not None:
         full_wrench = [*f, *n]
-        full_wrench[axis] = tau
-        f, n = tuple(full_wrench[:3]), tuple(full_wrench[3:])
+        full_wrench[loose] = tau
+        f, n = split(full_wrench)
     return ArticulatedJoint(tuple(gain), rate), rest, (f, n)
 
 

@@ -20,11 +20,6 @@ def centroidal_momentum_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars
 
     A column is the momentum of the joint's subtree for a unit velocity.
 
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        scalars: the kind of number.
-
     Raises:
         ModelError: the robot has no mass.
     """

@@ -13,9 +13,8 @@ blocks can be eliminated in any order, many of them at the same time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from gridgen.dynamics.blocks import BlockSystem
 from gridgen.dynamics.kinematics import BaseMotion, body_motions, placements
@@ -30,13 +29,14 @@ from gridgen.dynamics.rnea import (
 from gridgen.errors import ModelError
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
-from gridgen.symbolic.spatial import Placement, neg, split, sub
+from gridgen.symbolic.spatial import Placement, Vector, Wrench, neg, sub
 
 PASSES = 2
 """The first solution, and one step of iterative refinement.
 
 The residual K F is formed body by body, more exactly than the blocks of A are; one step takes the
-error of a chain of 200 bodies from 3e-10 to 7e-11, further ones gain nothing (docs/cfa.md).
+error of a chain of 200 bodies from 3e-10 to 7e-11, further ones gain nothing
+(docs/results/accuracy.md).
 """
 
 RELATIVE_ZERO = 1e-12
@@ -82,7 +82,7 @@ class Unknown:
     """One component of a joint's wrench that the block system is solved for.
 
     Attributes:
-        axis:       0-2 force, 3-5 moment, in the body's canonical frame.
+        axis:       0-2 force, 3-5 moment, among the components of the joint's wrench.
         compliance: what the joint itself yields to that component: 1 / armature along a motion
                     axis with an armature, 0 for a constraint.
     """
@@ -118,13 +118,6 @@ def forward_dynamics_cfa(
     """Return the joint accelerations that ``tau`` produces.
 
     Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        qd:      joint velocities, nv scalars [rad/s or m/s].
-        tau:     joint efforts, nv scalars [N m or N].
-        base:    motion of the base and gravity.
-        scalars: the kind of number.
-        f_ext:   wrench on every body in its link's frame, 6 scalars each [N, N m].
         order:   the bodies in the order of their elimination; by default leaves first, which
                  couples no two bodies that are not parent and child or siblings.
 
@@ -163,13 +156,14 @@ def forward_dynamics_cfa(
         for index, change in enumerate(system.solve(right)):
             for unknown, value in zip(rows[index], change, strict=True):
                 wrenches[index][unknown.axis] = wrenches[index][unknown.axis] + value
-    for index, wrench in enumerate(wrenches):
-        scalars.keep("F", index, tuple(wrench))
+    for index, (f, n) in enumerate(_wrenches(tree, wrenches)):
+        scalars.keep("F", index, (*f, *n))
     relative = _relative_accelerations(tree, placed, links, wrenches, scalars)
-    qdd: list[Scalar] = []
-    for body, motion in zip(tree.bodies, relative, strict=True):
-        qdd += body.joint_type.projected(split(motion))
-    return qdd
+    return [
+        motion[axis]
+        for body, motion in zip(tree.bodies, relative, strict=True)
+        for axis in body.joint_type.axes
+    ]
 
 
 def _yield(
@@ -184,9 +178,17 @@ def _yield(
 def _active_wrenches(
     tree: KinematicTree, effort: Sequence[Scalar], scalars: Scalars
 ) -> list[list[Scalar]]:
-    """Return S tau: the part of the joints' wrenches that their efforts alone determine."""
-    own = [(body.joint_type, effort[body.v_index : body.v_index + body.nv]) for body in tree.bodies]
-    return [[*chain(*joint.motion(efforts, scalars))] for joint, efforts in own]
+    """Return the components of the joints' wrenches that their efforts alone determine."""
+    wrenches = [[scalars.constant(0.0)] * 6 for _ in tree.bodies]
+    for body, wrench in zip(tree.bodies, wrenches, strict=True):
+        for velocity, axis in enumerate(body.joint_type.axes, start=body.v_index):
+            wrench[axis] = effort[velocity]
+    return wrenches
+
+
+def _wrenches(tree: KinematicTree, components: Sequence[Sequence[Scalar]]) -> list[Wrench]:
+    pairs = zip(tree.bodies, components, strict=True)
+    return [body.joint_type.wrench(own) for body, own in pairs]
 
 
 def _relative_accelerations(
@@ -196,11 +198,12 @@ def _relative_accelerations(
     wrenches: Sequence[Sequence[Scalar]],
     scalars: Scalars,
 ) -> list[list[Scalar]]:
-    """Return K F: the acceleration across every joint, seen in its body's frame."""
-    totals = [split(wrench) for wrench in wrenches]
+    """Return K F: the components of the acceleration across every joint."""
+    own = _wrenches(tree, wrenches)
+    totals = [*own]
     for index, body in enumerate(tree.bodies):
         if body.parent >= 0:
-            f, n = placed[index].force_to_parent(*split(wrenches[index]))
+            f, n = placed[index].force_to_parent(*own[index])
             total = totals[body.parent]
             totals[body.parent] = (sub(total[0], f), sub(total[1], n))
     absolute = [link.acceleration(total) for link, total in zip(links, totals, strict=True)]
@@ -210,7 +213,7 @@ def _relative_accelerations(
         if body.parent >= 0:
             carried = placed[index].motion_to_body(*absolute[body.parent])
             v, w = sub(v, carried[0]), sub(w, carried[1])
-        relative.append([*v, *w])
+        relative.append([*body.joint_type.components((v, w))])
     return relative
 
 
@@ -230,38 +233,29 @@ def _assemble(
                 for column in unknown_rows
             ]
             system.add(index, index, diagonal)
+    types = [body.joint_type for body in tree.bodies]
+    units = [[scalars.constant(float(k == axis)) for k in range(6)] for axis in range(6)]
     for link in range(len(tree.bodies)):
         # The joints at one link feel each other through its mobility.
         joints = [i for i in (link, *tree.children[link]) if rows[i]]
         for j in joints:
-            motions = [
-                links[link].acceleration(_on_link(placed, link, j, unknown, scalars))
-                for unknown in rows[j]
-            ]
+            wrenches = [types[j].wrench(units[unknown.axis]) for unknown in rows[j]]
+            on_link = [_opposed(wrench, link, j, placed[j].force_to_parent) for wrench in wrenches]
+            motions = [links[link].acceleration(wrench) for wrench in on_link]
             for i in joints:
                 if i <= j:
-                    columns = [_across(placed, link, i, motion, rows[i]) for motion in motions]
+                    across = [_opposed(m, link, i, placed[i].motion_to_body) for m in motions]
+                    entries = [types[i].components(motion) for motion in across]
+                    columns = [[column[row.axis] for row in rows[i]] for column in entries]
                     system.add(i, j, columns)
     return system
 
 
-def _on_link(
-    placed: Sequence[Placement], link: int, joint: int, unknown: Unknown, scalars: Scalars
+def _opposed(
+    spatial: Spatial, link: int, joint: int, move: Callable[[Vector, Vector], Spatial]
 ) -> Spatial:
-    """Return what a unit of a joint's wrench does to one of its two links, in the link's frame."""
-    wrench = split([scalars.constant(float(axis == unknown.axis)) for axis in range(6)])
+    """Return a wrench or a motion between a link and a joint: one below it feels the opposite."""
     if joint == link:
-        return wrench
-    f, n = placed[joint].force_to_parent(*wrench)
-    return neg(f), neg(n)
-
-
-def _across(
-    placed: Sequence[Placement], link: int, joint: int, motion: Spatial, rows: Sequence[Unknown]
-) -> list[Scalar]:
-    """Return what a link's acceleration adds to that across one of its joints."""
-    if joint != link:
-        v, w = placed[joint].motion_to_body(*motion)
-        motion = neg(v), neg(w)
-    entries = (*motion[0], *motion[1])
-    return [entries[row.axis] for row in rows]
+        return spatial
+    linear, angular = move(*spatial)
+    return neg(linear), neg(angular)

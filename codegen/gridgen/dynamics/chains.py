@@ -52,12 +52,7 @@ class Walked:
 
 
 class SomeBodies(Walked):
-    """A robot of which algorithms see some bodies; what they know of the others they are given.
-
-    Args:
-        tree:   the robot.
-        bodies: the indices of those bodies.
-    """
+    """A robot of which algorithms see some bodies; what they know of the others they are given."""
 
     def __init__(self, tree: KinematicTree, bodies: range) -> None:
         super().__init__(bodies)
@@ -135,7 +130,6 @@ def chain_of(tree: KinematicTree, key: KernelKey) -> OfChain:
     """Return a stage of a chain.
 
     Args:
-        tree: the robot.
         key:  which chain, its ``step``, and which ``bodies``.
     """
     row, (first, end) = CHAINS[key.step], key.bodies

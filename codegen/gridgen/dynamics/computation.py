@@ -17,7 +17,7 @@ from gridgen.dynamics.parameters import GivenTree
 from gridgen.functions import Function
 from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
 from gridgen.functions.record import Algorithm
-from gridgen.functions.steps import Step
+from gridgen.functions.steps import MethodStep
 from gridgen.functions.types import REFERENCES
 from gridgen.kernel import SEVERAL, Kernel, KernelKey, Shape, TeamLaunch
 from gridgen.model.tree import KinematicTree
@@ -105,7 +105,6 @@ class Computation(ABC):
         """Return the record of a robot's kernel that computes this.
 
         Args:
-            tree:   the robot.
             key:    which kernel; by default that of the thread schedule.
             source: where its way to compute it is described, if elsewhere.
             team:   how it is launched, if with a team of threads for a state.
@@ -142,7 +141,7 @@ class OfFunction(Computation):
     """
 
     key: KernelKey
-    row: Function | Step
+    row: Function | MethodStep
     method: Algorithm
     frame: str = ""
     parameters: tuple[str, ...] = ()
@@ -150,7 +149,7 @@ class OfFunction(Computation):
     @property
     def title(self) -> str:
         """See ``Computation``."""
-        title = self.row.title
+        title = self.method.titled(self.row.title)
         if self.frame:
             seen = f" ({self.key.reference})" if self.key.reference else ""
             title += f" of {comment(self.frame)}{seen}"
@@ -169,7 +168,7 @@ class OfFunction(Computation):
     @property
     def optional_inputs(self) -> tuple[str, ...]:
         """See ``Computation``."""
-        return () if isinstance(self.row, Step) else self.row.optional_inputs
+        return () if isinstance(self.row, MethodStep) else self.row.optional_inputs
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -179,7 +178,7 @@ class OfFunction(Computation):
     @property
     def is_called(self) -> bool:
         """See ``Computation``."""
-        return not isinstance(self.row, Step) or self.row.is_called
+        return not isinstance(self.row, MethodStep) or self.row.is_called
 
     def refusal(self, tree: KinematicTree) -> str | None:
         """See ``Computation``."""

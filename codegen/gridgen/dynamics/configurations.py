@@ -20,10 +20,7 @@ def integrate(
     """Return the configuration reached from ``q`` with ``v`` in unit time.
 
     Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
         v:       joint velocities times the time step, nv scalars [rad or m].
-        scalars: the kind of number.
 
     Returns:
         nq scalars; a quaternion keeps to the half of the sphere that it starts in.
@@ -42,10 +39,8 @@ def difference(
     """Return the velocities that lead from ``q0`` to ``q1`` in unit time.
 
     Args:
-        tree:    the robot.
         q0:      joint positions at the beginning, nq scalars [rad or m].
         q1:      joint positions at the end, nq scalars [rad or m].
-        scalars: the kind of number.
 
     Returns:
         nv scalars, with turns of free joints of at most pi.
@@ -98,10 +93,8 @@ def integrate_gradient(
     what the first matrix makes of x.
 
     Args:
-        tree:    the robot.
         q:       joint positions, on which the derivatives do not depend.
         v:       joint velocities times the time step, nv scalars [rad or m].
-        scalars: the kind of number.
     """
 
     def blocks(body: Body) -> tuple[Rows, Rows]:

@@ -24,9 +24,6 @@ def coriolis_matrix(
 
     Args:
         tree:    the robot, on a base at rest.
-        q:       joint positions, nq scalars [rad or m].
-        qd:      joint velocities, nv scalars [rad/s or m/s].
-        scalars: the kind of number.
 
     Returns:
         nv x nv, row i the effort i; zero between branches.

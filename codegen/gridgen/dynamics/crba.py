@@ -15,13 +15,7 @@ from gridgen.symbolic.spatial import Placement, Wrench, dot
 
 
 def mass_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> list[list[Scalar]]:
-    """Return the joint-space inertia matrix, nv x nv, symmetric, zero between branches.
-
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        scalars: the kind of number.
-    """
+    """Return the joint-space inertia matrix, nv x nv, symmetric, zero between branches."""
     return mass_matrix_at(tree, placements(tree, q, scalars), scalars)
 
 
@@ -146,7 +140,7 @@ def forward_dynamics_crba(
 ) -> list[Scalar]:
     """Return the joint accelerations M^-1 (tau - bias) by M = L^T D L.
 
-    Arguments and result as in ``gridgen.dynamics.aba.forward_dynamics_aba``; mimic joints allowed.
+    Result as in ``gridgen.dynamics.aba.forward_dynamics_aba``; mimic joints are allowed.
 
     Source: Yang, Wu, Pan (prefix sums) eq. 6.
     """

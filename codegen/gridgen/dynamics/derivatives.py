@@ -35,15 +35,6 @@ def inverse_dynamics_gradient(
     own frame, Pinocchio's tangent space). External wrenches stay what they are in the frames of
     their links; Coulomb friction counts as constant.
 
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        qd:      joint velocities, nv scalars [rad/s or m/s].
-        qdd:     joint accelerations, nv scalars [rad/s^2 or m/s^2].
-        base:    motion of the base and gravity.
-        scalars: the kind of number.
-        f_ext:   wrench on every body in its link's frame, 6 scalars each, (f, n) [N, N m].
-
     Returns:
         dtau_dq:  nv x nv, row i the effort i; zero between branches.
         dtau_dqd: nv x nv.
@@ -70,7 +61,7 @@ def forward_dynamics_gradient(
     They are -M^-1 times those of inverse dynamics at the accelerations that ``tau`` produces, and
     M^-1 itself.
 
-    Arguments as in ``gridgen.dynamics.aba.forward_dynamics_aba``; mimic joints are allowed.
+    Mimic joints are allowed.
 
     Returns:
         dqdd_dq, dqdd_dqd, dqdd_dtau: nv x nv each, row i the acceleration i.

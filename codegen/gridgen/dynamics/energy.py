@@ -29,11 +29,6 @@ from gridgen.symbolic.spatial import (
 def center_of_mass(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> list[Scalar]:
     """Return the center of mass of everything that moves, in the base [m].
 
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        scalars: the kind of number.
-
     Raises:
         ModelError: if the robot has no mass.
     """
@@ -90,10 +85,8 @@ def first_moments(
     The last is seen from the base.
 
     Args:
-        tree:    the robot.
         placed:  placements of its bodies.
         unit:    the mass that counts as one.
-        scalars: the kind of number.
     """
     masses = scalars.table("mass", len(tree.bodies))
     moments = scalars.table("moment", len(tree.bodies))
@@ -118,14 +111,7 @@ def first_moments(
 def kinetic_energy(
     tree: KinematicTree, q: Sequence[Scalar], qd: Sequence[Scalar], scalars: Scalars
 ) -> Scalar:
-    """Return the kinetic energy, qd^T M qd / 2, on a base at rest [J].
-
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        qd:      joint velocities, nv scalars [rad/s or m/s].
-        scalars: the kind of number.
-    """
+    """Return the kinetic energy, qd^T M qd / 2, on a base at rest [J]."""
     placed = placements(tree, q, scalars)
     at_rest = BaseMotion(constants(ZERO, scalars))
     motions = all_motions(tree, placed, qd, None, at_rest, scalars)
@@ -149,13 +135,6 @@ def kinetic_energy(
 def potential_energy(
     tree: KinematicTree, q: Sequence[Scalar], gravity: Vector, scalars: Scalars
 ) -> Scalar:
-    """Return the potential energy, zero where the center of mass is at the base's origin [J].
-
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        gravity: acceleration of free fall, in the base [m/s^2].
-        scalars: the kind of number.
-    """
+    """Return the potential energy, zero where the center of mass is at the base's origin [J]."""
     *_, moment = first_moments(tree, placements(tree, q, scalars), 1.0, scalars)
     return scalars.constant(0.0) - dot(gravity, moment)

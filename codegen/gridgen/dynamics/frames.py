@@ -84,9 +84,6 @@ def forward_kinematics(
     """Return the poses of frames in the base, as 4 x 4 homogeneous matrices.
 
     Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        scalars: the kind of number.
         frames:  their names; all of ``tree.frames`` if ``None``.
 
     Raises:
@@ -156,11 +153,8 @@ def jacobian(
     """Return the Jacobian of a frame, 6 x nv: its velocity (v, w) is J qd.
 
     Args:
-        tree:      the robot.
-        q:         joint positions, nq scalars [rad or m].
         frame:     the frame's name.
         reference: one of ``REFERENCES``.
-        scalars:   the kind of number.
 
     Raises:
         OptionError: if the frame or the reference is unknown.
@@ -263,12 +257,8 @@ def jacobian_dot_qd(
     """Return dJ/dt qd, six scalars: the derivative of J qd at joint accelerations of zero.
 
     Args:
-        tree:      the robot.
-        q:         joint positions, nq scalars [rad or m].
-        qd:        joint velocities, nv scalars [rad/s or m/s].
         frame:     the frame's name.
         reference: one of ``REFERENCES``.
-        scalars:   the kind of number.
 
     Raises:
         OptionError: if the frame or the reference is unknown.

@@ -84,7 +84,6 @@ def computation_of(tree: KinematicTree, which: str | KernelKey) -> Computation:
     """Return a computation of a robot.
 
     Args:
-        tree:  the robot.
         which: the key of its kernel of the thread schedule; or the name, but of what is about some
                of the frames, of several functions in one, or of a product.
     """
@@ -133,7 +132,6 @@ def frame_computations(
     """Return the computations of functions of a frame, by name.
 
     Args:
-        tree:   the robot.
         chosen: names of frames; by default all.
     """
     found: dict[str, OfFunction] = {}
@@ -151,7 +149,6 @@ def fused_keys(tree: KinematicTree, fuse: Mapping[str, Sequence[str]]) -> list[K
     """Return the kernels that compute several functions in one.
 
     Args:
-        tree: the robot.
         fuse: names of functions, as of ``Robot.compute``, by what they are called together.
 
     Raises:

@@ -20,12 +20,6 @@ def gravity_forces(
     Inverse dynamics at rest: every joint carries the weight of its subtree, which is known when the
     direction of gravity and the subtree's first moment are. No wrench travels to the root.
 
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        gravity: acceleration of free fall, in the base [m/s^2].
-        scalars: the kind of number.
-
     Returns:
         tau: joint efforts, nv scalars [N m or N].
     """

@@ -28,11 +28,6 @@ def articulated_inertias(
 ) -> list[Scalar]:
     """Return the articulated inertias: every body with all that it carries (prefix sums eq. 7).
 
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        scalars: the kind of number.
-
     Returns:
         ``INERTIA_NUMBERS`` for each body, in the body's canonical frame.
 
@@ -47,7 +42,7 @@ def articulated_inertias(
         body = tree.bodies[index]
         if body.parent < 0:
             continue
-        scalars.begin("inward", index)
+        scalars.begin("articulated", index)
         effort = [none] * body.nv
         _, rest, _ = eliminate(tree, index, inertias[index], (nothing, nothing), effort, scalars)
         if rest is not None:
@@ -70,12 +65,8 @@ def articulated_accelerations(
     """Return the joint accelerations, given the articulated inertias (prefix sums eq. 18 and 19).
 
     Args:
-        tree:        the robot.
-        q:           joint positions, nq scalars [rad or m].
-        tau:         joint efforts, nv scalars [N m or N].
         h:           efforts of the motion without joint accelerations, nv scalars [N m or N].
         articulated: as ``articulated_inertias`` returns them.
-        scalars:     the kind of number.
 
     Returns:
         qdd: joint accelerations, nv scalars [rad/s^2 or m/s^2].

@@ -8,6 +8,7 @@ articulated bodies, or of the factorized mass matrix where joints follow others.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from gridgen.dynamics.aba import accelerations_aba
 from gridgen.dynamics.configurations import integrate
@@ -20,7 +21,7 @@ Vector = Sequence[Scalar]
 State = tuple[list[Scalar], list[Scalar]]
 
 
-def semi_implicit(
+def _step(
     tree: KinematicTree,
     q: Vector,
     qd: Vector,
@@ -29,67 +30,28 @@ def semi_implicit(
     base: BaseMotion,
     scalars: Scalars,
     f_ext: Vector | None = None,
+    *,
+    is_explicit: bool = False,
+    is_damping_implicit: bool = False,
 ) -> State:
-    """Return the state after a step of the semi-implicit (symplectic) Euler method.
+    """Return the state (q, qd) after one step with the accelerations at its beginning.
 
-    The velocities change first, and the new ones move the configuration.
-
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        qd:      joint velocities, nv scalars [rad/s or m/s].
-        tau:     joint efforts, nv scalars [N m or N].
-        dt:      length of the step, one scalar [s].
-        base:    motion of the base and gravity.
-        scalars: the kind of number.
-        f_ext:   wrench on every body in its link's frame, 6 scalars each [N, N m].
-
-    Returns:
-        joint positions and velocities at the end.
+    The velocities at its end move the configuration; of an explicit step, those at its beginning.
     """
-    qdd = _accelerations(tree, q, qd, tau, base, scalars, f_ext)
+    damping_step = dt[0] if is_damping_implicit else None
+    qdd = _accelerations(tree, q, qd, tau, base, scalars, f_ext, damping_step)
     end = moved(tree, qd, (dt[0], qdd), scalars)
-    return integrate(tree, q, scaled(tree, dt[0], end, scalars), scalars), end
+    along = qd if is_explicit else end
+    return integrate(tree, q, scaled(tree, dt[0], along, scalars), scalars), end
 
 
-def euler(
-    tree: KinematicTree,
-    q: Vector,
-    qd: Vector,
-    tau: Vector,
-    dt: Vector,
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Vector | None = None,
-) -> State:
-    """Return the state after a step of the explicit Euler method; as ``semi_implicit``.
-
-    The velocities at the beginning move the configuration.
-    """
-    qdd = _accelerations(tree, q, qd, tau, base, scalars, f_ext)
-    end = moved(tree, qd, (dt[0], qdd), scalars)
-    return integrate(tree, q, scaled(tree, dt[0], qd, scalars), scalars), end
-
-
-def implicit(
-    tree: KinematicTree,
-    q: Vector,
-    qd: Vector,
-    tau: Vector,
-    dt: Vector,
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Vector | None = None,
-) -> State:
-    """Return the state after a semi-implicit step whose damping is implicit; as ``semi_implicit``.
-
-    The efforts of viscous damping D are those of the velocities at the end, so that no damping is
-    too stiff for the step: (M + dt D) (qd' - qd) = dt (tau - h - D qd). Without damping it is
-    ``semi_implicit``.
-    """
-    qdd = _accelerations(tree, q, qd, tau, base, scalars, f_ext, dt[0])
-    end = moved(tree, qd, (dt[0], qdd), scalars)
-    return integrate(tree, q, scaled(tree, dt[0], end, scalars), scalars), end
+#: The semi-implicit (symplectic) Euler method.
+semi_implicit = _step
+#: The explicit Euler method.
+euler = partial(_step, is_explicit=True)
+#: The semi-implicit method with the viscous damping D of the velocities at the end, so that no
+#: damping is too stiff for the step: (M + dt D) (qd' - qd) = dt (tau - h - D qd).
+implicit = partial(_step, is_damping_implicit=True)
 
 
 def rk4(
@@ -102,7 +64,7 @@ def rk4(
     scalars: Scalars,
     f_ext: Vector | None = None,
 ) -> State:
-    """Return the state after a step of the classical Runge-Kutta method; as ``semi_implicit``.
+    """Return the state after a step of the classical Runge-Kutta method.
 
     Its form for Lie groups: of free joints, whose directions do not commute, two commutators keep
     the order at four. Joints of one direction have the method of the textbook.

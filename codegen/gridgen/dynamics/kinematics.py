@@ -70,13 +70,7 @@ class BodyMotion:
 
 
 def placements(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> list[Placement]:
-    """Return the placement of every body in its parent.
-
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        scalars: the kind of number.
-    """
+    """Return the placement of every body in its parent."""
     placed = scalars.table("placed", len(tree.bodies))
     for index in tree.outward():
         placed[index] = _placement(index, tree.bodies[index], q, scalars)
@@ -134,7 +128,6 @@ def joint_rate(body: Body, rates: Sequence[Scalar], scalars: Scalars) -> tuple[S
     Args:
         body:    the body that the joint moves.
         rates:   nv joint velocities or accelerations.
-        scalars: the kind of number.
     """
     values = tuple(rates[body.v_index : body.v_index + body.joint_type.nv])
     return (scalars.constant(body.multiplier) * values[0],) if body.mimics else values
@@ -155,12 +148,8 @@ def body_motions(
     code then keeps few of them at a time.
 
     Args:
-        tree:    the robot.
         placed:  ``placements(tree, q, scalars)``.
-        qd:      joint velocities, nv scalars.
         qdd:     joint accelerations, nv scalars; ``None`` for zero, which costs less.
-        base:    motion of the base and gravity.
-        scalars: the kind of number.
         motions: table to keep them in.
 
     Yields:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from gridgen.dynamics.configurations import integrate, own_joints
 from gridgen.dynamics.derivatives import Accelerations, accelerations_gradient
@@ -23,7 +24,7 @@ from gridgen.symbolic.spatial import dot
 Gradient = tuple[Square, Square]
 
 
-def semi_implicit(
+def _step(
     tree: KinematicTree,
     q: Vector,
     qd: Vector,
@@ -32,61 +33,33 @@ def semi_implicit(
     base: BaseMotion,
     scalars: Scalars,
     f_ext: Vector | None = None,
+    *,
+    is_explicit: bool = False,
+    is_damping_implicit: bool = False,
 ) -> Gradient:
-    """Return the linearization of ``integrators.semi_implicit``, whose arguments it takes.
+    """Return the linearization of a step of ``gridgen.dynamics.integrators``.
 
     Returns:
         A: 2 nv x 2 nv, by the state.
         B: 2 nv x nv, by the efforts.
     """
-    rates = accelerations_gradient(tree, q, qd, tau, base, scalars, f_ext)
-    return _new_velocities(tree, qd, rates, dt[0], scalars)
+    step, changes = dt[0], Changes(tree, scalars)
+    damping_step = step if is_damping_implicit else None
+    rates = accelerations_gradient(tree, q, qd, tau, base, scalars, f_ext, damping_step)
+    if is_explicit:
+        path = scaled(tree, step, qd, scalars)
+        faster = changes.velocities(step, changes.accelerations(rates))
+        along = changes.velocities()
+    else:
+        end = moved(tree, qd, (step, rates.qdd), scalars)
+        along = faster = changes.velocities(step, changes.accelerations(rates))
+        path = scaled(tree, step, end, scalars)
+    return changes.result(changes.positions(path, changes.sum((step, along))), faster)
 
 
-def implicit(
-    tree: KinematicTree,
-    q: Vector,
-    qd: Vector,
-    tau: Vector,
-    dt: Vector,
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Vector | None = None,
-) -> Gradient:
-    """Return the linearization of ``integrators.implicit``; as ``semi_implicit``."""
-    rates = accelerations_gradient(tree, q, qd, tau, base, scalars, f_ext, dt[0])
-    return _new_velocities(tree, qd, rates, dt[0], scalars)
-
-
-def _new_velocities(
-    tree: KinematicTree, qd: Vector, rates: Accelerations, step: Scalar, scalars: Scalars
-) -> Gradient:
-    """Return the linearization of a step along the velocities at its end."""
-    changes = Changes(tree, scalars)
-    end = moved(tree, qd, (step, rates.qdd), scalars)
-    faster = changes.velocities(step, changes.accelerations(rates))
-    path = scaled(tree, step, end, scalars)
-    return changes.result(changes.positions(path, changes.sum((step, faster))), faster)
-
-
-def euler(
-    tree: KinematicTree,
-    q: Vector,
-    qd: Vector,
-    tau: Vector,
-    dt: Vector,
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Vector | None = None,
-) -> Gradient:
-    """Return the linearization of ``integrators.euler``; as ``semi_implicit``."""
-    rates = accelerations_gradient(tree, q, qd, tau, base, scalars, f_ext)
-    changes, step = Changes(tree, scalars), dt[0]
-    path = scaled(tree, step, qd, scalars)
-    faster = changes.velocities(step, changes.accelerations(rates))
-    return changes.result(
-        changes.positions(path, changes.sum((step, changes.velocities()))), faster
-    )
+semi_implicit = _step
+euler = partial(_step, is_explicit=True)
+implicit = partial(_step, is_damping_implicit=True)
 
 
 def rk4(
@@ -99,7 +72,7 @@ def rk4(
     scalars: Scalars,
     f_ext: Vector | None = None,
 ) -> Gradient:
-    """Return the linearization of ``integrators.rk4``; as ``semi_implicit``."""
+    """Return the linearization of ``integrators.rk4``."""
     changes, step, half = Changes(tree, scalars), dt[0], 0.5 * dt[0]
     sixth, twist = step * (1.0 / 6.0), 0.5 * half * half
     commutators = Commutators(tree, scalars)

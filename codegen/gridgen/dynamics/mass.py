@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gridgen.functions.arrays import BODY_PARAMETERS
-from gridgen.model.kinematic_tree import Body, KinematicTree, Part
+from gridgen.model.kinematic_tree import Body, KinematicTree, MassInput
 from gridgen.model.lump import Lump
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import (
@@ -111,9 +111,7 @@ def body_mass(tree: KinematicTree, index: int, scalars: Scalars, unit: float | N
     through ``body_moments``.
 
     Args:
-        tree:    the robot.
         index:   of the body.
-        scalars: the kind of number.
         unit:    the mass that counts as one, of a robot whose masses are known; 1 kg by default.
     """
     body = tree.bodies[index]
@@ -140,7 +138,7 @@ def row_mass(params: Sequence[Scalar], row: int) -> Mass:
     return Mass(m, (x, y, z), (xx, xy, xz, yy, yz, zz))
 
 
-def _placed(part: Part, scalars: Scalars) -> Placement:
+def _placed(part: MassInput, scalars: Scalars) -> Placement:
     """Return where the frame of a row of ``params`` lies in the body's."""
     origin = constants(part.translation, scalars)
     dense = fixed_rotation(part.rotation, scalars)

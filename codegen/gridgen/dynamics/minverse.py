@@ -32,7 +32,6 @@ class BranchSolver:
 
     Args:
         factors: M = L^T D L.
-        scalars: the kind of number.
     """
 
     def __init__(self, factors: Factorization, scalars: Scalars) -> None:
@@ -211,7 +210,7 @@ def inverse_by_responses(
     rates = scalars.table("rate", len(tree.bodies))
     for index in tree.inward():
         body, inertia = tree.bodies[index], inertias[index]
-        scalars.begin("inward", index)
+        scalars.begin("articulated", index)
         if body.joint_type.is_free:
             own, holds = free_armature(tree, body, scalars)
             unbound = FreeJoint((zero,) * 6, own, inertia.inverse(own, scalars))
@@ -265,9 +264,9 @@ def _answer(body: Body, joint: Any, wrench: Wrench, zero: Scalar) -> tuple[list[
     if body.joint_type.is_free:
         rate = [-dot(row, entries) for row in joint.inverse]
         return rate, replace(joint, rate=tuple(rate)).passed_on([zero] * 6)
-    (axis,) = body.joint_type.axes
-    transmitted = [f - gain * entries[axis] for f, gain in zip(entries, joint.gain, strict=True)]
-    return [-entries[axis] * joint.rate], split(transmitted)
+    (effort,) = body.joint_type.projected(wrench)
+    transmitted = [f - gain * effort for f, gain in zip(entries, joint.gain, strict=True)]
+    return [-effort * joint.rate], split(transmitted)
 
 
 def _transposed(matrix: Square) -> Square:
@@ -276,11 +275,6 @@ def _transposed(matrix: Square) -> Square:
 
 def mass_matrix_inverse(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Square:
     """Return the inverse of the mass matrix; mimic joints are allowed.
-
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        scalars: the kind of number.
 
     Returns:
         Minv: nv x nv; entries (i, j) and (j, i) are one scalar.

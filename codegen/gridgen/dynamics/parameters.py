@@ -49,11 +49,9 @@ def damping_in_time(
     """Return what the damping of a joint adds to its inertia in a time step, if it may do so.
 
     Args:
-        tree:     the robot.
         body:     whose joint it is.
         velocity: of the joint.
         step:     length of the time step; ``None`` where the damping is that of now.
-        scalars:  the kind of number.
     """
     if step is None:
         return None

@@ -69,10 +69,8 @@ class OfProduct(Computation):
         """Return M^-1 tau: the accelerations of the robot at rest without gravity.
 
         Args:
-            tree:    the robot.
             x:       inputs; positions and parameters are read.
             tau:     nv scalars.
-            scalars: the kind of number.
         """
         of = self.of
         assert isinstance(of, OfFunction)
@@ -128,10 +126,8 @@ def slopes(
 
     Args:
         of:       computes the results.
-        tree:     the robot.
         x:        its inputs.
         tangents: how some of them change.
-        scalars:  the kind of number.
 
     Returns:
         the results, and their derivatives: the elements of each.
@@ -163,11 +159,9 @@ def on_the_sphere(
     Quaternions are normalized before use.
 
     Args:
-        tree:    the robot.
         name:    of the input; changes of what are no configurations stay what they are.
         q:       the input.
         change:  the other.
-        scalars: the kind of number.
     """
     if not configurations([name]) or not tree.quaternions:
         return change

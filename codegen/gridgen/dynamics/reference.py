@@ -21,7 +21,6 @@ def evaluate_reference(
     """Run a function's algorithm on NumPy numbers.
 
     Args:
-        tree:     the robot.
         function: its name in C++, or its key.
         inputs:   the arrays by name, (B, ...) each; ``gravity``, the base's motion and what the
                   robot takes of ``PARAMETERS`` may be one for all states, the latter left out.

@@ -57,11 +57,6 @@ def joint_torque_regressor(
 
     Args:
         tree:    the robot; its masses, damping, friction and armature do not enter.
-        q:       joint positions, nq scalars [rad or m].
-        qd:      joint velocities, nv scalars [rad/s or m/s].
-        qdd:     joint accelerations, nv scalars [rad/s^2 or m/s^2].
-        base:    motion of the base and gravity.
-        scalars: the kind of number.
 
     Returns:
         Y; zero where the joint does not carry the body.
@@ -110,13 +105,11 @@ def _fill(
     """Fill what a body's parameters take of one joint; a follower's falls on its leader.
 
     Args:
-        tree:    the robot.
         joint:   the body that the joint moves.
         index:   the body with the parameters.
         motion:  its motion, in its link's axes.
         frame:   these axes, and its origin, in the frame of the joint.
         Y:       the regressor.
-        scalars: the kind of number.
     """
     mover, (axes, origin) = tree.bodies[joint], frame
     for k, (slide, spin) in enumerate(mover.joint_type.subspace(scalars)):
@@ -156,9 +149,6 @@ def kinetic_energy_regressor(
 
     Args:
         tree:    the robot, on a base at rest; its masses and armature do not enter.
-        q:       joint positions, nq scalars [rad or m].
-        qd:      joint velocities, nv scalars [rad/s or m/s].
-        scalars: the kind of number.
     """
     placed = placements(tree, q, scalars)
     at_rest = BaseMotion(constants(ZERO, scalars))
@@ -184,9 +174,6 @@ def potential_energy_regressor(
 
     Args:
         tree:    the robot; its masses do not enter.
-        q:       joint positions, nq scalars [rad or m].
-        gravity: acceleration of free fall, in the base [m/s^2].
-        scalars: the kind of number.
     """
     placed = placements(tree, q, scalars)
     # What lifts a body against gravity, in its frame, and its origin's share of the energy.

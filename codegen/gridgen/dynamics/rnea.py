@@ -29,13 +29,7 @@ def inverse_dynamics(
     """Return the joint efforts that produce ``qdd``.
 
     Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        qd:      joint velocities, nv scalars [rad/s or m/s].
         qdd:     joint accelerations, nv scalars; ``None`` gives the bias forces.
-        base:    motion of the base and gravity.
-        scalars: the kind of number.
-        f_ext:   wrench on every body in its link's frame, 6 scalars each, (f, n) [N, N m].
 
     Returns:
         tau: joint efforts, nv scalars [N m or N].

@@ -25,7 +25,6 @@ def evaluate_rollout(
     """Return the states along a rollout.
 
     Args:
-        tree:          the robot.
         step:          the kernel of a step.
         inputs:        ``q0`` (B, nq), ``qd0`` (B, nv), ``tau`` (B, T, nv), ``dt`` (B,) and what
                        else a step takes, (B, ...); for a controller ``gains`` (B, T, nv, 2 nv),
@@ -65,7 +64,6 @@ def evaluate_rollout_back(
     """Return the derivatives of a number by the beginning of a rollout and by its efforts.
 
     Args:
-        tree:      the robot.
         step_back: the kernel of a step's pullback, by ``q``, ``qd`` and ``tau``.
         inputs:    as of ``evaluate_rollout``, without a controller; and the derivatives by its
                    results, ``q_path_bar`` (B, T + 1, nq) and ``qd_path_bar`` (B, T + 1, nv).

@@ -54,15 +54,6 @@ def inverse_dynamics_second_order(
 ) -> tuple[Cube, Cube, Cube, Cube]:
     """Return the second derivatives of the joint efforts.
 
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        qd:      joint velocities, nv scalars [rad/s or m/s].
-        qdd:     joint accelerations, nv scalars [rad/s^2 or m/s^2].
-        base:    motion of the base and gravity.
-        scalars: the kind of number.
-        f_ext:   wrench on every body in its link's frame, 6 scalars each, (f, n) [N, N m].
-
     Returns:
         d2tau_dqdq:   nv x nv x nv; entry (i, j, k) is that of effort i by positions j and k.
         d2tau_dqddqd: the same by velocities j and k.

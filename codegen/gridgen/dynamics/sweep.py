@@ -150,12 +150,7 @@ class Sweep:
     def loaded(
         self, qdd: Sequence[Scalar], f_ext: Sequence[Scalar] | None
     ) -> tuple[list[BodyMotion], list[Wrench]]:
-        """Return the motions with joint accelerations, and the wrenches that the joints transmit.
-
-        Args:
-            qdd:   joint accelerations, nv scalars.
-            f_ext: wrench on every body in its link's frame, 6 scalars each.
-        """
+        """Return the motions with joint accelerations, and the wrenches that joints transmit."""
         tree, scalars = self._tree, self._scalars
         motions = all_motions(tree, self.placed, self._qd, qdd, self._base, scalars)
         forces = body_forces(tree, each(tree, motions), f_ext, scalars)

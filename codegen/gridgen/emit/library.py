@@ -10,6 +10,7 @@ from gridgen.emit.views.library import (
     STATUSES,
     TYPES,
     LibraryFunctionView,
+    default_views,
     facts_view,
     library_view,
 )
@@ -64,11 +65,12 @@ def render_library(
         plain = replace(kernel.key, method="").name
         called = (kernel.name,) if plain in taken else (kernel.name, plain)
         taken.update(called)
-        functions[kernel.name] = library_view(tree, kernel, called, on_cpu, both.cpu.instructions)
+        functions[kernel.name] = library_view(kernel, ident, called, on_cpu, both.cpu.instructions)
     view = {
         "robot": robot_view(tree, ident, version),
         "facts": facts_view(tree),
         "functions": list(functions.values()),
+        "defaults": default_views(tree, functions.values()),
         "types": TYPES,
         "statuses": STATUSES,
         "guard": f"GRIDGEN_ROBOT_{ident}_H",

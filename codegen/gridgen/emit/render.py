@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gridgen.dynamics.arrays import array_shape
-from gridgen.dynamics.functions import frame_idents
 from gridgen.emit.views.module import face_views, fused_view, way_views
 from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import Kernel
@@ -43,7 +42,6 @@ _TEAM_STATIC_FILES = (
     "gridgen_blocks.cuh",
     "gridgen_pipeline.cuh",
 )
-MODEL_FILE = "model.json"
 
 
 def render_sources(
@@ -147,9 +145,8 @@ def render_module(
     version: str,
     kernels: Sequence[Kernel],
     fused: Sequence[tuple[Kernel, Sequence[str]]],
-    model: str,
-) -> dict[str, str]:
-    """Return the Python file of a module and its description.
+) -> str:
+    """Return the Python file of a module.
 
     Args:
         tree:    the robot.
@@ -157,7 +154,6 @@ def render_module(
         version: of the generator.
         kernels: those that the module has.
         fused:   kernels of several functions in one, with the names of these.
-        model:   text of the description.
     """
     functions, ways = face_views(tree, kernels), way_views(kernels)
     called = [kernel.name for kernel, _ in fused]
@@ -169,73 +165,10 @@ def render_module(
         "ways": ways,
         "fused": [fused_view(kernel, names) for kernel, names in fused],
     }
-    return {"__init__.py": render("module/__init__.py.jinja", view), MODEL_FILE: model}
+    return render("module/__init__.py.jinja", view)
 
 
-def describe(
-    tree: KinematicTree,
-    ident: str,
-    versions: Mapping[str, str],
-    kernels: Sequence[Kernel],
-    refusals: Mapping[str, str],
-    limits: tuple[int, int],
-) -> dict[str, Any]:
-    """Return everything a module needs to know of its robot at run time.
-
-    Infinite limits are ``null``: JSON has no infinity.
-
-    Args:
-        tree:     the robot.
-        ident:    its identifier.
-        versions: of the generator and of the libraries that shape its output.
-        kernels:  those that the module has.
-        refusals: why the robot cannot have others, by name.
-        limits:   operations of the longest straight-line program, and of a GPU's.
-    """
-
-    def finite(values: tuple[float, ...]) -> list[float | None]:
-        return [value if abs(value) != float("inf") else None for value in values]
-
-    parameters = {"parameters": tree.parameters, "parameter_names": tree.parameter_names}
-    return {
-        "name": tree.name,
-        "ident": ident,
-        "source": tree.source.replace("\\", "/").rsplit("/", 1)[-1],
-        "sha256": tree.digest,
-        "versions": dict(versions),
-        "floating_base": tree.floating_base,
-        "options": tree.options.as_data(),
-        "armature": list(tree.armature),
-        **(parameters if tree.parameters else {}),
-        **({"constraint_names": names} if (names := [c.name for c in tree.constraints]) else {}),
-        "longest_program": limits[0],
-        "longest_gpu_program": limits[1],
-        "nq": tree.nq,
-        "nv": tree.nv,
-        "joint_names": list(tree.joint_names),
-        "joint_kinds": [body.kind for body in tree.bodies],
-        "body_names": list(tree.body_names),
-        "frame_names": list(tree.frame_names),
-        "frame_idents": list(frame_idents(tree).values()),
-        "parents": list(tree.parents),
-        "levels": [list(level) for level in tree.levels],
-        "q_indices": [body.q_index for body in tree.bodies],
-        "v_indices": [body.v_index for body in tree.bodies],
-        "mimics": [body.mimics for body in tree.bodies],
-        "lower_limits": finite(tree.lower_limits),
-        "upper_limits": finite(tree.upper_limits),
-        "effort_limits": finite(tree.effort_limits),
-        "velocity_limits": finite(tree.velocity_limits),
-        "masses": [body.mass for body in tree.bodies],
-        "total_mass": tree.total_mass,
-        "singular_joint": tree.singular_joint,
-        "arrays": _array_data(tree, kernels),
-        "kernels": [kernel.as_data() for kernel in kernels],
-        "refusals": dict(refusals),
-    }
-
-
-def _array_data(tree: KinematicTree, kernels: Sequence[Kernel]) -> dict[str, Any]:
+def array_data(tree: KinematicTree, kernels: Sequence[Kernel]) -> dict[str, Any]:
     """Describe the arrays that kernels read and write."""
     used = {kernel.kind(name) for kernel in kernels for name in (*kernel.inputs, *kernel.outputs)}
     return {

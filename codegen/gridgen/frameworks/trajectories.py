@@ -8,23 +8,23 @@ from typing import Any
 
 from gridgen.errors import ShapeError
 from gridgen.frameworks import is_transformed, torch_calls
-from gridgen.functions.arrays import ARRAYS, shape_of
+from gridgen.functions.arrays import shape_of
 from gridgen.functions.types import Array
-from gridgen.runtime.arrays.arguments import fits
-from gridgen.runtime.arrays.layout import on_device, result_arrays
+from gridgen.runtime.arrays.arguments import over_time
+from gridgen.runtime.arrays.layout import result_arrays
 from gridgen.runtime.arrays.libraries import (
     adopt,
     is_traced,
     namespace,
     restored,
 )
-from gridgen.runtime.arrays.streams import caller_streams
-from gridgen.runtime.module.description import Description
-from gridgen.runtime.rollouts.arguments import check_substeps
+from gridgen.runtime.arrays.streams import first_adopted
+from gridgen.runtime.arrays.times import check_substeps
+from gridgen.runtime.module.description import RobotRecord
 
 
 def linearized(
-    robot: Description,
+    robot: RobotRecord,
     step: Callable[..., tuple[Array, Array]],
     gradient: Callable[..., tuple[Array, Array]],
     arrays: Mapping[str, Any],
@@ -51,45 +51,27 @@ def linearized(
         ShapeError, DtypeError, DeviceError: an argument does not fit.
     """
     check_substeps(substeps)
+    xp: Any = None
     if any(map(is_traced, arrays.values())):
-        jax = sys.modules["jax"].numpy
-        given = {name: jax.asarray(value) for name, value in arrays.items()}
-        return _as_operations(robot, step, gradient, given, substeps, out, jax)
-    if is_transformed(arrays["q"], arrays.values()):
-        given = torch_calls().tensors(arrays, arrays["q"])
-        return _as_operations(robot, step, gradient, given, substeps, out, sys.modules["torch"])
-    with caller_streams((*arrays.values(), *(out or ())))():
-        q = adopt(arrays["q"], "q")
-        with on_device(q):
-            given = {name: adopt(value, name, q) for name, value in arrays.items()}
-            now = _along(robot, given, namespace(q))
-            if substeps == 1:
-                found = gradient(**now, out=out)
-            else:
-                found = _chained(step, gradient, now, substeps, namespace(q))
-                if out is not None:
-                    shapes = {f"out[{i}]": array.shape for i, array in enumerate(found)}
-                    for room, array in zip(result_arrays(out, shapes, q), found, strict=True):
-                        room[...] = array
-            if out is not None:
-                return found if substeps == 1 else out
+        xp = sys.modules["jax"].numpy
+        given = {name: xp.asarray(value) for name, value in arrays.items()}
+    elif is_transformed(arrays["q"], arrays.values()):
+        xp, given = sys.modules["torch"], torch_calls().tensors(arrays, arrays["q"])
+    if xp is not None:  # which has no ``out``: it is refused
+        parts = substeps if out is None else 1
+        return _chained(step, gradient, _along(robot, given, xp), parts, out, xp)
+    with first_adopted(arrays["q"], "q", (*arrays.values(), *(out or ()))) as q:
+        given = {name: adopt(value, name, q) for name, value in arrays.items()}
+        now = _along(robot, given, namespace(q))
+        found = _chained(step, gradient, now, substeps, out, namespace(q))
+        if out is None:
             by_state, by_efforts = (restored(array, arrays["q"]) for array in found)
             return by_state, by_efforts
-
-
-def _as_operations(
-    robot: Description,
-    step: Callable[..., tuple[Array, Array]],
-    gradient: Callable[..., tuple[Array, Array]],
-    given: Mapping[str, Array],
-    substeps: int,
-    out: Any,
-    xp: Any,
-) -> tuple[Array, Array]:
-    """Return the derivatives by operations of a framework, which transforms the call."""
-    now = _along(robot, given, xp)
-    is_one = substeps == 1 or out is not None  # which is refused
-    return gradient(**now, out=out) if is_one else _chained(step, gradient, now, substeps, xp)
+        if substeps > 1:
+            shapes = {f"out[{i}]": array.shape for i, array in enumerate(found)}
+            for room, array in zip(result_arrays(out, shapes, q), found, strict=True):
+                room[...] = array
+        return out  # type: ignore[no-any-return]
 
 
 def _chained(
@@ -97,9 +79,12 @@ def _chained(
     gradient: Callable[..., tuple[Array, Array]],
     now: dict[str, Array],
     substeps: int,
+    out: Any,
     xp: Any,
 ) -> tuple[Array, Array]:
-    """Return the derivatives of steps that have several parts, by the chain rule."""
+    """Return the derivatives of steps, by the chain rule if they have several parts."""
+    if substeps == 1:
+        return gradient(**now, out=out)
     now = {**now, "dt": now["dt"] / xp.full_like(now["dt"], substeps)}
     A, B = gradient(**now)
     for _ in range(substeps - 1):
@@ -109,7 +94,7 @@ def _chained(
     return A, B
 
 
-def _along(robot: Description, given: Mapping[str, Array], xp: Any) -> dict[str, Array]:
+def _along(robot: RobotRecord, given: Mapping[str, Array], xp: Any) -> dict[str, Array]:
     """Return arrays of one library with axes for states and times."""
     paths = [given[name].shape for name in ("tau", "q", "qd")]
     if len(paths[0]) not in (2, 3):
@@ -133,16 +118,13 @@ def _over_time(
     name: str, array: Array, lead: tuple[int, ...], shape: tuple[int, ...], xp: Any
 ) -> Array:
     """Return an array with axes for states and times; what all share as it is."""
-    own, state = array.shape[: array.ndim - len(shape)], array.shape[array.ndim - len(shape) :]
-    if ARRAYS[name].shared and array.shape == shape:
-        return array
-    (*states, steps), there = lead, array.shape
-    is_path = name in ("q", "qd")
-    if is_path and own[-1:] == (steps + 1,):
-        array, own = array[..., :-1, :], (*own[:-1], steps)
-    elif not is_path and own and name != "tau" and own == (*states,):
-        array, own = array.reshape(*own, 1, *state), (*own, 1)
-    if state != shape or not fits(own, lead) or (is_path and own[-1:] != (steps,)):
-        wanted = ", ".join(map(str, (*lead, *shape)))
-        raise ShapeError(f"{name} has shape {there}; with tau as given it needs ({wanted})")
-    return xp.broadcast_to(array, (*lead, *shape))
+    count, steps = array.ndim - len(shape), lead[-1]
+    is_path, there = name in ("q", "qd"), array.shape
+    if is_path and array.shape[:count][-1:] == (steps + 1,):
+        array = array[..., :-1, :]
+    if not is_path or array.shape[:count][-1:] == (steps,):
+        found = over_time(name, array, lead, shape, xp, once=not is_path and name != "tau")
+        if found is not None:
+            return found
+    wanted = ", ".join(map(str, (*lead, *shape)))
+    raise ShapeError(f"{name} has shape {there}; with tau as given it needs ({wanted})")

@@ -45,34 +45,36 @@ ARRAYS: dict[str, ArrayKind] = {
     "q": ArrayKind(("nq",), "joint positions", "rad or m"),
     "qd": ArrayKind(_NV, "joint velocities", "rad/s or m/s"),
     "qdd": ArrayKind(_NV, "joint accelerations", "rad/s^2 or m/s^2"),
-    "tau": ArrayKind(_NV, "joint efforts", "N m or N"),
+    "tau": ArrayKind(_NV, "joint torques", "N m or N"),
     "dt": ArrayKind((), "length of a time step", "s", True),
     "q_next": ArrayKind(("nq",), "joint positions at the end of the step", "rad or m"),
     "qd_next": ArrayKind(_NV, "joint velocities at the end of the step", "rad/s or m/s"),
     "v": ArrayKind(_NV, "joint velocities over unit time", "rad or m"),
     "q0": ArrayKind(("nq",), "joint positions at the beginning", "rad or m"),
     "q1": ArrayKind(("nq",), "joint positions at the end", "rad or m"),
-    "u": ArrayKind((), "where on the way from the beginning, 0, to the end, 1", "1"),
-    "length": ArrayKind((), "length of the way", "rad, m"),
+    "u": ArrayKind((), "interpolation parameter, from 0 at q0 to 1 at q1", "1"),
+    "length": ArrayKind((), "distance", "rad, m"),
     "dq1_dq": ArrayKind(_SQUARE, "derivative of the end by the positions", "1, m/rad"),
     "dq1_dv": ArrayKind(_SQUARE, "derivative of the end by the velocities", "1, m/rad"),
     "dv_dq0": ArrayKind(_SQUARE, "derivative of the velocities by the beginning", "1, m/rad"),
     "dv_dq1": ArrayKind(_SQUARE, "derivative of the velocities by the end", "1, m/rad"),
     "qd0": ArrayKind(_NV, "joint velocities at the beginning", "rad/s or m/s"),
     "gains": ArrayKind(
-        ("nv", "2 nv"), "efforts for a unit of each difference to the reference", "per rad, rad/s"
+        ("nv", "2 nv"),
+        "joint torques per unit of deviation from the reference",
+        "per rad, rad/s",
     ),
-    "q_ref": ArrayKind(("nq",), "joint positions to be followed", "rad or m"),
-    "qd_ref": ArrayKind(_NV, "joint velocities to be followed", "rad/s or m/s"),
+    "q_ref": ArrayKind(("nq",), "reference joint positions", "rad or m"),
+    "qd_ref": ArrayKind(_NV, "reference joint velocities", "rad/s or m/s"),
     "A": ArrayKind(("2 nv", "2 nv"), "derivative of the state at the end by the state", "mixed"),
-    "B": ArrayKind(("2 nv", "nv"), "derivative of the state at the end by the efforts", "mixed"),
-    "q_path": ArrayKind(("nq",), "joint positions along the way", "rad or m", path=True),
-    "qd_path": ArrayKind(_NV, "joint velocities along the way", "rad/s or m/s", path=True),
-    "tau_path": ArrayKind(_NV, "joint efforts as they are applied in each step", "N m or N"),
-    "h": ArrayKind(_NV, "bias efforts, those of zero joint accelerations", "N m or N"),
+    "B": ArrayKind(("2 nv", "nv"), "derivative of the state at the end by the torques", "mixed"),
+    "q_path": ArrayKind(("nq",), "joint positions of the trajectory", "rad or m", path=True),
+    "qd_path": ArrayKind(_NV, "joint velocities of the trajectory", "rad/s or m/s", path=True),
+    "tau_path": ArrayKind(_NV, "joint torques applied in each step", "N m or N"),
+    "h": ArrayKind(_NV, "bias forces, the joint torques of zero accelerations", "N m or N"),
     "articulated": ArrayKind(
         ("bodies", INERTIA_NUMBERS),
-        "articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I",
+        "articulated-body inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I",
         "kg, kg m, kg m^2",
     ),
     "motions": ArrayKind(
@@ -80,16 +82,16 @@ ARRAYS: dict[str, ArrayKind] = {
         "motions of bodies in canonical frames: w, its derivative, acceleration less gravity",
         "rad/s, rad/s^2, m/s^2",
     ),
-    "wrenches": ArrayKind(("bodies", 6), "wrenches that the motions of bodies take", "N, N m"),
-    "carried": ArrayKind(("bodies", 6), "wrenches of all that bodies carry", "N, N m"),
+    "wrenches": ArrayKind(("bodies", 6), "wrenches that produce the motions of bodies", "N, N m"),
+    "carried": ArrayKind(("bodies", 6), "wrenches of the bodies below each body", "N, N m"),
     "C": ArrayKind(_SQUARE, "Coriolis matrix", "N m or N per rad/s or m/s"),
     "M": ArrayKind(_SQUARE, "joint-space inertia", "kg m^2, kg m or kg"),
     "Minv": ArrayKind(_SQUARE, "inverse of the joint-space inertia", "its inverse"),
     "dtau_dq": ArrayKind(
-        _SQUARE, "derivative of the efforts by the positions", "N m, N per rad or m"
+        _SQUARE, "derivative of the torques by the positions", "N m, N per rad or m"
     ),
     "dtau_dqd": ArrayKind(
-        _SQUARE, "derivative of the efforts by the velocities", "N m, N per rad/s or m/s"
+        _SQUARE, "derivative of the torques by the velocities", "N m, N per rad/s or m/s"
     ),
     "dqdd_dq": ArrayKind(
         _SQUARE, "derivative of the accelerations by the positions", "1/s^2, per m or rad"
@@ -97,15 +99,15 @@ ARRAYS: dict[str, ArrayKind] = {
     "dqdd_dqd": ArrayKind(
         _SQUARE, "derivative of the accelerations by the velocities", "1/s, per m or rad"
     ),
-    "dqdd_dtau": ArrayKind(_SQUARE, "derivative of the accelerations by the efforts", "as Minv"),
+    "dqdd_dtau": ArrayKind(_SQUARE, "derivative of the accelerations by the torques", "as Minv"),
     "d2tau_dqdq": ArrayKind(
-        _CUBE, "second derivative of the efforts, [effort, q, q]", "per square"
+        _CUBE, "second derivative of the torques, [torque, q, q]", "per square"
     ),
     "d2tau_dqddqd": ArrayKind(
-        _CUBE, "second derivative of the efforts, [effort, qd, qd]", "per square"
+        _CUBE, "second derivative of the torques, [torque, qd, qd]", "per square"
     ),
     "d2tau_dqdqd": ArrayKind(
-        _CUBE, "second derivative of the efforts, [effort, q, qd]", "per product"
+        _CUBE, "second derivative of the torques, [torque, q, qd]", "per product"
     ),
     "dM_dq": ArrayKind(
         _CUBE, "derivative of the joint-space inertia, [row, column, q]", "as M, per rad or m"

@@ -17,7 +17,7 @@ class Configurations(Calls):
     """Steps between configurations, and configurations to begin with."""
 
     @function(
-        "Configuration reached with given velocities in unit time",
+        "Integration: the configuration after unit time with constant velocities",
         ("q1",),
         Algorithm("configurations.integrate", "exponential map of each joint"),
     )
@@ -47,7 +47,7 @@ class Configurations(Calls):
         return self._call(Request("integrate", (q, v), out, options))
 
     @function(
-        "Derivatives of integrate by q and v, in tangent spaces",
+        "Derivatives of integrate with respect to q and v, in tangent spaces",
         ("dq1_dq", "dq1_dv"),
         Algorithm(
             "configurations.integrate_gradient", "derivatives of the exponential map of each joint"
@@ -76,7 +76,7 @@ class Configurations(Calls):
         return found
 
     @function(
-        "Velocities that lead from one configuration to another in unit time",
+        "Difference: velocities from one configuration to another in unit time",
         ("v",),
         Algorithm("configurations.difference", "logarithm of each joint's motion"),
     )
@@ -108,7 +108,7 @@ class Configurations(Calls):
         return self._call(Request("difference", (q0, q1), out, options))
 
     @function(
-        "Derivatives of difference by q0 and q1, in tangent spaces",
+        "Derivatives of difference with respect to q0 and q1, in tangent spaces",
         ("dv_dq0", "dv_dq1"),
         Algorithm(
             "configurations.difference_gradient", "derivatives of the logarithm of each motion"
@@ -139,7 +139,7 @@ class Configurations(Calls):
         return found
 
     @function(
-        "Configuration on the way from one to another",
+        "Interpolation between configurations",
         ("q",),
         Algorithm("configurations.interpolate", "exponential map of a part of the logarithm"),
     )

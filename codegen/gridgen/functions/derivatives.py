@@ -56,7 +56,7 @@ class Derivatives(Calls):
         return gradients
 
     @function(
-        "Gradient of forward dynamics by positions, velocities and efforts",
+        "Gradient of forward dynamics by positions, velocities and torques",
         ("dqdd_dq", "dqdd_dqd", "dqdd_dtau"),
         Algorithm(
             "derivatives.forward_dynamics_gradient",

@@ -31,7 +31,7 @@ class Dynamics(Calls):
     """Efforts, accelerations and inertias."""
 
     @function(
-        "Inverse dynamics: joint efforts that produce given accelerations",
+        "Inverse dynamics: joint torques that produce given accelerations",
         ("tau",),
         Algorithm(
             "rnea.inverse_dynamics",
@@ -86,7 +86,7 @@ class Dynamics(Calls):
         return self._call(Request("inverse_dynamics", (q, qd, qdd), out, options, schedule))
 
     @function(
-        "Bias forces: Coriolis, centrifugal and gravity efforts",
+        "Bias forces: Coriolis, centrifugal and gravity torques",
         ("tau",),
         Algorithm(
             "rnea.bias_forces",
@@ -113,7 +113,7 @@ class Dynamics(Calls):
         return self._call(Request("bias_forces", (q, qd), out, options, schedule))
 
     @function(
-        "Gravity forces: efforts that hold the robot still",
+        "Gravity forces: joint torques that hold the robot at rest",
         ("tau",),
         Algorithm("gravity.gravity_forces", "weights of subtrees about the joints' axes"),
     )
@@ -134,7 +134,7 @@ class Dynamics(Calls):
         return self._call(Request("gravity_forces", (q,), out, options))
 
     @function(
-        "Coriolis matrix: times the velocities it gives the Coriolis and centrifugal efforts",
+        "Coriolis matrix: C qd are the Coriolis and centrifugal torques",
         ("C",),
         Algorithm(
             "coriolis.coriolis_matrix",
@@ -165,7 +165,7 @@ class Dynamics(Calls):
         return self._call(Request("coriolis_matrix", (q, qd), out, options))
 
     @function(
-        "Forward dynamics: joint accelerations that given efforts produce",
+        "Forward dynamics: joint accelerations that given torques produce",
         ("qdd",),
         {
             "aba": Algorithm(

@@ -194,7 +194,7 @@ class WholeBody(Calls):
         return self._call(Request("centroidal_momentum_matrix", (q,), out, options))
 
     @function(
-        "Centroidal momentum, of a robot on a base at rest",
+        "Centroidal momentum of a robot whose base is at rest",
         ("hg",),
         Algorithm(
             "centroidal.centroidal_momentum",
@@ -224,7 +224,7 @@ class WholeBody(Calls):
         return self._call(Request("centroidal_momentum", (q, qd), out, options))
 
     @function(
-        "Kinetic energy of a robot on a base at rest",
+        "Kinetic energy of a robot whose base is at rest",
         ("energy",),
         Algorithm("energy.kinetic_energy", "sum over the bodies"),
     )
@@ -247,7 +247,7 @@ class WholeBody(Calls):
         return self._call(Request("kinetic_energy", (q, qd), out, options))
 
     @function(
-        "Potential energy, zero for a center of mass at the base",
+        "Potential energy, zero for a center of mass at the base origin",
         ("energy",),
         Algorithm("energy.potential_energy", "first moments of composite bodies"),
     )

@@ -16,6 +16,13 @@ from gridgen.functions.types import (
     Writable,
 )
 
+#: Integrators as generated text names them.
+INTEGRATORS = {
+    "semi_implicit": "semi-implicit Euler method",
+    "euler": "explicit Euler method",
+    "rk4": "Runge-Kutta method of order four",
+    "implicit": "semi-implicit Euler method with implicit damping",
+}
 _REFUSALS = ("of_a_singular_mass_matrix",)
 
 
@@ -23,28 +30,32 @@ class Motion(Calls):
     """Motion in time."""
 
     @function(
-        "Step in time: the state after a time in which the joint efforts stay",
+        "Time step: the state after a time with constant joint torques",
         ("q_next", "qd_next"),
         {
             "semi_implicit": Algorithm(
                 "integrators.semi_implicit",
                 "semi-implicit Euler method, forward dynamics of articulated bodies",
                 refusals=_REFUSALS,
+                title=INTEGRATORS["semi_implicit"],
             ),
             "euler": Algorithm(
                 "integrators.euler",
                 "Euler method, forward dynamics of articulated bodies",
                 refusals=_REFUSALS,
+                title=INTEGRATORS["euler"],
             ),
             "rk4": Algorithm(
                 "integrators.rk4",
                 "Runge-Kutta method of order four, on Lie groups (Munthe-Kaas 1999)",
                 refusals=_REFUSALS,
+                title=INTEGRATORS["rk4"],
             ),
             "implicit": Algorithm(
                 "integrators.implicit",
                 "semi-implicit Euler method with M + dt D, D the damping",
                 refusals=_REFUSALS,
+                title=INTEGRATORS["implicit"],
             ),
         },
         solves=True,
@@ -95,13 +106,16 @@ class Motion(Calls):
         return state
 
     @function(
-        "Linearization of a step in time: the state at the end by the state and the efforts",
+        "Linearization of a time step by the state and the joint torques",
         ("A", "B"),
         {
             name: Algorithm(
-                f"linearization.{name}", f"chain rule along step_{name}", refusals=_REFUSALS
+                f"linearization.{name}",
+                f"chain rule along step_{name}",
+                refusals=_REFUSALS,
+                title=title,
             )
-            for name in ("semi_implicit", "euler", "rk4", "implicit")
+            for name, title in INTEGRATORS.items()
         },
         is_default=False,
         solves=True,
@@ -181,11 +195,11 @@ class Motion(Calls):
         return found
 
     @function(
-        "Rollout: the states along many steps in time",
+        "Rollout: the states of a trajectory",
         ("q_path", "qd_path"),
         {
-            name: Algorithm(source=f"as step_{name}, from state to state")
-            for name in ("semi_implicit", "euler", "rk4", "implicit")
+            name: Algorithm(source=f"as step_{name}, from state to state", title=title)
+            for name, title in INTEGRATORS.items()
         },
         solves=True,
     )

@@ -24,7 +24,7 @@ FUSED = tuple(
 
 
 @dataclass(frozen=True)
-class Part:
+class FusedPart:
     """One of several results.
 
     Attributes:
@@ -40,7 +40,7 @@ class Part:
 
 def read_parts(
     names: object, frames: Mapping[str, str], method_of: Callable[[Function], str]
-) -> tuple[Part, ...]:
+) -> tuple[FusedPart, ...]:
     """Return the parts that a user asks for.
 
     Args:
@@ -58,7 +58,7 @@ def read_parts(
             '("mass_matrix", "jacobian:hand")'
         )
     found: dict[KernelKey, str] = {}
-    parts: list[Part] = []
+    parts: list[FusedPart] = []
     for name in names:
         part = _read(name, frames, method_of)
         if part.key in found:
@@ -75,7 +75,9 @@ def read_parts(
     return tuple(parts)
 
 
-def _read(name: object, frames: Mapping[str, str], method_of: Callable[[Function], str]) -> Part:
+def _read(
+    name: object, frames: Mapping[str, str], method_of: Callable[[Function], str]
+) -> FusedPart:
     if not isinstance(name, str):
         raise OptionError(f"functions has {show_value(name)}; give names, such as jacobian:hand")
     function, _, rest = name.partition(":")
@@ -90,13 +92,13 @@ def _read(name: object, frames: Mapping[str, str], method_of: Callable[[Function
         frame, reference = _frame(name, rest, row, frames)
         words = (frames[frame], "" if reference == REFERENCES[0] else reference)
         key = KernelKey(function, frame=frames[frame], reference=reference)
-        return Part(key, "_".join(filter(None, (function, *words))), row)
+        return FusedPart(key, "_".join(filter(None, (function, *words))), row)
     methods = [method for method, one in row.methods.items() if method and one.algorithm]
     if rest and rest not in methods:
         choices = f"one of {', '.join(methods)}" if methods else "nothing"
         raise OptionError(f"{show(name)}: after the colon {function} takes {choices}")
     key = KernelKey(function, rest or method_of(row))
-    return Part(key, "_".join(filter(None, (function, rest))), row)
+    return FusedPart(key, "_".join(filter(None, (function, rest))), row)
 
 
 def _frame(name: str, rest: str, row: Function, frames: Mapping[str, str]) -> tuple[str, str]:
@@ -116,19 +118,19 @@ def _frame(name: str, rest: str, row: Function, frames: Mapping[str, str]) -> tu
     raise OptionError(f"{show(name)}: {what}; give {hint} (all: frame_names)")
 
 
-def arguments_of(parts: Sequence[Part]) -> tuple[str, ...]:
+def arguments_of(parts: Sequence[FusedPart]) -> tuple[str, ...]:
     """Return the arrays that several functions read, each once, in the registry's order."""
     needed = {array for part in parts for array in part.row.arguments}
     return tuple(name for name in ARRAYS if name in needed)
 
 
-def optional_inputs_of(parts: Sequence[Part]) -> tuple[str, ...]:
+def optional_inputs_of(parts: Sequence[FusedPart]) -> tuple[str, ...]:
     """Return the optional inputs that some of several functions can read."""
     read = {name for part in parts for name in part.row.optional_inputs}
     return tuple(name for name in OPTIONAL_INPUTS if name in read)
 
 
-def key_of(parts: Sequence[Part], inputs: tuple[str, ...] = (), label: str = "") -> KernelKey:
+def key_of(parts: Sequence[FusedPart], inputs: tuple[str, ...] = (), label: str = "") -> KernelKey:
     """Return the kernel that computes several results; that of the function where it is one.
 
     Args:

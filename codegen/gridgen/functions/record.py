@@ -22,6 +22,7 @@ class Algorithm:
         source:    where it is described.
         schedules: how its states may be laid over threads, the first unasked.
         refusals:  what a robot may lack for it, functions in ``gridgen.dynamics.refusals``.
+        title:      its name in generated text, where a function has several.
         is_backward_stable: whether slightly other inputs would explain its rounding errors.
         in_loops:  whether a long program may have loops over bodies.
     """
@@ -32,6 +33,11 @@ class Algorithm:
     refusals: tuple[str, ...] = ()
     is_backward_stable: bool = True
     in_loops: bool = True
+    title: str = ""
+
+    def titled(self, title: str) -> str:
+        """Return the title of a function with the name of the algorithm."""
+        return f"{title},\n{self.title}" if self.title else title
 
 
 @dataclass(frozen=True)

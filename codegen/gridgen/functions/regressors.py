@@ -19,7 +19,7 @@ class Regressors(Calls):
     """Regressors: efforts and energies as linear functions of the inertial parameters."""
 
     @function(
-        "Regressor of inverse dynamics: times the inertial parameters it gives the efforts",
+        "Regressor of inverse dynamics: tau = Y times the inertial parameters",
         ("Y",),
         Algorithm(
             "regressor.joint_torque_regressor",
@@ -59,7 +59,7 @@ class Regressors(Calls):
         return self._call(Request("joint_torque_regressor", (q, qd, qdd), out, options))
 
     @function(
-        "Regressor of the kinetic energy on a base at rest",
+        "Regressor of the kinetic energy of a robot whose base is at rest",
         ("y",),
         Algorithm("regressor.kinetic_energy_regressor", "energies of single parameters"),
         is_default=False,

@@ -15,7 +15,7 @@ ACCELERATIONS = KernelKey("forward_dynamics", "aba", schedule="hybrid")
 
 
 @dataclass(frozen=True)
-class Step:
+class MethodStep:
     """A step of one method of a function.
 
     Attributes:
@@ -42,11 +42,11 @@ class Step:
 _REFUSALS = ("of_a_singular_mass_matrix", "of_mimic_joints")
 
 #: Every step by its name.
-STEPS: dict[str, Step] = {
-    "articulated_inertias": Step(
+STEPS: dict[str, MethodStep] = {
+    "articulated_inertias": MethodStep(
         "forward_dynamics",
         "aba",
-        "Articulated inertias: of every body with all that it carries, whose joints give way",
+        "Articulated-body inertias",
         ("q",),
         ("articulated",),
         Algorithm(
@@ -56,10 +56,10 @@ STEPS: dict[str, Step] = {
         ),
         parameters=("params", "armature"),
     ),
-    "articulated_accelerations": Step(
+    "articulated_accelerations": MethodStep(
         "forward_dynamics",
         "aba",
-        "Joint accelerations where bias efforts and articulated inertias are known",
+        "Joint accelerations from bias forces and articulated-body inertias",
         ("q", "tau", "h", "articulated"),
         ("qdd",),
         Algorithm(
@@ -73,7 +73,7 @@ STEPS: dict[str, Step] = {
 }
 
 #: Forward kinematics of one frame.
-POSE = Step(
+POSE = MethodStep(
     "forward_kinematics",
     "",
     "Pose",
@@ -86,19 +86,19 @@ POSE = Step(
 FORWARD, BACKWARD = "forward_chain", "backward_chain"
 _CHAIN = Algorithm("", "recursive Newton-Euler in two chains, Iannello, Siciliano")
 #: Steps whose kernels are each about some of the bodies: ``KernelKey.bodies``.
-CHAINS: dict[str, Step] = {
-    FORWARD: Step(
+CHAINS: dict[str, MethodStep] = {
+    FORWARD: MethodStep(
         "inverse_dynamics",
         "",
-        "Motions of bodies, and the wrenches that these take",
+        "Motions of bodies and the wrenches that produce them",
         ("q", "qd", "qdd", "gravity", "motions"),
         ("motions_on", "wrenches"),
         _CHAIN,
     ),
-    BACKWARD: Step(
+    BACKWARD: MethodStep(
         "inverse_dynamics",
         "",
-        "Joint efforts from the wrenches that bodies' motions take",
+        "Joint torques from the wrenches on bodies",
         ("q", "qd", "qdd", "wrenches", "carried"),
         ("carried_on", "efforts"),
         _CHAIN,

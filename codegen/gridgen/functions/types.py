@@ -67,6 +67,7 @@ ForwardDynamicsSchedule = Literal["auto", "thread", "scan", "hybrid"]
 #: ``local_world_aligned``: velocity of the frame's origin and angular velocity in the base's axes.
 Reference = Literal["local", "world", "local_world_aligned"]
 REFERENCES: tuple[Reference, ...] = get_args(Reference)
+Dtype = Literal["float32", "float64"]
 BackendName = Literal["cpu", "cuda", "emulated"]
 BackendChoice = Literal["auto", BackendName]
 

@@ -1,22 +1,21 @@
 """What a robot file says, as data: links, joints and their references, checked for consistency.
 
-Every reader (``urdf``, ``objects``) ends with ``validate``, so that a ``RobotDescription`` is one
+Every reader ends with ``validation.validate``, so that a ``RobotDescription`` is one
 tree of links with known names, whatever it was read from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from gridgen.errors import ModelError, UrdfError
-from gridgen.model.oddities import Oddity, at_line, warn_of
-from gridgen.model.plausible import odd_values
-from gridgen.model.pose import NO_DISPLACEMENT, Matrix3, Pose, Vector3
+from gridgen.errors import UrdfError
+from gridgen.model.oddities import Oddity, warn_of
+from gridgen.model.pose import NO_DISPLACEMENT, ZERO, Matrix3, Pose, Vector3
 from gridgen.naming import show, similar
+from gridgen.symbolic.joints import PRISMATIC, REVOLUTE, Helical, JointType
 
 JOINT_KINDS = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
-MIMIC_KINDS = ("revolute", "continuous", "prismatic")
 
 XACRO_ADVICE = "expand xacro first: xacro robot.urdf.xacro > robot.urdf"
 
@@ -32,12 +31,67 @@ class Inertial:
 
 
 @dataclass(frozen=True)
+class Shape:
+    """A collision shape: every sum of a point of a box and a point of an ellipsoid.
+
+    A cylinder is a segment plus a disk, a capsule a segment plus a ball. Only pictures use it.
+
+    Attributes:
+        pose:         of the shape in its link's frame.
+        half_lengths: of the box along the shape's axes [m].
+        radii:        of the ellipsoid along the same axes [m].
+    """
+
+    pose: Pose
+    half_lengths: Vector3 = ZERO
+    radii: Vector3 = ZERO
+
+
+SOLIDS: Mapping[str, Mapping[str, int]] = {
+    "box": {"size": 3},
+    "sphere": {"radius": 1},
+    "cylinder": {"radius": 1, "length": 1},
+    "capsule": {"radius": 1, "length": 1},
+}
+"""Attributes of URDF's solids and how many numbers each has."""
+
+LARGEST_SHAPE = 1e9
+"""Bound of the numbers of a shape [m]: pictures compute with them."""
+
+
+def collision_shape(kind: str, pose: Pose, size: Sequence[float]) -> Shape | None:
+    """Return the shape with the sizes that URDF gives its kind, None for any other kind."""
+    if (
+        not all(abs(x) <= LARGEST_SHAPE for x in (*pose.translation, *size))
+        or min(size, default=0.0) < 0.0
+    ):
+        return None
+    a, b, c = (*size, 0.0, 0.0, 0.0)[:3]
+    forms = {
+        "box": ((a / 2, b / 2, c / 2), ZERO),
+        "sphere": (ZERO, (a, a, a)),
+        "ellipsoid": (ZERO, (a, b, c)),
+        "cylinder": ((0.0, 0.0, b / 2), (a, a, 0.0)),
+        "capsule": ((0.0, 0.0, b / 2), (a, a, a)),
+    }
+    return Shape(pose, *forms[kind]) if kind in forms else None
+
+
+@dataclass(frozen=True)
 class Link:
-    """A rigid body; without ``inertial`` it has no mass."""
+    """A rigid body; without ``inertial`` it has no mass.
+
+    Attributes:
+        name:     the link's.
+        inertial: its mass and inertia.
+        line:     its line in the file.
+        shapes:   its collision shapes; None for each that is no simple solid, such as a mesh.
+    """
 
     name: str
     inertial: Inertial | None = None
     line: int | None = None
+    shapes: tuple[Shape | None, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -78,6 +132,22 @@ class Joint:
     line: int | None = None
     armature: tuple[float, ...] = ()
     """What the diagonal of the mass matrix has beside the links, one number per velocity."""
+    pitch: float = 0.0
+    """How far a helical joint slides along its axis for each radian [m]."""
+
+    @property
+    def joint_type(self) -> JointType | None:
+        """How its one coordinate moves the child; nothing if it has none, or several."""
+        return ONE_COORDINATE[self.kind](self) if self.kind in ONE_COORDINATE else None
+
+
+#: The types of joints of one coordinate, by kind.
+ONE_COORDINATE: Mapping[str, Callable[[Joint], JointType]] = {
+    "revolute": lambda joint: REVOLUTE,
+    "continuous": lambda joint: REVOLUTE,
+    "prismatic": lambda joint: PRISMATIC,
+    "helical": lambda joint: Helical(joint.pitch),
+}
 
 
 @dataclass(frozen=True)
@@ -129,136 +199,6 @@ def suggestion(name: str, names: Iterable[str]) -> str:
     return f"; did you mean {listing(matches)}?" if matches else ""
 
 
-def refuse_many(source: str, bodies: int, most: float) -> None:
-    """Refuse a robot of more moving bodies than ``most``.
-
-    Raises:
-        ModelError: the robot is that large.
-    """
-    if bodies > most:
-        raise ModelError(
-            f"{source}: the robot has {bodies} moving bodies; grid-gen takes at most {most}: make "
-            "joints that need not move fixed"
-        )
-
-
-def validate(robot: RobotDescription) -> None:
-    """Check that the links and joints form one tree, and warn of what is physically impossible.
-
-    Raises:
-        UrdfError: if a name is missing, odd or used twice, a reference leads nowhere, or the links
-            are not one tree.
-    """
-    _check_names(robot)
-    parents = _check_references(robot)
-    _check_tree(robot, parents)
-    flatten_mimics(robot)
-    _check_masses(robot)
-    robot.warn(odd_values(robot.links, robot.joints))
-
-
-def _check_names(robot: RobotDescription) -> None:
-    """Refuse names that are blank, used twice, or would break the line they are printed on."""
-    check_name(robot, "robot", robot.name, None)
-    for kind, elements in (("link", robot.links), ("joint", robot.joints)):
-        first: dict[str, int | None] = {}
-        for element in elements:
-            check_name(robot, kind, element.name, element.line)
-            if element.name in first:
-                raise robot.error(
-                    f"{kind} {show(element.name)}: there is another {kind} of this name"
-                    f"{at_line(first[element.name])}; names must be distinct",
-                    element.line,
-                )
-            first[element.name] = element.line
-
-
-def check_name(robot: RobotDescription, kind: str, name: str, line: int | None) -> None:
-    """Refuse a name without a visible character, or with a control character.
-
-    Any other text is a name. Control characters, line separators and lone surrogates are in no
-    name that anyone wants, and in many that break a terminal, a log or a generated file.
-    """
-    if not name.strip():
-        raise robot.error(f"a {kind} is called {show(name)}; give it a name", line)
-    for character in name:
-        if not character.isprintable() and _breaks_lines(character):
-            raise robot.error(
-                f"{kind} {show(name)}: the control character U+{ord(character):04X} is in the name;"
-                " remove it",
-                line,
-            )
-
-
-def _breaks_lines(character: str) -> bool:
-    code = ord(character)
-    return code < 0x20 or 0x7F <= code < 0xA0 or code in (0x2028, 0x2029) or 0xD800 <= code < 0xE000
-
-
-def _check_references(robot: RobotDescription) -> dict[str, Joint]:
-    """Return the joint above each link, once every reference is known to be good."""
-    if not robot.links:
-        raise robot.error(
-            "there is no <link> directly inside <robot>; a robot needs links (tags are lower case)"
-        )
-    links = {link.name: link for link in robot.links}
-    above: dict[str, Joint] = {}
-    for joint in robot.joints:
-        where = f"joint {show(joint.name)}"
-        ends = (("parent", joint.parent, joint.child), ("child", joint.child, joint.parent))
-        for role, name, other_end in ends:
-            if name not in links:
-                hint = suggestion(name, (link for link in links if link != other_end))
-                raise robot.error(
-                    f"{where}: {role} link {show(name)} does not exist{hint}", joint.line
-                )
-        if joint.parent == joint.child:
-            raise robot.error(
-                f"{where}: parent and child are the same link {show(joint.child)}; a joint "
-                "connects two links",
-                joint.line,
-            )
-        if joint.child in above:
-            other = above[joint.child]
-            raise robot.error(
-                f"link {show(joint.child)} is the child of two joints, {show(other.name)}"
-                f"{at_line(other.line)} and {show(joint.name)}; closed loops are not supported: "
-                "remove one of the joints",
-                joint.line,
-            )
-        above[joint.child] = joint
-    return above
-
-
-def _check_tree(robot: RobotDescription, above: Mapping[str, Joint]) -> None:
-    """Refuse anything but one root from which every link is reached."""
-    roots = [link for link in robot.links if link.name not in above]
-    if len(roots) > 1:
-        raise robot.error(
-            f"{len(roots)} links have no parent joint: {listing(link.name for link in roots)}; "
-            "a robot has one root: connect the others to it by joints",
-            roots[1].line,
-        )
-    reached: set[str] = {link.name for link in roots}
-    for link in robot.links:
-        path: list[str] = []
-        on_path: set[str] = set()
-        name = link.name
-        while name not in reached:
-            if name in on_path:
-                loop = path[path.index(name) :]
-                joints = [above[member] for member in reversed(loop)]
-                raise robot.error(
-                    f"joints {listing(joint.name for joint in joints)} form a loop that the root "
-                    "link does not reach; a robot is a tree of links: remove one of these joints",
-                    joints[0].line,
-                )
-            path.append(name)
-            on_path.add(name)
-            name = above[name].parent
-        reached.update(path)
-
-
 @dataclass(frozen=True)
 class Coupling:
     """A mimic resolved to the joint that moves by itself; ``leader`` None means a constant."""
@@ -305,9 +245,10 @@ def _leader_of(
 ) -> Joint:
     """Return the joint that ``joint`` mimics, if it can be mimicked."""
     where = f"joint {show(joint.name)}"
-    if joint.kind not in MIMIC_KINDS:
+    if joint.joint_type is None:
+        kinds = ", ".join(ONE_COORDINATE)
         raise robot.error(
-            f"{where}: a {joint.kind} joint cannot mimic; only {', '.join(MIMIC_KINDS)} joints can",
+            f"{where}: a {joint.kind} joint cannot mimic; only {kinds} joints can",
             mimic.line,
         )
     leader = joints.get(mimic.joint)
@@ -318,7 +259,7 @@ def _leader_of(
             f"{suggestion(mimic.joint, able)}",
             mimic.line,
         )
-    if leader.kind not in (*MIMIC_KINDS, "fixed"):
+    if leader.joint_type is None and leader.kind != "fixed":
         raise robot.error(
             f"{where}: mimics joint {show(leader.name)}, a {leader.kind} joint, which has more "
             "than one coordinate; mimic a joint with one",
@@ -330,7 +271,7 @@ def _leader_of(
 def _can_lead(joint: Joint, follower: Joint) -> bool:
     """Return whether a hint may name a joint: not the follower, nor one that follows it."""
     follows_it = joint.mimic is not None and joint.mimic.joint == follower.name
-    return joint.kind in MIMIC_KINDS and joint is not follower and not follows_it
+    return joint.joint_type is not None and joint is not follower and not follows_it
 
 
 def _compose(
@@ -348,13 +289,3 @@ def _compose(
         mimic.multiplier * inner.multiplier,
         mimic.multiplier * inner.offset + mimic.offset,
     )
-
-
-def _check_masses(robot: RobotDescription) -> None:
-    """Refuse negative masses."""
-    for link in robot.links:
-        if link.inertial is not None and link.inertial.mass < 0.0:
-            raise robot.error(
-                f"link {show(link.name)}: mass is {link.inertial.mass!r}; a mass must be >= 0",
-                link.inertial.line,
-            )

@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
+from gridgen.model.description import Shape
 from gridgen.model.lump import NO_MASS, Lump
 from gridgen.model.pose import Matrix3, Vector3, euler_zxz, is_sparse
 from gridgen.options import RobotOptions
 from gridgen.symbolic.branches import Branches
-from gridgen.symbolic.joints import JOINT_TYPES, JointType
+from gridgen.symbolic.joints import JointType
 
 
 @dataclass(frozen=True)
-class Part:
+class MassInput:
     """What of a body's mass is an input: a link, or the body with all that it carries.
 
     Attributes:
@@ -46,7 +47,7 @@ class Body:
     Attributes:
         name: the link that moves with the joint, as in the URDF.
         joint: the joint's name, as in the URDF; ``root_joint`` for the free base.
-        kind: ``revolute``, ``prismatic`` (one velocity each) or ``free`` (six).
+        joint_type: how the joint moves.
         parent: index of the body that carries the joint; -1 is the base, which does not move.
         level: number of moving bodies between this one and the base.
         rotation: with ``translation``, the placement of this canonical frame in the parent's
@@ -72,7 +73,7 @@ class Body:
 
     name: str
     joint: str
-    kind: str
+    joint_type: JointType
     parent: int
     level: int
     rotation: Matrix3
@@ -89,7 +90,7 @@ class Body:
     damping: float
     friction: float
     armature: tuple[float, ...]
-    parts: tuple[Part, ...] = ()
+    parts: tuple[MassInput, ...] = ()
     rest: Lump = NO_MASS
 
     @cached_property
@@ -103,9 +104,9 @@ class Body:
         return euler_zxz(self.rotation)
 
     @property
-    def joint_type(self) -> JointType:
-        """How its joint moves."""
-        return JOINT_TYPES[self.kind]
+    def kind(self) -> str:
+        """The name of the joint's type."""
+        return self.joint_type.kind
 
     @property
     def nq(self) -> int:
@@ -120,12 +121,16 @@ class Body:
 
 @dataclass(frozen=True)
 class Frame:
-    """A link, placed in the *link* frame of the body that it moves with (-1: the base)."""
+    """A link, placed in the *link* frame of the body that it moves with (-1: the base).
+
+    ``shapes`` are the link's collision shapes, in its own frame; only pictures use them.
+    """
 
     name: str
     body: int
     rotation: Matrix3
     translation: Vector3
+    shapes: tuple[Shape | None, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -70,9 +70,11 @@ def displacement(joint: Joint, position: tuple[float, ...]) -> Pose:
         x, y, angle = position
         x_axis, y_axis, _ = transpose(frame_along(joint.axis))
         return Pose(about_axis(joint.axis, angle), add(scale(x, x_axis), scale(y, y_axis)))
-    if joint.kind == "prismatic":
-        return Pose(IDENTITY, scale(position[0], joint.axis))
-    return Pose(about_axis(joint.axis, position[0]), ZERO)
+    joint_type = joint.joint_type
+    assert joint_type is not None, joint.kind
+    turn = about_axis(joint.axis, position[0]) if joint_type.turns else IDENTITY
+    distance = joint_type.travel * position[0]
+    return Pose(turn, scale(distance, joint.axis) if joint_type.slides else ZERO)
 
 
 def _position(

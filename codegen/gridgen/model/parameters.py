@@ -10,7 +10,7 @@ from typing import Any
 from gridgen.errors import OptionError
 from gridgen.functions.arrays import PROXIMAL
 from gridgen.model.description import Link, RobotDescription
-from gridgen.model.kinematic_tree import Body, Constraint, Part
+from gridgen.model.kinematic_tree import Body, Constraint, MassInput
 from gridgen.model.lump import NO_MASS
 from gridgen.model.pose import NO_DISPLACEMENT, ZERO, apply, multiply, snapped, transpose
 from gridgen.model.walk import Parts
@@ -102,16 +102,16 @@ def as_names(parameters: object) -> tuple[str, ...]:
 
 def place_parts(
     description: RobotDescription, parts: Parts, choice: ParameterChoice
-) -> list[tuple[Part, ...]]:
+) -> list[tuple[MassInput, ...]]:
     """Return what of each moving body is an input.
 
     Raises:
         OptionError: a link that was chosen does not move.
     """
-    placed: list[tuple[Part, ...]] = [() for _ in parts.moving]
+    placed: list[tuple[MassInput, ...]] = [() for _ in parts.moving]
     if choice.bodies:
         for index, moving in enumerate(parts.moving):
-            placed[index] = (Part(index, transpose(moving.alignment), ZERO),)
+            placed[index] = (MassInput(index, transpose(moving.alignment), ZERO),)
     rows = {name: row for row, name in enumerate(choice.links)}
     for frame in parts.frames:
         if frame.name not in rows:
@@ -123,7 +123,7 @@ def place_parts(
                 "inertia counts nowhere; leave it out"
             )
         to_canonical = transpose(parts.moving[frame.body].alignment)
-        part = Part(
+        part = MassInput(
             rows[frame.name],
             snapped(multiply(to_canonical, frame.rotation)),
             apply(to_canonical, frame.translation),

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gridgen.model.description import Joint, Link
 from gridgen.model.oddities import Oddity
 from gridgen.naming import show
-
-if TYPE_CHECKING:
-    from gridgen.model.description import Joint, Link
 
 INERTIA_TOLERANCE = 1e-5
 """Share by which an inertia rounded to six digits may miss the two physical conditions."""

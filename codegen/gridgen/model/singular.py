@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from gridgen.model.kinematic_tree import Body
 from gridgen.model.pose import Vector3
+from gridgen.symbolic.scalars import FloatScalars
 
 Array = NDArray[Any]
 
@@ -64,14 +65,13 @@ def _of_coupled(bodies: Sequence[Body]) -> set[int]:
             position = body.multiplier * _position(body.q_index) + body.offset
             X = _motion_transform(body, position)
             motion, size = X @ motions[body.parent], np.abs(X) @ sizes[body.parent]
-        for velocity, axis in enumerate(body.joint_type.axes, start=body.v_index):
-            motion[axis, velocity] += body.multiplier
-            size[axis, velocity] += abs(body.multiplier)
+        own = slice(body.v_index, body.v_index + body.nv)
+        motion[:, own] += body.multiplier * _subspace(body)
+        size[:, own] += np.abs(body.multiplier * _subspace(body))
         inertia = _spatial_inertia(body)
         M += motion.T @ inertia @ motion
         scale += np.sum(size * (np.abs(inertia) @ size), axis=0)
         if not body.mimics:
-            own = slice(body.v_index, body.v_index + body.nv)
             M[own, own] += np.diag(body.armature)
             scale[own] += body.armature
         motions.append(motion)
@@ -102,13 +102,18 @@ def _felt(body: Body, inertia: Array, scale: Array) -> tuple[bool, Array]:
         if not smallest > RELATIVE_ZERO:
             return False, inertia
         return True, inertia - inertia @ np.linalg.solve(with_armature, inertia)
-    (axis,) = body.joint_type.axes
-    along, armature = inertia[axis, axis], body.armature[0]
-    resists = bool(abs(along) + armature > RELATIVE_ZERO * abs(scale[axis, axis]))
+    S = _subspace(body)[:, 0]
+    column, armature = inertia @ S, body.armature[0]
+    along = S @ column
+    resists = bool(abs(along) + armature > RELATIVE_ZERO * abs(S @ scale @ S))
     if not resists:
         return False, inertia
-    column = inertia[:, axis]
     return True, inertia - np.outer(column, column) / (along + armature)
+
+
+def _subspace(body: Body) -> Array:
+    """Return the motion subspace of a body's joint (6, nv)."""
+    return np.array([(*v, *w) for v, w in body.joint_type.subspace(FloatScalars())]).T
 
 
 def _spatial_inertia(body: Body) -> Array:
@@ -122,8 +127,7 @@ def _spatial_inertia(body: Body) -> Array:
 def _motion_transform(body: Body, position: float) -> Array:
     """Return the 6x6 matrix that takes a twist from the parent's frame to the body's."""
     rotation, translation = np.array(body.rotation), np.array(body.translation)
-    if body.joint_type.slides:
-        translation = translation + position * rotation[:, 2]
+    translation = translation + body.joint_type.travel * position * rotation[:, 2]
     if body.joint_type.turns:
         c, s = np.cos(position), np.sin(position)
         rotation = rotation @ np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])

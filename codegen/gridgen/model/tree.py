@@ -191,7 +191,7 @@ def _finish(
     return Body(
         name=moving.link,
         joint=moving.joint,
-        kind=moving.joint_type.kind,
+        joint_type=moving.joint_type,
         parent=moving.parent,
         level=level,
         rotation=snapped(multiply(outer, multiply(moving.placement.rotation, moving.alignment))),
@@ -221,6 +221,7 @@ def _check_magnitudes(
         values = [*item.translation]
         if isinstance(item, Body):
             values += [item.mass, *item.first_moment, item.multiplier, item.offset]
+            values.append(item.joint_type.pitch)
             values += [value for row in item.inertia for value in row]
         worst = max(abs(value) for value in values)
         if not worst <= LARGEST_CONSTANT:  # also true of a NaN

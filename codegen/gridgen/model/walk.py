@@ -95,6 +95,7 @@ def walk(
     parts = Parts()
     couplings = flatten_mimics(description)
     inertials = {link.name: link.inertial for link in description.links}
+    shapes = {link.name: link.shapes for link in description.links}
     below: dict[str, list[Joint]] = {link.name: [] for link in description.links}
     joints = description.joints
     for joint in joints if description.in_order else sorted(joints, key=lambda joint: joint.name):
@@ -104,7 +105,7 @@ def walk(
     fresh = _fresh_names({joint.name for joint in description.joints} | set(below))
 
     def visit(link: str, body: int, pose: Pose) -> None:
-        parts.frames.append(Frame(link, body, pose.rotation, pose.translation))
+        parts.frames.append(Frame(link, body, pose.rotation, pose.translation, shapes[link]))
         inertial = inertials[link]
         if inertial is not None and body >= 0:
             moving = parts.moving[body]
@@ -196,6 +197,7 @@ def _moving_bodies(
     limits = joint.limits
     if joint.kind == "continuous" and limits is not None:
         limits = Limits(-math.inf, math.inf, limits.effort, limits.velocity)
-    body = one(PRISMATIC if joint.kind == "prismatic" else REVOLUTE, placement, parent, alignment)
+    assert joint.joint_type is not None, joint.kind
+    body = one(joint.joint_type, placement, parent, alignment)
     body.limits, body.coupling, body.armature = limits, coupling, joint.armature
     return [body]

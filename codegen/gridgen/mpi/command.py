@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gridgen.backends.cpu import THREADS_VARIABLE
+from gridgen.backends.cpu.backend import THREADS_VARIABLE
 from gridgen.commands.console import accept_any_alphabet, printing, say, warnings_as_lines
 from gridgen.commands.options import (
     BAD_INPUT,
@@ -24,7 +24,7 @@ from gridgen.emit.writer import check_file
 from gridgen.errors import GridGenError, OptionError
 from gridgen.model.tree import KinematicTree
 from gridgen.mpi.links import require_mpi
-from gridgen.mpi.run import Outcome, run
+from gridgen.mpi.run import PipelineResult, run
 from gridgen.mpi.stage import Stages
 from gridgen.mpi.trajectory import Trajectory, read_trajectory, write_efforts
 from gridgen.naming import show
@@ -143,7 +143,7 @@ def _split(text: str, size: int) -> Split:
     )
 
 
-def report(outcome: Outcome, block: int) -> str:
+def report(outcome: PipelineResult, block: int) -> str:
     """Return what a run has found about its speed, as lines."""
     machine, split = outcome.machine, outcome.layout.split
     processes, cores = split.forward + split.backward, len(os.sched_getaffinity(0))
@@ -164,7 +164,7 @@ def report(outcome: Outcome, block: int) -> str:
     return "\n".join(lines)
 
 
-def as_json(outcome: Outcome) -> str:
+def as_json(outcome: PipelineResult) -> str:
     """Return what a run has found about its speed, in samples a second and seconds."""
     machine, split = outcome.machine, outcome.layout.split
     return json.dumps(

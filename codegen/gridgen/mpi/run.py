@@ -28,7 +28,7 @@ _PROBES = 10
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PipelineResult:
     """What a run has found, and how fast.
 
     Attributes:
@@ -50,7 +50,7 @@ class Outcome:
 
 def run(
     comm: Any, stages: Stages, samples: Trajectory, block: int, split: Split | None
-) -> Outcome | None:
+) -> PipelineResult | None:
     """Compute the efforts of all samples; every process of a communicator calls this.
 
     Args:
@@ -80,7 +80,7 @@ def run(
     pipeline = modeled(layout, weights, block)
     predicted = block / pipeline.interval(machine), pipeline.latency(machine)
     alone = 1 / (machine.operation * _sum(weights))
-    return Outcome(tau, layout, machine, alone, predicted, found)
+    return PipelineResult(tau, layout, machine, alone, predicted, found)
 
 
 def _computed(

@@ -40,12 +40,7 @@ class Links(Protocol):
 
 
 class Stages:
-    """Compiles and runs stages of a robot's chains.
-
-    Args:
-        tree:   the robot.
-        module: its kernels.
-    """
+    """Compiles and runs stages of a robot's chains."""
 
     def __init__(self, tree: KinematicTree, module: Module) -> None:
         self.tree, self._module = tree, module

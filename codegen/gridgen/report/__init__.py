@@ -1,7 +1,7 @@
-"""One page about one robot: what it is, what its code costs, how exact and how fast it is.
+"""A page about one robot: the model, and the cost, accuracy and speed of its code.
 
-``facts`` gathers numbers, ``pictures`` turns some of them into shapes, ``page`` fills the templates
-of ``templates/report`` with both; ``plots`` draws figures for papers with matplotlib.
+``facts`` collects numbers, ``pictures`` and ``drawing`` compute shapes, ``page`` renders both with
+the templates of ``templates/report``; ``plots`` draws figures for papers with matplotlib.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ __all__ = ["Drawings", "Report"]
 
 @dataclass(frozen=True)
 class Report:
-    """A page about a robot; in a notebook it shows itself.
+    """A page about a robot; notebooks display it.
 
     Attributes:
         title: the robot's name.
-        html:  the page: one file that needs no other, and no network.
+        html:  the self-contained page; it loads no other file.
     """
 
     title: str
@@ -42,11 +42,11 @@ class Report:
         """Write the page, and return its path.
 
         Args:
-            path:  of the file.
-            force: also overwrite a file that is no report of grid-gen, or was changed since.
+            path:  path of the file.
+            force: overwrite any file, also one that grid-gen did not write or that was edited.
 
         Raises:
-            OptionError: it cannot be written there, or something else is there.
+            OptionError: the file cannot be written, or exists and is no unchanged report.
         """
         try:
             where = Path(path)
@@ -54,7 +54,7 @@ class Report:
         except (TypeError, ValueError) as error:
             raise OptionError(
                 f"report is {show_value(path)}, which cannot be written ({error}); give the path "
-                "of a file in a folder that is there"
+                "of a file in an existing folder"
             ) from error
         return where
 
@@ -62,7 +62,7 @@ class Report:
         return f"<Report of {self.title!r}: {len(self.html) // 1024} kB; save(path) writes it>"
 
     def _repr_html_(self) -> str:
-        """Show the page in a frame of its own, whose style is not the notebook's."""
+        """Return the page in a frame, which keeps its style separate from the notebook's."""
         return (
             f'<iframe srcdoc="{html.escape(self.html)}" style="width:100%;height:48em;border:0">'
             "</iframe>"
@@ -74,8 +74,8 @@ class Drawings:
 
     Args:
         tree:     the robot.
-        module:   its description, kernels and text.
-        programs: the programs of a kernel of the thread schedule, by its name.
+        module:   its description, kernels and source text.
+        programs: returns the traced programs of a kernel of the thread schedule by its name.
     """
 
     def __init__(
@@ -99,5 +99,5 @@ class Drawings:
         return plot_tree(self._tree, axes)
 
     def plot_sparsity(self, axes: Any = None) -> Any:
-        """Draw where matrices have entries; see ``Robot.plot_sparsity``."""
+        """Draw the sparsity of matrices; see ``Robot.plot_sparsity``."""
         return plot_sparsity(self._tree, axes)

@@ -1,4 +1,4 @@
-"""Pictures of a report as the templates draw them: coordinates in pixels, as text."""
+"""Pictures of a report for the templates: coordinates in pixels, as text."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from gridgen.report import pictures
 from gridgen.report.facts import BATCHES, Speed
 from gridgen.schedules.team.plan import ScanPlan
 
-#: Bodies up to which rounds are drawn, a line for each that hands something over.
+#: Most bodies for which rounds are drawn.
 MOST_DRAWN = 128
-#: Heights of a line of the tree, of a round, of a level; distance of two bodies in a round.
+#: Heights of a line of the tree, a round and a level; distance between two bodies of a round.
 _LINE, _ROUND, _LEVEL, _BODY = 20, 44, 8, 14
-#: Where rounds begin, right of their names, and the widest bar of the levels.
+#: Left edge of the rounds, right of their names; width of the longest bar of the levels.
 _LEFT, _WIDEST = 60, 560
-#: Left, bottom, width and height of the field of the speeds.
+#: Left, bottom, width and height of the plot of speeds.
 _FIELD = (60.0, 280.0, 440.0, 260.0)
 
 
 @dataclass(frozen=True)
 class Label:
-    """A word at a place; ``note`` is said less loudly after it."""
+    """A text at a position, followed by ``note`` in a quieter color."""
 
     x: str
     y: str
@@ -32,7 +32,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Dot:
-    """A dot; its color says what kind of joint it is."""
+    """A dot; its color shows the kind of joint."""
 
     x: str
     y: str
@@ -52,7 +52,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Picture:
-    """Shapes, and the size that they take."""
+    """Shapes, and the size of the picture."""
 
     width: str
     height: str
@@ -69,7 +69,7 @@ class Picture:
 def tree(robot: KinematicTree) -> Picture:
     """Return the tree, a line for each body."""
     labels = [Label("14", "14", robot.frames[0].name)]
-    dots, paths = [], []
+    dots, paths, width = [], [], 0.0
     for node in pictures.tree_nodes(robot):
         body = robot.bodies[node.index]
         x, y = 6 + node.x, 10 + _LINE * node.y
@@ -77,25 +77,28 @@ def tree(robot: KinematicTree) -> Picture:
         dots.append(Dot(f"{x:g}", f"{y:g}", f"{node.radius:.1f}", body.kind))
         note = f"{body.name}, {body.mass:.3g} kg" + (", mimics" if body.mimics else "")
         labels.append(Label(f"{x + 14:g}", f"{y + 4:g}", body.joint, note))
-    return Picture("640", str(_LINE * (len(robot.bodies) + 1)), labels, dots, paths)
+        width = max(width, x + 26 + 7.3 * len(body.joint) + 6.3 * len(note))
+    return Picture(f"{width:.0f}", str(_LINE * (len(robot.bodies) + 1)), labels, dots, paths)
 
 
 def grids(robot: KinematicTree) -> list[Picture]:
-    """Return where matrices have entries, a pixel each."""
+    """Return the sparsity of matrices, one pixel per entry."""
     return [
         Picture(
-            str(grid.size[1]),
-            str(grid.size[0]),
-            bars=[Bar(str(column), str(row), str(count), "1") for row, column, count in grid.runs],
-            title=grid.title,
-            note=f"{grid.filled:.0%} filled",
+            str(pattern.shape[1]),
+            str(pattern.shape[0]),
+            bars=[
+                Bar(str(at), str(row), str(count), "1") for row, at, count in pictures.runs(pattern)
+            ],
+            title=title,
+            note=f"{pattern.mean():.0%} filled",
         )
-        for grid in pictures.grids(robot)
+        for title, pattern in pictures.patterns(robot).items()
     ]
 
 
 def rounds(robot: KinematicTree, plan: ScanPlan | None) -> Picture | None:
-    """Return the rounds of a scan, bodies from left to right; nothing for large robots."""
+    """Return the rounds of a scan, bodies from left to right; None for large robots."""
     if plan is None or len(robot.bodies) > MOST_DRAWN or not plan.rounds:
         return None
     labels, dots, paths = [], [], []
@@ -115,7 +118,7 @@ def rounds(robot: KinematicTree, plan: ScanPlan | None) -> Picture | None:
 
 
 def levels(robot: KinematicTree) -> Picture:
-    """Return the number of bodies of each level as bars."""
+    """Return a bar for each level, as long as its number of bodies."""
     counts = [len(level) for level in robot.levels]
     bars, labels = [], []
     for number, count in enumerate(counts):
@@ -127,19 +130,19 @@ def levels(robot: KinematicTree) -> Picture:
 
 
 def speed(speeds: Sequence[Speed]) -> Picture | None:
-    """Return states a second over the number of states, both axes logarithmic."""
+    """Return states per second over the number of states, both axes logarithmic."""
     left, bottom, width, height = _FIELD
     curves, ticks = pictures.curves(speeds)
     if not curves:
         return None
     lines = [
-        " ".join(f"{left + width * x:.1f},{bottom - height * y:.1f}" for x, y in curve.points)
+        " ".join(f"{left + width * x:.1f},{bottom - height * y:.1f}" for x, y in curve)
         for curve in curves
     ]
     rules = [f"M{left:g} {bottom - height * share:.1f}h{width:g}" for share, _ in ticks]
     labels = [Label("8", f"{bottom + 4 - height * share:.1f}", label) for share, label in ticks]
-    for batch, (x, _) in zip(BATCHES, curves[0].points, strict=True):
+    for batch, (x, _) in zip(BATCHES, curves[0], strict=True):
         labels.append(Label(f"{left - 8 + width * x:.1f}", f"{bottom + 20:g}", f"{batch:,}"))
-    labels.append(Label(f"{left + width / 2 - 40:g}", f"{bottom + 42:g}", "", "states in a call"))
-    labels.append(Label("8", "12", "", "states a second"))
+    labels.append(Label(f"{left + width / 2 - 40:g}", f"{bottom + 42:g}", "", "states per call"))
+    labels.append(Label("8", "12", "", "states per second"))
     return Picture("560", "330", labels, rules=rules, curves=lines)

@@ -1,4 +1,4 @@
-"""What a report tells: numbers of the robot, of its code, and of this machine."""
+"""The numbers of a report: of the robot, its code and this machine."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gridgen.backends.nvrtc import KernelResources, resource_report
+from gridgen.backends.cuda.compiler import KernelResources, resource_report
+from gridgen.backends.interface import ITEM_BYTES
 from gridgen.check import Comparison, compare, random_states
-from gridgen.cost.demand import ITEM_BYTES, demand_of
+from gridgen.cost.demand import demand_of
 from gridgen.cost.devices import Device, device_of
-from gridgen.cost.gpu import ceiling, predicted
+from gridgen.cost.gpu import predicted, roofline_bound
 from gridgen.errors import CompileError
 from gridgen.functions import FUNCTIONS
 from gridgen.kernel import Kernel, KernelKey
@@ -23,7 +24,7 @@ from gridgen.schedules.thread.plan import Programs
 from gridgen.symbolic.turns import work_of_a_state
 from gridgen.version import __version__
 
-#: What is told of: the functions that users ask for first.
+#: The functions in a report: those that users call most.
 REPORTED = (
     KernelKey("inverse_dynamics"),
     KernelKey("bias_forces"),
@@ -37,7 +38,7 @@ REPORTED = (
     KernelKey("center_of_mass"),
     KernelKey("centroidal_momentum_matrix"),
 )
-#: Of those, what is timed, and for how many states at once.
+#: The functions that are timed, and the numbers of states per call.
 TIMED = (
     "inverse_dynamics",
     "forward_dynamics",
@@ -46,19 +47,19 @@ TIMED = (
     "forward_dynamics_gradient",
 )
 BATCHES = (1, 16, 256, 4096, 65536)
-#: States of a launch whose time on a GPU is predicted: enough to fill any.
+#: States of the launch whose time is predicted: enough to fill any GPU.
 GPU_BATCH = 1 << 20
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one function takes of a CPU: numbers of a state.
+    """CPU cost of one function, for one state.
 
     Attributes:
         function:     its name in C++.
-        operations:   of the specialized program, of all turns of its loops.
-        dense:        of the same program if no number of the robot were known; 0 for loops.
-        instructions: when sums take products in.
+        operations:   floating-point operations of the specialized program, over all iterations.
+        dense:        operations of the same program without the robot's constants; 0 for loops.
+        instructions: operations when multiplications and additions are fused.
     """
 
     function: str
@@ -68,23 +69,23 @@ class Cost:
 
     @property
     def removed(self) -> float:
-        """The share of the operations that specialization has removed."""
+        """The share of operations that specialization removes."""
         return 1.0 - self.operations / self.dense if self.dense else 0.0
 
 
 @dataclass(frozen=True)
 class GpuCost:
-    """What one function takes of a GPU, float32.
+    """GPU cost of one function in float32.
 
     Attributes:
         function: its name in C++.
         arch:     the architecture.
-        device:   the product whose figures were taken.
-        bytes:    read and written of a state.
-        seconds:  predicted, of a state in a full launch.
-        bound:    what the prediction says binds it.
-        share:    of the rate that memory or arithmetic alone would allow, predicted.
-        compiled: registers and spills, where NVRTC is at hand; of the form for arrays in rows last.
+        device:   the product whose published figures the prediction uses.
+        bytes:    bytes read and written per state.
+        seconds:  predicted time per state in a full launch.
+        bound:    the limiting resource of the prediction.
+        share:    predicted speed relative to the roofline bound, which memory or arithmetic sets.
+        compiled: registers and spills if NVRTC is installed; the variant for rows comes last.
     """
 
     function: str
@@ -99,7 +100,7 @@ class GpuCost:
 
 @dataclass(frozen=True)
 class Speed:
-    """Seconds of calls on this machine's CPU, float32, arguments bound, by the number of states."""
+    """Seconds of bound float32 calls on this machine's CPU, by the number of states."""
 
     function: str
     seconds: Mapping[int, float]
@@ -107,7 +108,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that a report tells."""
+    """All numbers of a report."""
 
     tree: KinematicTree
     version: str
@@ -132,15 +133,15 @@ def gather(
 
     Args:
         tree:     the robot.
-        module:   its description, kernels and text.
+        module:   its description, kernels and source text.
         robot:    its functions, on the ``cpu`` backend.
-        programs: the programs of a kernel, by its name.
-        archs:    GPUs whose times are predicted.
-        measure:  whether functions are compared with the reference, and timed.
-        progress: called with a word for each step before it begins.
+        programs: returns the traced programs of a kernel by its name.
+        archs:    GPU architectures for predicted times.
+        measure:  whether to compare functions with the reference and time them.
+        progress: called with a description of each step before it begins.
 
     Raises:
-        OptionError: nothing is known of a GPU.
+        OptionError: an architecture is unknown.
     """
     devices = [device_of(arch) for arch in archs]
     there = module.kernels.by_name
@@ -179,7 +180,7 @@ def _gpu_costs(
     devices: Sequence[Device],
     progress: Callable[[str], None],
 ) -> tuple[list[GpuCost], str]:
-    """Return what kernels take of GPUs, and why they were not compiled, if so."""
+    """Return the GPU cost of kernels, and why they were not compiled, if so."""
     costs: list[GpuCost] = []
     without = ""
     for device in devices:
@@ -196,7 +197,7 @@ def _gpu_costs(
             work = module.work(kernel)
             demand = demand_of(kernel, work, ITEM_BYTES["float32"], batch=GPU_BATCH)
             found = predicted(demand, device, GPU_BATCH)
-            share = ceiling(demand, device, GPU_BATCH) / found.seconds
+            share = roofline_bound(demand, device, GPU_BATCH) / found.seconds
             costs.append(
                 GpuCost(
                     kernel.name,
@@ -220,7 +221,7 @@ def _timed(kernels: Sequence[Kernel]) -> list[str]:
 def _speed(
     tree: KinematicTree, robot: Robot, function: str, progress: Callable[[str], None]
 ) -> Speed:
-    """Return the least times of calls, which take turns."""
+    """Return the shortest times of calls that are measured in turn."""
     progress(f"timing {function}")
     states = random_states(tree, min(max(BATCHES), 256), np.random.default_rng(0))
     calls = {}

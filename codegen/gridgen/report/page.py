@@ -1,4 +1,4 @@
-"""Facts -> HTML: one file, whatever names a robot has. Views of the templates are made here."""
+"""Facts -> HTML: one self-contained file. Builds the views that the templates render."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from functools import cache
 from typing import Any
 
 import jinja2
+import numpy as np
 from markupsafe import Markup
 
 from gridgen.errors import ModelError
+from gridgen.model.kinematic_tree import KinematicTree
 from gridgen.report import drawing, pictures
 from gridgen.report.facts import BATCHES, GPU_BATCH, Cost, Facts, GpuCost
 from gridgen.schedules.team.plan import ScanPlan, plan_scan
@@ -23,9 +25,9 @@ class Cell:
     """A cell of a table.
 
     Attributes:
-        text:  what it says.
-        kind:  its class: ``name`` of a function, ``good``, ``bad``, a color; nothing for a number.
-        share: of a bar in place of text, 0 to 100.
+        text:  its text.
+        kind:  its CSS class: ``name`` of a function, ``good``, ``bad``, a color; empty for numbers.
+        share: length of a bar instead of text, 0 to 100.
     """
 
     text: str
@@ -35,15 +37,20 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: headings, and rows of as many cells."""
+    """A table: headings, and rows of the same length."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[Cell]]
 
+    @property
+    def is_long(self) -> bool:
+        """Whether the page folds it."""
+        return len(self.rows) > 12
+
 
 @cache
 def _environment() -> jinja2.Environment:
-    # Names come from files of strangers: all but the page's own style and script is escaped.
+    # Names come from untrusted files: escape everything except the page's own style and script.
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(template_root() / "report"),
         undefined=jinja2.StrictUndefined,
@@ -64,6 +71,8 @@ def render_page(facts: Facts) -> str:
         "remarks": tree.remarks,
         "refusals": tuple(facts.refused.items()),
         "scene": _script_data(pictures.scene(tree)),
+        "undrawn": sum(shape is None for frame in tree.frames for shape in frame.shapes),
+        "masses": _masses(tree),
         "tree": drawing.tree(tree),
         "joints": _joints(facts),
         "grids": drawing.grids(tree),
@@ -74,6 +83,8 @@ def render_page(facts: Facts) -> str:
         "gpu": _gpu(facts.gpu),
         "gpu_note": _gpu_note(facts),
         "accuracy": _accuracy(facts),
+        "passed": sum(row.passed for row in facts.comparisons),
+        "compared": len(facts.comparisons),
         "speed": drawing.speed(facts.speeds),
         "speeds": _speeds(facts),
     }
@@ -81,7 +92,7 @@ def render_page(facts: Facts) -> str:
 
 
 def _script_data(data: Any) -> Markup:
-    """Return data for a script element, which no name in it can end."""
+    """Return JSON for a script element; escapes prevent that a name ends the element."""
     text = json.dumps(data)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -89,7 +100,7 @@ def _script_data(data: Any) -> Markup:
 
 
 def _plan(facts: Facts) -> ScanPlan | None:
-    """Return how a team of threads shares the bodies out, for robots that one can compute."""
+    """Return how a team of threads shares the bodies, None for a robot with too many."""
     try:
         return plan_scan(facts.tree)
     except ModelError:
@@ -98,25 +109,44 @@ def _plan(facts: Facts) -> ScanPlan | None:
 
 def _chips(facts: Facts) -> list[tuple[str, str]]:
     tree = facts.tree
+    total = tree.total_mass
+    heaviest = max(tree.bodies, key=lambda body: body.mass)
+    share = f", {heaviest.mass / total:.0%}" if total else ""
+    distance, link = pictures.reach(tree)
     return [
-        ("bodies", str(len(tree.bodies))),
-        ("levels", str(len(tree.levels))),
-        ("nq", str(tree.nq)),
-        ("nv", str(tree.nv)),
-        ("mass", f"{tree.total_mass:.4g} kg"),
+        ("total mass", f"{total:.4g} kg"),
+        ("heaviest body", f"{heaviest.name}: {heaviest.mass:.3g} kg{share}"),
+        ("reach from the root link", f"about {distance:.3g} m, by {link}"),
         ("base", "floating" if tree.bodies[0].joint_type.is_free else "fixed"),
+        *((name, str(number)) for name, number in (("nq", tree.nq), ("nv", tree.nv))),
+        ("bodies", str(len(tree.bodies))),
+        ("tree levels", str(len(tree.levels))),
         ("links", str(len(tree.frames))),
     ]
+
+
+def _masses(tree: KinematicTree) -> Table:
+    headings = ("link", "mass [kg]", "share", "center of mass [m]", "principal moments [kg m²]")
+    rows = []
+    for body in tree.bodies:
+        cells = [f"{body.mass:.4g}", "", "", ""]
+        if body.mass > 0.0:
+            center, moments, _ = pictures.central_inertia(body)
+            vectors = np.array(body.link_rotation) @ center, moments
+            texts = (", ".join(f"{x + 0.0:.3g}" for x in vector.round(9)) for vector in vectors)
+            cells[1:] = [f"{body.mass / tree.total_mass:.1%}", *texts]
+        rows.append([Cell(body.name, "name"), *_cells(cells)])
+    return Table(headings, rows)
 
 
 def _joints(facts: Facts) -> Table:
     tree = facts.tree
     headings = (
-        *("body", "joint", "kind", "link", "q", "lower", "upper", "effort", "velocity"),
+        *("joint", "kind", "link", "q", "lower", "upper", "effort", "velocity"),
         *("damping", "friction", "armature"),
     )
     rows = []
-    for index, body in enumerate(tree.bodies):
+    for body in tree.bodies:
         limits = (
             tree.lower_limits[body.q_index],
             tree.upper_limits[body.q_index],
@@ -124,19 +154,18 @@ def _joints(facts: Facts) -> Table:
             tree.velocity_limits[body.v_index],
         )
         has_limits = body.nv == 1 and not body.mimics
-        cells = [str(index), body.joint, body.kind, body.name, str(body.q_index)]
+        cells = [body.joint, body.kind, body.name, str(body.q_index)]
         cells += [f"{limit:.4g}" if has_limits else "" for limit in limits]
-        cells += [f"{x:.3g}" for x in (body.damping, body.friction, body.armature[0])]
+        losses = (body.damping, body.friction, body.armature[0])
+        cells += [f"{x:.3g}" if x else "" for x in losses]
         rows.append(_cells(cells))
-    return Table(headings, rows)
+    return _table(headings, rows)
 
 
 def _costs(costs: Sequence[Cost]) -> Table:
-    has_loops = not all(cost.dense for cost in costs)
     headings = (
-        *("function", "operations", "without the robot's numbers", "removed", "left"),
-        "instructions",
-        *(("loops",) if has_loops else ()),
+        *("function", "operations", "before specialization", "removed", "remaining"),
+        *("with fused multiply-adds", "loops"),
     )
     rows = []
     for cost in costs:
@@ -148,52 +177,52 @@ def _costs(costs: Sequence[Cost]) -> Table:
                 Cell(f"{cost.operations:,}"),
                 *(compared if cost.dense else (Cell(""),) * 3),
                 Cell(f"{cost.instructions:,}"),
-                *((Cell("" if cost.dense else "yes"),) if has_loops else ()),
+                Cell("" if cost.dense else "yes"),
             ]
         )
-    return Table(headings, rows)
+    return _table(headings, rows)
 
 
 def _plan_words(facts: Facts, plan: ScanPlan | None) -> str:
     if plan is None:
-        return "A team of threads has no room for so many bodies."
+        return "The robot has too many bodies for a team of threads."
     lanes = plan.width if plan.on_warp else plan.threads
     bodies = "one body" if plan.share == 1 else f"{plan.share} bodies"
     return (
-        f"Here {lanes} threads with {bodies} in each, and {plan.rounds} rounds in place of "
+        f"For this robot: {lanes} threads with {bodies} each, {plan.rounds} rounds instead of "
         f"{len(facts.tree.levels)} levels."
     )
 
 
 def _gpu(costs: Sequence[GpuCost]) -> Table:
     headings = (
-        *("kernel, float32", "GPU", "bytes", "registers", "spilled", "stack"),
-        *("predicted, a state", "bound by", "of the ceiling"),
+        *("kernel, float32", "GPU", "bytes per state", "registers", "spills", "stack"),
+        *("predicted time per state", "limited by", "of roofline bound"),
     )
     rows = []
     for cost in costs:
-        made = cost.compiled[-1] if cost.compiled else None
-        compiled = ["not compiled", "", ""]
-        if made is not None:
+        compiled = ["", "", ""]
+        for made in cost.compiled[-1:]:
             spilled = made.spill_stores + made.spill_loads
             compiled = [str(made.registers), f"{spilled} B", f"{made.stack} B"]
         cells = [cost.arch, f"{cost.bytes:.0f}", *compiled, f"{1e9 * cost.seconds:.3g} ns"]
         cells += [cost.bound, f"{cost.share:.0%}"]
         rows.append([Cell(cost.function, "name"), *_cells(cells)])
-    return Table(headings, rows)
+    return _table(headings, rows)
 
 
 def _gpu_note(facts: Facts) -> str:
     devices = ", ".join(dict.fromkeys(cost.device for cost in facts.gpu))
     note = (
         f"Times are predicted, not measured: {GPU_BATCH:,} states in one launch on {devices}. The "
-        "ceiling is the time that moving the arrays, or the arithmetic, would take alone."
+        "roofline bound is the time of the memory traffic or of the arithmetic alone, whichever is "
+        "longer."
     )
     return f"{note} Not compiled here: {facts.without_nvrtc}" if facts.without_nvrtc else note
 
 
 def _accuracy(facts: Facts) -> Table:
-    headings = ("function", "type", "worst relative error", "tolerance", "verdict")
+    headings = ("function", "type", "largest relative error", "tolerance", "result")
     rows = []
     for row in facts.comparisons:
         verdict = Cell("ok", "good") if row.passed else Cell("out of tolerance", "bad")
@@ -203,12 +232,18 @@ def _accuracy(facts: Facts) -> Table:
 
 
 def _speeds(facts: Facts) -> Table:
-    headings = ("states a second, float32", *(f"{batch:,}" for batch in BATCHES))
+    headings = ("states per second, float32", *(f"{batch:,}" for batch in BATCHES))
     rows = []
     for number, speed in enumerate(facts.speeds):
         rates = (f"{batch / speed.seconds[batch]:.3g}" for batch in BATCHES)
         rows.append([Cell(speed.function, f"name c{number}"), *_cells(rates)])
     return Table(headings, rows)
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
+    """Return a table without the columns that are empty."""
+    kept = [k for k in range(len(headings)) if any(row[k].text or row[k].share for row in rows)]
+    return Table([headings[k] for k in kept], [[row[k] for k in kept] for row in rows])
 
 
 def _cells(texts: Iterable[str]) -> list[Cell]:

@@ -1,10 +1,10 @@
-"""Shapes of a report's pictures: where things stand; the templates draw them."""
+"""Geometry of a report's pictures, which the templates and the page's script draw."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,17 +13,20 @@ from numpy.typing import NDArray
 from gridgen.check import random_states
 from gridgen.dynamics.functions import refusal
 from gridgen.dynamics.reference import evaluate_reference
-from gridgen.model.kinematic_tree import KinematicTree
+from gridgen.model.description import Shape
+from gridgen.model.kinematic_tree import Body, KinematicTree
+from gridgen.model.pose import IDENTITY, Pose, Vector3, matrix3, scale, transpose, vector3
 from gridgen.report.facts import BATCHES, Speed
 from gridgen.schedules.team.plan import ScanPlan
 from gridgen.symbolic.scalars import FloatScalars
 
-#: Robots of more velocities have no pictures of matrices: entries would be thinner than a pixel.
+#: Most velocities for pictures of matrices: beyond, an entry is smaller than a pixel.
 MOST_VELOCITIES = 300
-#: Largest radius of a dot that stands for a mass, and indentation of a level [pixels].
+#: Largest radius of a dot, indentation of a level, and of all levels together [pixels].
 _DOT, _INDENT, _WIDEST = 7.0, 16.0, 320.0
 
 Pattern = NDArray[np.bool_]
+Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -31,10 +34,12 @@ class Node:
     """A body in the picture of the tree, one line each.
 
     Attributes:
-        x, y:   of its dot, in lines and pixels of indentation.
-        up:     line of the body that carries it, -1 for the base.
-        radius: of its dot, by the cube root of its mass.
-        index:  of the body.
+        x:      indentation of its dot [pixels].
+        y:      line of its dot.
+        up_x:   indentation of its parent [pixels].
+        up:     line of its parent, 0 for the base.
+        radius: radius of its dot, proportional to the cube root of the mass [pixels].
+        index:  index of the body.
     """
 
     x: float
@@ -46,7 +51,7 @@ class Node:
 
 
 def tree_nodes(tree: KinematicTree) -> list[Node]:
-    """Return the tree as an indented list: bodies are in depth-first order already."""
+    """Return the tree as an indented list, in the order of the bodies (depth first)."""
     step = min(_INDENT, _WIDEST / len(tree.levels))
     heaviest = max(body.mass for body in tree.bodies) or 1.0
     nodes = []
@@ -60,76 +65,118 @@ def tree_nodes(tree: KinematicTree) -> list[Node]:
 
 
 def scene(tree: KinematicTree) -> dict[str, Any]:
-    """Return the skeleton at q = 0, in the base frame, for the page's script.
+    """Return what the page's script moves and draws: bodies with their joints, frames and solids.
 
-    Bodies have the place of their joint, its axis, their center of mass and mass, and the number
-    of the body below; frames are places of links.
+    Poses are [rotation, translation] in the canonical frame of a body, the base for -1. A joint
+    turns about z by ``turn`` times its position and slides along z by ``slide`` times it. A solid
+    is a box of half edges ``sides`` plus an ellipsoid of semi-axes ``radii``: an inertia
+    ellipsoid, of the body's mass and inertia at uniform density, or a collision shape.
     """
-    rotations: list[NDArray[np.float64]] = []
-    places: list[NDArray[np.float64]] = []
-    bodies = []
+    bodies: list[dict[str, Any]] = []
+    solids: list[dict[str, Any]] = []
     for index, body in enumerate(tree.bodies):
-        outer, origin = (
-            (np.eye(3), np.zeros(3))
-            if body.parent < 0
-            else (rotations[body.parent], places[body.parent])
-        )
-        place = origin + outer @ np.array(body.translation)
-        rotation = outer @ np.array(body.rotation)
-        if body.offset:
-            turn, slide = body.joint_type.transform(index, [body.offset], FloatScalars())
-            place, rotation = place + rotation @ np.array(slide), rotation @ np.array(turn)
-        rotations.append(rotation)
-        places.append(place)
-        moment = np.array(body.first_moment)
-        center = place + rotation @ (moment / body.mass if body.mass else 0.0 * moment)
         bodies.append(
             {
                 "joint": body.joint,
                 "link": body.name,
                 "kind": body.kind,
                 "parent": body.parent,
-                "at": _rounded(place),
-                "axis": _rounded(rotation[:, 2]),
-                "center": _rounded(center),
+                "place": _pose(Pose(body.rotation, body.translation)),
+                "q": body.q_index,
+                "free": body.joint_type.is_free,
+                "mimics": body.mimics,
                 "mass": body.mass,
             }
         )
+        if not body.joint_type.is_free:
+            turn, slide = body.joint_type.transform(index, [1.0], FloatScalars())
+            limits = tree.lower_limits[body.q_index], tree.upper_limits[body.q_index]
+            lower, upper = (x if math.isfinite(x) and not body.mimics else None for x in limits)
+            bodies[-1] |= {"multiplier": body.multiplier, "offset": body.offset}
+            bodies[-1] |= {"turn": math.atan2(turn[1][0], turn[0][0]), "slide": float(slide[2])}
+            bodies[-1] |= {"lower": lower, "upper": upper}
+        if body.mass > 1e-9:  # radii of a lighter one may overflow
+            center, moments, axes = central_inertia(body)
+            squares = 2.5 / body.mass * (moments.sum() - 2.0 * moments)
+            pose = Pose(matrix3(axes.ravel().tolist()), vector3(center.tolist()))
+            radii = vector3(np.sqrt(np.maximum(squares, 0.0)).tolist())
+            solids.append(_solid("inertia", index, Shape(pose, radii=radii)))
     frames = []
     for frame in tree.frames:
-        at = np.array(frame.translation)
-        if frame.body >= 0:
-            link = np.array(tree.bodies[frame.body].link_rotation)
-            at = places[frame.body] + rotations[frame.body] @ (link.T @ at)
-        frames.append({"name": frame.name, "body": frame.body, "at": _rounded(at)})
-    return {"bodies": bodies, "frames": frames}
+        turned = IDENTITY if frame.body < 0 else transpose(tree.bodies[frame.body].link_rotation)
+        place = Pose(turned) @ Pose(frame.rotation, frame.translation)
+        frames.append({"name": frame.name, "body": frame.body, "place": _pose(place)})
+        for shape in filter(None, frame.shapes):
+            own = replace(shape, pose=place @ shape.pose)
+            solids.append(_solid("collision", frame.body, own))
+    return {"nq": tree.nq, "bodies": bodies, "frames": frames, "solids": solids}
 
 
-def _rounded(vector: NDArray[np.float64]) -> list[float]:
-    return [round(float(value), 6) + 0.0 for value in vector]
+def central_inertia(body: Body) -> tuple[Vector, Vector, Vector]:
+    """Return a body's center of mass, principal moments and axes (columns), canonical frame."""
+    c = np.array(body.first_moment) / body.mass
+    about_center = np.array(body.inertia) - body.mass * (c @ c * np.eye(3) - np.outer(c, c))
+    moments, axes = np.linalg.eigh(about_center)
+    return c, moments, axes
 
 
-@dataclass(frozen=True)
-class Grid:
-    """Where a matrix may have entries that are not zero.
+def _solid(of: str, body: int, shape: Shape) -> dict[str, Any]:
+    axes = transpose(shape.pose.rotation)
+    sides, radii = (
+        [
+            _rounded(scale(length, axis))
+            for length, axis in zip(lengths, axes, strict=True)
+            if length
+        ]
+        for lengths in (shape.half_lengths, shape.radii)
+    )
+    return {
+        "of": of,
+        "body": body,
+        "at": _rounded(shape.pose.translation),
+        "sides": sides,
+        "radii": radii,
+    }
 
-    Attributes:
-        title:  what it is.
-        size:   (rows, columns).
-        runs:   (row, first column, columns) of entries side by side.
-        filled: the share of all entries.
+
+def _pose(pose: Pose) -> list[Any]:
+    return [[_rounded(row) for row in pose.rotation], _rounded(pose.translation)]
+
+
+def _rounded(vector: Vector3) -> list[float]:
+    return [round(value, 12) + 0.0 for value in vector]
+
+
+def reach(tree: KinematicTree) -> tuple[float, str]:
+    """Return how far a link frame gets from the root link [m], and the link.
+
+    A random search within the joint limits finds it, so that it may be short of the true one by
+    some percent.
     """
-
-    title: str
-    size: tuple[int, int]
-    runs: tuple[tuple[int, int, int], ...]
-    filled: float
+    lower, upper = np.maximum(tree.lower_limits, -np.pi), np.minimum(tree.upper_limits, np.pi)
+    for body in tree.bodies:
+        if body.joint_type.is_free:
+            lower[body.q_index : body.q_index + 7] = (0, 0, 0, 0, 0, 0, 1)
+            upper[body.q_index : body.q_index + 7] = (0, 0, 0, 0, 0, 0, 1)
+    upper = np.maximum(lower, upper)
+    rng = np.random.default_rng(0)
+    best, width = rng.uniform(lower, upper, (256, tree.nq)), 0.25
+    farthest, link = -1.0, 0
+    for _ in range(8):
+        (poses,) = evaluate_reference(tree, "forward_kinematics", {"q": best})
+        distances = np.linalg.norm(poses[:, :, :3, 3] - poses[:, :1, :3, 3], axis=-1)
+        state, link = np.unravel_index(distances.argmax(), distances.shape)
+        farthest = float(distances[state, link])
+        steps = width * (upper - lower) * rng.normal(size=best.shape)
+        steps[0], width = 0.0, width / 2
+        best = np.clip(best[state] + steps, lower, upper)
+    return farthest, tree.frames[link].name
 
 
 def patterns(tree: KinematicTree) -> dict[str, Pattern]:
-    """Return where matrices have entries that are not zero in a random state, by their names.
+    """Return the sparsity patterns of matrices by their names, from random states.
 
-    The factor is L of M = L^T L, whose rows are zero but for ancestors (Featherstone 2005).
+    The factor is L of M = L^T L; a row is nonzero only at ancestors (Featherstone 2005).
     """
     if tree.nv > MOST_VELOCITIES:
         return {}
@@ -141,7 +188,7 @@ def patterns(tree: KinematicTree) -> dict[str, Pattern]:
             factor[velocity, tree.velocities.parent(above)] = True
     found = {"mass matrix M": (M != 0).any(axis=0), "its factor L": factor}
     gradients = {
-        "inverse_dynamics_gradient": ("of efforts by q", "of efforts by qd"),
+        "inverse_dynamics_gradient": ("of joint torques by q", "of joint torques by qd"),
         "forward_dynamics_gradient": ("of accelerations by q", "of accelerations by qd"),
     }
     for function, titles in gradients.items():
@@ -152,62 +199,46 @@ def patterns(tree: KinematicTree) -> dict[str, Pattern]:
     return found
 
 
-def grids(tree: KinematicTree) -> list[Grid]:
-    """Return the pictures of matrices."""
-    return [grid(title, pattern) for title, pattern in patterns(tree).items()]
-
-
-def grid(title: str, pattern: Pattern) -> Grid:
-    """Return the picture of one matrix."""
-    runs: list[tuple[int, int, int]] = []
+def runs(pattern: Pattern) -> list[tuple[int, int, int]]:
+    """Return the runs of adjacent entries: (row, first column, number of columns)."""
+    found: list[tuple[int, int, int]] = []
     for row, entries in enumerate(pattern.tolist()):
         start = 0
         for column, entry in enumerate([*entries, False]):
             if not entry:
                 if column > start:
-                    runs.append((row, start, column - start))
+                    found.append((row, start, column - start))
                 start = column + 1
-    rows, columns = pattern.shape
-    return Grid(title, (rows, columns), tuple(runs), float(pattern.mean()))
+    return found
 
 
 def rounds(plan: ScanPlan) -> list[list[tuple[int, int]]]:
-    """Return, for each round of a scan, which body hands to which: (ancestor, body)."""
+    """Return, for each round of a scan, the pairs that combine: (ancestor, body)."""
     return [
         [(above, body) for body, above in enumerate(table) if above >= 0]
         for table in plan.above[: plan.rounds]
     ]
 
 
-@dataclass(frozen=True)
-class Curve:
-    """States a second over the number of states, both as shares of logarithmic axes."""
-
-    function: str
-    points: tuple[tuple[float, float], ...]
-    rates: tuple[float, ...]
+Points = list[tuple[float, float]]
 
 
-def curves(speeds: Sequence[Speed]) -> tuple[list[Curve], list[tuple[float, str]]]:
-    """Return the curves, and the powers of ten of the vertical axis: (share, label)."""
+def curves(speeds: Sequence[Speed]) -> tuple[list[Points], list[tuple[float, str]]]:
+    """Return curves of states per second over the number of states, and the vertical axis.
+
+    Points are shares of logarithmic axes; the vertical one has its powers of ten: (share, label).
+    """
     rates = [[batch / speed.seconds[batch] for batch in BATCHES] for speed in speeds]
     if not rates:
         return [], []
     low = math.floor(math.log10(min(map(min, rates))))
-    high = math.ceil(math.log10(max(map(max, rates))))
-    high = max(high, low + 1)
-    last = math.log2(BATCHES[-1])
-
-    def point(batch: int, rate: float) -> tuple[float, float]:
-        return math.log2(batch) / last, (math.log10(rate) - low) / (high - low)
-
+    high = max(math.ceil(math.log10(max(map(max, rates)))), low + 1)
+    across = [math.log2(batch) / math.log2(BATCHES[-1]) for batch in BATCHES]
     drawn = [
-        Curve(
-            speed.function,
-            tuple(point(batch, rate) for batch, rate in zip(BATCHES, those, strict=True)),
-            tuple(those),
-        )
-        for speed, those in zip(speeds, rates, strict=True)
+        [
+            (x, (math.log10(rate) - low) / (high - low))
+            for x, rate in zip(across, those, strict=True)
+        ]
+        for those in rates
     ]
-    labels = [((power - low) / (high - low), f"1e{power}") for power in range(low, high + 1)]
-    return drawn, labels
+    return drawn, [((k - low) / (high - low), f"1e{k}") for k in range(low, high + 1)]

@@ -11,14 +11,14 @@ from gridgen.report.pictures import MOST_VELOCITIES, patterns, tree_nodes
 
 
 def _axes(axes: Any, **options: Any) -> Any:
-    """Return the axes to draw on, new ones if none are given."""
+    """Return the given axes, or new ones."""
     if axes is not None:
         return axes
     try:
         from matplotlib import pyplot
     except ImportError as error:
         raise OptionError(
-            f"plots take matplotlib: pip install matplotlib ({one_line(error)})"
+            f"plots need matplotlib: pip install matplotlib ({one_line(error)})"
         ) from error
     return pyplot.subplots(**options)[1]
 
@@ -42,20 +42,20 @@ def plot_tree(tree: KinematicTree, axes: Any = None) -> Any:
 
 
 def plot_sparsity(tree: KinematicTree, axes: Any = None) -> Any:
-    """Draw where matrices have entries, and return the axes; see ``Robot.plot_sparsity``."""
+    """Draw the sparsity of matrices, and return the axes; see ``Robot.plot_sparsity``."""
     found = patterns(tree)
     if not found:
         raise OptionError(
-            f"the robot has {tree.nv} velocities; sparsity is drawn up to {MOST_VELOCITIES}"
+            f"the robot has {tree.nv} velocities; plot_sparsity draws at most {MOST_VELOCITIES}"
         )
-    options = {"figsize": (2.2 * len(found), 2.6), "layout": "constrained", "squeeze": False}
+    options = {"figsize": (2.2 * len(found), 2.8), "layout": "constrained", "squeeze": False}
     drawn = _axes(axes, ncols=len(found), **options)
     several = list(getattr(drawn, "flat", drawn))
     if len(several) < len(found):
-        raise OptionError(f"axes are {len(several)}; give {len(found)}, one for each matrix")
+        raise OptionError(f"axes has length {len(several)}; give {len(found)} axes, one per matrix")
     for one, (title, pattern) in zip(several, found.items(), strict=False):
-        one.spy(pattern, markersize=max(0.5, 90.0 / tree.nv))
-        one.set_title(title, fontsize=8)
+        one.imshow(pattern, cmap="Blues", vmin=0.0, vmax=1.4, interpolation="nearest")
+        one.set_title(title.replace(" by", "\nby"), fontsize=8)
         one.set_xticks([])
         one.set_yticks([])
     return drawn

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,16 +35,19 @@ _STATES = 1 << 16
 
 @dataclass(frozen=True)
 class FreeJoint:
-    """A joint that moves freely: its name, its first coordinate, its first velocity."""
+    """A joint that moves freely.
+
+    Attributes:
+        name:       its name.
+        q_index:    its first coordinate.
+        v_index:    its first velocity.
+        quaternion: where its quaternion is in q.
+    """
 
     name: str
     q_index: int
     v_index: int
-
-    @property
-    def quaternion(self) -> slice:
-        """Where its quaternion is in q."""
-        return slice(self.q_index + 3, self.q_index + 7)
+    quaternion: slice
 
 
 @dataclass(frozen=True)
@@ -71,30 +73,27 @@ class ConfigurationSpace:
     upper: tuple[float, ...]
 
 
-def configuration_space(model: Mapping[str, Any]) -> ConfigurationSpace:
-    """Return the configuration space that ``model.json`` describes; followers are no part of it."""
+def configuration_space(robot: Any) -> ConfigurationSpace:
+    """Return the configuration space of a ``RobotRecord``; followers are no part of it."""
     joints = zip(
-        model["joint_names"],
-        model["joint_kinds"],
-        model["q_indices"],
-        model["v_indices"],
-        model["mimics"],
+        robot.joint_names,
+        robot.angles,
+        robot.quaternions,
+        robot.q_indices,
+        robot.v_indices,
+        robot.mimics,
         strict=True,
     )
     free: list[FreeJoint] = []
     scalar: list[tuple[int, int, bool]] = []
-    for name, kind, q_index, v_index, mimics in joints:
-        if kind == "free":
-            free.append(FreeJoint(name, q_index, v_index))
+    for name, is_angle, quaternion, q_index, v_index, mimics in joints:
+        if quaternion is not None:
+            start = q_index + quaternion
+            free.append(FreeJoint(name, q_index, v_index, slice(start, start + 4)))
         elif not mimics:
-            scalar.append((q_index, v_index, kind == "revolute"))
-    lower, upper = (
-        tuple(sign * math.inf if value is None else float(value) for value in model[key])
-        for key, sign in (("lower_limits", -1.0), ("upper_limits", 1.0))
-    )
-    return ConfigurationSpace(
-        model["name"], model["nq"], model["nv"], tuple(free), tuple(scalar), lower, upper
-    )
+            scalar.append((q_index, v_index, is_angle))
+    limits = robot.lower_limits, robot.upper_limits
+    return ConfigurationSpace(robot.name, robot.nq, robot.nv, tuple(free), tuple(scalar), *limits)
 
 
 # -- the functions ----------------------------------------------------------------------------
@@ -104,7 +103,7 @@ def neutral(space: ConfigurationSpace) -> FloatArray:
     """Return the configuration (nq,) of zeros and unit quaternions; limits do not count."""
     q = np.zeros(space.nq)
     for joint in space.free:
-        q[joint.q_index + 6] = 1.0
+        q[joint.quaternion.stop - 1] = 1.0
     return q
 
 
@@ -147,11 +146,7 @@ def random_configuration(space: ConfigurationSpace, rng: Any, n: int) -> FloatAr
 
 
 class _TorchDraws:
-    """Numbers drawn from a generator of PyTorch as NumPy's generators draw them.
-
-    Args:
-        rng: the generator, on any device.
-    """
+    """Numbers drawn from a generator of PyTorch as NumPy's generators draw them."""
 
     def __init__(self, rng: Any) -> None:
         torch: Any = sys.modules["torch"]
@@ -174,13 +169,13 @@ def needs_normalizing(space: ConfigurationSpace, q: npt.NDArray[Any], name: str 
 
     Args:
         space: the robot's.
-        q: (B, nq) or (nq,) configurations, float32 or float64, which are examined as such.
+        q: (..., nq) configurations, float32 or float64, which are examined as such.
         name: what the caller knows them as.
 
     Raises:
         QuaternionError: if a norm is off by more than 1e-3.
     """
-    states = q[None] if q.ndim == 1 else q
+    states = q if q.ndim == 2 else q.reshape(-1, space.nq)
     found = False
     for begin in range(0, len(states), _STATES):
         for joint in space.free:
@@ -194,7 +189,7 @@ def needs_normalizing(space: ConfigurationSpace, q: npt.NDArray[Any], name: str 
 
 def normalize(space: ConfigurationSpace, q: npt.NDArray[Any]) -> None:
     """Bring quaternions that are off unit norm by more than rounding to it, in place."""
-    states = q[None] if q.ndim == 1 else q
+    states = q if q.ndim == 2 else q.reshape(-1, space.nq)  # of a copy, which lies in rows
     for joint in space.free:
         turn = states[:, joint.quaternion]
         off = _is_off(turn)
@@ -218,7 +213,7 @@ def _norms(
         wrong = np.isfinite(turn).all(axis=1) & ~(np.abs(norm - 1.0) <= NORM_TOLERANCE)
     if wrong.any():
         state = int(np.argmax(wrong))
-        first = joint.q_index + 3
+        first = joint.quaternion.start
         raise QuaternionError(
             f"{space.robot}: state {begin + state}: the quaternion of joint {joint.name!a} has "
             f"norm {norm[state]:.6g}, which is not within {NORM_TOLERANCE:g} of 1; its order is "

@@ -1,4 +1,4 @@
-"""A robot's methods that draw it; what is drawn is known where robots are read."""
+"""``Robot``'s methods that draw it; ``gridgen.report`` implements them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gridgen.runtime.module.description import Module
 
 
 class Page(Protocol):
-    """A page about a robot; in a notebook it shows itself."""
+    """A page about a robot; notebooks display it."""
 
     @property
     def html(self) -> str:
-        """The page: one file that needs no other, and no network."""
+        """The self-contained page; it loads no other file."""
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write the page, and return its path; ``force`` replaces what is no report."""
+        """Write the page, and return its path; ``force`` overwrites any file."""
 
 
 class Drawings(Protocol):
@@ -31,28 +31,28 @@ class Drawings(Protocol):
         """Draw its tree."""
 
     def plot_sparsity(self, axes: Any) -> Any:
-        """Draw where its matrices have entries."""
+        """Draw the sparsity of its matrices."""
 
 
 class Drawn:
-    """What ``Robot`` has to be looked at."""
+    """The methods of ``Robot`` that draw it."""
 
     _module: Module
 
     def report(self, *, archs: Sequence[str] = ("sm_90",), measure: bool = True) -> Page:
-        """Return a page about the robot: tree, skeleton, sparsity, costs, accuracy, speed.
+        """Return a page about the robot: mass, reach, joints to move, tree, costs, speed.
 
             robot.report().save("arm.html")
 
-        It takes a minute for an arm, most of it for compilers; ``measure=False`` some seconds.
+        It takes a minute for an arm, mostly to compile; a few seconds with ``measure=False``.
 
         Args:
-            archs:   GPUs whose times are predicted; kernels are compiled for them where NVRTC is
-                     installed.
-            measure: compile for this machine's CPU, compare with the reference, and measure.
+            archs:   GPU architectures for predicted times, such as ``sm_90``; kernels are compiled
+                     for them if NVRTC is installed.
+            measure: compile for this machine's CPU, compare with the reference, and measure times.
 
         Raises:
-            OptionError: nothing is known of a GPU; or the robot is a generated module.
+            OptionError: an architecture is unknown, or the robot is a generated module.
         """
         if isinstance(archs, str) or not isinstance(archs, Sequence):
             archs = (archs,)
@@ -62,22 +62,22 @@ class Drawn:
         """Draw the tree of bodies with matplotlib, and return the axes.
 
         Args:
-            axes: where to draw; a figure of its own by default.
+            axes: matplotlib axes; a new figure by default.
 
         Raises:
-            OptionError: matplotlib is not installed; or the robot is a generated module.
+            OptionError: matplotlib is not installed, or the robot is a generated module.
         """
         return self._drawings.plot_tree(axes)
 
     def plot_sparsity(self, axes: Any = None) -> Any:
-        """Draw where M, its factor and the gradients have entries, and return the axes.
+        """Draw the sparsity of M, its factor and the gradients, and return the axes.
 
         Args:
-            axes: an array of axes, one for each matrix; a figure of their own by default.
+            axes: an array of matplotlib axes, one per matrix; a new figure by default.
 
         Raises:
-            OptionError: matplotlib is not installed; or the robot is a generated module, or has
-                too many velocities for a picture.
+            OptionError: matplotlib is not installed, or the robot is a generated module or has too
+                many velocities.
         """
         return self._drawings.plot_sparsity(axes)
 
@@ -86,7 +86,7 @@ class Drawn:
         drawings: Drawings | None = getattr(self._module, "drawings", None)
         if drawings is None:
             raise OptionError(
-                "a generated module has the robot's code, but not its bodies; use gridgen.load(), "
-                "or grid-gen --report"
+                "a generated module has the robot's code but not its bodies; use gridgen.load() or "
+                "grid-gen --report"
             )
         return drawings

@@ -9,14 +9,14 @@ from gridgen.kernel import Kernel, KernelKey, Work
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.cfa.schedule import CfaSchedule
 from gridgen.schedules.hybrid.schedule import HybridSchedule
-from gridgen.schedules.interface import Schedule, Wanted
+from gridgen.schedules.interface import KernelSelection, Schedule
 from gridgen.schedules.pipeline.schedule import PipelineSchedule
 from gridgen.schedules.rollout.schedule import RolloutSchedule
 from gridgen.schedules.scan.schedule import ScanSchedule
 from gridgen.schedules.team.schedule import Teams, TeamSchedule
 from gridgen.schedules.thread.schedule import ThreadSchedule
 
-__all__ = ["Schedule", "Schedules", "Wanted"]
+__all__ = ["KernelSelection", "Schedule", "Schedules"]
 
 #: Every schedule; each is the only one that has its kernels.
 _ALL: tuple[Callable[[Teams], Schedule], ...] = (
@@ -30,11 +30,7 @@ _ALL: tuple[Callable[[Teams], Schedule], ...] = (
 
 
 class Schedules:
-    """All schedules of one robot, each planned once.
-
-    Args:
-        tree: the robot.
-    """
+    """All schedules of one robot, each planned once."""
 
     def __init__(self, tree: KinematicTree) -> None:
         self.tree = tree
@@ -58,7 +54,7 @@ class Schedules:
         """Those that give a state a team of threads."""
         return (schedule for schedule in self.all if isinstance(schedule, TeamSchedule))
 
-    def select(self, wanted: Wanted) -> tuple[list[Kernel], dict[str, str]]:
+    def select(self, wanted: KernelSelection) -> tuple[list[Kernel], dict[str, str]]:
         """Return the kernels asked for that the robot can have; why not the others, by name."""
         kernels, refusals = [], {}
         for schedule in self.all:

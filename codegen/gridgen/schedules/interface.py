@@ -15,7 +15,7 @@ def is_rollout(key: KernelKey) -> bool:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class KernelSelection:
     """Which kernels are asked for.
 
     Attributes:
@@ -50,7 +50,7 @@ class Schedule(Protocol):
     def name(self) -> str:
         """What its view, its templates and its file are called."""
 
-    def keys(self, wanted: Wanted) -> Iterable[KernelKey]:
+    def keys(self, wanted: KernelSelection) -> Iterable[KernelKey]:
         """Return the kernels asked for, whether or not the robot can have them."""
 
     def has(self, key: KernelKey) -> bool:

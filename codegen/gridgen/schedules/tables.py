@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from textwrap import wrap
 
+from gridgen.naming import number_literal
 from gridgen.schedules.team.plan import Lists
 
 _COLUMNS = 96  # of a line of numbers, without its indentation
@@ -28,7 +30,7 @@ class TableView:
 
 def numbers_text(comment: str, name: str, columns: Sequence[tuple[float, ...]]) -> TableView:
     """Return a table of numbers: one row for each component, so that lanes read neighbors."""
-    rows = [[repr(value) for value in row] for row in zip(*columns, strict=True)]
+    rows = [[number_literal(value) for value in row] for row in zip(*columns, strict=True)]
     return TableView(
         comment,
         f"template <class T> __device__ const T {name}[{len(rows)}][{len(columns)}]",
@@ -93,3 +95,19 @@ def wrapped(words: Sequence[str], columns: int = _COLUMNS) -> list[str]:
         else:
             line = f"{line} {word}" if line else word
     return [*lines, line]
+
+
+def braces(values: Iterable[object]) -> str:
+    """Return an initializer."""
+    return f"{{{', '.join(map(str, values))}}}"
+
+
+def definition(text: str) -> list[str]:
+    """Return the definition of members of a class, as lines of bounded length."""
+    return wrap(
+        f"static constexpr {text};",
+        _COLUMNS,
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

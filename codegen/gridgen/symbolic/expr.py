@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from gridgen.symbolic.memory import Entries, Memory, Place
+    from gridgen.symbolic.memory import Entries, Memory, MemoryEntry
 
 Number: TypeAlias = int | float
 Operand: TypeAlias = "Expr | int | float"
@@ -45,7 +45,7 @@ class Expr:
     graph: Graph
     op: str
     args: tuple[Expr, ...]
-    value: float | tuple[str, int] | Place | Entries | Memory | None
+    value: float | tuple[str, int] | MemoryEntry | Entries | Memory | None
     index: int
     block: int
     scope: Scope
@@ -121,7 +121,7 @@ class Graph:
         op: str,
         args: tuple[Expr, ...],
         key: object,
-        value: float | tuple[str, int] | Place | Entries | Memory | None = None,
+        value: float | tuple[str, int] | MemoryEntry | Entries | Memory | None = None,
     ) -> Expr:
         scope = self.scope
         node = scope.nodes.get(key)
@@ -153,7 +153,7 @@ class Graph:
         self,
         op: str,
         args: tuple[Expr, ...],
-        value: Place | Entries | Memory | None,
+        value: MemoryEntry | Entries | Memory | None,
         key: object = None,
     ) -> Expr:
         """Return an action on memory, the same one for the same ``key``."""

@@ -16,12 +16,12 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from gridgen.errors import InternalError
 from gridgen.symbolic.rotations import (
@@ -54,29 +54,42 @@ Rates = tuple[Vector, Vector, Vector]
 class JointType:
     """A type of joint: its motion subspace, its transform, its steps between positions.
 
-    The object of a type is the only one, so that types may be compared. Methods are those of a
+    Types are equal that have one class and one set of numbers. Methods are those of a
     joint with one velocity; other types override them.
 
     Attributes:
-        kind:       its name.
-        symbols:    names of what its transform depends on: ``s``, ``c`` (sine and cosine of an
-                    angle) or coordinates.
+        kind:       its name, which is that of its class.
+        symbols:    names of what its transform depends on: coordinates, ``s``, ``c`` (sine and
+                    cosine of an angle), ``p`` (pitch).
         axes:       components of a spatial vector (linear part first) that span its motion
                     subspace, one for each velocity.
         nq:         number of coordinates.
         quaternion: the first of four coordinates that are a unit quaternion.
+        pitch:      how far a joint that turns about its axis slides along it for each radian [m].
     """
 
-    kind: str
-    symbols: tuple[str, ...]
-    axes: tuple[int, ...]
-    nq = 1
-    quaternion: int | None = None
+    kind: ClassVar[str]
+    symbols: ClassVar[tuple[str, ...]]
+    axes: ClassVar[tuple[int, ...]]
+    nq: ClassVar[int] = 1
+    quaternion: ClassVar[int | None] = None
+    pitch: float = 0.0
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *vars(self).values()))
 
     @property
     def nv(self) -> int:
         """Number of velocities."""
         return len(self.axes)
+
+    @property
+    def axis(self) -> int | None:
+        """The component that its motion subspace is, if it is one."""
+        return self.axes[0] if self.nv == 1 else None
 
     @property
     def is_free(self) -> bool:
@@ -93,25 +106,34 @@ class JointType:
         """Whether its velocities turn the body."""
         return max(self.axes) >= 3
 
+    @property
+    def travel(self) -> float:
+        """How far along its axis a unit of the coordinate of a joint of one moves the body."""
+        return float(self.slides)
+
     def subspace(self, scalars: Scalars) -> list[Motion]:
         """Return the columns of the motion subspace S."""
         return [split([scalars.constant(float(k == a)) for k in range(6)]) for a in self.axes]
 
+    def twist(self, pitch: Any) -> tuple[Any, ...]:
+        """Return the unit twist of a joint with one velocity."""
+        return tuple(int(axis in self.axes) for axis in range(6))
+
     def derive(self) -> JointForm:
         """Exponentiate the unit twist; read the motion subspace back from the result.
 
-        ``s`` and ``c`` stand for the sine and cosine of ``q``. A screw with both parts is not a
-        joint of a URDF, so the pitch term of the translation is left out.
+        ``s`` and ``c`` stand for the sine and cosine of ``q``, ``p`` for the pitch.
         """
         import sympy as sp
 
-        q, s, c = sp.symbols("q s c", real=True)
-        twist = tuple(int(axis in self.axes) for axis in range(6))
+        q, s, c, p = sp.symbols("q s c p", real=True)
+        twist = self.twist(p)
         v, w = sp.Matrix(twist[:3]), sp.Matrix(twist[3:])
         turn = _hat(w)
         # [w]^3 = -[w] for a unit axis closes the series (Rodrigues); without rotation, v q is left.
         rotation = sp.eye(3) + s * turn + (1 - c) * turn**2
-        translation = v * q if w.is_zero_matrix else (s * turn**0 + (1 - c) * turn) * v
+        series = q * sp.eye(3) + (1 - c) * turn + (q - s) * turn**2
+        translation = (series * v).applyfunc(sp.expand)
 
         def derivative(matrix: Any) -> Any:
             return matrix.diff(q) + c * matrix.diff(s) - s * matrix.diff(c)
@@ -124,12 +146,29 @@ class JointType:
         found = (*linear, angular[2, 1], angular[0, 2], angular[1, 0])
         if found != twist:
             raise InternalError(f"{self.kind}: motion subspace {found} is not the twist {twist}")
-        symbols = tuple(symbol for symbol in (q, s, c) if symbol.name in self.symbols)
+        symbols = tuple(symbol for symbol in (q, s, c, p) if symbol.name in self.symbols)
         return _form(rotation, translation, symbols)
 
     def transform(self, index: int, q: Entries, scalars: Scalars) -> tuple[Matrix, Vector]:
         """Return rotation and translation of a body's joint from its coordinates."""
         return joint_form(self.kind).evaluate(q, scalars)
+
+    def combined(self, column: Callable[[int], Numbers]) -> Numbers:
+        """Return A S of a joint with one velocity.
+
+        Args:
+            column: returns a column of the matrix A.
+        """
+        (axis,) = self.axes
+        return column(axis)
+
+    def components(self, motion: Motion) -> Numbers:
+        """Return a motion in coordinates of which those along S are ``axes``."""
+        return (*motion[0], *motion[1])
+
+    def wrench(self, components: Entries) -> Wrench:
+        """Return a wrench from the coordinates in which those along ``axes`` are the efforts."""
+        return split(components)
 
     def projected(self, wrench: Wrench) -> Numbers:
         """Return S^T F: the efforts of a wrench."""
@@ -188,6 +227,11 @@ class JointType:
         return ()
 
 
+def _sine_and_cosine(index: int, angle: Scalar, scalars: Scalars) -> Numbers:
+    s, c = scalars.sincos(angle)
+    return scalars.keep("s", index, s), scalars.keep("c", index, c)
+
+
 class Revolute(JointType):
     """Turns about z."""
 
@@ -195,9 +239,7 @@ class Revolute(JointType):
 
     def transform(self, index: int, q: Entries, scalars: Scalars) -> tuple[Matrix, Vector]:
         """Return rotation and translation of a body's joint from its angle."""
-        s, c = scalars.sincos(q[0])
-        kept = scalars.keep("s", index, s), scalars.keep("c", index, c)
-        return super().transform(index, kept, scalars)
+        return super().transform(index, _sine_and_cosine(index, q[0], scalars), scalars)
 
     def propagated(self, motion: Rates, rate: Entries, change: Entries, scalars: Scalars) -> Rates:
         """Add the joint's velocity and acceleration, without products with zero."""
@@ -216,6 +258,69 @@ class Prismatic(JointType):
         w, wd, a = motion
         twice = 2.0 * rate[0]  # Coriolis
         return w, wd, (a[0] + w[1] * twice, a[1] - w[0] * twice, a[2] + change[0])
+
+
+class Helical(JointType):
+    """Turns about z, and for each radian slides along it by its pitch: a screw in its nut.
+
+    A wrench has for coordinates its own but for the moment about z, in whose place is the effort;
+    those of a motion are dual to them.
+
+    Args:
+        pitch: how far it slides for each radian [m].
+    """
+
+    kind, symbols, axes = "helical", ("q", "s", "c", "p"), (5,)
+    axis, slides = None, True
+
+    def __init__(self, pitch: float = 0.1) -> None:
+        self.pitch = pitch
+
+    @property
+    def travel(self) -> float:
+        """How far along its axis a radian moves the body."""
+        return self.pitch
+
+    def twist(self, pitch: Any) -> tuple[Any, ...]:
+        """Return the unit twist."""
+        return 0, 0, pitch, 0, 0, 1
+
+    def transform(self, index: int, q: Entries, scalars: Scalars) -> tuple[Matrix, Vector]:
+        """Return rotation and translation of a body's joint from its angle."""
+        turn = _sine_and_cosine(index, q[0], scalars)
+        return super().transform(index, (q[0], *turn, scalars.constant(self.pitch)), scalars)
+
+    def subspace(self, scalars: Scalars) -> list[Motion]:
+        """Return the column of the motion subspace S."""
+        return [split([scalars.constant(float(entry)) for entry in self.twist(self.pitch)])]
+
+    def combined(self, column: Callable[[int], Numbers]) -> Numbers:
+        """Return A S by the columns of A."""
+        return tuple(a + self.pitch * b for a, b in zip(column(5), column(2), strict=True))
+
+    def components(self, motion: Motion) -> Numbers:
+        """Return a motion in coordinates of which the last one is along S."""
+        (x, y, z), w = motion
+        return x, y, z - self.pitch * w[2], *w
+
+    def wrench(self, components: Entries) -> Wrench:
+        """Return a wrench from coordinates of which the last one is the effort."""
+        f, (x, y, effort) = split(components)
+        return f, (x, y, effort - self.pitch * f[2])
+
+    def projected(self, wrench: Wrench) -> Numbers:
+        """Return S^T F."""
+        return (wrench[1][2] + self.pitch * wrench[0][2],)
+
+    def motion(self, rate: Entries, scalars: Scalars) -> Motion:
+        """Return S qd."""
+        zero = scalars.constant(0.0)
+        return (zero, zero, self.pitch * rate[0]), (zero, zero, rate[0])
+
+    def added(self, motion: Motion, rate: Entries) -> Motion:
+        """Return a motion with S qd added."""
+        (x, y, z), (wx, wy, wz) = motion
+        return (x, y, z + self.pitch * rate[0]), (wx, wy, wz + rate[0])
 
 
 class Free(JointType):
@@ -273,8 +378,10 @@ class Free(JointType):
 
 
 REVOLUTE, PRISMATIC, FREE = Revolute(), Prismatic(), Free()
-JOINT_TYPES: dict[str, JointType] = {each.kind: each for each in (REVOLUTE, PRISMATIC, FREE)}
-"""The types of joints by kind."""
+JOINT_TYPES: dict[str, JointType] = {
+    each.kind: each for each in (REVOLUTE, PRISMATIC, FREE, Helical())
+}
+"""The types of joints by kind; of those with a pitch, one."""
 
 
 # -- transforms -------------------------------------------------------------------------------

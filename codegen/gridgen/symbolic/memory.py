@@ -104,7 +104,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Place:
+class MemoryEntry:
     """A number in memory: the entry ``leaf`` of the record ``index``."""
 
     memory: Memory | Constants | Input

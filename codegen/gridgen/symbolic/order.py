@@ -18,7 +18,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from gridgen.symbolic.program import Block, Program, SineCosine, Statement, Store
-from gridgen.symbolic.steps import Step, step_of
+from gridgen.symbolic.steps import ScheduledStatement, step_of
 from gridgen.symbolic.tiles import TILE
 
 # Packs that the simulated processor holds: the 32 of AVX-512, less two for constants and moves.
@@ -52,14 +52,14 @@ class _Task(NamedTuple):
         reads: names of its operands, inputs apart.
     """
 
-    step: Step
+    step: ScheduledStatement
     block: Block
     reads: tuple[str, ...]
 
 
 def ordered(program: Program) -> Program:
     """Return a program with its statements in the order that costs least."""
-    inputs: dict[str, Step] = {}
+    inputs: dict[str, ScheduledStatement] = {}
     constants: list[_Task] = []  # results that read no variable but inputs
     groups: list[list[_Task]] = []
     place: dict[str, int] = {}  # of every variable, the group that defines it
@@ -144,7 +144,9 @@ def _least(orders: Sequence[list[_Task]], limit: float) -> tuple[list[_Task], fl
     return best, limit
 
 
-def _in_blocks(tasks: Sequence[_Task], inputs: Mapping[str, Step]) -> tuple[Block, ...]:
+def _in_blocks(
+    tasks: Sequence[_Task], inputs: Mapping[str, ScheduledStatement]
+) -> tuple[Block, ...]:
     """Return blocks of tasks in the order given, each input read where it is first needed."""
     blocks: list[Block] = []
     read: set[str] = set()
@@ -280,7 +282,7 @@ def _by_statements(tasks: Sequence[_Task]) -> list[_Task]:
     return result
 
 
-def _times(step: Step) -> tuple[int, int]:
+def _times(step: ScheduledStatement) -> tuple[int, int]:
     """Return how long a step keeps a processor busy, and how long its result takes."""
     statement = step.statement
     if isinstance(statement, SineCosine):

@@ -29,7 +29,7 @@ from gridgen.symbolic.program import (
     Statement,
     Store,
 )
-from gridgen.symbolic.steps import Step, step_of
+from gridgen.symbolic.steps import ScheduledStatement, step_of
 
 #: Instructions of the longest program that stays one function, and of any other's longest part.
 #: The speed of a long program is the same for parts of 250 to 8000, within 5 %. GCC's time an
@@ -43,7 +43,7 @@ MOST_WAITING = 250
 
 
 @dataclass(frozen=True)
-class Part:
+class ProgramPart:
     """Consecutive statements of a program, with those that hand values on.
 
     Attributes:
@@ -66,7 +66,7 @@ class SplitProgram:
         parked: the number of those that are parked at once.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[ProgramPart, ...]
     kept: int
     parked: int
 
@@ -83,8 +83,8 @@ def split_program(
     """
     if program.instructions <= longest_whole or program.loops is not None:
         return None
-    inputs: dict[str, Step] = {}
-    steps: list[Step] = []
+    inputs: dict[str, ScheduledStatement] = {}
+    steps: list[ScheduledStatement] = []
     for block in program.blocks:
         for statement in with_fills(block).statements:
             assert isinstance(statement, (Statement, SineCosine, Store, Fill)), "it has been cut"
@@ -97,7 +97,9 @@ def split_program(
     return _hand_on(steps, inputs, cuts, _parked(steps, inputs, cuts))
 
 
-def _cuts(steps: Sequence[Step], inputs: dict[str, Step], longest: int) -> list[int]:
+def _cuts(
+    steps: Sequence[ScheduledStatement], inputs: dict[str, ScheduledStatement], longest: int
+) -> list[int]:
     """Return the steps with which parts begin, and the number of steps.
 
     A part is at least half as long as it may be, and ends where the fewest values wait.
@@ -119,7 +121,9 @@ def _cuts(steps: Sequence[Step], inputs: dict[str, Step], longest: int) -> list[
     return cuts
 
 
-def _waiting(steps: Sequence[Step], inputs: dict[str, Step]) -> list[int]:
+def _waiting(
+    steps: Sequence[ScheduledStatement], inputs: dict[str, ScheduledStatement]
+) -> list[int]:
     """Count the values defined before a step and read from it on, for each and for the end."""
     last = {name: index for index, step in enumerate(steps) for name in step.reads}
     counts, waiting = [0], 0
@@ -130,7 +134,9 @@ def _waiting(steps: Sequence[Step], inputs: dict[str, Step]) -> list[int]:
     return counts
 
 
-def _parked(steps: Sequence[Step], inputs: Container[str], cuts: Sequence[int]) -> set[str]:
+def _parked(
+    steps: Sequence[ScheduledStatement], inputs: Container[str], cuts: Sequence[int]
+) -> set[str]:
     """Choose the values that are parked: where too many wait, those that do for longest.
 
     A parked value is in no register from its last use in one part to its first in a later one.
@@ -176,8 +182,8 @@ def _gaps(times: Sequence[int], cuts: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _hand_on(
-    steps: Sequence[Step],
-    inputs: Mapping[str, Step],
+    steps: Sequence[ScheduledStatement],
+    inputs: Mapping[str, ScheduledStatement],
     cuts: Sequence[int],
     parked: Container[str],
 ) -> SplitProgram:
@@ -199,7 +205,7 @@ def _hand_on(
     slots: dict[str, int] = {}  # of the values that wait
     free: dict[str, list[int]] = {KEPT: [], PARKED: []}
     most = {KEPT: 0, PARKED: 0}
-    parts: list[Part] = []
+    parts: list[ProgramPart] = []
     for part, (begin, end) in enumerate(bounds):
         known: set[str] = set()
         blocks: list[Block] = []
@@ -235,6 +241,6 @@ def _hand_on(
                         most[array] += 1
                     slots[name] = free[array].pop()
                     statements.append(Keep(name, array, slots[name]))
-        parts.append(Part(tuple(blocks), frozenset(arrays)))
+        parts.append(ProgramPart(tuple(blocks), frozenset(arrays)))
     assert not slots, "a value waits for a part that never comes"
     return SplitProgram(tuple(parts), most[KEPT], most[PARKED])

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from gridgen.errors import InternalError
+from gridgen.naming import number_literal
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.fuse import Chain, Fused, unsigned
-from gridgen.symbolic.memory import Case, Constants, Leave, Place, Walk, When
+from gridgen.symbolic.memory import Case, Constants, Leave, MemoryEntry, Walk, When
 from gridgen.symbolic.program import (
     Block,
     Clear,
@@ -83,7 +84,7 @@ def block_lines(
             elements = f"{statement.begin}, {statement.end}"
             lines.append(f"gridgen::fill<{elements}>({statement.array}, {text});")
         elif isinstance(statement, (Walk, When, Case, Leave)):
-            lines.append(statement.text)
+            lines += _wrap(statement.text)
         elif isinstance(statement, Declare):
             lines += _wrap(f"T {', '.join(statement.memory.names)};")
         elif isinstance(statement, Clear):
@@ -124,7 +125,7 @@ def _wrap(line: str) -> list[str]:
 
 def literal(value: float) -> str:
     """Return the shortest text that reads back as ``value``, as a number of the type R."""
-    return f"R({value!r})"
+    return f"R({number_literal(value)})"
 
 
 def expression(node: Expr, variables: Mapping[int, str], *, define: bool = False) -> str:
@@ -172,7 +173,7 @@ def _text(node: Expr, variables: Mapping[int, str], define: bool) -> tuple[str, 
             return f"{b} - {a}" if strength >= _PRODUCT else f"{b} - ({a})", _SUM
         return f"-{operand(0, _PRODUCT)}", _UNARY
     if node.op == "read":
-        assert isinstance(node.value, Place)
+        assert isinstance(node.value, MemoryEntry)
         text = node.value.text
         is_number = isinstance(node.value.memory, Constants)
         return (f"gridgen::broadcast<T>({text})" if is_number else text), _ATOM
@@ -205,7 +206,8 @@ def _fused_text(
     if not define and node.index in variables:
         return variables[node.index], _ATOM
     if node.op == "const":
-        return f"T({node.value!r})", _ATOM
+        assert isinstance(node.value, float)
+        return f"T({number_literal(node.value)})", _ATOM
     if node.op == "input":
         assert isinstance(node.value, tuple)
         return node.value[0], _ATOM

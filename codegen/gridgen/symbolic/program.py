@@ -10,7 +10,7 @@ from typing import TypeAlias
 from gridgen.naming import Names
 from gridgen.symbolic.expr import ARITHMETIC, Expr, reachable
 from gridgen.symbolic.fuse import Fused, fuse, rewritten, unsigned
-from gridgen.symbolic.memory import Case, Entries, Input, Leave, Memory, Place, Walk, When
+from gridgen.symbolic.memory import Case, Entries, Input, Leave, Memory, MemoryEntry, Walk, When
 from gridgen.symbolic.trace import Loops, TraceScalars
 
 #: Instructions of the longest program whose variables bear the names of bodies. In a longer one
@@ -93,7 +93,7 @@ class Load:
 class Write:
     """``place = value``, where the place is computed."""
 
-    place: Place
+    place: MemoryEntry
     value: Expr
 
 
@@ -247,7 +247,7 @@ def used_inputs(program: Program) -> set[str]:
         if node.op == "input":
             assert isinstance(node.value, tuple)
             used.add(node.value[0])
-        elif isinstance(node.value, Place) and isinstance(node.value.memory, Input):
+        elif isinstance(node.value, MemoryEntry) and isinstance(node.value.memory, Input):
             used.add(node.value.memory.name)
     return used
 
@@ -457,7 +457,7 @@ def _place_statements(
 
 def _action(node: Expr) -> Write | Clear | Declare:
     """Return the statement of a node that changes memory."""
-    if isinstance(node.value, Place):
+    if isinstance(node.value, MemoryEntry):
         return Write(node.value, node.args[0])
     if isinstance(node.value, Entries):
         return Clear(node.value, node.args[0])

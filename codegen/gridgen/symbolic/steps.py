@@ -8,7 +8,7 @@ from gridgen.symbolic.expr import ARITHMETIC, Expr
 from gridgen.symbolic.program import Block, Fill, SineCosine, Statement, Store
 
 
-class Step(NamedTuple):
+class ScheduledStatement(NamedTuple):
     """A statement, with its place and what it shares with others.
 
     Attributes:
@@ -30,7 +30,7 @@ class Step(NamedTuple):
 
 def step_of(
     statement: Statement | SineCosine | Store | Fill, block: Block, variables: dict[int, str]
-) -> Step:
+) -> ScheduledStatement:
     """Find out what the text of a statement names and does."""
     defines: tuple[str, ...] = ()
     if isinstance(statement, Statement):
@@ -54,4 +54,6 @@ def step_of(
         if node.op == "input":
             assert isinstance(node.value, tuple)
             arrays.add(node.value[0])
-    return Step(statement, block, tuple(reads), defines, frozenset(arrays), instructions)
+    return ScheduledStatement(
+        statement, block, tuple(reads), defines, frozenset(arrays), instructions
+    )

@@ -38,6 +38,13 @@ class Loops:
     room: list[Memory] = field(default_factory=list)
     tables: dict[str, Constants] = field(default_factory=dict)
 
+    def constants(self, word: str, values: Sequence[float]) -> Constants:
+        """Return a constant array; equal ones are one."""
+        table = Constants(word, tuple(values))
+        known = self.tables.setdefault(table.name, table)
+        assert known.values == table.values, "arrays of one name differ"
+        return known
+
 
 class TraceScalars(Kept):
     """Graph nodes as the scalars of an algorithm.

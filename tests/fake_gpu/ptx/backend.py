@@ -6,33 +6,31 @@ import functools
 import sys
 from dataclasses import replace
 
-import numpy as np
-
 from fake_gpu.ptx.executable import PtxLibrary
 from gridgen.backends import TARGETS
-from gridgen.backends.emulated import EmulatedBackend
+from gridgen.backends.cuda.compiler import compile_kernel
+from gridgen.backends.emulated.backend import EmulatedBackend
 from gridgen.backends.interface import (
     THREAD_SCHEDULE,
     AnyLaunch,
     Arguments,
     Backend,
-    Dtype,
-    Kernel,
+    RunnableKernel,
     Sources,
+    launch_of,
 )
 from gridgen.backends.layouts import in_any_layout
-from gridgen.backends.nvrtc import compile_kernel
+from gridgen.functions.types import Dtype
 
-#: The oldest that NVRTC compiles for: PTX that every GPU of today runs.
-ARCHITECTURE = "compute_75"
 # Bytes of an array as a kernel is given it: address, batch stride and component stride.
 _STRIDED = 24
-#: To be put in the place of the emulated one in ``TARGETS``.
-PTX_TARGET = replace(TARGETS["emulated"], backend="fake_gpu.ptx.backend:PtxBackend")
 
 
 class PtxBackend(Backend):
     """Compiles kernels to PTX as for a GPU, and runs them on NumPy arrays."""
+
+    #: The oldest that NVRTC compiles for: PTX that every GPU of today runs.
+    arch = "compute_75"
 
     @staticmethod
     def require() -> None:
@@ -41,16 +39,29 @@ class PtxBackend(Backend):
 
     def kernel(
         self, sources: Sources, function: str, dtype: Dtype, launch: AnyLaunch = THREAD_SCHEDULE
-    ) -> Kernel:
+    ) -> RunnableKernel:
         """Return ``function`` of the module, compiled for ``dtype``, to be launched as told."""
-        itemsize = np.dtype(dtype).itemsize
 
-        def made(launch: AnyLaunch, are_rows: bool) -> PtxKernel:
-            compiled = compile_kernel(sources, function, dtype, ARCHITECTURE, rows=are_rows)
+        def made(are_rows: bool) -> PtxKernel:
+            compiled = compile_kernel(sources, function, dtype, self.arch, rows=are_rows)
             library = PtxLibrary(compiled.image.decode())
-            return PtxKernel(library, compiled.entry, launch)
+            laid = launch_of(sources, function, dtype, launch, rows=are_rows, arch=self.arch)
+            return PtxKernel(library, compiled.entry, laid)
 
-        return in_any_layout(sources, function, itemsize, launch, made)
+        return in_any_layout(sources, function, made)
+
+
+class ParkingPtxBackend(PtxBackend):
+    """The same for the GPUs on which kernels park values in shared memory."""
+
+    arch = "compute_90"
+
+
+#: By architecture, to be put in the place of the emulated one in ``TARGETS``.
+PTX_TARGETS = {
+    backend.arch: replace(TARGETS["emulated"], backend=f"fake_gpu.ptx.backend:{backend.__name__}")
+    for backend in (PtxBackend, ParkingPtxBackend)
+}
 
 
 class PtxKernel:
@@ -67,7 +78,7 @@ class PtxKernel:
         self._run = functools.partial(library.launch, entry)
 
     def __call__(self, arguments: Arguments, batch: int) -> None:
-        """Compute ``batch`` states; see :class:`gridgen.backends.interface.Kernel`."""
+        """Compute ``batch`` states; see :class:`gridgen.backends.interface.RunnableKernel`."""
         if not batch:
             return
         launch = self._launch.of(batch)

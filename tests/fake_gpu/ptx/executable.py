@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fake_gpu.ptx.translator import translate
-from gridgen.backends import emulated
 from gridgen.backends.cache import BuildCache
+from gridgen.backends.emulated import backend as emulated
 from gridgen.backends.interface import Launch, Sources
 
 _HEADER = "ptx_thread.h"

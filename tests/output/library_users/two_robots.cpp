@@ -43,10 +43,10 @@ template <class S, class One, class Batch> static void run(int nv, One one, Batc
 
 template <class S> static void run_both()
 {
-    using One = void (*)(const S*, const S*, const S*, S*, const S*);
-    using Batch = void (*)(const S*, const S*, const S*, S*, long long, const S*, int);
-    run<S>(two_link::nv, One(two_link::inverse_dynamics), Batch(two_link::inverse_dynamics_batch));
-    run<S>(pendulum::nv, One(pendulum::inverse_dynamics), Batch(pendulum::inverse_dynamics_batch));
+    const auto one = [](auto... x) { two_link::inverse_dynamics(x...); };
+    const auto other = [](auto... x) { pendulum::inverse_dynamics(x...); };
+    run<S>(two_link::nv, one, two_link::inverse_dynamics_batch<S>);
+    run<S>(pendulum::nv, other, pendulum::inverse_dynamics_batch<S>);
 }
 
 // A batch for several threads, of states at rest.

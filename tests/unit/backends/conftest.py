@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gridgen.backends.cache import FOLDER_VARIABLE, BuildCache
-from gridgen.backends.compiler import COMPILER_VARIABLE, host_compiler
+from gridgen.backends.cpu.compiler import COMPILER_VARIABLE, host_compiler
 from gridgen.backends.interface import Sources
 from gridgen.emit.render import STATIC_FILES
 from gridgen.template_root import static_text

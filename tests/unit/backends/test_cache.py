@@ -19,7 +19,7 @@ from gridgen import user_cache
 from gridgen.backends import cache, eviction, exclusion
 from gridgen.backends.cache import BuildCache, cache_key, is_whole
 from gridgen.commands import main as cli
-from gridgen.cost.profile import Place, Profile, find_profile
+from gridgen.cost.profile import DeviceIdentity, Profile, find_profile
 from gridgen.errors import CompileError, GridGenWarning
 from gridgen.symbolic.joints import joint_form
 
@@ -386,7 +386,7 @@ def test_whoever_makes_the_folder_makes_it_for_the_user_alone(first, umask, cach
         "entry": lambda: BuildCache().entry(KEY, builder()),
         "text": lambda: BuildCache().text(KEY, lambda: "text"),
         "failure": lambda: BuildCache().keep_failure(KEY, {"a.cu": "text"}),
-        "profile": Profile("arm", "d" * 64, Place("GPU", "sm_90", "1"), False, {}).keep,
+        "profile": Profile("arm", "d" * 64, DeviceIdentity("GPU", "sm_90", "1"), False, {}).keep,
     }
     os.environ[cache.FOLDER_VARIABLE] = str(cache_folder / "deep" / "er")
     before = os.umask(umask)
@@ -460,7 +460,7 @@ def test_an_entry_that_is_not_the_users_alone_is_made_anew(change, cache_folder)
 @posix
 @pytest.mark.usefixtures("warned_anew")
 def test_joints_and_profiles_that_others_may_have_written_are_not_read(cache_folder):
-    profile = Profile("arm", "d" * 64, Place("GPU", "sm_90", "1"), False, {})
+    profile = Profile("arm", "d" * 64, DeviceIdentity("GPU", "sm_90", "1"), False, {})
     joint_form.cache_clear()
     form = joint_form("revolute")
     path = profile.keep()

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from gridgen.backends import compiler, processor
 from gridgen.backends.cache import FOLDER_VARIABLE
-from gridgen.backends.compiler import COMPILER_VARIABLE, host_compiler
+from gridgen.backends.cpu import compiler, processor
+from gridgen.backends.cpu.compiler import COMPILER_VARIABLE, host_compiler
 from gridgen.errors import CompileError
 
 

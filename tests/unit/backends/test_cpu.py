@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from gridgen import user_cache
-from gridgen.backends import compiler
-from gridgen.backends import processor as processor_module
-from gridgen.backends.cpu import (
+from gridgen.backends.cpu import compiler
+from gridgen.backends.cpu import processor as processor_module
+from gridgen.backends.cpu.backend import (
     THREADS_VARIABLE,
     Code,
     CpuBackend,
@@ -27,9 +27,9 @@ from gridgen.backends.cpu import (
     Workers,
     thread_count,
 )
+from gridgen.backends.cpu.stream_task import runner
+from gridgen.backends.cpu.units import BLOCK
 from gridgen.backends.interface import Sources
-from gridgen.backends.stream_task import runner
-from gridgen.backends.units import BLOCK
 from gridgen.errors import CompileError, GridGenWarning, OptionError
 
 
@@ -88,7 +88,7 @@ class Recorder:
         self.seconds = seconds
         self.now = 0.0
         self.lock = threading.Lock()
-        monkeypatch.setattr("gridgen.backends.cpu.perf_counter", lambda: self.now)
+        monkeypatch.setattr("gridgen.backends.cpu.backend.perf_counter", lambda: self.now)
 
     def __call__(self, arguments, begin: int, end: int, batch: int) -> None:
         self.now += (end - begin) * self.seconds
@@ -361,9 +361,9 @@ def test_threads_compile_a_function_once(toy, counter):
 
 PROCESS = """
 import ctypes, json, sys
-from gridgen.backends.cpu import CpuBackend
+from gridgen.backends.cpu.backend import CpuBackend
 from gridgen.backends.interface import Sources
-from gridgen.backends.stream_task import runner
+from gridgen.backends.cpu.stream_task import runner
 kernel = CpuBackend(threads=1).kernel(Sources("toy", json.load(sys.stdin)), "evaluate", "float64")
 x, y = (ctypes.c_double * 2)(2.0, 5.0), (ctypes.c_double * 1)()
 kernel((ctypes.c_int64 * 6)(ctypes.addressof(x), 2, 1, ctypes.addressof(y), 1, 1), 1)

@@ -9,10 +9,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from gridgen.backends import cuda
-from gridgen.backends.cuda import CudaBackend, CudaKernel, Parameters, architecture, launches
+from gridgen.backends.cuda import backend as cuda
+from gridgen.backends.cuda.backend import (
+    CudaBackend,
+    CudaKernel,
+    LaunchParameters,
+    architecture,
+    launches,
+)
+from gridgen.backends.cuda.compiler import CompiledKernel
 from gridgen.backends.interface import Launch
-from gridgen.backends.nvrtc import CompiledKernel
 from gridgen.errors import CompileError, DeviceError
 
 ARRAYS = (0x7F00_0000_1000, 2, 1, 0xFFFF_0000_0000_2000 - 2**64, 1, 1000)
@@ -30,7 +36,7 @@ def parameters_at(words: int) -> list[int]:
     return list((ctypes.c_int64 * (size // 8)).from_address(given[1]))
 
 
-def numbers_of(parameters: Parameters) -> list[int]:
+def numbers_of(parameters: LaunchParameters) -> list[int]:
     return parameters_at(parameters.words)
 
 
@@ -256,14 +262,20 @@ def test_a_kernel_of_blocks_asks_for_its_shared_memory(monkeypatch):
     devices = Devices()
     launch = Launch(threads_per_block=64, states_per_block=2, shared_bytes=50_000)
     compiled = CompiledKernel(b"image", "name", None)
-    CudaKernel(devices, lambda arch: compiled, 4, launch)(arguments(), 5)
+    CudaKernel(devices, lambda arch: compiled, 4, lambda arch: launch)(arguments(), 5)
     assert devices.launched == [(0, 1000, 3, 1, 1, 64, 1, 1, 50_000, 5)]
     assert devices.attributes == [(1000, 8, 50_000)]
 
 
 def test_without_cupy_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
-    with pytest.raises(DeviceError, match=r"needs CuPy .*pip install cupy-cuda12x "):
+    with pytest.raises(DeviceError, match=r"needs CuPy .*pip install 'cupy-cuda12x>=14' "):
+        CudaBackend()
+
+
+def test_an_old_cupy_is_refused(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(__version__="13.6.0"))
+    with pytest.raises(DeviceError, match=r"CuPy is 13\.6\.0; 14 or newer .*pip install"):
         CudaBackend()
 
 

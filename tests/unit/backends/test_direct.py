@@ -8,9 +8,9 @@ import sys
 import numpy as np
 import pytest
 
-from gridgen.backends.cpu import CpuBackend
-from gridgen.backends.direct import as_arguments
-from gridgen.backends.units import BLOCK
+from gridgen.backends.cpu.backend import CpuBackend
+from gridgen.backends.cpu.direct import as_arguments
+from gridgen.backends.cpu.units import BLOCK
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_no_reference_is_gained_or_lost(kernel):
 PROCESS = """
 import json, sys
 import numpy as np
-from gridgen.backends.cpu import CpuBackend
+from gridgen.backends.cpu.backend import CpuBackend
 from gridgen.backends.interface import Sources
 kernel = CpuBackend(threads=1).kernel(Sources("toy", json.load(sys.stdin)), "evaluate", "float64")
 sys.last = kernel.direct  # of all modules sys goes last

@@ -187,6 +187,6 @@ def test_no_symbol_is_shared_between_two_libraries(cache: BuildCache) -> None:
 )
 def test_nvrtc_takes_the_same_text(cache: BuildCache, function: str, arch: str) -> None:
     pytest.importorskip("cupy")
-    from gridgen.backends.nvrtc import compile_kernel
+    from gridgen.backends.cuda.compiler import compile_kernel
 
     compile_kernel(sources(), function, "float32", arch, cache)

@@ -169,6 +169,6 @@ def test_statements_have_the_values_they_have_on_a_gpu(
 @pytest.mark.parametrize("function", ["functions", "single_functions", "statements"])
 def test_nvrtc_takes_the_same_text(cache: BuildCache, function: str, dtype: Any) -> None:
     pytest.importorskip("cupy")
-    from gridgen.backends.nvrtc import compile_kernel
+    from gridgen.backends.cuda.compiler import compile_kernel
 
     compile_kernel(sources(TEXT), function, dtype, "sm_90", cache)

@@ -9,9 +9,9 @@ from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.emulated import Sanitizer
 from gridgen.backends.interface import Launch
 from helpers.emulated import KERNELS, call, standalone
+from helpers.standalone import Sanitizer
 
 RANDOM = np.random.default_rng(7)
 

@@ -9,9 +9,11 @@ import pytest
 from gridgen.backends.interface import (
     FREELY_SHARED,
     THREAD_SCHEDULE,
+    Dtype,
     Rows,
     Sources,
     ThreadLaunch,
+    launch_of,
 )
 from gridgen.backends.layouts import LayoutKernel
 
@@ -111,7 +113,12 @@ def test_a_block_takes_no_more_shared_memory_than_any_device_grants(
     ("capability", "parks"), [(80, False), (89, False), (90, True), (120, False)]
 )
 def test_values_are_parked_where_there_is_much_memory(capability: int, parks: bool) -> None:
-    rows = Rows((7, 49), 56, parked=10)
-    laid = rows.laid(ThreadLaunch(), 4, are_rows=True).on(capability)
-    assert laid.of(1).shared_bytes == 32 * 4 * (56 + 10 * parks)
-    assert rows.laid(ThreadLaunch(), 8, are_rows=False).on(capability).of(1).shared_bytes == 0
+    sources = Sources("robot", {}, rows={"f": Rows((7, 49), 56, parked=10)})
+
+    def shared_bytes(dtype: Dtype, *, rows: bool) -> int:
+        arch = f"compute_{capability}"
+        return launch_of(sources, "f", dtype, rows=rows, arch=arch).of(1).shared_bytes
+
+    assert shared_bytes("float32", rows=True) == 32 * 4 * (56 + 10 * parks)
+    assert shared_bytes("float32", rows=False) == 32 * 4 * 10 * parks
+    assert shared_bytes("float64", rows=False) == 0

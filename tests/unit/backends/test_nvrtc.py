@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gridgen.backends import nvrtc
-from gridgen.backends.nvrtc import compile_kernel, parse_resources, resource_report
+from gridgen.backends.cuda import compiler as nvrtc
+from gridgen.backends.cuda.compiler import compile_kernel, parse_resources, resource_report
 from gridgen.errors import CompileError, GridGenWarning, InternalError, OptionError
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
@@ -132,7 +132,7 @@ def test_resources_of_text_for_newer_devices_are_unknown(toy):
 
 def test_without_cupy_the_error_says_what_to_install(toy, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
-    with pytest.raises(CompileError, match=r"pip install cupy-cuda12x "):
+    with pytest.raises(CompileError, match=r"pip install 'cupy-cuda12x>=14' "):
         compile_kernel(toy, "evaluate", "float32", "sm_90")
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from gridgen import backends
 from gridgen.backends import TARGETS, available_backends, backend, target_for
-from gridgen.backends import cuda as cuda_module
-from gridgen.backends.compiler import COMPILER_VARIABLE
-from gridgen.backends.cpu import CpuBackend
-from gridgen.backends.cuda import CudaBackend
+from gridgen.backends.cpu.backend import CpuBackend
+from gridgen.backends.cpu.compiler import COMPILER_VARIABLE
+from gridgen.backends.cuda import backend as cuda_module
+from gridgen.backends.cuda.backend import CudaBackend
 from gridgen.errors import DeviceError, OptionError
 
 
@@ -86,7 +86,8 @@ def test_what_is_available_without_anything(no_gpu, no_compiler):
 SILENT = """
 import sys
 sys.modules["cupy"] = None
-import gridgen.backends, gridgen.backends.cuda, gridgen.backends.nvrtc, gridgen.backends.cpu
+import gridgen.backends.cpu.backend, gridgen.backends.cuda.backend
+import gridgen.backends.cuda.compiler
 for heavy in ("sympy", "lxml", "jinja2", "cupy_backends"):
     assert heavy not in sys.modules, heavy
 """

@@ -66,6 +66,7 @@ def test_every_way_is_compared_and_measured(results):
     for row in results["rows"]:
         assert 0 < row["error"] < 1
         assert row["bytes"] == 4 * (7 + 49)
+        assert (row.get("whole_us", 0) > 0) == (row["layout"] == "rows")
 
 
 def test_what_does_not_fit_is_named(results):
@@ -81,6 +82,7 @@ def test_tables_tell_the_run(results):
     first = "| arm7 mass_matrix, float32, batch 32 | 1.0 | 2.0 | 0.50 |"
     assert first in text
     assert "| mass_matrix gridgen scan float32 |" in text
+    assert "| kernel | resident call | whole call |" in text
     row = results["rows"][0]
     needed = max(row["bytes"] / 4e12, row["instructions"] / 3e13)
     assert gpu_report.share(results, row) == pytest.approx(32 * needed / 1e-6)

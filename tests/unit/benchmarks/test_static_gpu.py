@@ -11,11 +11,13 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
 from native import Unavailable
-from sass import Function, counted, kernel_of, pipe_of
+from sass import Code, Function, counted, kernel_of, pipe_of
 from static_gpu import BATCH, TAKEN, heading, known_demand, tables
 
-from gridgen.backends.nvrtc import KernelResources
+from gridgen.backends.cuda.compiler import KernelResources
 from gridgen.cost.demand import demand_of
+from gridgen.cost.devices import DEVICES
+from gridgen.cost.gpu import predicted, roofline_bound
 from gridgen.kernel import KernelKey
 from gridgen.schedules import Schedules
 from helpers.scan import tree_of
@@ -110,7 +112,7 @@ def test_a_whole_warp_goes_round_loops():
 def test_the_machine_code_of_a_kernel_is_found(tmp_path):
     """Every number is stored once by a thread, and M has fused multiply-adds in plenty."""
     pytest.importorskip("cupy")
-    from gridgen.backends.nvrtc import compile_kernel
+    from gridgen.backends.cuda.compiler import compile_kernel
     from gridgen.modules import TracedModule
 
     module = TracedModule(tree_of("two_link"))
@@ -141,6 +143,21 @@ def test_what_is_known_takes_the_place_of_estimates():
     pipes = {"fp32": 1, "memory": 1, "control": 1}
     straight = known_demand(demand, taken, code, has_loops=False)
     assert straight == replace(looped, instructions=3, pipes=pipes, local_moves=1)
+
+
+def test_what_loops_keep_is_counted_as_plans_do():
+    """It is in memory that a kernel is given; the stack is none of it."""
+    schedules = Schedules(tree_of("humanoid"))
+    kernel = schedules.kernel(KernelKey("forward_dynamics", "aba"))
+    demand = demand_of(kernel, schedules.work(kernel), 4)
+    taken = KernelResources("k", "sm_90", 255, 0, 0, 40, 0, 0)
+    code = Code("k", 6000, {"fp32": 1000}, 0, 6000, 30, 255, 96_000)
+    looped = known_demand(demand, taken, code, has_loops=True)
+    assert looped.local_bytes == demand.local_bytes > 1000 > taken.stack
+    device, batch = DEVICES["sm_90"], 1 << 20
+    found, planned = (predicted(one, device, batch) for one in (looped, demand))
+    assert 0.4 < found.seconds / planned.seconds < 1.2
+    assert roofline_bound(looped, device, batch) < 0.3 * found.seconds
 
 
 def test_tables_show_what_was_counted():

@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 
 from gridgen.cost.demand import demand_of
-from gridgen.cost.devices import DEVICES, device_of
-from gridgen.cost.gpu import LAUNCH, ceiling, predicted
+from gridgen.cost.devices import DEVICES, device_of, device_reported
+from gridgen.cost.gpu import predicted, roofline_bound
 from gridgen.cost.traffic import traffic_of
 from gridgen.errors import OptionError
 from gridgen.kernel import KernelKey
@@ -42,7 +42,7 @@ def test_more_states_are_never_faster(arch, demands):
     for demand in demands:
         times = [predicted(demand, DEVICES[arch], batch).seconds for batch in BATCHES]
         assert all(few <= many for few, many in pairwise(times))
-        assert times[0] > LAUNCH
+        assert times[0] > DEVICES[arch].launch
         assert times[-1] > 2 * times[0]
 
 
@@ -67,12 +67,12 @@ def test_more_lanes_of_a_kind_are_never_slower(demands):
 
 
 @pytest.mark.parametrize("arch", DEVICES)
-def test_nothing_beats_the_ceiling(arch, demands):
+def test_nothing_beats_the_roofline_bound(arch, demands):
     for demand in demands:
         for batch in BATCHES:
             found = predicted(demand, DEVICES[arch], batch)
-            assert ceiling(demand, DEVICES[arch], batch) < found.seconds
-            assert found.seconds == LAUNCH + max(
+            assert roofline_bound(demand, DEVICES[arch], batch) < found.seconds
+            assert found.seconds == DEVICES[arch].launch + max(
                 time for bound, time in found.terms.items() if bound != "launch"
             )
 
@@ -92,8 +92,9 @@ def test_blocks_fit_what_a_multiprocessor_has():
 
 def test_a_device_stands_for_those_that_came_after_it():
     assert device_of("sm_90a").title == DEVICES["sm_90"].title
-    assert device_of("sm_86").arch == "sm_80"
-    assert device_of("sm_100").arch == "sm_90"
+    assert device_of("sm_88").arch == "sm_87"
+    assert device_of("sm_103").arch == "sm_100"
+    assert device_of("sm_101").title == device_of("sm_110").title
     assert device_of("sm_70").arch == "sm_75"  # older than all
     assert device_of("sm_50").arch == "sm_75"
     for wrong in ("90", "compute_90", "gpu", "sm_1", "sm_35"):
@@ -101,6 +102,31 @@ def test_a_device_stands_for_those_that_came_after_it():
             OptionError, match=f'device is "{wrong}"; choose cpu, cuda or one of sm'
         ):
             device_of(wrong)
+
+
+def test_a_device_is_what_its_driver_reports():
+    """A slice of an H200, a product of sm_89, one that reports nothing, the second of sm_120."""
+    slice_of = device_reported("sm_90", "NVIDIA H200 MIG 1g.18gb", {"MultiProcessorCount": 16})
+    whole = DEVICES["sm_90"]
+    assert (slice_of.sms, slice_of.clock, slice_of.shared) == (16, whole.clock, whole.shared)
+    assert slice_of.l2_clock == pytest.approx(whole.l2_clock * 16 / 132)
+    reported = {
+        "MultiProcessorCount": 24,
+        "ClockRate": 2_460_000,
+        "MemoryClockRate": 8_501_000,
+        "GlobalMemoryBusWidth": 128,
+        "MaxSharedMemoryPerMultiprocessor": 102_400,
+        "MaxThreadsPerMultiProcessor": 1536,
+        "MaxBlocksPerMultiprocessor": 24,
+    }
+    laptop = device_reported("sm_89", "RTX 4060 Laptop", reported)
+    assert (laptop.sms, laptop.clock, laptop.warps, laptop.blocks) == (24, 2.46e9, 48, 24)
+    assert laptop.bandwidth == pytest.approx(272e9, rel=1e-3)
+    assert replace(device_reported("sm_80", "A", {}), title="A100 SXM 80 GB") == DEVICES["sm_80"]
+    orin = {"Integrated": 1, "MemoryClockRate": 1_300_000, "GlobalMemoryBusWidth": 256}
+    assert device_reported("sm_87", "Orin", orin).bandwidth == DEVICES["sm_87"].bandwidth
+    large = device_reported("sm_120", "NVIDIA RTX PRO 6000 Blackwell", {})
+    assert (large.sms, DEVICES["sm_120"].sms) == (188, 170)
 
 
 def test_traffic_is_that_of_the_arrays():

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from gridgen.cost import profile as profiles
-from gridgen.cost.profile import Place, Profile, Way, find_profile
+from gridgen.cost.profile import DeviceIdentity, Profile, Way, find_profile
 from gridgen.errors import GridGenError, GridGenWarning
 
-PLACE = Place("Some GPU", "sm_90", "12060")
+PLACE = DeviceIdentity("Some GPU", "sm_90", "12060")
 WAY = Way("mass_matrix", "float32", 64)
 PROFILE = Profile("arm", "d" * 64, PLACE, False, {WAY: {32: 2e-6, 1024: 8e-6, 4096: 32e-6}})
 
@@ -48,7 +48,7 @@ def test_profiles_of_others_are_not_found():
     assert found(digest="e" * 64) == (None, "")
     assert found(place=replace(PLACE, name="Another GPU")) == (None, "")
     assert found(place=replace(PLACE, arch="sm_80")) == (None, "")
-    assert found(place=Place("", "sm_90", "")) == (None, "")
+    assert found(place=DeviceIdentity("", "sm_90", "")) == (None, "")
 
 
 def test_another_driver_or_version_is_told(monkeypatch):

@@ -11,7 +11,7 @@ import pytest
 
 from gridgen.cost.demand import demand_of
 from gridgen.cost.devices import DEVICES
-from gridgen.cost.gpu import LAUNCH, predicted
+from gridgen.cost.gpu import predicted
 from gridgen.kernel import KernelKey
 from gridgen.schedules import Schedules
 from helpers.scan import tree_of
@@ -41,7 +41,7 @@ def seconds(robot: str, function: str, schedule: str) -> float:
     schedules = Schedules(tree_of(robot, floating_base=robot == "quadruped"))
     kernel = schedules.kernel(KernelKey(name, method, schedule))
     demand = demand_of(kernel, schedules.work(kernel), itemsize=4)
-    return predicted(demand, LIKE, STATES).seconds - LAUNCH
+    return predicted(demand, LIKE, STATES).seconds - LIKE.launch
 
 
 @pytest.mark.parametrize(("robot", "function"), CYCLES)

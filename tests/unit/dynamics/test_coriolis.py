@@ -16,7 +16,7 @@ from helpers.dynamics import (
     tangent_steps,
 )
 from helpers.oracle import Oracle
-from helpers.robots import MAIN_CASES
+from helpers.robots import ALL_CASES
 
 STATES = 20
 
@@ -24,7 +24,7 @@ TOLERANCE = 1e-12
 """Products along a path of a dozen rotations, relative to the largest entry."""
 
 
-@pytest.mark.parametrize(("name", "floating"), MAIN_CASES)
+@pytest.mark.parametrize(("name", "floating"), ALL_CASES)
 def test_it_is_that_of_pinocchio(name, floating):
     tree = load_tree(name, floating)
     oracle = Oracle(tree, robot_path(name))

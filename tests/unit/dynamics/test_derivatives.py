@@ -30,7 +30,7 @@ from helpers.dynamics import (
     velocity_steps,
 )
 from helpers.oracle import Oracle
-from helpers.robots import MAIN_CASES, joint_text, link_text, refused, robot_text
+from helpers.robots import ALL_CASES, joint_text, link_text, refused, robot_text
 
 STATES = 20
 AT_REST = BaseMotion(GRAVITY)
@@ -42,7 +42,7 @@ CONDITIONED = 1e-15
 """Per unit of the mass matrix's condition number, for what its inverse multiplies."""
 
 CASES = [
-    *MAIN_CASES,
+    *ALL_CASES,
     pytest.param("double_pendulum_continuous", False, id="double_pendulum_continuous-fixed"),
     pytest.param("b1-z1", True, id="b1-z1-floating"),
 ]

@@ -24,7 +24,7 @@ from helpers.dynamics import (
     robot_path,
 )
 from helpers.oracle import Oracle
-from helpers.robots import MAIN_CASES, joint_text, link_text, robot_text
+from helpers.robots import ALL_CASES, joint_text, link_text, robot_text
 
 STATES = 20
 
@@ -32,7 +32,7 @@ TOLERANCE = 1e-13
 """Products along a path of a dozen rotations, relative to the largest entry."""
 
 CASES = [
-    *MAIN_CASES,
+    *ALL_CASES,
     pytest.param("double_pendulum_continuous", False, id="double_pendulum_continuous-fixed"),
 ]
 REFERENCES = {

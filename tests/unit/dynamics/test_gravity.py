@@ -9,7 +9,7 @@ import pytest
 from gridgen.dynamics.reference import evaluate_reference
 from helpers.dynamics import assert_close, load_tree, random_states, robot_path
 from helpers.oracle import Oracle
-from helpers.robots import MAIN_CASES
+from helpers.robots import ALL_CASES
 
 STATES = 20
 
@@ -17,7 +17,7 @@ TOLERANCE = 1e-13
 """Products along a path of a dozen rotations, relative to the largest entry."""
 
 
-@pytest.mark.parametrize(("name", "floating"), MAIN_CASES)
+@pytest.mark.parametrize(("name", "floating"), ALL_CASES)
 def test_gravity_forces_are_those_of_pinocchio(name, floating):
     tree = load_tree(name, floating)
     oracle = Oracle(tree, robot_path(name))

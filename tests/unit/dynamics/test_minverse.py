@@ -22,7 +22,7 @@ from helpers.dynamics import (
     trace,
 )
 from helpers.oracle import Oracle
-from helpers.robots import MAIN_CASES, refused
+from helpers.robots import ALL_CASES, refused
 
 STATES = 20
 
@@ -38,7 +38,7 @@ def why_not(name, floating):
 
 
 @refused(why_not)
-@pytest.mark.parametrize(("name", "floating"), MAIN_CASES)
+@pytest.mark.parametrize(("name", "floating"), ALL_CASES)
 def test_inverse_is_pinocchios(name, floating):
     tree = load_tree(name, floating)
     oracle = Oracle(tree, robot_path(name))

@@ -10,7 +10,7 @@ from gridgen.check import random_states
 from gridgen.dynamics.reference import evaluate_reference
 from helpers.dynamics import assert_close, load_tree, robot_path
 from helpers.oracle import Oracle
-from helpers.robots import LARGE_ROBOTS, MAIN_CASES, OWN_ROBOTS
+from helpers.robots import ALL_CASES, LARGE_ROBOTS, OWN_ROBOTS
 
 STATES = 4
 
@@ -27,7 +27,7 @@ def parameters(oracle: Oracle) -> np.ndarray:
 def cases() -> list[object]:
     """Return the main robots, large ones of others only when asked for."""
     found = []
-    for case in MAIN_CASES:
+    for case in ALL_CASES:
         name, _ = case.values
         large = name in LARGE_ROBOTS and name not in OWN_ROBOTS
         marks = pytest.mark.exhaustive if large else ()

@@ -41,7 +41,8 @@ NAMES = ("d2tau_dqdq", "d2tau_dqddqd", "d2tau_dqdqd", "dM_dq")
 
 @pytest.mark.parametrize("loaded", [False, True], ids=["at rest", "loaded"])
 @pytest.mark.parametrize(
-    "name", ["cart_pole", "gripper", "arm7", "quadruped", "humanoid", "panda", "ur10_robot"]
+    "name",
+    ["cart_pole", "gripper", "screws", "arm7", "quadruped", "humanoid", "panda", "ur10_robot"],
 )
 def test_second_derivatives_are_the_complex_steps_of_the_first(name, loaded):
     tree = load_tree(name)

@@ -9,8 +9,9 @@ from gridgen.check import compare_function, random_states
 from gridgen.dynamics.computation import Computation
 from gridgen.dynamics.functions import computation_of, frame_idents, fused_keys
 from gridgen.kernel import KernelKey
-from gridgen.schedules.thread.plan import plan_loops, plan_thread
+from gridgen.schedules.thread.plan import plan_loops
 from helpers.dynamics import load_tree
+from helpers.programs import plan_thread
 from numerics.robots import run_program
 
 

@@ -17,7 +17,7 @@ from fake_gpu.errors import MisuseError, OutOfMemoryError
 from fake_gpu.functions import launch_host_function
 from fake_gpu.machine import machine
 from fake_gpu.transfers import empty_pinned
-from gridgen.backends.compiler import host_compiler
+from gridgen.backends.cpu.compiler import host_compiler
 
 TESTS = Path(__file__).parents[2]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import re
 import sys
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -278,7 +280,9 @@ def test_every_field_of_this_mujoco_is_known() -> None:
 def test_what_the_reader_takes_is_what_its_list_says() -> None:
     source = Path(mujoco_fields.__file__).with_name("mujoco.py").read_text(encoding="utf-8")
     read = set(
-        re.findall(r"model\.((?:opt\.)?(?:body|jnt|dof|actuator|tendon|n)[a-z_0-9]+)\b", source)
+        re.findall(
+            r"model\.((?:opt\.)?(?:body|geom|jnt|dof|actuator|tendon|n)[a-z_0-9]+)\b", source
+        )
     )
     read |= set(re.findall(r'newer\("(\w+)"', source)) - {"dof", "actuator"}
     listed = re.compile("|".join(f"{mujoco_fields.TAKEN} {mujoco_fields.NAMED}".split()))
@@ -378,6 +382,48 @@ def test_a_robot_of_yourdfpy(name: str) -> None:
     assert theirs.bodies == ours.bodies
     assert theirs.frames == ours.frames
     assert theirs.lower_limits == ours.lower_limits
+
+
+SOLIDS = """<robot name="r"><link name="base"/><link name="arm">
+<collision><origin xyz="1 2 3" rpy="0 0 1.5707963267948966"/>
+<geometry><box size=".2 .4 .6"/></geometry></collision>
+<collision><geometry><cylinder radius=".1" length=".8"/></geometry></collision>
+<collision><geometry><sphere radius=".3"/></geometry></collision>
+<collision><geometry><mesh filename="none.stl"/></geometry></collision></link>
+<joint name="j" type="continuous"><parent link="base"/><child link="arm"/></joint></robot>"""
+GEOMS = """<mujoco><worldbody><body name="arm"><joint name="j"/>
+<geom type="box" size=".1 .2 .3" pos="1 2 3" euler="0 0 90"/><geom type="cylinder" size=".1 .4"/>
+<geom size=".3"/><geom type="capsule" size=".1 .4" mass="1"/>
+<geom size="1" contype="0" conaffinity="0"/></body></worldbody></mujoco>"""
+
+
+def shapes_of(robot: Any) -> list[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GridGenWarning)
+        return [
+            shape and np.array([*shape.pose.translation, *np.ravel(shape.pose.rotation),
+                                *shape.half_lengths, *shape.radii])
+            for shape in tree_of(robot).frame_of["arm"].shapes
+        ]  # fmt: skip
+
+
+@needs("yourdfpy")
+@needs("mujoco")
+def test_collision_shapes_are_those_of_the_file() -> None:
+    import yourdfpy
+
+    *solids, mesh = shapes_of(SOLIDS)
+    assert mesh is None
+    *geoms, capsule = shapes_of(GEOMS)
+    loaded = yourdfpy.URDF.load(io.StringIO(SOLIDS), build_scene_graph=False, load_meshes=False)
+    *same, none = shapes_of(loaded)
+    assert none is None
+    np.testing.assert_array_equal(same, solids)
+    np.testing.assert_allclose(geoms, solids, atol=1e-12)
+    expected = [(0.1, 0.2, 0.3, 0, 0, 0), (0, 0, 0.4, 0.1, 0.1, 0), (0, 0, 0, 0.3, 0.3, 0.3)]
+    np.testing.assert_allclose([solid[12:] for solid in solids], expected)
+    np.testing.assert_allclose(solids[0][:12], [1, 2, 3, 0, -1, 0, 1, 0, 0, 0, 0, 1], atol=1e-12)
+    np.testing.assert_allclose(capsule[12:], (0, 0, 0.4, 0.1, 0.1, 0.1))
 
 
 XACRO = """<robot xmlns:xacro="http://www.ros.org/wiki/xacro" name="r">

@@ -16,7 +16,7 @@ from gridgen.errors import GridGenWarning, OptionError
 from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
-from helpers.robots import OWN, example_urdf, joint_text, link_text, robot_text
+from helpers.robots import OWN, SCREWS, described, example_urdf, joint_text, link_text, robot_text
 from unit.model.test_tree_against_pinocchio import compare
 
 KINDS = ("revolute", "continuous", "prismatic", "planar", "floating")
@@ -49,7 +49,7 @@ def test_a_locked_robot_is_pinocchios_reduced_model(name: str) -> None:
 def built(source: object, **options: object) -> KinematicTree:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridGenWarning)
-        return build_tree(parse_urdf(source), RobotOptions(**options))
+        return build_tree(described(source), RobotOptions(**options))
 
 
 def at_rest(tree: KinematicTree, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -66,6 +66,7 @@ LOCKED = [
     (EVERY_KIND, {"planar_joint": [0.1, -0.2, 0.3], "continuous_joint": 1.1}),
     (EVERY_KIND, {"floating_joint": (0.1, 0.2, 0.3, 0.5, -0.5, 0.5, 0.5), "prismatic_joint": 0.2}),
     (EVERY_KIND, {"slider": -0.3}),
+    (SCREWS, {"c_screw": 0.7, "d": -0.2}),
 ]
 
 

@@ -30,7 +30,8 @@ def built() -> pinocchio.Model:
         ("x", 2, pinocchio.JointModelSphericalZYX()),
         ("b", 1, pinocchio.JointModelRevoluteUnaligned(skew)),
         ("a", 4, pinocchio.JointModelPrismaticUnaligned(skew)),
-        ("c", 4, pinocchio.JointModelRY()),
+        ("c", 4, pinocchio.JointModelHelicalUnaligned(skew, -0.3)),
+        ("d", 6, pinocchio.JointModelHY(0.2)),
     ]
     for name, parent, joint in joints:
         index = model.addJoint(parent, joint, pinocchio.SE3.Random(), name)
@@ -65,6 +66,35 @@ def test_dynamics_are_the_models() -> None:
     np.testing.assert_allclose(poses[0][tree.frame_names.index("tool")], place, atol=TOLERANCE)
 
 
+def with_mimic(first: Any, second: Any) -> pinocchio.Model:
+    """Return a robot of two joints, of which the second mimics the first."""
+    model = pinocchio.Model()
+    inertia, place = pinocchio.Inertia.FromEllipsoid(2.0, 0.1, 0.2, 0.3), pinocchio.SE3.Random()
+    for parent, joint in enumerate((first, second)):
+        index = model.addJoint(parent, joint, place, f"joint{parent}")
+        model.appendBodyToJoint(index, inertia, place)
+    return pinocchio.transformJointIntoMimic(model, 1, 2, -1.5, 0.3)
+
+
+def test_a_helical_joint_is_mimicked_as_in_the_model() -> None:
+    model = with_mimic(pinocchio.JointModelHX(0.2), pinocchio.JointModelRY())
+    tree, x = build_tree(from_model(model)), state(model)
+    given = {name: value[None] for name, value in x.items()} | {"gravity": [0.0, 0.0, -9.81]}
+    (ours,) = evaluate_reference(tree, "inverse_dynamics", given)
+    tau = pinocchio.rnea(model, model.createData(), x["q"], x["qd"], x["qdd"])
+    np.testing.assert_allclose(ours[0], tau, rtol=TOLERANCE)
+
+
+@pytest.mark.parametrize("axis", [None, np.array([0.6, 0.0, 0.8])], ids=["x", "skew"])
+def test_a_helical_joint_that_mimics_is_refused_by_name(axis: Any) -> None:
+    """Pinocchio's own efforts are not those of the joint, or it crashes."""
+    screw = pinocchio.JointModelHX(0.2)
+    if axis is not None:
+        screw = pinocchio.JointModelHelicalUnaligned(axis, 0.2)
+    with pytest.raises(ModelError, match='joint "joint1": is helical and mimics'):
+        from_model(with_mimic(pinocchio.JointModelRY(), screw))
+
+
 def full(upper: np.ndarray) -> np.ndarray:
     return np.triu(upper) + np.triu(upper, 1).T
 
@@ -96,7 +126,6 @@ def test_options_of_load_are_heeded() -> None:
 
 UNKNOWN = {
     "spherical": pinocchio.JointModelSpherical(),
-    "helical": pinocchio.JointModelHX(0.1),
     "composite": pinocchio.JointModelComposite(pinocchio.JointModelRX()),
 }
 
@@ -109,7 +138,7 @@ def test_a_joint_of_another_kind_is_refused_by_name(joint: Any) -> None:
         load(model)
 
 
-@pytest.mark.parametrize("what", ["mass", "placement", "armature"])
+@pytest.mark.parametrize("what", ["mass", "placement", "pitch", "armature"])
 def test_what_is_no_number_is_refused_by_name(what: str) -> None:
     model = built()
     joint = model.getJointId("b")
@@ -118,6 +147,9 @@ def test_what_is_no_number_is_refused_by_name(what: str) -> None:
     elif what == "placement":
         place = pinocchio.SE3(np.eye(3), np.array([np.inf, 0.0, 0.0]))
         model.jointPlacements[joint] = place
+    elif what == "pitch":
+        screw = pinocchio.JointModelHX(np.nan)
+        model.addJoint(joint, screw, pinocchio.SE3.Identity(), "screw")
     else:
         model.armature = np.full(model.nv, np.nan)
     with pytest.raises(UrdfError, match=rf"{what} has (nan|inf); it must be finite"):

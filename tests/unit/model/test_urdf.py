@@ -860,6 +860,23 @@ def test_what_dynamics_does_not_need_is_not_read() -> None:
     assert robot.links[1].line == 9
 
 
+@pytest.mark.parametrize(
+    "collision",
+    [
+        "",
+        '<geometry><sphere radius="x"/></geometry>',
+        '<geometry><sphere radius="-1"/></geometry>',
+        '<geometry><box size="1 1 1e300"/></geometry>',
+        '<geometry><cone radius="1" length="1"/></geometry>',
+        '<origin xyz="x"/><geometry><sphere radius="1"/></geometry>',
+    ],
+)
+def test_a_collision_shape_that_cannot_be_read_stops_nothing(collision: str) -> None:
+    link = f'<link name="base"><collision>{collision}</collision></link>'
+    robot = parse_urdf(robot_text(link, ARM, SHOULDER))
+    assert robot.links[0].shapes == (None,)
+
+
 @pytest.mark.parametrize("prefix", ["", "u:"], ids=["default", "prefixed"])
 def test_a_namespace_of_the_whole_file_is_accepted(prefix: str) -> None:
     declared = f'xmlns{":u" if prefix else ""}="urn:urdf"'

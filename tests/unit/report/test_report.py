@@ -8,20 +8,24 @@ import shutil
 import subprocess
 import warnings
 from collections.abc import Sequence
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from gridgen.check import random_states
 from gridgen.commands.main import main
-from gridgen.compiler import load
-from gridgen.errors import GridGenWarning, OptionError
+from gridgen.compiler import load, read_tree
+from gridgen.dynamics.reference import evaluate_reference
+from gridgen.errors import CompileError, GridGenWarning, OptionError
 from gridgen.options import RobotOptions
-from gridgen.report.pictures import grid, patterns, scene, tree_nodes
+from gridgen.report.pictures import patterns, reach, runs, scene
 from helpers.robots import OWN, joint_text, link_text, robot_text
 
-SECTIONS = ["Remarks", "Skeleton", "Tree", "Sparsity", "Operations of a state", "Schedules"]
+SECTIONS = ["Remarks", "Robot", "Tree", "Sparsity", "Floating-point operations per evaluation"]
+SECTIONS += ["Schedules"]
 
 
 def page(source: Any, archs: Sequence[str] = (), measure: bool = False, **options: Any) -> str:
@@ -34,11 +38,13 @@ def test_a_page_has_all_that_was_asked_for(tmp_path: Path) -> None:
     robot = load(OWN / "two_link.urdf")
     report = robot.report(archs=["sm_90"])
     headings = re.findall("<h2>(.*?)</h2>", report.html)
-    assert headings == [*SECTIONS, "On a GPU", "Accuracy", "Speed on this machine"]
+    assert headings == [*SECTIONS, "Predicted GPU time", "Accuracy", "Speed on this machine"]
     for name in (*robot.joint_names, *robot.body_names):
         assert name in report.html
     assert len(re.findall('class="good"', report.html)) == 2 * 11
     assert 'class="bad"' not in report.html
+    assert "22 of 22 comparisons" in report.html
+    assert report.html.index("total mass") < report.html.index("<h2>")
     assert not re.search(r"""(src|href)=["'](?!data:)""", report.html), "the page needs others"
     path = report.save(tmp_path / "page.html")
     assert path.read_text(encoding="utf-8").startswith(report.html)
@@ -64,15 +70,46 @@ def test_what_is_odd_about_a_robot_is_told() -> None:
     assert "forward_dynamics_aba" in html, "why it has none is said"
 
 
-def test_the_skeleton_is_where_the_links_are() -> None:
-    tree = tree_of("gripper")
-    from gridgen.dynamics.reference import evaluate_reference
+def test_a_table_has_no_empty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise CompileError("NVRTC is not installed")
 
-    (poses,) = evaluate_reference(tree, "forward_kinematics", {"q": np.zeros((1, tree.nq))})
-    frames = {frame["name"]: frame["at"] for frame in scene(tree)["frames"]}
-    for name, pose in zip(tree.frame_names, poses[0], strict=True):
-        np.testing.assert_allclose(frames[name], pose[:3, 3], atol=1e-6)
-    assert [node.y for node in tree_nodes(tree)] == list(range(1, len(tree.bodies) + 1))
+    monkeypatch.setattr("gridgen.report.facts.resource_report", refuse)
+    html = page(OWN / "cart_pole.urdf", archs=["sm_90"])
+    assert "NVRTC is not installed" in html
+    assert "<th>of roofline bound</th>" in html
+    assert "<th>registers</th>" not in html
+
+
+def test_the_inertia_ellipsoid_has_the_mass_and_inertia_of_its_body() -> None:
+    radii, mass = np.array([0.1, 0.2, 0.3]), 2.5
+    moments = mass / 5 * ((radii**2).sum() - radii**2)
+    (body,) = tree_of_body(mass, "0.1 0 0.4", moments).bodies
+    (solid,) = scene(tree_of_body(mass, "0.1 0 0.4", moments))["solids"]
+    axes = np.array(solid["radii"])
+    np.testing.assert_allclose(sorted(np.linalg.norm(axes, axis=1)), radii, rtol=1e-6)
+    np.testing.assert_allclose(axes.T @ axes @ axes.T @ axes, np.diag(radii**4), atol=1e-8)
+    np.testing.assert_allclose(solid["at"], np.array(body.first_moment) / mass, atol=1e-9)
+
+
+def tree_of_body(mass: float, center: str, moments: Any) -> Any:
+    entries = "".join(f'{name}="{x!r}" ' for name, x in zip(INERTIA, moments.tolist(), strict=True))
+    inertial = f"""<inertial><origin xyz="{center}"/><mass value="{mass}"/>
+        <inertia {entries} ixy="0" ixz="0" iyz="0"/></inertial>"""
+    joint = joint_text("j", "base", "a", kind="prismatic")
+    return read_tree(robot_text(link_text("base"), f'<link name="a">{inertial}</link>', joint))
+
+
+INERTIA = ("ixx", "iyy", "izz")
+
+
+def test_the_reach_of_a_stretched_arm() -> None:
+    tree = tree_of("two_link")
+    tip = tree.frames[-1]
+    stretched = sum(np.linalg.norm(part.translation) for part in (*tree.bodies, tip))
+    distance, link = reach(tree)
+    assert link == tip.name
+    assert 0.99 * stretched < distance <= stretched * (1 + 1e-12)
 
 
 def test_the_factor_of_m_has_the_entries_of_the_pattern() -> None:
@@ -81,13 +118,11 @@ def test_the_factor_of_m_has_the_entries_of_the_pattern() -> None:
     L = found["its factor L"].astype(float)
     assert ((L.T @ L > 0) >= found["mass matrix M"]).all()
     assert L.mean() < 0.4, "legs are not ancestors of each other"
-    runs = grid("x", np.array([[True, True, False], [False, False, True]])).runs
-    assert runs == ((0, 0, 2), (1, 2, 1))
+    found = runs(np.array([[True, True, False], [False, False, True]]))
+    assert found == [(0, 0, 2), (1, 2, 1)]
 
 
 def tree_of(name: str, floating_base: bool = False) -> Any:
-    from gridgen.compiler import read_tree
-
     return read_tree(OWN / f"{name}.urdf", RobotOptions(floating_base=floating_base))
 
 
@@ -95,7 +130,9 @@ def test_the_command_writes_a_page(tmp_path: Path) -> None:
     path = tmp_path / "arm.html"
     arguments = [str(OWN / "two_link.urdf"), "--output", str(tmp_path), "--quiet"]
     assert main([*arguments, "--functions", "mass_matrix", "--report", str(path)]) == 0
-    assert '<td class="name">mass_matrix</td>' in path.read_text(encoding="utf-8")
+    assert '<td class="name" data-heading="function">mass_matrix</td>' in path.read_text(
+        encoding="utf-8"
+    )
     assert main([*arguments, "--report", str(tmp_path / "no" / "page.html")]) == 2
 
 
@@ -108,36 +145,76 @@ def test_a_generated_module_says_that_it_has_no_bodies() -> None:
         module.report()
 
 
-#: Counts, in the page itself, what was drawn: pixels of the canvas, shapes of the other pictures.
-PROBE = """<script>
-const c = document.getElementById("scene");
+#: Evaluates, in the page itself: the poses of STATES, what is drawn, what sliders and hovering do.
+PROBE = """<pre id="probe"></pre><script>
+const c = document.getElementById("scene"), image = () => c.toDataURL();
 const p = c.getContext("2d").getImageData(0, 0, c.width, c.height);
-const drawn = p.data.filter((v, k) => k % 4 === 3 && v > 0).length;
-const wide = document.documentElement.scrollWidth <= window.innerWidth;
-document.title = JSON.stringify({drawn, wide, shapes: document.querySelectorAll("svg *").length});
+const found = {
+  drawn: p.data.filter((v, k) => k % 4 === 3 && v > 0).length,
+  wide: document.documentElement.scrollWidth <= window.innerWidth,
+  shapes: document.querySelectorAll("svg *").length,
+  poses: STATES.map((q) => forwardKinematics(view.scene, q).frames),
+};
+const before = image();
+document.getElementById("collision").click();
+found.hides = image() !== before;
+const sliders = [...document.querySelectorAll("#sliders input")];
+sliders.forEach((slider, k) => {
+  slider.value = Number(slider.min) + (0.2 + 0.6 * k / sliders.length) * (slider.max - slider.min);
+  slider.dispatchEvent(new Event("input"));
+});
+Object.assign(found, { sliders: sliders.length, q: view.q, moved: view.poses.frames });
+const box = c.getBoundingClientRect();
+for (let x = 0; x < box.width; x += 6) for (let y = 0; y < box.height && !found.label; y += 6) {
+  if (!(view.near(x, y) >= view.scene.frames.length)) continue;
+  c.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + x, clientY: box.top + y }));
+  found.label = document.getElementById("label").textContent;
+}
+document.getElementById("probe").textContent = JSON.stringify(found);
 </script></body>"""
+BALL = '<collision><geometry><sphere radius="0.1"/></geometry></collision>'
 
 
 @pytest.mark.parametrize("width", [390, 1200], ids=["phone", "desk"])
-def test_a_browser_draws_it(width: int, tmp_path: Path) -> None:
+def test_a_browser_draws_and_moves_it(width: int, tmp_path: Path) -> None:
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if browser is None:
         pytest.skip("there is no chromium")
     path = tmp_path / "page.html"
-    html = page(OWN / "arm6.urdf")
-    path.write_text(html.replace("</body>", PROBE), encoding="utf-8")
+    # Joints that turn, slide, mimic and are free, with axes along no coordinate axis.
+    text = (OWN / "gripper.urdf").read_text(encoding="utf-8")
+    text = text.replace(
+        '<link name="mount"/>', link_text("mount").replace("</link>", f"{BALL}</link>")
+    )
+    text = text.replace('<axis xyz="-1 0 0"/>', '<axis xyz="-3 2 1"/>', 1)
+    tree = read_tree(text, RobotOptions(floating_base=True))
+    states = random_states(tree, 3, np.random.default_rng(0))["q"]
+    probe = PROBE.replace("STATES", json.dumps(states.tolist()))
+    html = page(text, floating_base=True)
+    path.write_text(html.replace("</body>", probe), encoding="utf-8")
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
     command += [f"--user-data-dir={tmp_path}", f"--window-size={width},900", "--dump-dom"]
     done = subprocess.run(
         [*command, path.as_uri()], capture_output=True, text=True, timeout=120, check=True
     )
     assert "CONSOLE" not in done.stderr, done.stderr
-    told = re.search("<title>(.*?)</title>", done.stdout)
+    told = re.search('<pre id="probe">(.*?)</pre>', done.stdout)
     assert told is not None
-    found = json.loads(told[1].replace("&quot;", '"'))
+    found = json.loads(unescape(told[1]))
     assert found["drawn"] > 500, "the canvas is blank"
+    assert found["hides"], "there is no collision shape to hide"
     assert found["shapes"] > 100
     assert found["wide"], "the page is wider than the window"
+    own = sum(not body.mimics for body in tree.bodies[1:])
+    assert found["sliders"] == own + 6
+    q = np.array(found["q"])
+    assert np.abs(q).min() > 1e-4, "a slider moves nothing"
+    (poses,) = evaluate_reference(tree, "forward_kinematics", {"q": np.vstack([states, q])})
+    for drawn, expected in zip([*found["poses"], found["moved"]], poses, strict=True):
+        for (rotation, translation), pose in zip(drawn, expected, strict=True):
+            np.testing.assert_allclose(rotation, pose[:3, :3], atol=1e-7)
+            np.testing.assert_allclose(translation, pose[:3, 3], atol=1e-7)
+    assert found["label"].split(" (")[0] in tree.joint_names
 
 
 def test_figures_for_papers() -> None:
@@ -148,5 +225,7 @@ def test_figures_for_papers() -> None:
     assert sum(name in text.get_text() for text in axes.texts for name in robot.joint_names) >= 3
     drawn = robot.plot_sparsity()
     assert drawn.shape == (1, 6)
-    assert {one.get_title() for one in drawn.flat} == set(patterns(tree_of("gripper")))
+    assert {one.get_title().replace("\n", " ") for one in drawn.flat} == set(
+        patterns(tree_of("gripper"))
+    )
     pyplot.close("all")

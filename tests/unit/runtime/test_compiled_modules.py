@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen.backends import built, nvrtc, processor
+from gridgen.backends import built
 from gridgen.backends.built import MANIFEST, Built, manifest_text
-from gridgen.backends.processor import variants
+from gridgen.backends.cpu import processor
+from gridgen.backends.cpu.processor import variants
+from gridgen.backends.cuda import compiler as nvrtc
 from gridgen.commands.main import main
 from gridgen.errors import CompileError, ModelError
 from gridgen.robot import open_module
@@ -171,7 +173,7 @@ def test_a_gpu_without_nvrtc(
     for package in ("cupy", "cupy_backends"):
         monkeypatch.setitem(sys.modules, package, None)
     assert main([str(urdf), "-o", str(tmp_path / "out"), option, target]) == 2
-    assert "pip install cupy-cuda12x" in capsys.readouterr().err
+    assert "pip install 'cupy-cuda12x>=14'" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

@@ -16,6 +16,7 @@ from fake_driver import Stream
 
 import gridgen
 from gridgen.errors import DeviceError, DtypeError
+from gridgen.runtime.arrays import libraries
 from gridgen.runtime.calls.evaluation import Compiled, Evaluator
 from helpers.gpu import Gpu, expected, on_host
 
@@ -135,6 +136,20 @@ def torch(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(seen, "from_dlpack", from_dlpack, raising=False)
     return torch
+
+
+def test_a_stream_of_each_thread_is_in_no_order_with_pytorch(
+    gpu: Gpu, torch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "1")
+    libraries._is_default_stream_of_a_thread.cache_clear()
+    tensors = [Tensor(array) for array in gpu.arrays(count=2)]
+    gpu.robot.bias_forces(*tensors)
+    torch.now = 0
+    with pytest.raises(gridgen.DeviceError, match="unset CUPY_CUDA_PER_THREAD_DEFAULT_STREAM"):
+        gpu.robot.bias_forces(*tensors)
+    monkeypatch.undo()
+    libraries._is_default_stream_of_a_thread.cache_clear()
 
 
 def test_tensors_are_worked_on_in_the_stream_of_pytorch(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -133,4 +134,67 @@ def test_what_is_remembered_has_a_limit(
     for count in (1, 2, 3, 4, 1, 4):
         gpu.robot.mass_matrix(q[:count])
     assert len(checks) == 5
-    assert len(gpu.robot._evaluator._familiar._layouts) == 2
+    assert len(gpu.robot._evaluator._launches) == 2
+
+
+def test_rollouts_of_arrays_like_earlier_ones(
+    gpu: Gpu, checks: list[str], two_link: gridgen.Robot
+) -> None:
+    """Their launch has strides in time and how far they go, beside the addresses."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        x = [gpu.driver.asarray(rng.normal(size=(COUNT, *n))) for n in ((2,), (2,), (4, 2))]
+        follow = [gpu.driver.asarray(rng.normal(size=(4, *n))) for n in ((2, 4), (2,), (2,))]
+        for feedback in (None, tuple(follow)):
+            checks.clear()
+            found = gpu.robot.rollout(*x, 0.01, keep=2, feedback=feedback)
+            assert len(checks) == (seed == 0)
+            on_cpu = feedback and tuple(map(on_host, feedback))
+            wanted = two_link.rollout(*map(on_host, x), 0.01, keep=2, feedback=on_cpu)
+            np.testing.assert_equal(tuple(map(on_host, found)), wanted)
+    checks.clear()
+    gpu.robot.rollout(*x, 0.01, keep=4)
+    assert checks == ["rollout_semi_implicit"]
+
+
+def test_numpy_arrays_like_earlier_ones_are_computed_at_once(
+    two_link: gridgen.Robot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a look for the kernel; what does not fit takes the general way, and is explained."""
+    q, qd, qdd, down = (*np.random.default_rng(1).normal(size=(3, 5, 2)), np.array([0, 0, -1.0]))
+    calls: list[dict[str, Any]] = [{}, {"gravity": down}, {"gravity": None}, {"backend": "cpu"}]
+    wanted = [two_link.inverse_dynamics(q, qd, qdd, **options) for options in calls]
+    two_link.inverse_dynamics(q, qd, qdd, gravity=down)
+    resolved: list[Any] = []
+    resolve = two_link.resolver.resolve
+
+    def noted(request: Any, **options: Any) -> Any:
+        resolved.append(request)
+        return resolve(request, **options)
+
+    monkeypatch.setattr(two_link.resolver, "resolve", noted)
+    for options, alike in zip(calls, wanted, strict=True):
+        found = two_link.inverse_dynamics(q, qd, qdd, **options)
+        np.testing.assert_array_equal(found, alike)
+    assert len(resolved) == 2  # None means the default, and a backend is asked for
+    with pytest.raises(ShapeError, match="qd has shape"):
+        two_link.inverse_dynamics(q, qd[:3], qdd)
+    with pytest.raises(ShapeError, match="gravity has shape"):
+        two_link.inverse_dynamics(q, qd, qdd, gravity=down[:2])
+    out = q[:, ::-1].copy()
+    assert two_link.inverse_dynamics(q, qd, qdd, out=out) is out
+    np.testing.assert_array_equal(out, wanted[0])
+    resolved.clear()
+    two_link.resolver.forget()
+    np.testing.assert_array_equal(two_link.inverse_dynamics(q, qd, qdd), wanted[0])
+    assert len(resolved) == 1
+
+
+def test_rollouts_keep_no_array() -> None:
+    robot = gridgen.load(Path(__file__).parents[3] / "robots" / "two_link.urdf", backend="cpu")
+    q, qd, tau = np.zeros((3, 2)), np.zeros((3, 2)), np.zeros((3, 4, 2))
+    kept = [weakref.ref(array) for array in (q, qd, tau, *robot.rollout(q, qd, tau, 0.01))]
+    assert len(robot._evaluator._launches) == 1
+    del q, qd, tau
+    gc.collect()
+    assert not any(one() is not None for one in kept)

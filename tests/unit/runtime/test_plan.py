@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen.backends import cpu
+from gridgen.backends.cpu import backend as cpu
 from gridgen.cost import host, profile
 from gridgen.cost.devices import DEVICES
 from gridgen.cost.host import Host, predicted_on

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen.backends.cpu import CpuBackend
+from gridgen.backends.cpu.backend import CpuBackend
 from gridgen.errors import QuaternionError
 from gridgen.runtime import configurations
 from gridgen.runtime.arrays import staging
@@ -202,7 +202,7 @@ def test_rounding_alone_is_left_as_it_is(robot: gridgen.Robot, dtype: str) -> No
 def test_threads_that_share_the_looking_find_every_state(
     monkeypatch: pytest.MonkeyPatch, threads: int, state: int
 ) -> None:
-    monkeypatch.setattr("gridgen.backends.cpu._CHECK", 1.0)  # divide whatever comes
+    monkeypatch.setattr("gridgen.backends.cpu.backend._CHECK", 1.0)  # divide whatever comes
     backend = CpuBackend(threads=threads)
     monkeypatch.setattr("gridgen.runtime.calls.evaluation.backend", lambda name: backend)
     robot = gridgen.load(URDF, floating_base=True, backend="cpu")

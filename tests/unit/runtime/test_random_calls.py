@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import gridgen
 from gridgen.backends import backend
-from gridgen.backends.cpu import Workers
+from gridgen.backends.cpu.backend import Workers
 from gridgen.errors import GridGenError
 from helpers.robots import exhaustive
 

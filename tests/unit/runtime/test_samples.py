@@ -12,6 +12,7 @@ import pinocchio
 import pytest
 
 from gridgen.model.tree import KinematicTree
+from gridgen.modules import record_of
 from gridgen.runtime.configurations import (
     ConfigurationSpace,
     configuration_space,
@@ -23,25 +24,8 @@ from helpers.oracle import Oracle
 from helpers.robots import joint_text, link_text, robot_text
 
 
-def finite(values):
-    return [value if math.isfinite(value) else None for value in values]
-
-
 def space_of(tree: KinematicTree) -> ConfigurationSpace:
-    return configuration_space(
-        {
-            "name": tree.name,
-            "nq": tree.nq,
-            "nv": tree.nv,
-            "joint_names": tree.joint_names,
-            "joint_kinds": [body.kind for body in tree.bodies],
-            "q_indices": [body.q_index for body in tree.bodies],
-            "v_indices": [body.v_index for body in tree.bodies],
-            "mimics": [body.mimics for body in tree.bodies],
-            "lower_limits": finite(tree.lower_limits),
-            "upper_limits": finite(tree.upper_limits),
-        }
-    )
+    return configuration_space(record_of(tree, tree.name, (0, 0)))
 
 
 @pytest.mark.parametrize(("name", "floating"), [("arm7", False), ("quadruped", True)])

@@ -11,6 +11,7 @@ import pytest
 import gridgen
 from gridgen.errors import ShapeError
 from gridgen.runtime.arrays import staging
+from gridgen.runtime.calls.evaluation import Compiled
 
 COUNT = 1000
 LARGE = 1 << 20
@@ -202,3 +203,36 @@ def test_copies_do_not_grow_with_the_batch(two_link: gridgen.Robot) -> None:
         lambda: two_link.inverse_dynamics(*x, out=x[1]),
     ):
         assert peak(call) < SPARE
+
+
+def test_rollouts_take_their_states_in_parts(
+    two_link: gridgen.Robot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each with all of its steps, where arrays are not aligned or a result lies over one."""
+    q, qd, tau = table(2, 40), table(2, 40)[::-1], table(12, 40).reshape(40, 6, 2)
+    room = np.zeros(tau.nbytes + 1, np.uint8)[1:].view(np.float64).reshape(tau.shape)
+    room[...] = tau
+    assert not room.flags.aligned
+    expected = two_link.rollout(q, qd, tau, 0.01)
+    launches: list[int] = []
+    launch = Compiled.launch
+
+    def noted(self: Compiled, states: int, *rest: object) -> None:
+        launches.append(states)
+        launch(self, states, *rest)
+
+    monkeypatch.setattr(Compiled, "launch", noted)
+    monkeypatch.setattr(staging, "ROLLOUT_PART_BYTES", 16 * room[0].nbytes)
+    for one, other in zip(two_link.rollout(q, qd, room, 0.01), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert launches == [16, 16, 8]
+    path = tuple(one.copy() for one in expected)
+    path[0][:, 3], path[1][:, 3] = q, qd
+    two_link.rollout(path[0][:, 3], path[1][:, 3], tau, 0.01, out=path)
+    for one, other in zip(path, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert len(launches) > 4
+    start = path[0][:, 0][::-1]  # whose states lie in the memory of others
+    start[...] = q
+    two_link.rollout(start, qd, tau, 0.01, out=path)
+    np.testing.assert_array_equal(path[0], expected[0])

@@ -69,13 +69,16 @@ void copy(const Array* arrays, int64 begin, int64 end, bool streamed) {
 }
 
 // Three components of the source into seven, of which some are the same.
-constexpr int places[] = {0, 1, 1, 2, 0, 1, 2};
+struct Shared {
+    static constexpr gridgen::Axes axes[] = {{3}, {7}};
+    static constexpr int inputs = 1, kept[] = {3}, places[] = {0, 1, 1, 2, 0, 1, 2};
+};
 template <class S> void share(const Array* arrays, int64 begin, int64 end) {
     const int64 width = gridgen::pack_size<S>;
     for (int64 i = begin; i < end; i += width) {
         const int64 states = end - i < width ? end - i : width;
         Argument<S, 3> source;
-        Result<S, 7, places, 3> target;
+        Result<S, 7, gridgen::SharedPacks<Shared, 1>> target;
         source.load(arrays[0], i, states);
         const int components[] = {4, 1, 6};
         for (int j = 0; j < 3; ++j) target.elements()[components[j]] = source.x[j];

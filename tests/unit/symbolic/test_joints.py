@@ -11,7 +11,11 @@ from gridgen.errors import InternalError
 from gridgen.symbolic.joints import JOINT_TYPES, JointType, joint_form
 from gridgen.symbolic.scalars import FloatScalars
 
-TWISTS = {"revolute": (0, 0, 0, 0, 0, 1), "prismatic": (0, 0, 1, 0, 0, 0)}
+TWISTS = {
+    "revolute": (0, 0, 0, 0, 0, 1),
+    "prismatic": (0, 0, 1, 0, 0, 0),
+    "helical": (0, 0, JOINT_TYPES["helical"].pitch, 0, 0, 1),
+}
 
 
 def hat(twist: np.ndarray) -> np.ndarray:
@@ -30,7 +34,7 @@ def exponential(matrix: np.ndarray) -> np.ndarray:
 
 
 def transform(kind: str, q: complex) -> np.ndarray:
-    values = {"s": np.sin(q), "c": np.cos(q), "q": q}
+    values = {"s": np.sin(q), "c": np.cos(q), "q": q, "p": JOINT_TYPES[kind].pitch}
     symbols = [values[name] for name in JOINT_TYPES[kind].symbols]
     rotation, translation = joint_form(kind).evaluate(symbols, FloatScalars())
     result = np.eye(4, dtype=complex)

@@ -13,14 +13,13 @@ import pytest
 
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.thread import plan
-from gridgen.schedules.thread.plan import plan_thread
 from gridgen.symbolic.order import ordered
 from gridgen.symbolic.printer import block_lines
 from gridgen.symbolic.program import Program, Statement, Store
-from gridgen.symbolic.steps import Step, step_of
+from gridgen.symbolic.steps import ScheduledStatement, step_of
 from gridgen.symbolic.trace import TraceScalars
 from helpers.program_interpreter import run
-from helpers.programs import VALUES, program_of, random_program
+from helpers.programs import VALUES, plan_thread, program_of, random_program
 from numerics.robots import load_tree, urdf_path
 
 #: The statement that reads an input.
@@ -37,7 +36,7 @@ def as_made(tree: KinematicTree, function: str, monkeypatch: pytest.MonkeyPatch)
         return plan_thread(tree, function)
 
 
-def steps(program: Program) -> list[Step]:
+def steps(program: Program) -> list[ScheduledStatement]:
     return [
         step_of(statement, block, program.variables)
         for block in program.blocks
@@ -45,7 +44,7 @@ def steps(program: Program) -> list[Step]:
     ]
 
 
-def is_store(step: Step) -> bool:
+def is_store(step: ScheduledStatement) -> bool:
     return isinstance(step.statement, Store)
 
 
@@ -110,11 +109,11 @@ def test_an_input_is_read_where_it_is_first_needed() -> None:
 
 def test_the_order_is_the_same_in_every_process() -> None:
     program = (
-        "from gridgen.schedules.thread.plan import plan_thread\n"
+        "from gridgen.schedules.thread.plan import plan_programs\n"
         "from gridgen.symbolic.printer import block_lines\n"
         "from numerics.robots import load_tree, urdf_path\n"
         "tree = load_tree(urdf_path('arm7'), False, joint_dynamics=False)\n"
-        "program = plan_thread(tree, 'inverse_dynamics_gradient')\n"
+        "program = plan_programs(tree, 'inverse_dynamics_gradient').cpu\n"
         "for block in program.blocks: print(block_lines(block, program.variables))"
     )
     texts = [

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from gridgen.check import random_states
-from gridgen.schedules.thread.plan import plan_thread
 from gridgen.symbolic import parts
 from gridgen.symbolic.order import ordered
 from gridgen.symbolic.parts import LONGEST_WHOLE, SplitProgram, split_program
@@ -17,7 +16,7 @@ from gridgen.symbolic.printer import block_lines
 from gridgen.symbolic.program import KEPT, Fill, Keep, Load, Program, Store
 from gridgen.symbolic.trace import TraceScalars
 from helpers.program_interpreter import run, run_parts
-from helpers.programs import VALUES, program_of, random_program
+from helpers.programs import VALUES, plan_thread, program_of, random_program
 from numerics.robots import load_tree, urdf_path
 
 LENGTHS = (1, 7, 40, 200)

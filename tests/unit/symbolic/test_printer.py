@@ -44,7 +44,7 @@ def test_brackets_stand_only_where_they_must(graph: Graph) -> None:
         -(c - d): "q[3] - q[2]",
         -(d - (a + b)): "q[0] + q[1] - q[3]",
         -((a + b) - (c + d)): "q[2] + q[3] - (q[0] + q[1])",
-        2.5 * a - 1.0: "R(2.5) * q[0] - R(1.0)",
+        2.5 * a - 1.0: "R(2.5) * q[0] - R(1)",
         graph.sign(a - b): "gridgen::sign<T>(q[0] - q[1])",
     }
     for node, text in examples.items():
@@ -67,6 +67,7 @@ def test_a_named_difference_is_negated_by_its_name(graph: Graph) -> None:
 
 
 NUMBERS = [0.1, 1 / 3, 1e-300, 5e-324, 1.7976931348623157e308, 123456789.0, 1e22, -2.5, math.pi]
+NUMBERS += [0.0, -0.0, 3.0, -40.0, 2.0**24]
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -74,8 +75,25 @@ def test_literals_read_back_as_the_same_number(number: float) -> None:
     text = literal(number)
     assert text.startswith("R(")
     assert float(text[2:-1]) == number
-    # Without point or exponent C++ would read an integer, and might overflow.
-    assert any(mark in text for mark in ".e")
+    assert math.copysign(1, float(text[2:-1])) == math.copysign(1, number)
+    # Without point or exponent C++ reads an integer, which float must hold, and which has one zero.
+    is_integer = not any(mark in text for mark in ".e")
+    assert is_integer == (text in ("R(3)", "R(-40)", "R(0)"))
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0.0, "0"),
+        (-0.0, "-0.0"),
+        (40.0, "40"),
+        (1e-5, "1e-5"),
+        (1e22, "1e22"),
+        (2.0**24, "16777216.0"),
+    ],
+)
+def test_literals_are_short(number: float, text: str) -> None:
+    assert literal(number) == f"R({text})"
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -11,11 +11,12 @@ from gridgen.check import random_states
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.functions.arrays import OPTIONAL_INPUTS
 from gridgen.model.tree import KinematicTree
-from gridgen.schedules.thread.plan import is_longer, plan_thread
+from gridgen.schedules.thread.plan import is_longer
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.program import Array, Program, SineCosine, Statement, Store, build_program
 from gridgen.symbolic.trace import TraceScalars
 from helpers.program_interpreter import run
+from helpers.programs import plan_thread
 from numerics.robots import load_tree, urdf_path
 
 FUNCTIONS = [

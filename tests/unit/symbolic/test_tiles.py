@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gridgen.kernel import MOST_STAGED
-from gridgen.schedules.thread.plan import plan_rows, plan_thread
+from gridgen.schedules.thread.plan import plan_rows
 from gridgen.symbolic.program import Program, Store
 from gridgen.symbolic.tiles import NOWHERE, TILE, Staging, pitch
+from helpers.programs import plan_thread
 from numerics.robots import load_tree, urdf_path
 
 #: Rows that stay whole, that are cut, and more than there is room for.

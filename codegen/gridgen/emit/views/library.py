@@ -10,7 +10,7 @@ from textwrap import wrap
 from gridgen.functions.arrays import ARRAYS, DEFAULTED, PROXIMAL, STANDARD_GRAVITY
 from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
-from gridgen.naming import string_literal
+from gridgen.naming import number_literal, string_literal
 from gridgen.schedules.thread.view import ThreadFunctionView
 from gridgen.schedules.views import ArrayView
 
@@ -48,19 +48,17 @@ TYPES = (TypeView("f32", "float", "F32", "F64"), TypeView("f64", "double", "F64"
 
 @dataclass(frozen=True)
 class TypedView(TypeView):
-    """A function for one element type: parameter lists, in lines.
+    """A function for one element type, in lines.
 
     Attributes:
         parameters: of the C function.
         of_one:     of the C++ function of one state.
-        of_ranges:  the same for containers and matrices.
-        of_batch:   of the C++ function of a batch, but for the number of threads.
+        arrays:     what the C function hands on: the number of states, and its arrays.
     """
 
     parameters: tuple[str, ...]
     of_one: tuple[str, ...]
-    of_ranges: tuple[str, ...]
-    of_batch: tuple[str, ...]
+    arrays: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -72,36 +70,42 @@ class ParameterView:
         kind:        its type: ``const S*`` where S is the element type.
         size:        numbers of one state.
         extents:     the rows and columns of a matrix; else its size alone.
-        default:     initializer of what stands in for NULL, in lines; none where NULL is refused.
-        of_one:      what it is in a call for one state.
-        of_part:     what it is in a call for states [begin, end).
+        has_default: whether NULL stands for its default.
+        is_shared:   whether all states have one.
     """
 
     name: str
     kind: str
     size: int = 0
     extents: Shape = ()
-    default: tuple[str, ...] = ()
-    of_one: str = ""
-    of_part: str = ""
+    has_default: bool = False
+    is_shared: bool = False
 
-    def declared(self, scalar: str, null: str = "") -> str:
-        """Return it as a declaration.
-
-        Args:
-            scalar: the element type.
-            null:   what stands for no array where there is a default; nothing where none may.
-        """
-        end = f" = {null}" if null and self.default else ""
-        return f"{self.kind.replace('S', scalar)} {self.name}{end}"
+    def declared(self, scalar: str) -> str:
+        """Return it as a declaration of C."""
+        return f"{self.kind.replace('S', scalar)} {self.name}"
 
     def as_range(self, scalar: str) -> str:
-        """Return it as a declaration that also takes containers and matrices."""
+        """Return it as a declaration that takes pointers, containers and matrices."""
         if not self.extents:
             return self.declared(scalar)
         face = "Out" if self.is_result else "In"
-        end = " = nullptr" if self.default else ""
+        end = " = nullptr" if self.has_default else ""
         return f"gridgen::{face}<{', '.join((scalar, *map(str, self.extents)))}> {self.name}{end}"
+
+    @property
+    def of_batch(self) -> str:
+        """It as a declaration of a template; arrays without a default decide its element type S."""
+        if self.has_default:
+            return f"gridgen::Given<{self.kind}> {self.name} = nullptr"
+        return self.declared("gridgen::Given<S>" if self.kind == "S" else "S")
+
+    @property
+    def size_in_batch(self) -> str:
+        """What ``gridgen::call_batch`` knows of it."""
+        if self.name == "n":
+            return "gridgen::states"
+        return "0" if self.is_shared else str(self.size)
 
     @property
     def rust(self) -> dict[str, str]:
@@ -125,16 +129,38 @@ class LibraryArrayView:
         size:      its elements for one state.
         use:       ``read`` or ``written``.
         text:      what it holds, and how it is given.
-        as_array:  expression of its ``gridgen_array``.
         is_result: whether it is written.
+        has_default: whether it may be NULL.
+        is_shared: whether all states have one.
+        is_number: whether that is handed over by value.
+        fallback:  the name of its default.
     """
 
     name: str
     size: int
     use: str
     text: str
-    as_array: str
     is_result: bool
+    has_default: bool
+    is_shared: bool
+    is_number: bool
+    fallback: str
+
+    def handed_on(self, scalar: str, namespace: str) -> str:
+        """Return the expression that ``gridgen::compute`` is given."""
+        if not (self.is_shared or self.has_default):
+            return self.name
+        layout = "for_all" if self.is_shared else "in_rows"
+        end = f", {namespace}::library::{self.fallback}<{scalar}>" if self.has_default else ""
+        return f"gridgen::{layout}({'&' if self.is_number else ''}{self.name}{end})"
+
+
+@dataclass(frozen=True)
+class DefaultView:
+    """What stands in for an array that is not given: its name, its numbers in lines."""
+
+    name: str
+    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -143,54 +169,45 @@ class LibraryFunctionView:
 
     Attributes:
         name:           ``inverse_dynamics``.
+        robot:          the robot's identifier.
         called:         its names in C++: that of its algorithm; where this is the first one that
                         the robot has, that of the function alone.
         title:          what it computes, lines.
         arrays:         what it reads and writes, in the order of the SIMD function.
         parameters:     of the C function: what must be given, results, ``n``, what has a default.
-        count:          number of arrays.
-        configurations: how many of them, the first ones, are configurations.
-        room:           the number of values that loops keep.
-        is_own:         whether it is a CPU's alone, in the namespace ``straight``.
+        traits:         its traits in the robot's namespace, as a CPU computes it.
         instructions:   of its program.
     """
 
     name: str
+    robot: str
     called: tuple[str, ...]
     title: tuple[str, ...]
     arrays: tuple[LibraryArrayView, ...]
     parameters: tuple[ParameterView, ...]
-    count: int
-    configurations: int
-    room: int
-    is_own: bool
+    traits: str
     instructions: int
-
-    @property
-    def generic(self) -> tuple[str, ...]:
-        """The parameters for any element type S, in lines."""
-        return _lines(parameter.declared("S") for parameter in self.parameters)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The arguments, handed on, in lines."""
-        return _lines(parameter.name for parameter in self.parameters)
 
     @property
     def names_of_one(self) -> tuple[str, ...]:
         """The arguments for one state, in lines."""
-        return _lines(parameter.of_one for parameter in self.parameters)
+        return _lines("1" if p.name == "n" else p.name for p in self.parameters)
 
     @property
-    def names_of_ranges(self) -> tuple[str, ...]:
-        """The arguments for one state as pointers, where they may be containers, in lines."""
-        words = (f"{p.name}.data()" if p.extents else p.name for p in self.parameters)
-        return _lines(word for word in words if word != "n")
+    def of_batch(self) -> tuple[str, ...]:
+        """Parameters of the C++ function of a batch, in lines."""
+        return _lines((*(p.of_batch for p in self.parameters), "int threads = 0"))
 
     @property
-    def names_of_part(self) -> tuple[str, ...]:
-        """The arguments for a part of a batch, in lines."""
-        return _lines(parameter.of_part for parameter in self.parameters)
+    def names_of_batch(self) -> tuple[str, ...]:
+        """The arguments for a batch, in lines."""
+        names = (parameter.name for parameter in self.parameters)
+        return _lines((str(self.instructions), "threads", "n", *names))
+
+    @property
+    def sizes(self) -> str:
+        """The numbers of a state that each argument has."""
+        return ", ".join(parameter.size_in_batch for parameter in self.parameters)
 
     @property
     def types(self) -> tuple[TypedView, ...]:
@@ -199,12 +216,12 @@ class LibraryFunctionView:
 
     def _typed(self, type_: TypeView) -> TypedView:
         every, scalar = self.parameters, type_.scalar
+        arrays = (array.handed_on(scalar, self.robot) for array in self.arrays)
         return TypedView(
             **vars(type_),
             parameters=_lines(p.declared(scalar) for p in every),
-            of_one=_lines(p.declared(scalar, "nullptr") for p in every if p.name != "n"),
-            of_ranges=_lines(p.as_range(scalar) for p in every if p.name != "n"),
-            of_batch=_lines(p.declared(scalar, "nullptr") for p in every),
+            of_one=_lines(p.as_range(scalar) for p in every if p.name != "n"),
+            arrays=_lines(("n", *arrays)),
         )
 
 
@@ -238,8 +255,8 @@ class FactsView:
 
 
 def library_view(
-    tree: KinematicTree,
     kernel: Kernel,
+    robot: str,
     called: tuple[str, ...],
     function: ThreadFunctionView,
     instructions: int,
@@ -247,98 +264,81 @@ def library_view(
     """Describe one function of the library.
 
     Args:
-        tree:         the robot.
         kernel:       the function.
+        robot:        the robot's identifier.
         called:       its names in C++.
         function:     as the CPU computes it.
         instructions: of its program.
     """
-    read = [(array, kernel.kind(array.name)) for array in function.inputs]
     shapes = {**kernel.inputs, **kernel.outputs}
-    given = [
-        _parameter(array, shapes[array.name], kind) for array, kind in read if kind not in DEFAULTED
-    ]
-    defaulted = [
-        _parameter(array, shapes[array.name], kind, _default(tree, array, kind))
-        for array, kind in read
-        if kind in DEFAULTED
-    ]
-    results = [
-        _parameter(array, shapes[array.name], "", is_result=True) for array in function.outputs
-    ]
-    count = ParameterView("n", "long long", of_one="1", of_part="end - begin")
+    read = [_array(array, kernel.kind(array.name)) for array in function.inputs]
+    written = [_array(array, "") for array in function.outputs]
+    order = (
+        *(_parameter(array, shapes[array.name]) for array in read if not array.has_default),
+        *(_parameter(array, shapes[array.name]) for array in written),
+        ParameterView("n", "long long"),
+        *(_parameter(array, shapes[array.name]) for array in read if array.has_default),
+    )
     return LibraryFunctionView(
         name=function.name,
+        robot=robot,
         called=called,
         title=function.title,
-        arrays=(
-            *(_array(function.name, array, kind) for array, kind in read),
-            *(_array(function.name, array, "") for array in function.outputs),
-        ),
-        parameters=(*given, *results, count, *defaulted),
-        count=len(function.arrays),
-        configurations=function.configurations,
-        room=function.room,
-        is_own=function.is_own,
+        arrays=(*read, *written),
+        parameters=order,
+        traits=f"{function.scope}{function.name}_traits",
         instructions=instructions,
     )
 
 
-def _is_number(kind: str) -> bool:
-    """Tell whether an input is handed over by value: one number for all states."""
-    return bool(kind) and ARRAYS[kind].shared and not ARRAYS[kind].shape
-
-
-def _is_shared(kind: str) -> bool:
-    return bool(kind) and ARRAYS[kind].shared
-
-
-def _parameter(
-    array: ArrayView,
-    shape: Shape,
-    kind: str,
-    default: tuple[str, ...] = (),
-    *,
-    is_result: bool = False,
-) -> ParameterView:
-    name, size = array.name, array.size
-    if _is_number(kind):
-        return ParameterView(name, "S", of_one=name, of_part=name)
-    part = name if _is_shared(kind) else f"gridgen::skip({name}, {size} * begin)"
-    extents = shape if len(shape) == 2 else (size,)
+def _parameter(array: LibraryArrayView, shape: Shape) -> ParameterView:
+    if array.is_number:
+        return ParameterView(array.name, "S", is_shared=True)
     return ParameterView(
-        name, "S*" if is_result else "const S*", size, extents, default, name, part
+        array.name,
+        "S*" if array.is_result else "const S*",
+        array.size,
+        shape if len(shape) == 2 else (array.size,),
+        array.has_default,
+        array.is_shared,
     )
 
 
-def _array(function: str, array: ArrayView, kind: str) -> LibraryArrayView:
+def _array(array: ArrayView, kind: str) -> LibraryArrayView:
     """Describe an array; a result has no kind here."""
-    name, text = array.name, f"{array.text} [{array.unit}]" if array.unit else array.text
-    rows = f"gridgen::in_rows({name}, {array.size})"
-    if kind in DEFAULTED:
-        one = f"{function}_{name}<S>"
-        as_array = f"{name} ? {rows} : gridgen::for_all({one})"
-        if ARRAYS[kind].shared:
-            as_array = f"gridgen::for_all({name} ? {name} : {one})"
-    elif _is_shared(kind):
-        as_array = f"gridgen::for_all({'&' if _is_number(kind) else ''}{name})"
-    else:
-        as_array = rows
-    how = "; one for all states" if _is_shared(kind) else ""
-    how += ", or NULL" if kind in DEFAULTED else ""
+    text = f"{array.text} [{array.unit}]" if array.unit else array.text
+    is_shared, has_default = bool(kind) and ARRAYS[kind].shared, kind in DEFAULTED
+    how = "; one for all states" if is_shared else ""
     return LibraryArrayView(
-        name, array.size, "read" if kind else "written", text + how, as_array, not kind
+        name=array.name,
+        size=array.size,
+        use="read" if kind else "written",
+        text=text + how + (", or NULL" if has_default else ""),
+        is_result=not kind,
+        has_default=has_default,
+        is_shared=is_shared,
+        is_number=is_shared and not ARRAYS[kind].shape,
+        fallback=kind,
     )
 
 
-def _default(tree: KinematicTree, array: ArrayView, kind: str) -> tuple[str, ...]:
-    """Return the initializer of what an input is that is not given."""
+def default_views(
+    tree: KinematicTree, functions: Iterable[LibraryFunctionView]
+) -> list[DefaultView]:
+    """Describe what stands in for inputs that are not given, each once."""
+    arrays = {
+        array.fallback: array for view in functions for array in view.arrays if array.has_default
+    }
+    return [DefaultView(kind, _default(tree, kind, array.size)) for kind, array in arrays.items()]
+
+
+def _default(tree: KinematicTree, kind: str, size: int) -> tuple[str, ...]:
     if kind == "gravity":
         return _numbers(STANDARD_GRAVITY)
     if kind == "proximal":
         single, double = (f"S({PROXIMAL[name]!r})" for name in ("float32", "float64"))
-        return (", ".join([f"sizeof(S) == 4 ? {single} : {double}"] * array.size),)
-    return _numbers(_flat(tree.parameters.get(kind, (0.0,) * array.size)))
+        return (", ".join([f"sizeof(S) == 4 ? {single} : {double}"] * size),)
+    return _numbers(_flat(tree.parameters.get(kind, (0.0,) * size)))
 
 
 def _flat(values: Iterable[object]) -> list[float]:
@@ -349,7 +349,7 @@ def _flat(values: Iterable[object]) -> list[float]:
 
 
 def _numbers(values: Iterable[float]) -> tuple[str, ...]:
-    return tuple(wrap(", ".join(f"S({value!r})" for value in values), _WIDTH))
+    return tuple(wrap(", ".join(f"S({number_literal(value)})" for value in values), _WIDTH))
 
 
 def facts_view(tree: KinematicTree) -> FactsView:
@@ -361,7 +361,7 @@ def facts_view(tree: KinematicTree) -> FactsView:
         ("velocity_limits", "nv", tree.velocity_limits),
     )
     return FactsView(
-        total_mass=repr(tree.total_mass),
+        total_mass=number_literal(tree.total_mass),
         frames=len(tree.frame_names),
         joint_names=_strings(tree.joint_names),
         body_names=_strings(tree.body_names),
@@ -379,4 +379,4 @@ def _strings(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _limit(value: float) -> str:
-    return repr(value) if math.isfinite(value) else f"{'-' if value < 0 else ''}unlimited"
+    return number_literal(value) if math.isfinite(value) else f"{'-' if value < 0 else ''}unlimited"

@@ -15,12 +15,12 @@ from gridgen.frameworks.jax.primitive import call
 from gridgen.functions.arrays import DEFAULTED
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel, Shape
-from gridgen.runtime.arrays.arguments import leading_axes, spread
+from gridgen.runtime.arrays.arguments import leading_axes
 from gridgen.runtime.arrays.defaults import default
-from gridgen.runtime.arrays.layout import DTYPES, check_dtype
+from gridgen.runtime.arrays.layout import DTYPES, check_dtype, spread
 from gridgen.runtime.arrays.libraries import adopt
 from gridgen.runtime.calls.resolved import Resolved
-from gridgen.runtime.module.description import Description, Module
+from gridgen.runtime.module.description import Module, RobotRecord
 
 
 def evaluate(module: Module, resolved: Resolved) -> Any:
@@ -84,7 +84,7 @@ def check_options(kernel: Kernel, backend: str | None, out: Any) -> None:
 
 
 def traced(
-    description: Description, shapes: Mapping[str, Shape], inputs: Mapping[str, Array | None]
+    description: RobotRecord, shapes: Mapping[str, Shape], inputs: Mapping[str, Array | None]
 ) -> dict[str, Any]:
     """Return inputs as values of JAX, all of the type of those that it traces.
 
@@ -107,7 +107,7 @@ def traced(
 
 
 def _value(
-    description: Description, name: str, shape: tuple[int, ...], value: Any, first: Any, like: str
+    description: RobotRecord, name: str, shape: tuple[int, ...], value: Any, first: Any, like: str
 ) -> Any:
     if value is None and name in DEFAULTED:
         own = description.parameters.own.get(name)

@@ -13,14 +13,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from gridgen.backends import Dtype, backend
-from gridgen.backends.cpu import LEAST_SHARE, CpuBackend, thread_count
-from gridgen.backends.direct import keep
-from gridgen.backends.units import BLOCK
+from gridgen.backends import backend
+from gridgen.backends.cpu.backend import LEAST_SHARE, CpuBackend, thread_count
+from gridgen.backends.cpu.direct import keep
+from gridgen.backends.cpu.units import BLOCK
 from gridgen.errors import DeviceError
 from gridgen.frameworks.jax.handler import MOST_ARRAYS, Request, Target, compiled_handler
 from gridgen.frameworks.jax.operations import Operation
 from gridgen.functions.arrays import configurations
+from gridgen.functions.types import Dtype
 from gridgen.runtime.configurations import NORM_TOLERANCE
 from gridgen.runtime.parameters import ROUNDINGS_LEFT, TOLERANCE
 

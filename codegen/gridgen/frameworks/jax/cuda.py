@@ -11,17 +11,16 @@ import functools
 import hashlib
 from array import array
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import jax
 import numpy as np
 
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.cuda import architecture
-from gridgen.backends.direct import as_arguments, keep
-from gridgen.backends.interface import FREELY_SHARED, THREAD_SCHEDULE, Rows, ThreadLaunch
-from gridgen.backends.nvrtc import CompiledKernel, compile_kernel, supported_capabilities
+from gridgen.backends.cpu.direct import as_arguments, keep
+from gridgen.backends.cuda.backend import architecture
+from gridgen.backends.cuda.compiler import CompiledKernel, compile_kernel, supported_capabilities
+from gridgen.backends.interface import Rows, launch_of, unusual_shared_bytes
 from gridgen.errors import DeviceError
 from gridgen.frameworks.jax.handler import Request, Target, compiled_handler
 from gridgen.frameworks.jax.operations import Operation
@@ -67,18 +66,13 @@ def _attributes(request: Request) -> dict[str, Any]:
     strides = [*request.strides, *((1, states) if request.room else ())]
     rows = sources.rows.get(record.name)
     are_rows = rows is not None and _are_rows(rows, request.strides)
-    itemsize = np.dtype(request.dtype).itemsize
-    launch = THREAD_SCHEDULE
-    if rows is not None and are_rows:
-        assert isinstance(launch, ThreadLaunch)
-        launch = replace(launch, state_bytes=rows.numbers * itemsize)
-    compiled = compile_kernel(
-        sources, record.name, request.dtype, _architecture(), BuildCache(), rows=are_rows
-    )
+    kernel, arch = (sources, record.name, request.dtype), _architecture()
+    compiled = compile_kernel(*kernel, arch, BuildCache(), rows=are_rows)
+    launch = launch_of(*kernel, rows=are_rows, arch=arch)
     placed = launch.of(states)
     words = states, placed.blocks(states), placed.threads_per_block, placed.shared_bytes
     return {
-        "kernel": np.int64(_number(compiled, launch.of(1).shared_bytes)),
+        "kernel": np.int64(_number(compiled, unusual_shared_bytes(launch))),
         "launch": np.array(words, np.int64),
         "strides": np.array(strides, np.int64),
     }
@@ -109,7 +103,7 @@ def _number(compiled: CompiledKernel, shared: int) -> int:
             driver=ctypes.addressof(driver),
             image=compiled.image,
             entry=compiled.entry.encode(),
-            shared=shared if shared > FREELY_SHARED else 0,
+            shared=shared,
         )
         _KEPT[number] = kernel, compiled, driver
         handler.gridgen_add(ctypes.byref(kernel))

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 import jax
 
-from gridgen.backends import Dtype, Sources
+from gridgen.backends import Sources
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.compiler import shared_library
-from gridgen.backends.units import FLAGS
+from gridgen.backends.cpu.compiler import shared_library
+from gridgen.backends.cpu.units import FLAGS
 from gridgen.frameworks.jax.operations import Operation
+from gridgen.functions.types import Dtype
 from gridgen.template_root import static_text
 
 #: Arrays of a call that handlers have room for.

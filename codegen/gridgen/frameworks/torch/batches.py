@@ -7,7 +7,7 @@ batch. All arguments have the same ones, except arguments of one state, used for
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -17,7 +17,8 @@ from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, FEEDBACK
 from gridgen.functions.calls import Course
 from gridgen.functions.record import Function
 from gridgen.kernel import Kernel
-from gridgen.runtime.rollouts.arguments import kept_of
+from gridgen.runtime.arrays.layout import broadcast
+from gridgen.runtime.arrays.times import kept_of
 
 Shape = tuple[int, ...]
 
@@ -58,22 +59,6 @@ def arrays_of(row: Function) -> tuple[str, ...]:
     return (*row.arguments, *(name for name in row.options if name in ARRAYS))
 
 
-def common_axes(shapes: Iterable[Shape]) -> Shape | None:
-    """Return what NumPy broadcasts shapes to, ``None`` if they do not fit.
-
-    In Python alone, for PyTorch's compiler reads it.
-    """
-    axes: list[int] = []
-    for shape in shapes:
-        axes = [1] * (len(shape) - len(axes)) + axes
-        for place, extent in enumerate(reversed(shape), start=1):
-            if axes[-place] == 1:
-                axes[-place] = extent
-            elif extent != 1 and extent != axes[-place]:
-                return None
-    return tuple(axes)
-
-
 def expanded(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return tensors with all leading axes, as NumPy broadcasts them; those of one state as given.
 
@@ -84,7 +69,7 @@ def expanded(given: Mapping[str, Any]) -> dict[str, Any]:
     if torch.jit.is_tracing():
         return {**given}
     leads = {n: one.shape[: max(one.dim() - len(ARRAYS[n].shape), 0)] for n, one in given.items()}
-    if (axes := common_axes(leads.values())) is None:
+    if (axes := broadcast(leads.values())) is None:
         return {**given}
     return {
         name: one

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gridgen.errors import UrdfError
-from gridgen.model.description import Joint, Link, RobotDescription, validate
+from gridgen.model.description import Joint, Link, RobotDescription
 from gridgen.model.oddities import Oddity
+from gridgen.model.validation import validate
 from gridgen.naming import show
 
 
@@ -66,6 +67,7 @@ class Assembly:
             numbers = {"placement": [*place.translation, *rows], "axis": joint.axis}
             numbers |= {"damping": [joint.damping], "friction": [joint.friction]}
             numbers["armature"] = joint.armature
+            numbers["pitch"] = [joint.joint_type.pitch] if joint.joint_type else []
             self._check_numbers(f"joint {show(joint.name)}", numbers)
 
     def _check_numbers(self, where: str, numbers: Mapping[str, Sequence[float]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from gridgen.model.description import (
     Limits,
     Link,
     RobotDescription,
+    Shape,
+    collision_shape,
     listing,
-    refuse_many,
 )
 from gridgen.model.pose import (
     IDENTITY,
@@ -39,6 +41,7 @@ from gridgen.model.readers.document import Document
 from gridgen.model.readers.limited import run_limited
 from gridgen.model.readers.mujoco_fields import used
 from gridgen.model.readers.optional import library, require
+from gridgen.model.validation import refuse_many
 from gridgen.naming import show
 
 FREE, BALL, SLIDE, HINGE = range(4)
@@ -46,6 +49,15 @@ FREE, BALL, SLIDE, HINGE = range(4)
 
 JOINT, JOINT_IN_PARENT = range(2)
 """MuJoCo's numbers of the transmissions to a joint (mjtTrn)."""
+
+SOLIDS = {
+    2: ("sphere", (1.0,)),
+    3: ("capsule", (1.0, 2.0)),
+    4: ("ellipsoid", (1.0, 1.0, 1.0)),
+    5: ("cylinder", (1.0, 2.0)),
+    6: ("box", (2.0, 2.0, 2.0)),
+}
+"""MuJoCo's numbers of solids (mjtGeom), our names, and our sizes over those of MuJoCo."""
 
 NOT_TAKEN = {
     "neq": ("equality constraints", ("EQUALITY", "CONSTRAINT")),
@@ -163,9 +175,9 @@ class _Reader:
             self.link_of[index] = self.made.name("link", body.name or f"body{index}")
             if index:
                 self.body(index)
-            self.made.links.append(
-                Link(self.link_of[index], self.inertial(index) if index else None)
-            )
+            inertial = self.inertial(index) if index else None
+            shapes = tuple(self.shapes(index))
+            self.made.links.append(Link(self.link_of[index], inertial, shapes=shapes))
         self.note_forces()
         if names := used(self.model, self.mujoco):
             problem = f"has {listing(names)}, which is not known here"
@@ -311,6 +323,17 @@ class _Reader:
             return None
         origin = Pose(_rotation(model.body_iquat[index]), _vector(model.body_ipos[index]))
         return Inertial(origin, mass, inertia)
+
+    def shapes(self, index: int) -> Iterator[Shape | None]:
+        """Return the shapes of a body that touch others."""
+        model, first = self.model, self.model.body_geomadr[index]
+        for geom in range(first, first + model.body_geomnum[index]):
+            if not (model.geom_contype[geom] or model.geom_conaffinity[geom]):
+                continue
+            kind, factors = SOLIDS.get(int(model.geom_type[geom]), ("", ()))
+            size = [f * x for f, x in zip(factors, model.geom_size[geom].tolist(), strict=False)]
+            pose = Pose(_rotation(model.geom_quat[geom]), _vector(model.geom_pos[geom]))
+            yield collision_shape(kind, pose, size)
 
     def note_forces(self) -> None:
         """Keep what acts on the robot by forces, for a warning, and another gravity."""

@@ -14,7 +14,8 @@ import numpy as np
 
 TAKEN = """
     nbody names opt qpos0
-    body_(parentid|pos|quat|ipos|iquat|mass|inertia|jntadr|jntnum)
+    body_(parentid|pos|quat|ipos|iquat|mass|inertia|jntadr|jntnum|geomadr|geomnum)
+    geom_(type|size|pos|quat)
     jnt_(type|qposadr|dofadr|pos|axis|range|limited|actfrclimited|actfrcrange)
     dof_(armature|damping|frictionloss)
     actuator_(trntype|trnid|outadr|gear|armature|damping)
@@ -46,7 +47,7 @@ INSIDE = r"""
 DERIVED = r"""
     n[A-Z]\w* nq nv na nout ntree nwrap noct nplastic nexclude nefm\w+ nemax ngravcomp
     flg_\w+ signature stat [BDM]_\w+ map\w2\w efm\w+ tree_(bodyadr|bodynum|dofadr|dofnum)
-    body_(rootid|weldid|dofnum|dofadr|treeid|geomnum|geomadr|simple|sameframe|subtreemass)
+    body_(rootid|weldid|dofnum|dofadr|treeid|simple|sameframe|subtreemass)
     body_(invweight0|contype|conaffinity|bvhadr|bvhnum) jnt_(bodyid|actuatorid)
     dof_(bodyid|jntid|parentid|treeid|Madr|simplenum|invweight0|M0|length)
 """
@@ -56,7 +57,7 @@ OTHER = r"""
     vis narena nbuffer njmax nconmax npolygonmax nhistory tree_sleep_policy qpos_spring
     body_margin jnt_(solref|solimp|margin|group) dof_(solref|solimp)
     actuator_group tendon_(group|width|matid|rgba)
-    n?bvh\w* oct_\w+ ngeom geom_(?!contype|conaffinity)\w+ nsite site_\w+
+    n?bvh\w* oct_\w+ ngeom geom_(?!contype|conaffinity|(type|size|pos|quat)$)\w+ nsite site_\w+
     ncam cam_\w+ nlight light_\w+
     nmesh\w* mesh_\w+ nskin\w* skin_\w+ nhfield\w* hfield_\w+ nmat mat_\w+ ntex\w* tex_\w+
     nsensor\w* sensor_\w+ nkey key_\w+ nnumeric\w* numeric_\w+ text_\w+ ntuple\w* tuple_\w+

@@ -11,17 +11,20 @@ import numpy as np
 from gridgen.errors import UrdfError
 from gridgen.model.description import (
     JOINT_KINDS,
+    SOLIDS,
     Inertial,
     Joint,
     Limits,
     Link,
     Mimic,
     RobotDescription,
+    Shape,
+    collision_shape,
     listing,
-    validate,
 )
 from gridgen.model.oddities import Oddity, warn_of
 from gridgen.model.pose import NO_DISPLACEMENT, Pose, matrix3, snapped, symmetric, unit, vector3
+from gridgen.model.validation import validate
 from gridgen.naming import one_line, show
 
 ROTATION_TOLERANCE = 1e-6
@@ -75,17 +78,30 @@ def _link(link: Any, source: str, makes_up: bool) -> Link:
     """Return one link; its library may have made its inertia up."""
     name = str(link.name)
     inertial = link.inertial
+    shapes = tuple(_shape(one, source) for one in getattr(link, "collisions", None) or ())
     if inertial is None or (makes_up and _is_made_up(inertial)):
-        return Link(name)
+        return Link(name, shapes=shapes)
     where = f"link {show(name)}"
     mass = _number(inertial.mass, f"{where}: mass", source)
     entries = _array(inertial.inertia, (3, 3), f"{where}: inertia", source)
     inertia = symmetric(
         entries[0, 0], entries[0, 1], entries[0, 2], entries[1, 1], entries[1, 2], entries[2, 2]
     )
-    return Link(
-        name, Inertial(_pose(inertial.origin, f"{where}: inertial origin", source), mass, inertia)
-    )
+    origin = _pose(inertial.origin, f"{where}: inertial origin", source)
+    return Link(name, Inertial(origin, mass, inertia), shapes=shapes)
+
+
+def _shape(collision: Any, source: str) -> Shape | None:
+    """Return one collision shape, None for a mesh or what cannot be read."""
+    for kind, names in SOLIDS.items():
+        if (solid := getattr(collision.geometry, kind, None)) is not None:
+            try:
+                size = np.concatenate([np.ravel(getattr(solid, name)) for name in names])
+                pose = _pose(collision.origin, kind, source)
+                return collision_shape(kind, pose, size.astype(float).tolist())
+            except (UrdfError, AttributeError, TypeError, ValueError):
+                return None
+    return None
 
 
 def _is_made_up(inertial: Any) -> bool:

@@ -52,7 +52,7 @@ def from_model(model: Any) -> RobotDescription:
     joint without bounds is one angle, a planar one three coordinates, as if read from a URDF.
 
     Raises:
-        ModelError: a joint is of a kind that is not known here (spherical, helical, composite).
+        ModelError: a joint is of a kind that is not known here (spherical, composite).
         UrdfError:  names or inertias are not sound.
     """
     return _Reader(model).robot()
@@ -140,8 +140,8 @@ class _Reader:
     def single(self, index: int, name: str, parent: str, link: str, origin: Pose) -> Joint:
         """Return the joint of the same kind."""
         joint = self.model.joints[index]
-        kind, axis = self.kind(name, joint)
-        one = Joint(name, kind, parent, link, origin, axis)
+        kind, axis, pitch = self.kind(name, joint)
+        one = Joint(name, kind, parent, link, origin, axis, pitch=pitch)
         if joint.shortname() == "JointModelMimic":
             followed = list(self.model.mimicking_joints).index(index)
             leader = str(self.model.names[self.model.mimicked_joints[followed]])
@@ -158,15 +158,19 @@ class _Reader:
             raise self.refused(name, "is planar and has armature", "set its armature to zero")
         return replace(one, armature=tuple(own) if any(own) else ())
 
-    def kind(self, name: str, joint: Any) -> tuple[str, Vector3]:
-        """Return which kind of the description a joint is, and its axis."""
+    def kind(self, name: str, joint: Any) -> tuple[str, Vector3, float]:
+        """Return which kind of the description a joint is, its axis and its pitch."""
         what = joint.shortname()
         if what in ("JointModelFreeFlyer", "JointModelPlanar"):
-            return ("floating" if what == "JointModelFreeFlyer" else "planar"), AXES["z"]
+            return ("floating" if what == "JointModelFreeFlyer" else "planar"), AXES["z"], 0.0
         if joint.nvExtended != 1 or what == "JointModelComposite":
             advice = "build it of joints of one coordinate"
             raise self.refused(name, f"is a {what}, which is not known here", advice)
         if what == "JointModelMimic":
+            # Pinocchio 4.1 forgets the slide of such a joint, or crashes where it is asked for it.
+            if "type: JointModelH" in str(joint.extract()):
+                problem = "is helical and mimics, which Pinocchio does not compute as such a joint"
+                raise self.refused(name, problem, "let the joint that it mimics follow it")
             scaling = float(joint.extract().scaling)
         else:
             scaling = 1.0
@@ -174,12 +178,13 @@ class _Reader:
         joint.calc(data, self.neutral)
         subspace = np.ravel(data.S) / scaling
         linear, angular = subspace[:3], subspace[3:]
-        if linear.any() and angular.any():
-            raise self.refused(name, f"is a {what}: it turns and slides", "use one or the other")
-        axis = unit(vector3(snap(value) for value in (linear + angular).tolist()))
+        turns = angular.any()
+        axis = unit(vector3(snap(value) for value in (angular if turns else linear).tolist()))
+        if not turns:
+            return "prismatic", axis, 0.0
         if linear.any():
-            return "prismatic", axis
-        return ("continuous" if joint.nq == 2 else "revolute"), axis
+            return "helical", axis, float(linear @ angular)
+        return ("continuous" if joint.nq == 2 else "revolute"), axis, 0.0
 
     def of_coordinate(self, joint: Any, k: int) -> dict[str, Any]:
         """Return what the model says of a joint's coordinate: limits, losses, armature."""

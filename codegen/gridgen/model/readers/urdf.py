@@ -1,9 +1,10 @@
 """URDF -> RobotDescription: strict, with line numbers.
 
-Only what dynamics needs is read: links, inertials, joints and what stands in them. Visuals, meshes,
-materials, transmissions and simulator extensions are skipped unopened; what may be meant for
-dynamics and is skipped is told in a warning. Names are kept as they are written, surrounding blanks
-included.
+The reader takes what dynamics needs: links, inertials, joints and their elements. It also takes
+collision shapes that are simple solids, for pictures; one that it cannot read stops nothing.
+Visuals, meshes, materials, transmissions and simulator extensions are skipped unopened; a skipped
+element that may be meant for dynamics causes a warning. Names stay as they are written, surrounding
+blanks included.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from lxml import etree
 from gridgen.errors import GridGenWarning, UrdfError
 from gridgen.model.description import (
     JOINT_KINDS,
+    SOLIDS,
     XACRO_ADVICE,
     Inertial,
     Joint,
@@ -25,8 +27,8 @@ from gridgen.model.description import (
     Link,
     Mimic,
     RobotDescription,
-    refuse_many,
-    validate,
+    Shape,
+    collision_shape,
     xacro_hint,
 )
 from gridgen.model.oddities import Oddity, warn_of
@@ -59,6 +61,7 @@ from gridgen.model.readers.vocabulary import (
     label,
     split,
 )
+from gridgen.model.validation import refuse_many, validate
 from gridgen.naming import show
 
 __all__ = ["Inertial", "Joint", "Limits", "Link", "Mimic", "RobotDescription", "parse_urdf"]
@@ -160,7 +163,23 @@ class _Reader(Values):
             name,
             None if inertial is None else self.inertial(inertial, where),
             self.document.line(element),
+            tuple(self.shape(one) for one in element.iterchildren(self.full("collision"))),
         )
+
+    def shape(self, element: etree._Element) -> Shape | None:
+        """Return one collision shape, None for a mesh or what cannot be read."""
+        solid = next(element.iterchildren(self.full("geometry")), element).find("*")
+        origin = element.find(self.full("origin"))
+        if solid is None:
+            return None
+        kind = split(solid.tag)[1]
+        names = SOLIDS.get(kind, {})
+        try:
+            size = [x for name, n in names.items() for x in self.numbers(solid, name, kind, n)]
+            pose = NO_DISPLACEMENT if origin is None else self.pose(origin, kind)
+        except UrdfError:
+            return None
+        return collision_shape(kind, pose, size)
 
     def inertial(self, element: etree._Element, where: str) -> Inertial:
         """Return the mass properties of a link."""
@@ -238,7 +257,10 @@ class _Reader(Values):
         if element is None:
             return NO_DISPLACEMENT
         self.note_unread(self.search.content(element, "origin"), where)
-        where = f"{where}: {what}"
+        return self.pose(element, f"{where}: {what}")
+
+    def pose(self, element: etree._Element, where: str) -> Pose:
+        """Return the pose that the attributes of an <origin> describe."""
         translation = self.triple(element, "xyz", where, ZERO)
         if "quat_xyzw" in element.attrib:
             return Pose(self.quaternion(element, where), translation)

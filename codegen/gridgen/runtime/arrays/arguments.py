@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gridgen.errors import DtypeError, ShapeError
-from gridgen.functions.arrays import DEFAULTED, configurations
+from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, DEFAULTED, FEEDBACK, configurations
+from gridgen.functions.calls import Course, CourseWords
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel, Shape
 from gridgen.naming import show_value
 from gridgen.runtime.arrays.defaults import default, number
-from gridgen.runtime.arrays.layout import check_dtype, check_like, result_arrays
+from gridgen.runtime.arrays.layout import check_dtype, check_like, result_arrays, spread
 from gridgen.runtime.arrays.libraries import adopt, namespace, restored
-from gridgen.runtime.arrays.staging import Operand, operand, result_operands
-from gridgen.runtime.module.description import Description
+from gridgen.runtime.arrays.staging import Operand, apart, numbers_of, operand
+from gridgen.runtime.arrays.times import (
+    course_words,
+    followed_in,
+    in_time,
+    kept_of,
+    without_time,
+)
+from gridgen.runtime.module.description import RobotRecord
 from gridgen.runtime.parameters import check_active
 
 # One number for all states, whatever its type: it is read in that of the states.
 _SINGLE = (float, int, np.floating, np.integer)
+_NO_TIMES: Mapping[str, int] = MappingProxyType({})
 
 
 class Call(NamedTuple):
@@ -32,22 +42,28 @@ class Call(NamedTuple):
         kernel:  what computes it.
         inputs:  its arrays in the kernel's order, defaults filled in; what is given for one state
                  has no leading axes, but for the first.
-        outputs: arrays for the results, the caller's own where there are such.
         lead:    the axes before those of one state: none, one of states, or several, which are
                  one in the arrays of ``inputs`` and ``outputs``.
         like:    the argument whose library the results shall have.
-        out:     what the caller gave for the results.
         copied:  names of the inputs that are copies, because their leading axes are not one in
                  memory.
+        course:  how far a rollout goes.
+        times:   extents of the axes of time of inputs that were given with one.
+        outputs: arrays for the results, the caller's own where there are such.
+        out:     what the caller gave for the results.
+        result_shapes: of the results, as the caller gets them.
     """
 
     kernel: Kernel
     inputs: list[Operand]
-    outputs: list[Operand]
     lead: tuple[int, ...]
     like: Any
-    out: Any
     copied: tuple[str, ...] = ()
+    course: CourseWords | None = None
+    times: Mapping[str, int] = _NO_TIMES
+    outputs: Sequence[Operand] = ()
+    out: Any = None
+    result_shapes: Sequence[Shape] = ()
 
     @property
     def batch(self) -> int | None:
@@ -60,9 +76,10 @@ class Call(NamedTuple):
         return self.inputs[0].array
 
     @property
-    def configurations(self) -> list[str]:
-        """The names of the first inputs, those that are configurations."""
-        return configurations(self.kernel.inputs)
+    def configurations(self) -> list[tuple[int, str]]:
+        """Places and names of the inputs that are configurations."""
+        names, known = [*self.kernel.inputs], configurations(self.kernel.inputs)
+        return [(names.index(name), name) for name in known]
 
     @property
     def arrays(self) -> list[Array]:
@@ -75,10 +92,21 @@ class Call(NamedTuple):
         states: int = math.prod(self.lead)
         return states
 
+    def numbers(self, operands: Iterable[Operand]) -> list[int]:
+        """Return what the kernel is given, of arrays that it can work on."""
+        numbers = numbers_of(operands)
+        if self.course is not None:
+            pairs = zip(self.course[::2], self.course[1::2], strict=True)
+            numbers += [number for first, second in pairs for number in (first, 0, second)]
+        return numbers
+
     @property
-    def result_shapes(self) -> list[tuple[int, ...]]:
-        """The shapes of the results, as the caller gets them."""
-        return [(*self.lead, *shape) for shape in self.kernel.outputs.values()]
+    def trail(self) -> int:
+        """The numbers that the way back of a rollout keeps of a state between two checkpoints."""
+        if self.course is None or not self.kernel.key.wrt:
+            return 0
+        size = sum(math.prod(self.kernel.inputs[name]) for name in ("q_path", "qd_path"))
+        return self.course.between * self.course.substeps * size
 
     @property
     def answer(self) -> Any:
@@ -89,6 +117,41 @@ class Call(NamedTuple):
         results = [restored(item.array.reshape(shape), self.like) for item, shape in pairs]
         return results[0] if len(results) == 1 else tuple(results)
 
+    def with_results(self, out: Any, moments: Mapping[str, int | None] | None = None) -> Call:
+        """Return the call with arrays for the results.
+
+        Args:
+            out:     what the caller gave for them.
+            moments: of a rollout, the extents of results along time; ``None`` where one has none.
+        """
+        lead, states = self.lead, self.kernel.outputs
+        shapes = {name: (*lead, *shape) for name, shape in states.items()}
+        if moments:
+            for name in states:
+                if (extent := moments.get(name)) is not None:
+                    shapes[name] = (*lead, extent, *states[name])
+        arrays = result_arrays(out, shapes, self.q)
+        pairs = zip(states.items(), arrays, strict=True)
+        outputs = [self.laid(name, shape, array) for (name, shape), array in pairs]
+        outputs = outputs if out is None else apart(outputs, self.inputs)
+        return Call(*self[:7], outputs, out, [*shapes.values()])  # faster than _replace
+
+    def laid(self, name: str, shape: Shape, array: Array) -> Operand:
+        """Return an array of the call that has its leading axes, and maybe one of time behind.
+
+        Raises:
+            ShapeError: the leading axes are not one in memory.
+        """
+        axes, count = len(shape), len(self.lead)
+        if count > 1:
+            array = with_one_axis(array, count)
+        if self.course is None:
+            return operand(array, axes)
+        has_time = array.ndim > axes + bool(count)
+        if has_time and array.shape[-axes - 1] == 1:  # for all steps, of which a kernel adds up
+            array, has_time = without_time(array, axes), False
+        return operand(array, axes + has_time, None if name in CONSTANT_IN_TIME else has_time)
+
 
 def results_given(out: Any) -> tuple[Any, ...]:
     """Return what a caller gave for results, one by one."""
@@ -96,7 +159,12 @@ def results_given(out: Any) -> tuple[Any, ...]:
 
 
 def checked_call(
-    description: Description, kernel: Kernel, inputs: dict[str, Array | None], q: Array, out: Any
+    description: RobotRecord,
+    kernel: Kernel,
+    inputs: dict[str, Array | None],
+    q: Array,
+    out: Any,
+    course: Course | None = None,
 ) -> Call:
     """Check the arguments of a kernel, and make room for results.
 
@@ -106,36 +174,62 @@ def checked_call(
         inputs: arguments by name, in the kernel's order; ``None`` for the default.
         q:      the first of them, adopted.
         out:    array for the result; a tuple for a kernel with several.
+        course: how a rollout goes.
 
     Raises:
         ShapeError, DtypeError, DeviceError: an argument does not fit.
         ParameterError: no body has the inertia of a row of ``params``.
+        OptionError: ``substeps``, ``keep`` or ``feedback`` make no sense.
     """
-    first = kernel.first
+    call = checked_inputs(description, kernel, inputs, q, course)
+    if course is None or call.course is None:
+        return call.with_results(out)
+    _, kept = kept_of(course, call.course.steps)
+    moments = dict.fromkeys(kernel.outputs, kept) | {"tau_path": call.course.steps}
+    return call.with_results(out, moments)
+
+
+def checked_inputs(
+    description: RobotRecord,
+    kernel: Kernel,
+    inputs: dict[str, Array | None],
+    q: Array,
+    course: Course | None,
+) -> Call:
+    """Check the inputs of a kernel; see ``checked_call``."""
+    first, shapes, robot = kernel.first, kernel.inputs, description.name
     check_dtype(q, first)
+    followed = FEEDBACK if course is None else followed_in(inputs)
     arrays = {
         name: q if name == first else adopted(description, name, shape, inputs[name], q, first)
-        for name, shape in kernel.inputs.items()
+        for name, shape in shapes.items()
+        if course is None or name not in FEEDBACK or name in followed
     }
-    lead = leading_axes(description.name, kernel.inputs, arrays)
-    given, copied = [], []
-    for name, shape in kernel.inputs.items():
-        array = spread(arrays[name], shape, lead, namespace(q), alone=name != first)
-        if len(lead) > 1 and array.shape != shape:
-            if not are_one(array, len(lead)):
-                copied.append(name)
-            array = array.reshape(math.prod(lead), *shape)
-        given.append(operand(array, len(shape)))
-    shapes = {name: (*lead, *shape) for name, shape in kernel.outputs.items()}
-    results = result_arrays(out, shapes, q)
-    if len(lead) > 1:
-        results = [with_one_axis(array, len(lead)) for array in results]
-    axes = [len(shape) for shape in kernel.outputs.values()]
-    if out is None:
-        outputs = list(map(operand, results, axes))
+    words, steps, times, timed = None, 0, _NO_TIMES, _NO_TIMES
+    if course is None:
+        lead = leading_axes(robot, shapes, arrays)
     else:
-        outputs = result_operands(results, axes, given)
-    return Call(kernel, given, outputs, lead, inputs[first], out, tuple(copied))
+        arrays, lead, steps, times, timed = in_time(robot, shapes, arrays)
+        words = course_words(course, steps, follows=bool(followed))
+    xp, count = namespace(q), len(lead)
+    unread: Operand | None = None
+    if len(arrays) < len(shapes):  # what is not read lies where the first state does
+        unread = operand(q[(slice(1),) * (q.ndim - 1)], q.ndim, 0)._replace(is_read=False)
+    operands: list[Operand] = []
+    copied: list[str] = []
+    for name, shape in shapes.items():
+        if unread and name not in arrays:
+            operands.append(unread)
+            continue
+        own = (steps, *shape) if name in timed else shape
+        array = spread(arrays[name], own, lead, xp, alone=name != first)
+        if count > 1 and array.ndim > len(own):
+            if not are_one(array, count):
+                copied.append(name)
+            array = array.reshape(math.prod(lead), *own)
+        time = None if words is None or name in CONSTANT_IN_TIME else len(own) - len(shape)
+        operands.append(operand(array, len(own), time))
+    return Call(kernel, operands, lead, inputs[first], tuple(copied), words, times)
 
 
 def leading_axes(
@@ -176,24 +270,6 @@ def _wanted(shape: Shape) -> str:
     return f"(B, {', '.join(map(str, shape))}) or {shape}" if shape else "(B,) or one number"
 
 
-def spread(
-    array: Array, shape: Shape, lead: tuple[int, ...], xp: Any, *, alone: bool = True
-) -> Array:
-    """Return an array with the leading axes of all.
-
-    Args:
-        array: what to broadcast.
-        shape: of one state.
-        lead:  the axes before that.
-        xp:    the library of the array.
-        alone: whether an array of one state stays what it is.
-    """
-    own = array.ndim - len(shape)
-    if array.shape[:own] == lead or (alone and not own):
-        return array
-    return xp.broadcast_to(array, (*lead, *shape))
-
-
 def are_one(array: Array, count: int) -> bool:
     """Tell whether the first axes of an array are one in memory."""
     axes = [axis for axis in range(count) if array.shape[axis] != 1]
@@ -216,7 +292,7 @@ def with_one_axis(array: Array, count: int) -> Array:
 
 
 def adopted(
-    description: Description,
+    description: RobotRecord,
     name: str,
     shape: tuple[int, ...],
     value: Array | None,
@@ -258,7 +334,24 @@ def _as_float(value: Any, name: str) -> float:
         raise DtypeError(f"{name} is {show_value(value)}: {error}") from None
 
 
-def fits(own: tuple[int, ...], lead: tuple[int, ...]) -> bool:
-    """Tell whether NumPy broadcasts some axes to others."""
+def over_time(
+    name: str, array: Array, lead: Shape, shape: Shape, xp: Any, *, once: bool
+) -> Array | None:
+    """Return an array with axes of trajectories and samples; ``None`` if it does not fit.
+
+    Args:
+        name:  of the array; what all states may share stays as it is, if it is given so.
+        array: what to broadcast.
+        lead:  the axes, that of samples last.
+        shape: of one sample.
+        xp:    the library of the array.
+        once:  whether one for each trajectory serves all of its samples.
+    """
+    own, state = array.shape[: array.ndim - len(shape)], array.shape[array.ndim - len(shape) :]
+    if ARRAYS[name].shared and array.shape == shape:
+        return array
+    if once and own and own == lead[:-1]:
+        array, own = array.reshape(*own, 1, *state), (*own, 1)
     pairs = zip(reversed(own), reversed(lead), strict=False)
-    return len(own) <= len(lead) and all(extent in (1, most) for extent, most in pairs)
+    fits = len(own) <= len(lead) and all(extent in (1, most) for extent, most in pairs)
+    return xp.broadcast_to(array, (*lead, *shape)) if fits and state == shape else None

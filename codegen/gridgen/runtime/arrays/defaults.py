@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gridgen.backends.failures import failures
+from gridgen.backends.cuda.failures import failures
 from gridgen.functions.arrays import PROXIMAL, STANDARD_GRAVITY
 from gridgen.functions.types import Array
 from gridgen.runtime.arrays.libraries import check_no_capture, namespace, on_gpu

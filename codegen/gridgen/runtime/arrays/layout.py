@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -9,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridgen.backends import Dtype
 from gridgen.errors import DeviceError, DtypeError, ShapeError
-from gridgen.functions.types import Array
+from gridgen.functions.types import Array, Dtype
+from gridgen.kernel import Shape
 from gridgen.runtime.arrays.libraries import adopt, namespace, on_gpu, restored, target
 
 #: Element types that kernels know, by their spelling; byte order is the machine's.
@@ -63,22 +64,25 @@ def address(array: Array) -> int:
     return int(array.data.ptr)
 
 
-def seen_in_place(array: Array, axes: int) -> tuple[int, int, int] | None:
-    """Return address, batch stride and component stride, or ``None`` if a kernel needs a copy.
+def seen_in_place(array: Array, axes: int, time: int | None = None) -> tuple[int, ...] | None:
+    """Return what a kernel sees of an array, or ``None`` if it needs a copy.
 
-    Strides are counted in elements; that of components has 32 bits.
+    Address, batch stride and component stride; of what may differ from step to step of a rollout
+    also (stride in time, 0, 0). Strides are counted in elements; that of components has 32 bits.
 
     Args:
         array: (B, ...) or (...), with ``axes`` trailing axes of one state.
         axes:  0 for a number of each state, 1 for a vector, 2 for a matrix, ...
+        time:  how many of these are of time, 1 or 0; ``None`` for an array without a stride in it.
     """
     itemsize = array.dtype.itemsize
     strides = array.strides
     batch = strides[0] if len(strides) > axes else 0
-    component = strides[-1] if axes else itemsize
-    if axes > 1:
+    own = axes if not time else axes - time
+    component = strides[-1] if own else itemsize
+    if own > 1:
         shape = array.shape
-        for axis in range(2, axes + 1):
+        for axis in range(2, own + 1):
             whole = strides[1 - axis] * shape[1 - axis]
             if shape[-axis] > 1 and strides[-axis] != whole:
                 return None
@@ -86,7 +90,45 @@ def seen_in_place(array: Array, axes: int) -> tuple[int, int, int] | None:
     is_far = abs(component) >= itemsize << 31
     if batch % itemsize or component % itemsize or not aligned or is_far:
         return None
-    return address(array), batch // itemsize, component // itemsize
+    seen = address(array), batch // itemsize, component // itemsize
+    if time is None:
+        return seen
+    step = strides[-own - 1] if time else 0
+    return None if step % itemsize else (*seen, step // itemsize, 0, 0)
+
+
+def spread(
+    array: Array, shape: Shape, lead: tuple[int, ...], xp: Any, *, alone: bool = True
+) -> Array:
+    """Return an array with the leading axes of all.
+
+    Args:
+        array: what to broadcast.
+        shape: of one state.
+        lead:  the axes before that.
+        xp:    the library of the array.
+        alone: whether an array of one state stays what it is.
+    """
+    own = array.ndim - len(shape)
+    if array.shape[:own] == lead or (alone and not own):
+        return array
+    return xp.broadcast_to(array, (*lead, *shape))
+
+
+def broadcast(shapes: Iterable[Shape]) -> Shape | None:
+    """Return what NumPy broadcasts shapes to, ``None`` if they do not fit.
+
+    In Python alone, for PyTorch's compiler reads it.
+    """
+    axes: list[int] = []
+    for shape in shapes:
+        axes = [1] * (len(shape) - len(axes)) + axes
+        for place, extent in enumerate(reversed(shape), start=1):
+            if axes[-place] == 1:
+                axes[-place] = extent
+            elif extent != 1 and extent != axes[-place]:
+                return None
+    return tuple(axes)
 
 
 def extent(array: Array) -> tuple[int, int]:

@@ -7,6 +7,7 @@ does whatever speaks DLPack. What would get lost on the way is refused: a gradie
 from __future__ import annotations
 
 import functools
+import os
 import re
 import sys
 from numbers import Real
@@ -21,6 +22,7 @@ from gridgen.naming import one_line, show_value
 
 #: The oldest releases whose arrays come and go without a copy under NumPy 1 and 2.
 OLDEST = {"torch": (2, 3), "jax": (0, 4, 31)}
+_PER_THREAD = "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM"
 # Device types of DLPack: memory of the host, pinned memory of the host; of a GPU, of both.
 _HOST, _CUDA = (1, 3), (2, 13)
 # What reading an argument may raise; a RecursionError is a RuntimeError.
@@ -117,22 +119,46 @@ def is_on_stream(value: Any) -> bool:
     return _is_a("cupy", "ndarray", value) or has_own_stream(value)
 
 
+class _Handle(int):
+    """A handle by CUDA's stream protocol."""
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, int(self)
+
+
+@functools.cache
+def _is_default_stream_of_a_thread() -> bool:
+    """Tell whether CuPy's default stream is that of a thread, which CuPy reads when it starts."""
+    return int(os.environ.get(_PER_THREAD) or 0) != 0
+
+
 def current_stream(value: Any) -> Any:
     """Return the stream that the library of a GPU array works on now, as CuPy sees it.
 
     ``None`` for an array that is not on a GPU, or whose library orders work in its own way.
     """
     if has_own_stream(value):
-        return sys.modules["cupy"].cuda.ExternalStream(current_handle(value))
+        return sys.modules["cupy"].cuda.Stream.from_external(_Handle(current_handle(value)))
     if is_on_stream(value):
         return sys.modules["cupy"].cuda.get_current_stream()
     return None
 
 
 def current_handle(value: Any) -> int:
-    """Return the handle of the stream that the library of a CuPy array or GPU tensor works on."""
+    """Return the handle of the stream that the library of a CuPy array or GPU tensor works on.
+
+    Raises:
+        DeviceError: nothing orders PyTorch's stream and CuPy's.
+    """
     if has_own_stream(value):
-        return int(sys.modules["torch"].cuda.current_stream(value.device).cuda_stream)
+        handle = int(sys.modules["torch"].cuda.current_stream(value.device).cuda_stream)
+        if handle == 0 and _is_default_stream_of_a_thread():
+            raise DeviceError(
+                "PyTorch works on the legacy default stream and CuPy on one for each thread, which "
+                f"are in no order: unset {_PER_THREAD}, or use a stream of PyTorch's own "
+                "(with torch.cuda.stream(torch.cuda.Stream()): ...)"
+            )
+        return handle
     return int(sys.modules["cupy"].cuda.get_current_stream().ptr)
 
 
@@ -308,7 +334,7 @@ def require_cupy() -> Any:
     Raises:
         DeviceError: it is not installed, or there is no GPU.
     """
-    from gridgen.backends.cuda import require_device
+    from gridgen.backends.cuda.backend import require_device
 
     return require_device()
 

@@ -7,7 +7,7 @@ results that overlap an argument. What copies take of memory does not grow with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -18,6 +18,8 @@ from gridgen.runtime.arrays.libraries import check_no_capture, namespace, on_gpu
 
 #: Bytes of copies made at a time: they stay in the cache between being written and being read.
 PART_BYTES = 1 << 22
+#: In rollouts, whose states have all their steps.
+ROLLOUT_PART_BYTES = 1 << 27
 #: On a GPU, where each part takes launches, and few states are slow.
 GPU_PART_BYTES = 1 << 30
 #: Bytes of copies where the batch cannot be taken in parts.
@@ -30,17 +32,21 @@ class Operand(NamedTuple):
     """An array of a call.
 
     Attributes:
-        array:  (B, ...), or (...) for one state or an argument that all states share.
-        axes:   axes of one state.
-        seen:   address, batch stride and component stride, as a kernel sees them; ``None`` where
-                it gets a copy.
+        array:  (B, ...), or (...) for one state or an argument that all states share; of a rollout
+                (B, T, ...) or (T, ...), too.
+        axes:   axes of one state, that of time included.
+        seen:   what a kernel sees of it, see ``seen_in_place``; ``None`` where it gets a copy.
         adjust: changes the copy before the kernel reads it.
+        time:   as of ``seen_in_place``.
+        is_read: whether a kernel reads it, or it stands for an array that is not given.
     """
 
     array: Array
     axes: int
-    seen: tuple[int, int, int] | None
+    seen: tuple[int, ...] | None
     adjust: Callable[[Array], None] | None = None
+    time: int | None = None
+    is_read: bool = True
 
     @property
     def copied(self) -> bool:
@@ -60,27 +66,29 @@ class Operand(NamedTuple):
         """Return what copying one state takes."""
         return -(-self.array.nbytes // batch) if self.copied else 0
 
+    def like(self, array: Array) -> Operand:
+        """Return an array with the same axes."""
+        seen = seen_in_place(array, self.axes, self.time)
+        return self._replace(array=array, seen=seen, adjust=None)
+
 
 #: Computes so many states of arrays that a kernel can work on.
 Run: TypeAlias = Callable[[list[Operand], int], None]
 
 
-def operand(array: Array, axes: int) -> Operand:
+def operand(array: Array, axes: int, time: int | None = None) -> Operand:
     """Return an array of a call with what a kernel sees of it."""
-    return Operand(array, axes, seen_in_place(array, axes))
+    return Operand(array, axes, seen_in_place(array, axes, time), None, time)
 
 
-def result_operands(
-    arrays: Sequence[Array], axes: Sequence[int], inputs: Sequence[Operand]
-) -> list[Operand]:
+def apart(outputs: Sequence[Operand], inputs: Sequence[Operand]) -> list[Operand]:
     """Return the caller's arrays for results, those copied too that overlap an input."""
-    extents = [extent(item.array) for item in inputs]
-    results = []
-    for array, count in zip(arrays, axes, strict=True):
-        place = extent(array)
-        overlaps = any(meet(place, other) for other in extents)
-        results.append(Operand(array, count, None) if overlaps else operand(array, count))
-    return results
+    extents = [extent(item.array) for item in inputs if item.is_read]
+    places = [extent(item.array) for item in outputs]
+    return [
+        item._replace(seen=None) if any(meet(place, other) for other in extents) else item
+        for item, place in zip(outputs, places, strict=True)
+    ]
 
 
 def run_in_place(
@@ -89,15 +97,17 @@ def run_in_place(
     inputs: Sequence[Operand],
     outputs: Sequence[Operand],
     batch: int,
+    part_bytes: int | None = None,
 ) -> None:
     """Compute a batch, in place or with copies of those arrays that a kernel cannot work on.
 
     Args:
-        run:     computes so many states of arrays that a kernel can work on.
-        names:   of the inputs, for an error.
-        inputs:  the arguments, which lie where the kernel computes.
-        outputs: the results, likewise.
-        batch:   the number of states.
+        run:        computes so many states of arrays that a kernel can work on.
+        names:      of the inputs, for an error.
+        inputs:     the arguments, which lie where the kernel computes.
+        outputs:    the results, likewise.
+        batch:      the number of states.
+        part_bytes: bytes of the copies of a part on the CPU; by default ``PART_BYTES``.
 
     Raises:
         ShapeError:  a result overlaps an argument in a way that takes too large a copy.
@@ -112,7 +122,7 @@ def run_in_place(
         "an array takes a copy, which a graph would not keep; give contiguous arrays, and results "
         "that overlap no argument",
     )
-    part_bytes = GPU_PART_BYTES if on_gpu(inputs[0].array) else PART_BYTES
+    part_bytes = GPU_PART_BYTES if on_gpu(inputs[0].array) else part_bytes or PART_BYTES
     sizes = part_sizes(names, inputs, outputs, batch, part_bytes)
     in_parts(partial(_run_part, run, inputs, outputs), batch, sizes)
 
@@ -212,7 +222,7 @@ def _run_part(
         for item, target in zip(outputs, targets, strict=True)
     ]
     part = zip((*arrays, *results), (*inputs, *outputs), strict=True)
-    run([operand(array, item.axes) for array, item in part], end - begin)
+    run([item.like(array) for array, item in part], end - begin)
     for item, target, result in zip(outputs, targets, results, strict=True):
         if item.copied:
             target[...] = result
@@ -239,7 +249,7 @@ def _rows(per_state: int, batch: int, part_bytes: int) -> int:
 def overlapping(output: Operand, inputs: Sequence[Operand]) -> list[int]:
     """Return which inputs lie where an output does, by their places."""
     place = extent(output.array)
-    return [i for i, item in enumerate(inputs) if meet(place, extent(item.array))]
+    return [i for i, item in enumerate(inputs) if item.is_read and meet(place, extent(item.array))]
 
 
 def _is_state_by_state(output: Operand, given: Operand) -> bool:
@@ -255,6 +265,6 @@ def _is_state_by_state(output: Operand, given: Operand) -> bool:
     return bool(step == given.array.strides[0] and max(ends) - min(begins) <= abs(step))
 
 
-def numbers_of(operands: Sequence[Operand]) -> list[int]:
+def numbers_of(operands: Iterable[Operand]) -> list[int]:
     """Return what a kernel sees of arrays that it can work on, one after the other."""
     return [number for item in operands for number in item.seen or ()]

@@ -14,12 +14,12 @@ from functools import partial
 from itertools import cycle
 from typing import Any, TypeAlias
 
-from gridgen.backends.failures import failures
+from gridgen.backends.cuda.failures import failures
 from gridgen.errors import DeviceError
 from gridgen.functions.types import Array
 from gridgen.runtime.arrays.layout import address
 from gridgen.runtime.arrays.libraries import on_gpu, require_cupy
-from gridgen.runtime.arrays.staging import Operand, Run, in_parts, operand, part_sizes, run_in_place
+from gridgen.runtime.arrays.staging import Operand, Run, in_parts, part_sizes, run_in_place
 
 #: Bytes of the copies of a part: they take longer than to enqueue them does.
 PART_BYTES = 1 << 24
@@ -148,13 +148,13 @@ class _Lane:
         """Return some states of an array as they lie on the GPU."""
         there = item.part(part.start, part.stop)
         if on_gpu(there):
-            found = operand(there, item.axes)
+            found = item.like(there)
             return found._replace(seen=None) if item.copied else found
         if i not in self.rooms:
             self.rooms[i] = _Room(self._cupy, item, there)
         room = self.rooms[i]
-        return operand(
-            room.bring(there, item.adjust, self.stream) if is_input else room.of(there), item.axes
+        return item.like(
+            room.bring(there, item.adjust, self.stream) if is_input else room.of(there)
         )
 
 

@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any
 
+from gridgen.backends.cuda.failures import ERRORS, raise_clearly
+from gridgen.errors import GridGenError
+from gridgen.functions.types import Array
+from gridgen.runtime.arrays.layout import on_device
 from gridgen.runtime.arrays.libraries import (
+    adopt,
     current_stream,
+    gpu_of,
     has_own_stream,
     is_on_stream,
     require_cupy,
@@ -43,6 +49,30 @@ def caller_streams(values: Sequence[Any]) -> Callable[[], AbstractContextManager
     return ordered
 
 
+@contextmanager
+def first_adopted(first: Any, name: str, others: Sequence[Any] = ()) -> Iterator[Array]:
+    """Make a context for a call's arrays: the stream of its caller, the device of its first array.
+
+    What a GPU's library raises in it is explained.
+
+    Args:
+        first:  the first argument as the caller gave it.
+        name:   its name.
+        others: the other arguments, and results.
+
+    Yields:
+        the first argument, adopted.
+    """
+    try:
+        with caller_streams((first, *others))():
+            q = adopt(first, name)
+            with on_device(q):
+                yield q
+    except ERRORS as error:
+        raise_clearly(error, gpu_of(first))
+        raise
+
+
 def _on_their_stream(
     tensor: Any, device: int, otherwise: Callable[[], AbstractContextManager[Any]]
 ) -> AbstractContextManager[Any]:
@@ -50,6 +80,25 @@ def _on_their_stream(
     is_current = sys.modules["cupy"].cuda.runtime.getDevice() == device
     context: AbstractContextManager[Any] = current_stream(tensor) if is_current else otherwise()
     return context
+
+
+def captured(stream: Any, calls: Sequence[Callable[[], object]]) -> Any:
+    """Return a CUDA graph of calls, one after the other, or ``None`` where a graph takes them not.
+
+    Args:
+        stream: the current stream, not the default one.
+        calls:  enqueue work, and have done so before.
+    """
+    try:
+        stream.begin_capture()
+        for call in calls:
+            call()
+        return stream.end_capture()
+    except (GridGenError, RuntimeError, ValueError):
+        if stream.is_capturing():
+            with suppress(RuntimeError):
+                stream.end_capture()
+        return None
 
 
 @contextmanager

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, NoReturn
 
-from gridgen.backends.direct import DirectKernel
-from gridgen.backends.failures import ERRORS, raise_clearly
-from gridgen.errors import DtypeError, OptionError, ShapeError
+from gridgen.backends.cuda.failures import ERRORS, raise_clearly
+from gridgen.errors import DeviceError, DtypeError, OptionError, ShapeError
 from gridgen.functions.types import Array
 from gridgen.naming import show
 from gridgen.runtime.arrays.arguments import Call, results_given
-from gridgen.runtime.arrays.layout import address, on_device
+from gridgen.runtime.arrays.layout import address
 from gridgen.runtime.arrays.libraries import (
-    adopt,
     check_no_capture,
     gpu_of,
     is_immutable,
     namespace,
     on_gpu,
 )
-from gridgen.runtime.arrays.staging import Operand, numbers_of, overlapping
-from gridgen.runtime.arrays.streams import caller_streams
+from gridgen.runtime.arrays.staging import Operand, overlapping
+from gridgen.runtime.arrays.streams import caller_streams, captured, first_adopted
 from gridgen.runtime.calls.chunks import turns
 from gridgen.runtime.calls.evaluation import Evaluator, is_streamed
 from gridgen.runtime.calls.resolved import Resolved, Way
 from gridgen.runtime.configurations import ConfigurationSpace, needs_normalizing
 from gridgen.runtime.module.description import Module
-from gridgen.runtime.rollouts.arguments import feedback_of
-from gridgen.runtime.rollouts.call import RolloutCall
-from gridgen.runtime.rollouts.rollout import Rollouts
 
 
 class Bound:
@@ -46,16 +42,24 @@ class Bound:
         answer:  what a call returns.
         gpu:     where it is computed, for errors.
         kept:    what else must stay in memory.
+        is_on_cupys_stream: whether nothing but CuPy's current stream orders its work on a GPU.
     """
 
     def __init__(
-        self, label: str, compute: Callable[[], object], answer: Any, gpu: int | None, kept: Any
+        self,
+        label: str,
+        compute: Callable[[], object],
+        answer: Any,
+        gpu: int | None,
+        kept: Any,
+        is_on_cupys_stream: bool,
     ) -> None:
         self._label = label
         self._gpu = gpu
         self._compute = compute
         self._answer = answer
         self._kept = kept
+        self._is_on_cupys_stream = is_on_cupys_stream
 
     def __call__(self) -> Any:
         """Compute the results from what the arguments hold now.
@@ -74,6 +78,33 @@ class Bound:
             raise_clearly(error, self._gpu)
             raise
         return self._answer
+
+    def then(self, *others: Bound) -> Bound:
+        """Return this call and others in a row as one: on a GPU a CUDA graph, launched at once.
+
+        A graph is made where CuPy's stream orders all of them; calls with tensors of PyTorch are
+        launched one after the other, and so are all while the caller's stream is captured.
+
+        Args:
+            others: bound calls, of any robots, with arrays on the same device.
+
+        Returns:
+            a bound call, which returns a tuple with what each of them does.
+
+        Raises:
+            OptionError: they compute on several devices.
+            DeviceError: a stream is being captured.
+        """
+        every = (self, *others)
+        if len({one._gpu for one in every}) > 1:
+            where = ", ".join("CPU" if one._gpu is None else f"GPU {one._gpu}" for one in every)
+            raise OptionError(f"calls in a row are on {where}: bind them to arrays on one device")
+        computes = [one._compute for one in every]
+        compute = partial(_in_turn, computes)
+        if self._gpu is not None and all(one._is_on_cupys_stream for one in every):
+            compute = partial(_launched, self._gpu, _graph(self._gpu, computes), compute)
+        label, answer = "; ".join(one._label for one in every), tuple(o._answer for o in every)
+        return Bound(label, compute, answer, self._gpu, every, self._is_on_cupys_stream)
 
     def __repr__(self) -> str:
         return f"<Bound {self._label}>"
@@ -96,7 +127,7 @@ class Binder:
 
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
         self._robot, self._space = module.description.name, module.description.space
-        self._evaluator, self._rollouts = evaluator, Rollouts(module, evaluator)
+        self._evaluator = evaluator
 
     def bind(self, resolved: Resolved) -> Bound:
         """Return the bound call of a function.
@@ -106,39 +137,22 @@ class Binder:
         """
         if resolved.way in _UNBOUND:
             raise OptionError(_UNBOUND[resolved.way])
-        given = dict(resolved.inputs)
-        if resolved.course is not None:
-            given |= feedback_of(resolved.course)
-        _check_mutable(given)
-        first = given[resolved.kernel.first]
-        try:
-            return self._checked(resolved, given)
-        except ERRORS as error:
-            raise_clearly(error, gpu_of(first))
-            raise
-
-    def _checked(self, resolved: Resolved, given: dict[str, Any]) -> Bound:
+        _check_mutable(resolved.inputs)
         kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
-        backend, course = resolved.backend, resolved.course
-        streams = caller_streams((*given.values(), *results_given(out)))
-        with streams():
-            q = adopt(inputs[kernel.first], kernel.first)
-            with on_device(q), _settled(q):
-                call: Call | RolloutCall
-                if course is None:
-                    call = self._evaluator.checked(kernel, inputs, q, out)
-                    _check_in_place(call)
-                    compute, kept = self._computation(call, backend)
-                else:
-                    call = self._rollouts.checked(kernel, inputs, q, course, out)
-                    compute, kept = self._rollouts.prepared(call, backend)
-                label = f"{kernel.key.function} of {show(self._robot)}, batch {call.states}"
-                answer = call.answer
+        values = (*inputs.values(), *results_given(out))
+        streams, first = caller_streams(values), kernel.first
+        with first_adopted(inputs[first], first, values) as q, _settled(q):
+            call = self._evaluator.checked(kernel, inputs, q, out, resolved.course)
+            _check_in_place(call)
+            compute, kept = self._computation(call, resolved.backend)
+            label = f"{kernel.key.function} of {show(self._robot)}, batch {call.states}"
+            answer = call.answer
         if resolved.several is not None:
             answer = resolved.several.answer(answer)
-        if streams is not nullcontext:
+        is_on_cupys_stream = streams is nullcontext
+        if not is_on_cupys_stream:
             compute = partial(_in_context, streams, compute)
-        return Bound(label, compute, answer, gpu_of(call.q), (kept, call))
+        return Bound(label, compute, answer, gpu_of(call.q), (kept, call), is_on_cupys_stream)
 
     def _computation(self, call: Call, backend: str | None) -> tuple[Callable[[], object], Any]:
         """Return what computes a call, and what must stay in memory for it."""
@@ -148,20 +162,19 @@ class Binder:
         compiled = self._evaluator.compiled(call.kernel, call.q, backend)
         if is_streamed(call.arrays, self._evaluator.target(call.q, backend)):
             return anyhow, None
-        kernel = compiled.kernel
-        operands = [*call.inputs, *call.outputs]
-        if isinstance(kernel, DirectKernel) and kernel.direct and call.states <= kernel.at_once:
-            arrays = [item.array for item in operands]
-            return partial(_directly, partial(kernel.direct, *arrays), anyhow), None
-        scratch = compiled.scratch(call.states, call.q)
-        parts = [*turns(numbers_of(operands), call.states, call.q.dtype.itemsize, scratch)]
+        kernel, direct = compiled.kernel, compiled.direct
+        if direct and direct.direct and call.states <= direct.at_once:
+            return partial(_directly, partial(direct.direct, *call.arrays), anyhow), None
+        scratch = compiled.scratch(call.states, call.q, call.trail)
+        numbers = call.numbers((*call.inputs, *call.outputs))
+        parts = [*turns(numbers, call.states, call.q.dtype.itemsize, scratch)]
         launches = [kernel.prepare(*part) for part in parts]
         compute = launches[0] if len(launches) == 1 else partial(_in_turn, launches)
         space = self._space
         if space.free and not on_gpu(call.q):
             is_unit: Callable[[], bool]
-            if isinstance(kernel, DirectKernel):
-                is_unit = partial(kernel.has_unit_quaternions, *parts[0])
+            if direct:
+                is_unit = partial(direct.has_unit_quaternions, *parts[0])
             else:
                 is_unit = partial(_has_unit_quaternions, space, call)
             compute = partial(_if_unit, is_unit, compute, anyhow)
@@ -246,6 +259,31 @@ def _in_turn(launches: list[Callable[[], object]]) -> None:
         launch()
 
 
+def _graph(gpu: int, computes: Sequence[Callable[[], object]]) -> Any:
+    """Return calls as a graph of a GPU, or ``None`` where a graph takes them not.
+
+    Raises:
+        DeviceError: the current stream is being captured.
+    """
+    cuda = sys.modules["cupy"].cuda
+    with cuda.Device(gpu):
+        if cuda.get_current_stream().is_capturing():
+            raise DeviceError("a stream is being captured: put calls in a row before that begins")
+        with cuda.Stream(non_blocking=True) as stream:
+            return captured(stream, computes)
+
+
+def _launched(gpu: int, graph: Any, otherwise: Callable[[], object]) -> None:
+    """Launch a graph, which another graph does not take."""
+    cuda = sys.modules["cupy"].cuda
+    with cuda.Device(gpu):
+        stream = cuda.get_current_stream()
+        if graph is None or stream.is_capturing():
+            otherwise()
+        else:
+            graph.launch(stream)
+
+
 def _in_context(
     context: Callable[[], AbstractContextManager[Any]], compute: Callable[[], object]
 ) -> None:
@@ -260,8 +298,9 @@ def _directly(call: Callable[[], object], anyhow: Callable[[], object]) -> None:
 
 
 def _has_unit_quaternions(space: ConfigurationSpace, call: Call) -> bool:
-    arrays = zip(call.inputs, call.configurations, strict=False)
-    return not any([needs_normalizing(space, item.array, name) for item, name in arrays])
+    return not any(
+        [needs_normalizing(space, call.inputs[i].array, name) for i, name in call.configurations]
+    )
 
 
 def _if_unit(

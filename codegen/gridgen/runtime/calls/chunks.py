@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from gridgen.backends.direct import as_arguments
+from gridgen.backends.cpu.direct import as_arguments
 from gridgen.backends.interface import Arguments
 from gridgen.functions.types import Array
 from gridgen.kernel import WARP, TeamLaunch

@@ -7,19 +7,31 @@ import math
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from gridgen.backends import TARGETS, THREAD_SCHEDULE, Kernel, Launch, Target, backend, target_for
+from gridgen.backends import (
+    TARGETS,
+    THREAD_SCHEDULE,
+    Launch,
+    RunnableKernel,
+    Target,
+    backend,
+    target_for,
+)
 from gridgen.backends.along import AlongKernel
-from gridgen.backends.direct import DirectCall, DirectKernel, as_arguments
-from gridgen.backends.failures import ERRORS, raise_clearly
+from gridgen.backends.cpu.direct import DirectCall, DirectKernel, as_arguments
+from gridgen.backends.cuda.failures import ERRORS, raise_clearly
 from gridgen.errors import DeviceError, DtypeError, OptionError
+from gridgen.functions.arrays import configurations
+from gridgen.functions.calls import Course, Request
 from gridgen.functions.types import Array, BackendChoice
 from gridgen.kernel import Kernel as KernelRecord
 from gridgen.naming import show
 from gridgen.progress import announced
+from gridgen.runtime.arrays import staging
 from gridgen.runtime.arrays.arguments import Call, checked_call, results_given
 from gridgen.runtime.arrays.defaults import default, number
 from gridgen.runtime.arrays.layout import DTYPES, on_device, result_arrays
@@ -32,11 +44,11 @@ from gridgen.runtime.arrays.libraries import (
     memory_of,
     on_gpu,
 )
-from gridgen.runtime.arrays.staging import Operand, Run, numbers_of, run_in_place
+from gridgen.runtime.arrays.staging import Operand, Run, run_in_place
 from gridgen.runtime.arrays.streaming import run_streamed
-from gridgen.runtime.arrays.streams import caller_streams
+from gridgen.runtime.arrays.streams import caller_streams, first_adopted
 from gridgen.runtime.calls.chunks import Scratch, loop_room, turns, workspace
-from gridgen.runtime.calls.launch_cache import FamiliarCalls, layout_key
+from gridgen.runtime.calls.launch_cache import LaunchCache, layout_key
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.configurations import needs_normalizing, normalize
 from gridgen.runtime.module.description import Module
@@ -48,6 +60,9 @@ BACKENDS: tuple[str, ...] = get_args(BackendChoice)
 #: Bytes of the widest pack of numbers, one for each of several states.
 PACK_BYTES = 64
 
+
+# What of a request decides which kernel serves it, beside its options.
+_words_of = attrgetter("function", "schedule", "method", "frame", "reference")
 
 #: What answers a call whose arguments JAX traces, from the module and the call.
 Traced = Callable[[Module, Resolved], Any]
@@ -64,7 +79,7 @@ class _Direct(NamedTuple):
     call: DirectCall
     kernel: DirectKernel
     result_shapes: tuple[tuple[int, ...], ...]
-    defaults: tuple[tuple[str, Array], ...]
+    defaults: dict[str, Array]
 
 
 class Compiled(NamedTuple):
@@ -77,7 +92,7 @@ class Compiled(NamedTuple):
         is_given_room: whether it is given memory for what it keeps of a state, or has its own.
     """
 
-    kernel: Kernel
+    kernel: RunnableKernel
     record: KernelRecord
     numbers: int
     is_given_room: bool
@@ -95,6 +110,22 @@ class Compiled(NamedTuple):
             return workspace(team, states, q)
         numbers = self.numbers + further if self.is_given_room else 0
         return loop_room(numbers, states, q) if numbers else None
+
+    def launch(self, states: int, q: Array, further: int, numbers: list[int]) -> None:
+        """Compute so many states.
+
+        Args: as of ``scratch``, and
+            numbers: what the kernel is given of its arrays.
+        """
+        scratch = self.scratch(states, q, further)
+        for arguments, count in turns(numbers, states, q.dtype.itemsize, scratch):
+            self.kernel(arguments, count)
+
+    @property
+    def direct(self) -> DirectKernel | None:
+        """The kernel, if it can be called with NumPy arrays; those of a rollout have other axes."""
+        kernel = self.kernel
+        return kernel if isinstance(kernel, DirectKernel) and not self.record.calls else None
 
     @property
     def takes_memory(self) -> bool:
@@ -135,10 +166,11 @@ class Evaluator:
         self._backend = backend
         self._description = module.description
         self.planner, self.traced = planner or Planner(module), traced
-        self._kernels: dict[tuple[str, str, str], Kernel] = {}
+        self._kernels: dict[tuple[str, str, str], RunnableKernel] = {}
         self._compiled: dict[tuple[str, Any, bool, str | None], Compiled] = {}
         self._direct: dict[tuple[str, Any], _Direct] = {}
-        self._familiar = FamiliarCalls()
+        self._at_once: dict[tuple[Any, ...], tuple[_Direct, list[Any], tuple[str, ...], Any]] = {}
+        self._launches = LaunchCache()
 
     def forget(self) -> None:
         """Plan and load kernels anew in the calls to come: times may have been measured since."""
@@ -146,7 +178,8 @@ class Evaluator:
         self._kernels.clear()
         self._compiled.clear()
         self._direct.clear()
-        self._familiar = FamiliarCalls()
+        self._at_once.clear()
+        self._launches = LaunchCache()
 
     def evaluate(self, resolved: Resolved) -> Any:
         """Check the arguments, compile the kernel if need be, and run it.
@@ -157,12 +190,13 @@ class Evaluator:
         kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
         first = inputs[kernel.first]
         try:
-            if kernel.numbers and is_native(first):
+            along = resolved.course is not None and type(first) is np.ndarray
+            if kernel.numbers and not along and is_native(first):
                 with on_device(first):
                     for name in kernel.numbers:
                         if type(value := inputs[name]) is float:
                             inputs[name] = number(value, name, first)
-            if resolved.backend is None:
+            if resolved.backend is None and resolved.course is None:
                 results = self._evaluate_directly(kernel, inputs, out)
                 if results is not None:
                     return results
@@ -183,25 +217,24 @@ class Evaluator:
         if out is None:
             return self.evaluate(resolved)[chosen]
         first, (result,) = kernel.first, kernel.outputs
-        with caller_streams((*inputs.values(), out))():
-            q = adopt(inputs[first], first)
-            with on_device(q):
-                every = replace(resolved, inputs={**inputs, first: q}, out=None)
-                found = self.evaluate(every)[chosen]
-                (room,) = result_arrays(out, {result: found.shape}, q)
-                room[...] = found.get() if on_gpu(found) and not on_gpu(room) else found
+        with first_adopted(inputs[first], first, (*inputs.values(), out)) as q:
+            every = replace(resolved, inputs={**inputs, first: q}, out=None)
+            found = self.evaluate(every)[chosen]
+            (room,) = result_arrays(out, {result: found.shape}, q)
+            room[...] = found.get() if on_gpu(found) and not on_gpu(room) else found
         return out
 
     def _evaluate(self, resolved: Resolved) -> Any:
         """As ``evaluate``, for arrays that need a closer look."""
         kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
-        backend_name = resolved.backend
+        backend_name, course = resolved.backend, resolved.course
         values = tuple(inputs.values())
-        key = layout_key(kernel.name, values, out) if backend_name is None else None
-        if key is not None:
-            results = self._familiar.computed(key, values, out)
-            if results is not None:
-                return results
+        key = layout_key(kernel.name, values, out, course) if backend_name is None else None
+        if key is not None and (layout := self._launches.get(key)) is not None:
+            if not layout.on_host or self._are_usual(kernel, inputs):
+                results = layout.computed(values, out)
+                if results is not None:
+                    return results
         if any(map(is_traced, values)):
             return self.traced(self._module, resolved)
         # Memory is allocated, and kernels are launched, on the caller's stream of the device where
@@ -209,33 +242,87 @@ class Evaluator:
         with caller_streams((*values, *results_given(out)))():
             q = adopt(inputs[kernel.first], kernel.first)
             with on_device(q):
-                call = self.checked(kernel, inputs, q, out)
+                call = self.checked(kernel, inputs, q, out, course)
                 results = self.evaluate_checked(call, backend_name)
-        if key is not None and call.states:
+        if key is not None and call.states and not is_streamed(call.arrays, self.target(q, None)):
             compiled = self.compiled(kernel, q, None)
-            if not compiled.takes_scratch:
-                self._familiar.note(key, values, call, compiled.kernel)
+            if not (on_gpu(q) and compiled.takes_scratch):
+                like = np.empty(0, q.dtype)
+                launch = functools.partial(compiled.launch, call.states, like, call.trail)
+                self._launches.note(key, values, call, compiled.kernel, launch)
         return results
 
+    def _are_usual(self, kernel: KernelRecord, inputs: dict[str, Array | None]) -> bool:
+        """Tell whether NumPy arrays need nothing but a launch: what their numbers decide."""
+        params, space = inputs.get("params"), self._description.space
+        if params is not None and not self._description.parameters.are_accepted(params):
+            return False
+        return not space.free or not any(
+            (q := inputs[name]) is not None and needs_normalizing(space, q, name)
+            for name in configurations(kernel.inputs)
+        )
+
     def checked(
-        self, kernel: KernelRecord, inputs: dict[str, Array | None], q: Array, out: Any
+        self,
+        kernel: KernelRecord,
+        inputs: dict[str, Array | None],
+        q: Array,
+        out: Any,
+        course: Course | None = None,
     ) -> Call:
         """Check the arguments of a kernel; see ``checked_call``."""
-        return checked_call(self._description, kernel, inputs, q, out)
+        return checked_call(self._description, kernel, inputs, q, out, course)
 
     def evaluate_checked(self, call: Call, backend_name: str | None = None) -> Any:
         """Run the kernel of a call whose arguments have been checked; as ``evaluate``."""
         target = self.target(call.q, backend_name)
-        return self.computed(call, target, functools.partial(self._run, call.kernel, backend_name))
+        return self.computed(call, target, functools.partial(self._run, call, backend_name))
+
+    def offer(self, request: Request, kernel: KernelRecord) -> None:
+        """Let calls with NumPy arrays be computed without being resolved, if that is possible.
+
+        Args:
+            request: such a call, which names no backend.
+            kernel:  serves all that have its words and options.
+        """
+        dtype, options = request.arrays[0].dtype, request.options
+        entry = self._direct.get((kernel.name, dtype))
+        names = [*kernel.inputs]
+        rest = tuple(names[len(request.arrays) :])
+        if entry is None or not all(name in options or name in entry.defaults for name in rest):
+            return
+        defaults = tuple([entry.defaults.get(name) for name in rest])
+        numbers = [(names.index(name), name) for name in kernel.numbers]
+        self._at_once[(_words_of(request), dtype, *options)] = entry, numbers, rest, defaults
+
+    def at_once(self, request: Request) -> Any | None:
+        """Return the results of a call whose first array is NumPy's, or ``None``; see ``offer``."""
+        arrays, options = request.arrays, request.options
+        q = arrays[0]
+        words = _words_of(request), q.dtype
+        try:
+            known = self._at_once.get((*words, *options) if options else words)
+        except TypeError:  # a list of frames
+            return None
+        if known is None:
+            return None
+        entry, numbers, names, rest = known
+        if options:
+            if any([value is None for value in options.values()]):
+                return None
+            params = options.get("params")
+            if params is not None and not self._description.parameters.are_accepted(params):
+                return None
+            rest = tuple(map(options.get, names, rest))
+        for i, name in numbers:
+            if type(value := arrays[i]) is float:
+                arrays = (*arrays[:i], number(value, name, q), *arrays[i + 1 :])
+        return self._computed_directly(entry, arrays + rest, q, request.out)
 
     def _evaluate_directly(
         self, kernel: KernelRecord, inputs: dict[str, Array | None], out: Any
     ) -> Any | None:
-        """Run a compiled function on NumPy arrays that need no adaptation, or return ``None``.
-
-        The compiled code checks types, shapes and strides itself; what it declines, the general
-        way examines and explains.
-        """
+        """Run a compiled function on NumPy arrays that need no adaptation, or return ``None``."""
         q = inputs[kernel.first]
         if type(q) is not np.ndarray:
             return None
@@ -248,23 +335,32 @@ class Evaluator:
         active = inputs.get("active")
         if active is not None and (type(active) is not np.ndarray or neither_0_nor_1(active).any()):
             return None
-        for name, numbers in entry.defaults:
+        for name, numbers in entry.defaults.items():
             if inputs[name] is None:
                 inputs[name] = numbers
+        return self._computed_directly(entry, tuple(inputs.values()), q, out)
+
+    def _computed_directly(
+        self, entry: _Direct, inputs: tuple[Any, ...], q: Array, out: Any
+    ) -> Any | None:
+        """Return the results of a compiled function, or ``None``.
+
+        The compiled code checks types, shapes and strides itself; what it declines, the general
+        way examines and explains.
+        """
         if len(entry.result_shapes) == 1:
             shape = q.shape[:-1] + entry.result_shapes[0]
             results = np.empty(shape, q.dtype) if out is None else out
-            arrays = (*inputs.values(), results)
+            arguments = entry.call(*inputs, results)
         elif out is None:
             lead, dtype = q.shape[:-1], q.dtype
             results = tuple([np.empty(lead + shape, dtype) for shape in entry.result_shapes])
-            arrays = (*inputs.values(), *results)
+            arguments = entry.call(*inputs, *results)
         elif isinstance(out, (tuple, list)):
             results = out
-            arrays = (*inputs.values(), *results)
+            arguments = entry.call(*inputs, *results)
         else:
             return None
-        arguments = entry.call(*arrays)
         if arguments is None:
             return None
         if arguments is not True:
@@ -292,31 +388,25 @@ class Evaluator:
         # Looking at numbers on a GPU would make every call wait for it.
         if space.free and not on_gpu(call.q):
             inputs = [*inputs]
-            for i, name in enumerate(call.configurations):
+            for i, name in call.configurations:
                 if needs_normalizing(space, inputs[i].array, name):
                     adjust = functools.partial(normalize, space)
                     inputs[i] = inputs[i]._replace(seen=None, adjust=adjust)
         compute = run_streamed if is_streamed(call.arrays, target) else run_in_place
-        compute(run, tuple(call.kernel.inputs), inputs, outputs, batch)
+        part_bytes = None if call.course is None else staging.ROLLOUT_PART_BYTES
+        compute(run, tuple(call.kernel.inputs), inputs, outputs, batch, part_bytes)
         return call.answer
 
     def _run(
-        self,
-        record: KernelRecord,
-        backend_name: str | None,
-        operands: list[Operand],
-        batch: int,
+        self, call: Call, backend_name: str | None, operands: list[Operand], batch: int
     ) -> None:
         """Compute some states of arrays that lie where the kernel computes."""
         q = operands[0].array
-        compiled = self.compiled(record, q, backend_name)
-        if compiled.takes_memory:
-            refusal = f"{record.name} takes memory that a graph would not keep; bind the call"
+        compiled = self.compiled(call.kernel, q, backend_name)
+        if compiled.takes_memory or (call.trail and compiled.is_given_room):
+            refusal = f"{call.kernel.name} takes memory that a graph would not keep; bind the call"
             check_no_capture(q, refusal)
-        scratch = compiled.scratch(batch, q)
-        numbers = numbers_of(operands)
-        for arguments, states in turns(numbers, batch, q.dtype.itemsize, scratch):
-            compiled.kernel(arguments, states)
+        compiled.launch(batch, q, call.trail, call.numbers(operands))
 
     def target(self, q: Array, backend_name: str | None) -> Target:
         """Return the target that computes with ``q``, an adopted array, or is asked to."""
@@ -347,25 +437,25 @@ class Evaluator:
         if kernel is None:
             kernel = self._compile(record, q, target)
             self._kernels[key] = kernel
-            if target is self.target(q, None):
+            if target is self.target(q, None) and not record.calls:
                 self._offer_directly(record, q, kernel)
         has_room = record.team is None and target.teams
         numbers = self._module.sources(record).room.get(record.name, 0) if has_room else 0
         return Compiled(kernel, record, numbers, has_room)
 
-    def _offer_directly(self, record: KernelRecord, q: Array, kernel: Kernel) -> None:
+    def _offer_directly(self, record: KernelRecord, q: Array, kernel: RunnableKernel) -> None:
         """Note a function that can be called without the general way's checks."""
         if isinstance(kernel, DirectKernel) and kernel.direct is not None:
             results = tuple(record.outputs.values())
             own = self._description.parameters.own
-            defaults = tuple(
-                (name, default(name, shape, q, own.get(name)))
+            defaults = {
+                name: default(name, shape, q, own.get(name))
                 for name, shape in record.inputs.items()
                 if name == "gravity" or name in own
-            )
+            }
             self._direct[record.name, q.dtype] = _Direct(kernel.direct, kernel, results, defaults)
 
-    def _compile(self, record: KernelRecord, q: Array, target: Target) -> Kernel:
+    def _compile(self, record: KernelRecord, q: Array, target: Target) -> RunnableKernel:
         launch = THREAD_SCHEDULE
         if (team := record.team) is not None:
             shared = team.shared_numbers * q.dtype.itemsize

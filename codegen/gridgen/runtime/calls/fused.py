@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from gridgen.errors import OptionError, ShapeError
-from gridgen.functions.parts import Part, arguments_of
+from gridgen.functions.parts import FusedPart, arguments_of
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
 from gridgen.naming import show_value
@@ -25,7 +25,7 @@ class Several:
         kernel: computes them in that order.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[FusedPart, ...]
     kernel: Kernel
 
     @cached_property

@@ -16,18 +16,18 @@ from dataclasses import replace
 from typing import Any
 
 from gridgen.backends import target_for
-from gridgen.backends.failures import ERRORS, failures, raise_clearly
-from gridgen.backends.stream_task import StreamTask, TaskKernel
+from gridgen.backends.cpu.stream_task import StreamTask, TaskKernel
+from gridgen.backends.cuda.failures import failures
 from gridgen.cost.hybrid import STATES
 from gridgen.errors import DeviceError, ModelError
 from gridgen.functions.steps import ACCELERATIONS, BIAS, INERTIAS
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
 from gridgen.runtime.arrays.arguments import Call, results_given
-from gridgen.runtime.arrays.layout import address, on_device
-from gridgen.runtime.arrays.libraries import adopt, gpu_of, memory_of, on_gpu
+from gridgen.runtime.arrays.layout import address
+from gridgen.runtime.arrays.libraries import memory_of, on_gpu
 from gridgen.runtime.arrays.staging import Operand, numbers_of, operand
-from gridgen.runtime.arrays.streams import caller_streams
+from gridgen.runtime.arrays.streams import first_adopted
 from gridgen.runtime.calls.chunks import arguments_of
 from gridgen.runtime.calls.evaluation import Evaluator, check_memory
 from gridgen.runtime.calls.resolved import Resolved
@@ -59,29 +59,20 @@ class HybridDynamics:
                       inputs. Its backend is ``cuda`` for arrays on a GPU; any other means the CPU,
                       with the emulated backend in place of a GPU.
         """
-        try:
-            return self._forward_dynamics(resolved)
-        except ERRORS as error:
-            raise_clearly(error, gpu_of(resolved.inputs[resolved.kernel.first]))
-            raise
-
-    def _forward_dynamics(self, resolved: Resolved) -> Array:
         kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
-        backend = resolved.backend
-        with caller_streams((*inputs.values(), *results_given(out)))():
-            q = adopt(inputs[kernel.first], kernel.first)
-            with on_device(q):
-                call = self._evaluator.checked(kernel, inputs, q, out)
-                target = self._evaluator.target(q, backend)
-                check_memory(q, target)
-                bias = self._bias(kernel)
+        others = (*inputs.values(), *results_given(out))
+        with first_adopted(inputs[kernel.first], kernel.first, others) as q:
+            call = self._evaluator.checked(kernel, inputs, q, out)
+            target = self._evaluator.target(q, resolved.backend)
+            check_memory(q, target)
+            bias = self._bias(kernel)
 
-                def run(operands: list[Operand], states: int) -> None:
-                    for begin in range(0, states, STATES):
-                        *given, qdd = _rows(call, operands, begin)
-                        self._run(bias, dict(zip(kernel.inputs, given, strict=True)), qdd)
+            def run(operands: list[Operand], states: int) -> None:
+                for begin in range(0, states, STATES):
+                    *given, qdd = _rows(call, operands, begin)
+                    self._run(bias, dict(zip(kernel.inputs, given, strict=True)), qdd)
 
-                return self._evaluator.computed(call, target, run)
+            return self._evaluator.computed(call, target, run)
 
     def _bias(self, kernel: Kernel) -> Kernel:
         """Return the kernel of the bias efforts with the same optional inputs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from gridgen.errors import ShapeError
 from gridgen.functions.types import Array
 from gridgen.kernel import Shape
 from gridgen.runtime.arrays.arguments import results_given
@@ -53,3 +54,15 @@ class Room:
 def one_by_one(*several: Any) -> tuple[Any, ...]:
     """Return results, each an array or a tuple of arrays, as arrays one after the other."""
     return tuple(array for results in several for array in results_given(results))
+
+
+def by_name(what: str, function: str, values: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Return arrays by the names that they have, in the order that they were given in."""
+    names = [*names]
+    several = list(values) if isinstance(values, (tuple, list)) and len(names) > 1 else [values]
+    if len(several) != len(names):
+        raise ShapeError(
+            f"{what} are {len(several)} arrays; {function} takes {len(names)} here: "
+            f"{', '.join(names)}"
+        )
+    return dict(zip(names, several, strict=True))

@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from gridgen.backends.along import AlongKernel
-from gridgen.backends.failures import ERRORS, raise_clearly
 from gridgen.errors import ShapeError
 from gridgen.functions.arrays import ARRAYS
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
-from gridgen.runtime.arrays.arguments import fits, leading_axes
-from gridgen.runtime.arrays.layout import on_device, result_arrays
-from gridgen.runtime.arrays.libraries import adopt, gpu_of, namespace, on_gpu, restored
+from gridgen.runtime.arrays.arguments import leading_axes, over_time
+from gridgen.runtime.arrays.layout import result_arrays
+from gridgen.runtime.arrays.libraries import adopt, namespace, on_gpu, restored
 from gridgen.runtime.arrays.staging import Operand, numbers_of
-from gridgen.runtime.arrays.streams import caller_streams
+from gridgen.runtime.arrays.streams import first_adopted
 from gridgen.runtime.calls.chunks import arguments_of
 from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.runtime.calls.resolved import Resolved
-from gridgen.runtime.module.description import Description
+from gridgen.runtime.module.description import RobotRecord
 
 
 class Pipelined:
@@ -29,7 +28,7 @@ class Pipelined:
         evaluator:   compiles kernels.
     """
 
-    def __init__(self, description: Description, evaluator: Evaluator) -> None:
+    def __init__(self, description: RobotRecord, evaluator: Evaluator) -> None:
         self._description, self._evaluator = description, evaluator
 
     def evaluate(self, resolved: Resolved) -> Any:
@@ -39,40 +38,29 @@ class Pipelined:
             resolved: the call. Its inputs are (B, T, ...) or what NumPy broadcasts to it; gravity,
                       the motion of the base and numbers of the robot also (B, ...).
         """
-        try:
-            return self._evaluate(resolved)
-        except ERRORS as error:
-            raise_clearly(error, gpu_of(resolved.inputs[resolved.kernel.first]))
-            raise
-
-    def _evaluate(self, resolved: Resolved) -> Any:
         kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
-        backend = resolved.backend
         first, (result,) = kernel.first, kernel.outputs
-        with caller_streams((*inputs.values(), out))():
-            q = adopt(inputs[first], first)
-            with on_device(q):
-                flat = {
-                    name: value if value is None else adopt(value, name, q)
-                    for name, value in inputs.items()
-                }
-                paths = {n: s for n, s in kernel.inputs.items() if not ARRAYS[n].shared}
-                paths = {name: shape for name, shape in paths.items() if flat[name] is not None}
-                lead = leading_axes(self._description.name, paths, flat)
-                if len(lead) not in (1, 2):
-                    raise ShapeError(
-                        f"{first} has shape {q.shape}; {self._description.name} needs a row for "
-                        f"every sample, (B, T, {q.shape[-1]}) or (T, {q.shape[-1]})"
-                    )
-                for name, shape in kernel.inputs.items():
-                    if flat[name] is not None:
-                        flat[name] = _flat(name, flat[name], lead, shape)
-                found = self._computed(kernel, flat, lead[-1], backend)
-                found = found.reshape(*lead, *kernel.outputs[result])
-                if out is None:
-                    return restored(found, inputs[first])
-                (room,) = result_arrays(out, {result: found.shape}, q)
-                room[...] = found.get() if on_gpu(found) and not on_gpu(room) else found
+        with first_adopted(inputs[first], first, (*inputs.values(), out)) as q:
+            flat = {
+                name: value if value is None else adopt(value, name, q)
+                for name, value in inputs.items()
+            }
+            given = {name: s for name, s in kernel.inputs.items() if flat[name] is not None}
+            paths = {name: shape for name, shape in given.items() if not ARRAYS[name].shared}
+            lead = leading_axes(self._description.name, paths, flat)
+            if len(lead) not in (1, 2):
+                raise ShapeError(
+                    f"{first} has shape {q.shape}; {self._description.name} needs a row for "
+                    f"every sample, (B, T, {q.shape[-1]}) or (T, {q.shape[-1]})"
+                )
+            for name, shape in given.items():
+                flat[name] = _flat(name, flat[name], lead, shape)
+            found = self._computed(kernel, flat, lead[-1], resolved.backend)
+            found = found.reshape(*lead, *kernel.outputs[result])
+            if out is None:
+                return restored(found, inputs[first])
+            (room,) = result_arrays(out, {result: found.shape}, q)
+            room[...] = found.get() if on_gpu(found) and not on_gpu(room) else found
         return out
 
     def _computed(
@@ -92,13 +80,8 @@ class Pipelined:
 
 def _flat(name: str, array: Array, lead: tuple[int, ...], shape: tuple[int, ...]) -> Array:
     """Return an array with one axis for trajectories and samples; what all share as it is."""
-    own, state = array.shape[: array.ndim - len(shape)], array.shape[array.ndim - len(shape) :]
-    is_shared = ARRAYS[name].shared
-    if is_shared and array.shape == shape:
-        return array
-    if is_shared and own and own == lead[:-1]:
-        array, own = array.reshape(*own, 1, *state), (*own, 1)
-    if state != shape or not fits(own, lead):
+    whole = over_time(name, array, lead, shape, namespace(array), once=ARRAYS[name].shared)
+    if whole is None:
         wanted = ", ".join(map(str, (*lead, *shape)))
         raise ShapeError(f"{name} has shape {array.shape}; with q as given it needs ({wanted})")
-    return namespace(array).broadcast_to(array, (*lead, *shape)).reshape(-1, *shape)
+    return whole.reshape(-1, *shape) if whole.ndim > len(shape) else whole

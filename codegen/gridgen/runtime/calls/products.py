@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gridgen.errors import OptionError, ShapeError
+from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.functions.arrays import cotangent, tangent
 from gridgen.functions.calls import Course
@@ -17,11 +17,11 @@ from gridgen.runtime.arrays.defaults import default
 from gridgen.runtime.arrays.libraries import adopt, is_traced
 from gridgen.runtime.calls.derivable import Derivable, checked_wrt
 from gridgen.runtime.calls.evaluation import Evaluator, check_choice
-from gridgen.runtime.calls.outputs import Room, one_by_one
+from gridgen.runtime.calls.outputs import Room, by_name, one_by_one
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.calls.resolver import Resolver
+from gridgen.runtime.calls.rollout_vjp import RolloutPullbacks
 from gridgen.runtime.module.description import Module
-from gridgen.runtime.rollouts.pullback import RolloutPullbacks
 
 #: Kinds of products, with what each is given in place of the function's results or arguments.
 _GIVEN = {"vjp": "cotangents", "jvp": "tangents"}
@@ -38,7 +38,7 @@ class Products:
 
     def __init__(self, module: Module, evaluator: Evaluator, resolver: Resolver) -> None:
         self._module, self._evaluator, self._resolver = module, evaluator, resolver
-        self._rollouts = RolloutPullbacks(module, evaluator)
+        self._rollouts = RolloutPullbacks(module.description, evaluator)
 
     def vjp(
         self,
@@ -60,7 +60,7 @@ class Products:
             kernel = self._module.kernels.find(of.key.product("vjp", by))
             return self._rollouts.evaluate(kernel, resolved, cotangents, results)
         given = of.given("vjp", by)
-        bars = _listed("cotangents", function, cotangents, given)
+        bars = by_name("cotangents", function, cotangents, given)
         known |= _fitted(resolved, bars, given)
         kernel = self._serving(of, "vjp", by)
         wanted = [[*kernel.outputs].index(cotangent(name)) for name in by]
@@ -94,7 +94,7 @@ class Products:
         if resolved.course is not None:
             raise OptionError("no jvp of rollout: take those of step, one after the other")
         by = checked_wrt(wrt, of)
-        changes = _listed("tangents", function, tangents, of.given("jvp", by))
+        changes = by_name("tangents", function, tangents, of.given("jvp", by))
         moving = tuple(name for name in by if changes[tangent(name)] is not None) or by[:1]
         kernel = self._serving(of, "jvp", moving)
         given = of.given("jvp", kernel.key.products[-1].wrt)
@@ -134,21 +134,18 @@ class Products:
         room.fill(one_by_one(results, tangents))
         return resolved.out
 
-    def rollout(
-        self, kernel: Kernel, arrays: Mapping[str, Any], course: Course, backend: str | None
-    ) -> Any:
+    def rollout(self, kernel: Kernel, arrays: Mapping[str, Any], backend: str | None) -> Any:
         """Return the derivatives that a way back computes, from arrays by name.
 
         Args:
             kernel:  goes back.
             arrays:  the inputs of the rollout, and the derivatives by its results.
-            course:  how far it goes.
             backend: overrides the robot's.
         """
         there = self._module.kernels.find(kernel.key.primal)
         inputs = {name: arrays.get(name) for name in there.inputs}
         cotangents = tuple(arrays.get(cotangent(name)) for name in there.outputs)
-        resolved = Resolved(there, inputs, backend, None, course)
+        resolved = Resolved(there, inputs, backend, None, Course())
         return self._rollouts.evaluate(kernel, resolved, cotangents, None)
 
     def _of(
@@ -182,7 +179,7 @@ class Products:
         for (kind, wrt), change in zip(inner, changes, strict=True):
             by = checked_wrt(wrt, of)
             given = of.given(kind, by)
-            known |= _fitted(resolved, _listed(_GIVEN[kind], function, change, given), given)
+            known |= _fitted(resolved, by_name(_GIVEN[kind], function, change, given), given)
             of = of.product(kind, by)
         return resolved, of, known
 
@@ -218,7 +215,7 @@ class Products:
             if results is None:
                 plain = replace(resolved, inputs=dict(resolved.inputs), out=None)
                 results = self._evaluator.evaluate(plain)
-            listed = _listed(
+            listed = by_name(
                 "results", resolved.kernel.key.function, results, resolved.kernel.outputs
             )
             known = {**known, **{name: listed[name] for name in wanted}}
@@ -246,18 +243,6 @@ def _read(function: Any) -> tuple[str, list[tuple[str, list[str] | None]]]:
     if len(inner) > 1:
         raise OptionError(f"{function} are products of the second order; there are none of those")
     return name, inner
-
-
-def _listed(what: str, function: str, values: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return arrays by the names that they have, in the order that they were given in."""
-    names = [*names]
-    several = list(values) if isinstance(values, (tuple, list)) and len(names) > 1 else [values]
-    if len(several) != len(names):
-        raise ShapeError(
-            f"{what} are {len(several)} arrays; {function} takes {len(names)} here: "
-            f"{', '.join(names)}"
-        )
-    return dict(zip(names, several, strict=True))
 
 
 def _alone(arrays: Sequence[Any]) -> Any:

@@ -10,8 +10,8 @@ from gridgen.kernel import Kernel
 from gridgen.runtime.calls.fused import Several
 
 #: How a call is computed: by a kernel alone; some frames by the kernel of all; several functions
-#: by one kernel; along time; with halves on two processors; along trajectories.
-Way = Literal["kernel", "frames", "several", "rollout", "hybrid", "pipeline"]
+#: by one kernel; with halves on two processors; along trajectories.
+Way = Literal["kernel", "frames", "several", "hybrid", "pipeline"]
 
 
 @dataclass(slots=True)

@@ -13,19 +13,19 @@ from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED, Declared, Function
 from gridgen.functions.arrays import OPTIONAL_INPUTS, PARAMETERS
 from gridgen.functions.calls import Request
-from gridgen.functions.parts import Part, key_of, optional_inputs_of, read_parts
+from gridgen.functions.parts import FusedPart, key_of, optional_inputs_of, read_parts
 from gridgen.functions.types import REFERENCES, Array
 from gridgen.kernel import WITH_EFFORTS, Kernel, KernelKey
 from gridgen.naming import show, show_value, similar
 from gridgen.runtime.arrays.layout import DTYPES
 from gridgen.runtime.arrays.libraries import adopt, is_traced
 from gridgen.runtime.arrays.streams import caller_streams
+from gridgen.runtime.arrays.times import check_efforts, feedback_of
 from gridgen.runtime.calls.evaluation import Evaluator, check_choice
 from gridgen.runtime.calls.fused import Several
 from gridgen.runtime.calls.resolved import Resolved, Way
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.planning.devices import host_place, place_of
-from gridgen.runtime.rollouts.arguments import check_efforts
 
 # Schedules that are computed in a way of their own.
 _WAYS: Mapping[str, Way] = {"hybrid": "hybrid", "pipeline": "pipeline"}
@@ -77,8 +77,12 @@ class Resolver:
         self._methods_on_host = None
         self._numpy_is_planned = True
 
-    def resolve(self, request: Request) -> Resolved:
+    def resolve(self, request: Request, *, offer: bool = False) -> Resolved:
         """Return what a call is computed from.
+
+        Args:
+            request: the call.
+            offer:   whether calls like it may be computed at once from now on.
 
         Raises:
             OptionError, ModelError: as ``Robot`` says for the function.
@@ -95,9 +99,11 @@ class Resolver:
             backend = options.pop("backend", None)
             self.check_known(row, options)
             given = _inputs_given(options)
+        q = request.arrays[0]
+        is_planned = False
         if row.has_teams and isinstance(schedule, str) and schedule == "auto":
-            q = request.arrays[0]
             if self._numpy_is_planned or type(q) is not np.ndarray or backend is not None:
+                is_planned = True
                 method, schedule = self._planned(row, method, q, backend)
         variant = WITH_EFFORTS if course is not None and check_efforts(course) else ""
         words = (function, schedule, method, frame, request.reference, given, variant)
@@ -110,6 +116,11 @@ class Resolver:
             inputs[name] = array
         if options:
             inputs.update((name, options[name]) for name in options if name in inputs)
+        if course is not None:
+            inputs |= feedback_of(course)
+        elif offer and way == "kernel" and not is_planned and backend is None:
+            if type(q) is np.ndarray and frame is request.frame:  # no list
+                self._evaluator.offer(request, kernel)
         return Resolved(kernel, inputs, backend, request.out, course, way, frames)
 
     def resolve_named(self, function: Any, *arguments: Any, **options: Any) -> Resolved:
@@ -159,7 +170,7 @@ class Resolver:
         self._several[tuple(functions), given] = found
         return found
 
-    def read_parts(self, functions: object) -> tuple[Part, ...]:
+    def read_parts(self, functions: object) -> tuple[FusedPart, ...]:
         """Return the parts that a user names; see ``read_parts``."""
         known = self._description
         idents = dict(zip(known.frame_names, known.frame_idents, strict=True))
@@ -290,8 +301,6 @@ class Resolver:
         chosen = schedules[0] if schedule == "auto" else schedule
         # The hybrid schedule takes what its kernels need from the arguments of the thread's.
         kernel = find(key if chosen == "hybrid" else replace(key, schedule=chosen))
-        if kernel.calls:
-            return kernel, "rollout", None
         return kernel, _WAYS.get(chosen, "kernel"), None
 
     def _find_frames(

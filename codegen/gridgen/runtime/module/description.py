@@ -1,4 +1,4 @@
-"""What a module knows of its robot, and hands out."""
+"""What is known of a robot and of its module: records that ``model.json`` holds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass, field, fields
+from functools import cached_property
 from typing import Any, Protocol
 
 from gridgen.backends import Rows, Sources
@@ -15,61 +16,195 @@ from gridgen.runtime.configurations import ConfigurationSpace, configuration_spa
 from gridgen.runtime.module.kernels import Kernels
 from gridgen.runtime.parameters import Parameters
 
+# Bounds: JSON has no infinity, so that ``null`` is a bound that is not there.
+_BOUNDS = {
+    "lower_limits": -math.inf,
+    "upper_limits": math.inf,
+    "effort_limits": math.inf,
+    "velocity_limits": math.inf,
+}
+# Written only of a robot that has numbers of its own as inputs, under the names that JSON has.
+_INPUTS = {"parameter_values": "parameters", "parameter_names": "parameter_names"}
 
-@dataclass(frozen=True)
-class Description:
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RobotRecord:
     """A robot's names and numbers.
 
     Attributes:
         name:            name in the URDF.
         ident:           identifier: C++ namespace, stem of the file names.
-        digest:          of the robot's text, and of the options that change the code of functions.
+        source:          name of the robot's file.
+        sha256:          digest of its text.
+        versions:        of the generator and of the libraries that shape its output.
         floating_base:   whether the root moves freely.
+        options:         ``RobotOptions``, as data.
+        armature:        (nv) added to the diagonal of the mass matrix.
+        parameter_values: numbers that are inputs, by input.
+        parameter_names: links that have rows of ``params``.
+        longest_program: operations of the longest straight-line program.
+        longest_gpu_program: the same for a thread of a GPU.
         nq:              number of positions.
         nv:              number of velocities.
         joint_names:     joints that move, in order of their bodies.
+        angles:          whether each joint's coordinate is an angle.
+        quaternions:     index of each joint's quaternion in its coordinates, or None.
         body_names:      bodies in order, parents first.
         frame_names:     every link of the URDF.
-        constraint_names: its constraints, in order.
+        constraint_names: constraints of the robot.
         frame_idents:    their identifiers in the names of functions.
         parents:         parent of each body, -1 for the base.
         levels:          bodies by distance from the base.
+        q_indices:       first position of each body's joint.
+        v_indices:       first velocity of each body's joint.
+        mimics:          whether each body's joint follows another.
         lower_limits:    (nq) [rad or m], -inf where there is none.
         upper_limits:    (nq) [rad or m], inf where there is none.
         effort_limits:   (nv) [N m or N].
         velocity_limits: (nv) [rad/s or m/s].
+        masses:          of the bodies [kg].
         total_mass:      of all bodies [kg].
-        parameters:      what it takes as inputs of its own numbers.
-        space:           how configurations are put together.
+        singular_joint:  a joint that moves nothing, for which forward dynamics is impossible.
     """
 
     name: str
     ident: str
-    digest: str
+    source: str
+    sha256: str
+    versions: Mapping[str, str]
     floating_base: bool
+    options: Mapping[str, Any]
+    armature: tuple[float, ...]
+    parameter_values: Mapping[str, Any] = field(default_factory=dict)
+    parameter_names: tuple[str, ...] = ()
+    longest_program: int
+    longest_gpu_program: int
     nq: int
     nv: int
     joint_names: tuple[str, ...]
+    angles: tuple[bool, ...]
+    quaternions: tuple[int | None, ...]
     body_names: tuple[str, ...]
     frame_names: tuple[str, ...]
     constraint_names: tuple[str, ...]
     frame_idents: tuple[str, ...]
     parents: tuple[int, ...]
     levels: tuple[tuple[int, ...], ...]
+    q_indices: tuple[int, ...]
+    v_indices: tuple[int, ...]
+    mimics: tuple[bool, ...]
     lower_limits: tuple[float, ...]
     upper_limits: tuple[float, ...]
     effort_limits: tuple[float, ...]
     velocity_limits: tuple[float, ...]
+    masses: tuple[float, ...]
     total_mass: float
-    parameters: Parameters
-    space: ConfigurationSpace
+    singular_joint: str | None
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the fields as data that JSON can hold."""
+        data: dict[str, Any] = {}
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if entry.name in _BOUNDS:
+                value = [bound if math.isfinite(bound) else None for bound in value]
+            if value or entry.name not in _INPUTS:
+                data[_INPUTS.get(entry.name, entry.name)] = value
+        return data
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> RobotRecord:
+        """Return the record of such data, which may have more.
+
+        Raises:
+            KeyError: a field is missing.
+        """
+        values = {
+            entry.name: _tuples(data[entry.name])
+            for entry in fields(cls)
+            if entry.name not in _INPUTS
+        }
+        for name, missing in _BOUNDS.items():
+            values[name] = tuple(missing if bound is None else bound for bound in data[name])
+        values |= {own: _tuples(data[key]) for own, key in _INPUTS.items() if key in data}
+        return cls(**values)
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of the robot's text, and of the options that change the code of functions."""
+        chosen = [
+            *(self.options, self.armature, self.longest_program, self.longest_gpu_program),
+            *(self.parameter_values or None, self.parameter_names or None),
+        ]
+        return hashlib.sha256(json.dumps([self.sha256, *chosen]).encode()).hexdigest()
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """What it takes as inputs of its own numbers."""
+        is_checked = self.options["check_parameters"]
+        return Parameters(self.name, self.parameter_names, self.parameter_values, is_checked)
+
+    @cached_property
+    def space(self) -> ConfigurationSpace:
+        """How configurations are put together."""
+        return configuration_space(self)
+
+
+def _tuples(value: Any) -> Any:
+    """Return JSON's lists as tuples."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True)
+class ModuleRecord:
+    """What a module's ``model.json`` holds.
+
+    Attributes:
+        robot:   what is known of the robot.
+        arrays:  what the kernels' arrays are, for readers.
+        kernels: the kernels that there are.
+        room:    the numbers that a kernel's loops keep of a state, by name.
+        rows:    what a kernel's form for rows takes, by name.
+        work:    what a state costs a kernel, by name.
+    """
+
+    robot: RobotRecord
+    arrays: Mapping[str, Any]
+    kernels: Kernels
+    room: Mapping[str, int]
+    rows: Mapping[str, Rows]
+    work: Mapping[str, Work]
+
+    def as_data(self) -> dict[str, Any]:
+        """Return everything as data that JSON can hold."""
+        return self.robot.as_data() | {
+            "arrays": self.arrays,
+            "kernels": [kernel.as_data() for kernel in self.kernels.by_name.values()],
+            "refusals": dict(self.kernels.refusals),
+            "room": self.room,
+            "rows": {name: asdict(rows) for name, rows in self.rows.items()},
+            "work": {name: astuple(work) for name, work in self.work.items()},
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> ModuleRecord:
+        """Return the record of such data."""
+        kernels = map(Kernel.from_data, data["kernels"])
+        return cls(
+            RobotRecord.from_data(data),
+            data["arrays"],
+            Kernels(data["name"], kernels, data["refusals"]),
+            data["room"],
+            {name: Rows.from_data(rows) for name, rows in data["rows"].items()},
+            {name: Work(*counts) for name, counts in data["work"].items()},
+        )
 
 
 class Module(Protocol):
     """Something that has a robot's description, its kernels, and their text."""
 
     @property
-    def description(self) -> Description:
+    def description(self) -> RobotRecord:
         """What is known of the robot."""
 
     @property
@@ -81,66 +216,3 @@ class Module(Protocol):
 
     def work(self, kernel: Kernel) -> Work:
         """Return what a state costs a kernel."""
-
-
-def read_kernels(model: Mapping[str, Any]) -> Kernels:
-    """Return the kernels that ``model.json`` lists."""
-    kernels = map(Kernel.from_data, model["kernels"])
-    return Kernels(model["name"], kernels, model["refusals"])
-
-
-def read_rows(model: Mapping[str, Any]) -> dict[str, Rows]:
-    """Return what the kernels with a form for rows take, by name, as ``model.json`` lists it."""
-    return {name: Rows.from_data(record) for name, record in model["rows"].items()}
-
-
-def read_work(model: Mapping[str, Any]) -> dict[str, Work]:
-    """Return the work of the kernels that ``model.json`` lists, by name."""
-    return {name: Work(*counts) for name, counts in model["work"].items()}
-
-
-def read_description(model: Mapping[str, Any]) -> Description:
-    """Return the description that ``model.json`` holds."""
-
-    def limits(key: str, missing: float) -> tuple[float, ...]:
-        return tuple(missing if value is None else value for value in model[key])
-
-    return Description(
-        name=model["name"],
-        ident=model["ident"],
-        digest=_digest(model),
-        floating_base=model["floating_base"],
-        nq=model["nq"],
-        nv=model["nv"],
-        joint_names=tuple(model["joint_names"]),
-        body_names=tuple(model["body_names"]),
-        frame_names=tuple(model["frame_names"]),
-        constraint_names=tuple(model.get("constraint_names", ())),
-        frame_idents=tuple(model["frame_idents"]),
-        parents=tuple(model["parents"]),
-        levels=tuple(tuple(level) for level in model["levels"]),
-        lower_limits=limits("lower_limits", -math.inf),
-        upper_limits=limits("upper_limits", math.inf),
-        effort_limits=limits("effort_limits", math.inf),
-        velocity_limits=limits("velocity_limits", math.inf),
-        total_mass=model["total_mass"],
-        parameters=Parameters(
-            model["name"],
-            model.get("parameter_names", ()),
-            model.get("parameters", {}),
-            model["options"]["check_parameters"],
-        ),
-        space=configuration_space(model),
-    )
-
-
-# What of a model decides its code, beside the text.
-_OPTIONS = ("options", "armature", "longest_program", "longest_gpu_program")
-# The same, of a model that has inputs of its own.
-_INPUTS = ("parameters", "parameter_names")
-
-
-def _digest(model: Mapping[str, Any]) -> str:
-    chosen = [*(model[option] for option in _OPTIONS), *(model.get(own) for own in _INPUTS)]
-    text = json.dumps([model["sha256"], *chosen])
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
-from gridgen.backends import Rows, Sources
+from gridgen.backends import Sources
 from gridgen.backends.built import Built
 from gridgen.errors import ModelError
 from gridgen.kernel import Kernel, Work
-from gridgen.runtime.module.description import (
-    Description,
-    read_description,
-    read_kernels,
-    read_rows,
-    read_work,
-)
+from gridgen.runtime.module.description import ModuleRecord, RobotRecord
 from gridgen.runtime.module.kernels import Kernels
 from gridgen.version import __version__
+
+#: The file that holds a ``ModuleRecord``.
+MODEL_FILE = "model.json"
 
 
 def is_source(name: str) -> bool:
@@ -26,7 +25,48 @@ def is_source(name: str) -> bool:
     return name.endswith((".cuh", ".cu", ".h", ".cpp"))
 
 
-class FolderModule:
+class WholeModule(ABC):
+    """A module whose files define every kernel."""
+
+    @property
+    @abstractmethod
+    def _record(self) -> ModuleRecord:
+        """What ``model.json`` holds."""
+
+    @abstractmethod
+    def _texts(self) -> Mapping[str, str]:
+        """Return text by file name."""
+
+    @property
+    def _built(self) -> Built | None:
+        return None
+
+    @property
+    def description(self) -> RobotRecord:
+        """What is known of the robot."""
+        return self._record.robot
+
+    @property
+    def kernels(self) -> Kernels:
+        """The kernels that there are."""
+        return self._record.kernels
+
+    def work(self, kernel: Kernel) -> Work:
+        """Return what a state costs a kernel."""
+        return self._record.work[kernel.name]
+
+    def sources(self, kernel: Kernel) -> Sources:
+        """Return the files to compile: they define every kernel."""
+        return self._sources
+
+    @cached_property
+    def _sources(self) -> Sources:
+        files = {name: text for name, text in self._texts().items() if is_source(name)}
+        record = self._record
+        return Sources(record.robot.ident, files, record.room, record.rows, self._built)
+
+
+class FolderModule(WholeModule):
     """A module that ``grid-gen`` wrote.
 
     Args:
@@ -37,20 +77,9 @@ class FolderModule:
         self._folder = folder
 
     @cached_property
-    def description(self) -> Description:
-        """What is known of the robot."""
-        return self._read[0]
-
-    @cached_property
-    def kernels(self) -> Kernels:
-        """The kernels that there are."""
-        return self._read[1]
-
-    @cached_property
-    def _read(
-        self,
-    ) -> tuple[Description, Kernels, dict[str, int], dict[str, Rows], dict[str, Work]]:
-        path = self._folder / "model.json"
+    def _record(self) -> ModuleRecord:
+        """What ``model.json`` holds."""
+        path = self._folder / MODEL_FILE
         try:
             text = path.read_bytes()
         except OSError as error:
@@ -62,29 +91,17 @@ class FolderModule:
             model = json.loads(text)
             if model["versions"]["grid-gen"] != __version__:
                 raise ValueError(f"version {model['versions']['grid-gen']}")
-            return (
-                read_description(model),
-                read_kernels(model),
-                model["room"],
-                read_rows(model),
-                read_work(model),
-            )
+            return ModuleRecord.from_data(model)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelError(
                 f"{path}: {error} is missing or damaged; the module was written by another version "
                 f"of grid-gen than {__version__}, or changed since: run grid-gen again"
             ) from error
 
-    @cached_property
-    def _sources(self) -> Sources:
+    def _texts(self) -> Mapping[str, str]:
         paths = sorted(path for path in self._folder.iterdir() if is_source(path.name))
-        files = {path.name: path.read_text(encoding="utf-8") for path in paths}
-        return Sources(self.description.ident, files, *self._read[2:4], Built(self._folder))
+        return {path.name: path.read_text(encoding="utf-8") for path in paths}
 
-    def sources(self, kernel: Kernel) -> Sources:
-        """Return the files of the folder: they define every kernel."""
-        return self._sources
-
-    def work(self, kernel: Kernel) -> Work:
-        """Return what a state costs a kernel."""
-        return self._read[4][kernel.name]
+    @property
+    def _built(self) -> Built:
+        return Built(self._folder)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gridgen.backends.interface import LARGEST_BLOCK, Dtype
-from gridgen.cost.demand import ITEM_BYTES, demand_of
-from gridgen.cost.devices import Device, device_of
+from gridgen.backends.interface import ITEM_BYTES, LARGEST_BLOCK
+from gridgen.cost.demand import demand_of
+from gridgen.cost.devices import Device
 from gridgen.cost.gpu import Prediction, predicted
 from gridgen.cost.host import LEAST_SHARE, HostPrediction, predicted_on, this_host
 from gridgen.cost.hybrid import STATES, Halves, predicted_hybrid
-from gridgen.cost.profile import Place, Profile, Way
+from gridgen.cost.profile import DeviceIdentity, Profile, Way
 from gridgen.functions.record import Function
 from gridgen.functions.steps import ACCELERATIONS, BIAS, INERTIAS
+from gridgen.functions.types import Dtype
 from gridgen.kernel import WARP, Kernel, KernelKey, Work
 from gridgen.runtime.module.description import Module
 
@@ -59,11 +60,7 @@ class Candidate:
 
 
 class Candidates:
-    """Finds the ways to compute the functions of a module.
-
-    Args:
-        module: the robot's description, kernels, and their work.
-    """
+    """Finds the ways to compute the functions of a module."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
@@ -81,7 +78,12 @@ class Candidates:
                     yield there[name]
 
     def of(
-        self, kernel: Kernel, place: Place, batch: int, dtype: Dtype, profile: Profile | None
+        self,
+        kernel: Kernel,
+        place: DeviceIdentity,
+        batch: int,
+        dtype: Dtype,
+        profile: Profile | None,
     ) -> list[Candidate]:
         """Return the ways to launch a kernel, the usual one first.
 
@@ -94,7 +96,7 @@ class Candidates:
         """
         if place.arch == "cpu":
             return [_timed(self._on_host(kernel, batch, dtype), dtype, batch, profile)]
-        device = device_of(place.arch)
+        device = place.device
         usual = self._on_gpu(kernel, device, batch, dtype, None)
         found = {usual.block: usual}
         for block in BLOCKS if kernel.team is None else ():
@@ -103,7 +105,7 @@ class Candidates:
         return [_timed(candidate, dtype, batch, profile) for candidate in found.values()]
 
     def hybrid(
-        self, place: Place, batch: int, dtype: Dtype, profile: Profile | None
+        self, place: DeviceIdentity, batch: int, dtype: Dtype, profile: Profile | None
     ) -> Candidate | None:
         """Return forward dynamics on CPU and GPU at once, if the module has what it takes."""
         there = self._module.kernels.by_name
@@ -111,19 +113,12 @@ class Candidates:
         if not all(name in there for name in names):
             return None
         work = [(there[name], self._module.work(there[name])) for name in names]
-        device = device_of(place.arch)
-        took = predicted_hybrid(Halves(*work), this_host(), device, ITEM_BYTES[dtype], batch)
+        took = predicted_hybrid(Halves(*work), this_host(), place.device, ITEM_BYTES[dtype], batch)
         kernel = there[ACCELERATIONS.name]
         bound = max(took, key=took.__getitem__)
-        candidate = Candidate(
-            kernel=kernel.name,
-            method=kernel.key.method,
-            schedule=kernel.key.schedule,
-            block=kernel.team.threads_per_block if kernel.team else 0,
-            seconds=sum(took.values()),
-            bound=bound,
-            detail=f"parts of up to {STATES:,} states one after the other; {bound} longest",
-        )
+        block = kernel.team.threads_per_block if kernel.team else 0
+        detail = f"parts of up to {STATES:,} states one after the other; {bound} longest"
+        candidate = _candidate(kernel, block, sum(took.values()), bound, detail)
         return _timed(candidate, dtype, batch, profile)
 
     def _on_gpu(
@@ -134,33 +129,24 @@ class Candidates:
             demand = demand_of(kernel, work, itemsize, batch=batch)
         else:
             demand = demand_of(kernel, work, itemsize, batch=batch, blocks=((0, block),))
-        found = predicted(demand, device, batch)
-        return Candidate(
-            kernel=kernel.name,
-            method=kernel.key.method,
-            schedule=kernel.key.schedule,
-            block=demand.threads_per_block,
-            seconds=found.seconds,
-            bound=found.bound,
-            detail=_gpu_detail(found, device),
-            is_usual=block is None,
-        )
+        found, threads = predicted(demand, device, batch), demand.threads_per_block
+        detail = _gpu_detail(found, device)
+        made = _candidate(kernel, threads, found.seconds, found.bound, detail)
+        return replace(made, is_usual=block is None)
 
     def _on_host(self, kernel: Kernel, batch: int, dtype: Dtype) -> Candidate:
         work: Work = self._module.work(kernel)
         found = predicted_on(this_host(), kernel, work, ITEM_BYTES[dtype], batch)
-        return Candidate(
-            kernel=kernel.name,
-            method=kernel.key.method,
-            schedule=kernel.key.schedule,
-            block=found.threads,
-            seconds=found.seconds,
-            bound=found.bound,
-            detail=_host_detail(found, dtype),
-        )
+        detail = _host_detail(found, dtype)
+        return _candidate(kernel, found.threads, found.seconds, found.bound, detail)
 
 
-def way_of(candidate: Candidate, place: Place, dtype: Dtype) -> Way:
+def _candidate(kernel: Kernel, block: int, seconds: float, bound: str, detail: str) -> Candidate:
+    key = kernel.key
+    return Candidate(kernel.name, key.method, key.schedule, block, seconds, bound, detail)
+
+
+def way_of(candidate: Candidate, place: DeviceIdentity, dtype: Dtype) -> Way:
     """Return what a profile calls a candidate."""
     return Way(candidate.kernel, dtype, 0 if place.arch == "cpu" else candidate.block)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gridgen.cost.devices import device_reported
 from gridgen.cost.host import this_host
-from gridgen.cost.profile import Place
+from gridgen.cost.profile import DeviceIdentity
 from gridgen.errors import DeviceError
 from gridgen.functions.types import Array
 from gridgen.runtime.arrays.libraries import namespace, on_gpu
@@ -16,7 +18,7 @@ from gridgen.runtime.arrays.libraries import namespace, on_gpu
 UNKNOWN = "sm_90"
 
 
-def place_of(q: Array) -> Place:
+def place_of(q: Array) -> DeviceIdentity:
     """Return the GPU that computes with an adopted array: where it lies, else the current one.
 
     Where there is none it is one that nothing is known of.
@@ -26,26 +28,29 @@ def place_of(q: Array) -> Place:
     try:
         return place_named("cuda")
     except DeviceError:
-        return Place("", UNKNOWN, "")
+        return DeviceIdentity("", UNKNOWN, "")
 
 
-def gpu_place(cupy: Any, number: int) -> Place:
-    """Return a GPU.
-
-    Args:
-        cupy:   drives it.
-        number: CuPy's.
-    """
+def gpu_place(cupy: Any, number: int) -> DeviceIdentity:
+    """Return a GPU."""
     try:
         arch = f"sm_{cupy.cuda.Device(number).compute_capability}"
     except (AttributeError, RuntimeError):  # a driver that does not tell
-        return Place("", UNKNOWN, "")
+        return DeviceIdentity("", UNKNOWN, "")
     runtime = cupy.cuda.runtime
     try:
-        name = runtime.getDeviceProperties(number)["name"]
-        return Place(name.decode(errors="replace"), arch, str(runtime.driverGetVersion()))
+        name = runtime.getDeviceProperties(number)["name"].decode(errors="replace")
+        reported = device_reported(arch, name, _attributes(cupy, number))
+        return DeviceIdentity(name, arch, str(runtime.driverGetVersion()), reported)
     except (AttributeError, RuntimeError):
-        return Place("", arch, "")
+        return DeviceIdentity("", arch, "")
+
+
+@functools.cache
+def _attributes(cupy: Any, number: int) -> Mapping[str, int]:
+    """Return what the driver reports of a GPU, which it is asked for once."""
+    reported: Mapping[str, int] = cupy.cuda.Device(number).attributes
+    return reported
 
 
 @functools.cache
@@ -61,13 +66,13 @@ def _processor() -> str:
     return next(named, "") or platform.processor() or platform.machine()
 
 
-def host_place() -> Place:
+def host_place() -> DeviceIdentity:
     """Return this CPU, with the threads that share its work."""
     threads = this_host().threads
-    return Place(_processor(), "cpu", f"{threads} thread" + ("" if threads == 1 else "s"))
+    return DeviceIdentity(_processor(), "cpu", f"{threads} thread" + ("" if threads == 1 else "s"))
 
 
-def place_named(device: str) -> Place:
+def place_named(device: str) -> DeviceIdentity:
     """Return the device of a word: ``cpu``, ``cuda`` for the current GPU, or an architecture.
 
     Raises:
@@ -76,8 +81,8 @@ def place_named(device: str) -> Place:
     if device == "cpu":
         return host_place()
     if device != "cuda":
-        return Place("", device, "")
-    from gridgen.backends.cuda import require_device  # a module starts without any backend
+        return DeviceIdentity("", device, "")
+    from gridgen.backends.cuda.backend import require_device  # a module starts without any backend
 
     cupy = require_device()
     return gpu_place(cupy, cupy.cuda.runtime.getDevice())

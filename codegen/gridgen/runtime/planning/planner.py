@@ -6,12 +6,12 @@ import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from gridgen.backends.interface import USUAL_BLOCKS, Dtype, ThreadLaunch
-from gridgen.cost.devices import device_of
+from gridgen.backends.interface import USUAL_BLOCKS, ThreadLaunch
 from gridgen.cost.host import this_host
-from gridgen.cost.profile import Place, Profile, find_profile
+from gridgen.cost.profile import DeviceIdentity, Profile, find_profile
 from gridgen.functions.arrays import ARRAYS
 from gridgen.functions.record import Function
+from gridgen.functions.types import Dtype
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.planning.candidates import CHOSEN, Candidate, Candidates, counted
@@ -75,13 +75,13 @@ class Planner:
         self._module = module
         self._use_profiles = use_profiles
         self._candidates = Candidates(module)
-        self._profiles: dict[Place, tuple[Profile | None, str]] = {}
+        self._profiles: dict[DeviceIdentity, tuple[Profile | None, str]] = {}
 
-    def profile(self, place: Place) -> Profile | None:
+    def profile(self, place: DeviceIdentity) -> Profile | None:
         """Return what was measured on a device; it is read once."""
         return self._found(place)[0]
 
-    def _found(self, place: Place) -> tuple[Profile | None, str]:
+    def _found(self, place: DeviceIdentity) -> tuple[Profile | None, str]:
         if not self._use_profiles:
             return None, ""
         if place not in self._profiles:
@@ -93,7 +93,13 @@ class Planner:
         self._profiles.clear()
 
     def choice(
-        self, key: KernelKey, row: Function, batch: int, place: Place, dtype: Dtype, is_open: bool
+        self,
+        key: KernelKey,
+        row: Function,
+        batch: int,
+        place: DeviceIdentity,
+        dtype: Dtype,
+        is_open: bool,
     ) -> Candidate | None:
         """Return what ``auto`` means; ``None`` if there is nothing to choose from.
 
@@ -116,7 +122,7 @@ class Planner:
             for candidate in self._candidates.of(kernel, place, batch, dtype, profile)
         )
 
-    def launch(self, kernel: Kernel, place: Place, dtype: Dtype) -> ThreadLaunch:
+    def launch(self, kernel: Kernel, place: DeviceIdentity, dtype: Dtype) -> ThreadLaunch:
         """Return how a kernel with a state in each thread is launched on a GPU.
 
         Args:
@@ -136,7 +142,9 @@ class Planner:
                 blocks.append(((batch >> 1) + 1 if blocks else 0, best.block))
         return ThreadLaunch(blocks=USUAL_BLOCKS if is_usual else tuple(blocks))
 
-    def plan(self, key: KernelKey, row: Function, batch: int, place: Place, dtype: Dtype) -> Plan:
+    def plan(
+        self, key: KernelKey, row: Function, batch: int, place: DeviceIdentity, dtype: Dtype
+    ) -> Plan:
         """Return the candidates of a call, and what ``auto`` takes.
 
         Args:
@@ -172,7 +180,7 @@ class Planner:
         )
 
     def candidates(
-        self, key: KernelKey, row: Function, batch: int, place: Place, dtype: Dtype
+        self, key: KernelKey, row: Function, batch: int, place: DeviceIdentity, dtype: Dtype
     ) -> list[Candidate]:
         """Return every way to compute a function that the robot has; arguments as of ``plan``."""
         profile = self.profile(place)
@@ -196,7 +204,9 @@ class Planner:
         others = [replace(key, method=method) for method in row.methods if method != key.method]
         return [key, *others]
 
-    def _kernels(self, keys: Iterable[KernelKey], row: Function, place: Place) -> list[Kernel]:
+    def _kernels(
+        self, keys: Iterable[KernelKey], row: Function, place: DeviceIdentity
+    ) -> list[Kernel]:
         on_gpu = place.arch != "cpu"
         return [k for key in keys for k in self._candidates.kernels(key, row, on_gpu=on_gpu)]
 
@@ -215,15 +225,17 @@ def _best(candidates: Iterable[Candidate]) -> Candidate:
     return fastest if fastest.seconds < (1 - LEAST_SAVED) * kept.seconds else kept
 
 
-def _where(place: Place) -> str:
+def _where(place: DeviceIdentity) -> str:
     """Name a device."""
     if place.arch == "cpu":
         return f"this CPU, {counted(this_host().threads, 'thread')} at most"
-    device = device_of(place.arch)
-    return f"{place.name}, {place.arch}" if place.name else f"{place.arch}, like {device.title}"
+    like = place.device.title
+    return f"{place.name}, {place.arch}" if place.name else f"{place.arch}, like {like}"
 
 
-def _reason(chosen: Candidate, candidates: list[Candidate], place: Place, remark: str) -> str:
+def _reason(
+    chosen: Candidate, candidates: list[Candidate], place: DeviceIdentity, remark: str
+) -> str:
     """Say why a candidate is chosen."""
     known = f"measured on {place} by grid-gen tune; " if chosen.is_measured else ""
     parts = [f"{chosen.kernel}: {known}{chosen.detail}"]

@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gridgen.backends.interface import Dtype, ThreadLaunch
-from gridgen.cost.profile import Place, Profile, Way, find_profile
+from gridgen.backends.interface import ThreadLaunch
+from gridgen.cost.profile import DeviceIdentity, Profile, Way, find_profile
 from gridgen.errors import DeviceError, OptionError
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.functions.arrays import ARRAYS, configurations
 from gridgen.functions.record import Function
-from gridgen.functions.types import Array
+from gridgen.functions.types import Array, Dtype
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.naming import show_value
 from gridgen.runtime.arrays.layout import DTYPES
@@ -55,7 +55,7 @@ _HOPELESS, _FEW = 8.0, 1024
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TuneSelection:
     """What is to be measured.
 
     Attributes:
@@ -145,7 +145,7 @@ process, by the time of the first block of states; a pack is as wide as the proc
 results are written past the caches by their size."""
 
 
-def _place(device: TunedDevice) -> Place:
+def _place(device: TunedDevice) -> DeviceIdentity:
     """Return the device that is to be measured.
 
     Raises:
@@ -167,26 +167,21 @@ class _Pinned(Planner):
         super().__init__(module)
         self._block = block
 
-    def launch(self, kernel: Kernel, place: Place, dtype: Dtype) -> ThreadLaunch:
+    def launch(self, kernel: Kernel, place: DeviceIdentity, dtype: Dtype) -> ThreadLaunch:
         return ThreadLaunch(blocks=((0, self._block),))
 
 
 class _Measurement:
-    """Measures functions of a module on one device.
+    """Measures functions of a module on one device."""
 
-    Args:
-        module: the robot's description and kernels.
-        wanted: what is to be measured.
-    """
-
-    def __init__(self, module: Module, wanted: Wanted) -> None:
+    def __init__(self, module: Module, wanted: TuneSelection) -> None:
         self._module = module
         self._wanted = wanted
         self.place = _place(wanted.device)
         self._planner = Planner(module)
         self._clock: Clock = HostClock()
         if wanted.device == "cuda":
-            from gridgen.backends.cuda import require_device
+            from gridgen.backends.cuda.backend import require_device
 
             self._clock = GpuClock(require_device())
         self._pinned: dict[int, tuple[Resolver, Binder]] = {}
@@ -272,7 +267,7 @@ class _Measurement:
 
 
 def tune(
-    module: Module, wanted: Wanted, progress: Callable[[str], None] = lambda step: None
+    module: Module, wanted: TuneSelection, progress: Callable[[str], None] = lambda step: None
 ) -> Tuned:
     """Measure what ``auto`` chooses from, and keep the times where it finds them.
 
@@ -311,7 +306,7 @@ def tune(
 
 
 def _outcomes(
-    module: Module, profile: Profile, keys: Sequence[KernelKey], wanted: Wanted
+    module: Module, profile: Profile, keys: Sequence[KernelKey], wanted: TuneSelection
 ) -> Iterator[Outcome]:
     """Yield what ``auto`` takes of each function and batch."""
     after = Planner(module)

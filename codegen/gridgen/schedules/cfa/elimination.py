@@ -1,4 +1,4 @@
-"""The order in which the blocks of the constraint-force system are eliminated (docs/cfa.md).
+"""The order of elimination of the constraint-force system's blocks (docs/cfa_elimination.md).
 
 A body is coupled with its parent, its siblings and its children. Eliminating it couples all that
 it was coupled with; bodies that are not coupled are eliminated in one round, at the same time.

@@ -100,9 +100,6 @@ class CfaPlan:
 def plan_cfa(scan: ScanPlan) -> CfaPlan:
     """Plan the algorithm for one robot.
 
-    Args:
-        scan: its teams.
-
     Raises:
         ModelError: the robot has mimic joints, or a link that cannot be inverted.
     """

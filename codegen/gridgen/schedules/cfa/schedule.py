@@ -9,10 +9,10 @@ from typing import Any
 from gridgen.dynamics.cfa import refusal
 from gridgen.kernel import Kernel, KernelKey, TeamLaunch, Work
 from gridgen.schedules.cfa.plan import CfaPlan, plan_cfa
-from gridgen.schedules.cfa.view import template_view
+from gridgen.schedules.cfa.view import CfaFunctionView, cfa_function_view, cfa_view
 from gridgen.schedules.cfa.work import cfa_work
-from gridgen.schedules.team.schedule import TeamKernel, Teams, TeamSchedule, by_name
-from gridgen.schedules.views import RobotView
+from gridgen.schedules.scan.view import scan_view
+from gridgen.schedules.team.schedule import TeamKernel, Teams, TeamSchedule
 
 CFA_ROWS = (
     TeamKernel(
@@ -23,16 +23,10 @@ CFA_ROWS = (
         (("V", 6), ("A", 6), ("F", 6), ("C", 6)),
     ),
 )
-#: Every kernel by name, without optional inputs and with all.
-CFA_KERNELS = by_name(CFA_ROWS)
 
 
 class CfaSchedule(TeamSchedule[TeamKernel]):
-    """The constraint-force algorithm for one robot.
-
-    Args:
-        teams: of the robot.
-    """
+    """The constraint-force algorithm for one robot."""
 
     name = "cfa"
 
@@ -44,12 +38,11 @@ class CfaSchedule(TeamSchedule[TeamKernel]):
         """The plan of a robot that has the algorithm."""
         return plan_cfa(self.teams.plan)
 
-    def view(
-        self, robot: RobotView, kernels: Sequence[Kernel], *, observed: bool = False
-    ) -> dict[str, Any]:
-        """Return what the templates see of kernels; see ``TeamSchedule``."""
-        rows = [self.row(kernel.key) for kernel in kernels]
-        return template_view(self.plan, rows, robot, kernels, observed=observed)
+    def _tables(self, rows: Sequence[TeamKernel]) -> dict[str, Any]:
+        return {"scan": scan_view(self.teams.plan), "cfa": cfa_view(self.plan)}
+
+    def _function(self, kernel: Kernel, row: TeamKernel, observed: bool) -> CfaFunctionView:
+        return cfa_function_view(kernel, row, observed)
 
     def work(self, key: KernelKey) -> Work:
         """Return what a state costs a kernel; see ``Schedule``."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
 
 from gridgen.dynamics.cfa import PASSES
 from gridgen.dynamics.mobility import constant_mobility
@@ -13,10 +12,9 @@ from gridgen.kernel import Kernel
 from gridgen.model.tree import Body
 from gridgen.schedules.cfa.elimination import Update
 from gridgen.schedules.cfa.plan import CfaPlan
-from gridgen.schedules.scan.view import TeamFunctionView, scan_view, team_function_view, team_lanes
+from gridgen.schedules.scan.view import TeamFunctionView, team_function_view, team_lanes
 from gridgen.schedules.tables import TableView, indices_text, numbers_text, rows_text
 from gridgen.schedules.team.schedule import TeamKernel
-from gridgen.schedules.views import RobotView
 
 _SHORTEST_INT = 1 << 15
 
@@ -97,34 +95,8 @@ def cfa_view(plan: CfaPlan) -> CfaView:
     )
 
 
-def template_view(
-    plan: CfaPlan,
-    rows: Sequence[TeamKernel],
-    robot: RobotView,
-    kernels: Sequence[Kernel],
-    *,
-    observed: bool = False,
-) -> dict[str, Any]:
-    """Return the fields of ``cfa/robot_cfa.cuh.jinja``.
-
-    Args:
-        plan:     of the robot.
-        rows:     what is known of each kernel of any robot.
-        robot:    what the banner shows.
-        kernels:  the schedule's.
-        observed: also make the kernels that record intermediate quantities.
-    """
-    return {
-        "robot": robot,
-        "scan": scan_view(plan.scan),
-        "cfa": cfa_view(plan),
-        "functions": [
-            _function_view(row, kernel, observed) for kernel, row in zip(kernels, rows, strict=True)
-        ],
-    }
-
-
-def _function_view(row: TeamKernel, kernel: Kernel, observed: bool) -> CfaFunctionView:
+def cfa_function_view(kernel: Kernel, row: TeamKernel, observed: bool) -> CfaFunctionView:
+    """Describe one kernel; where it is observed, also the one that records what is on the way."""
     name = kernel.name
     title = tuple(f"{kernel.title} ({kernel.source}).".splitlines())
     kernels = [KernelView(name, title, False, "gridgen::scan::Unwatched{}")]

@@ -26,11 +26,7 @@ HYBRID_ROW = ScanKernel(
 
 
 class HybridSchedule(ScanSchedule):
-    """The hybrid schedule of one robot.
-
-    Args:
-        teams: of the robot.
-    """
+    """The hybrid schedule of one robot."""
 
     name = "hybrid"
 

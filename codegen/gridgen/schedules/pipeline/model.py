@@ -2,8 +2,8 @@
 
 The forward chain goes from the base to the tips and finds motions, the backward chain comes back
 and finds efforts. Each is a pipeline of processors of its own; while the backward chain works on
-a sample, the forward chain works on the next one. docs/pipeline.md has the derivation and compares
-the model with the paper's tables.
+a sample, the forward chain works on the next one. docs/pipeline_model.md has the derivation and
+compares the model with the paper's tables.
 """
 
 from __future__ import annotations
@@ -137,11 +137,6 @@ def pipeline(joints: int, split: Split, operations: Operations) -> Pipeline:
         Chain(operations.forward, max(joints - 1, 1), split.forward),
         Chain(operations.backward, joints, split.backward),
     )
-
-
-def sequential(joints: int, operations: Operations, machine: Machine) -> float:
-    """Return the time of a sample on one processor, which sends nothing [s]."""
-    return joints * (operations.forward + operations.backward) * machine.operation
 
 
 def splits(workers: int) -> Iterator[Split]:

@@ -43,11 +43,7 @@ _CLOCKS = Machine(operation=5, start=40, message=0)
 
 
 class PipelineSchedule(ScanSchedule):
-    """The pipeline schedule of one robot.
-
-    Args:
-        teams: of the robot.
-    """
+    """The pipeline schedule of one robot."""
 
     name = "pipeline"
 

@@ -15,7 +15,7 @@ from gridgen.functions.arrays import (
     cotangent,
 )
 from gridgen.kernel import WITH_EFFORTS, Kernel, KernelKey, Work
-from gridgen.schedules.interface import Wanted, is_rollout
+from gridgen.schedules.interface import KernelSelection, is_rollout
 from gridgen.schedules.team.schedule import Teams
 from gridgen.schedules.thread.schedule import ThreadSchedule
 
@@ -39,7 +39,7 @@ class RolloutSchedule:
         self.tree = teams.tree
         self._thread = ThreadSchedule(teams)
 
-    def keys(self, wanted: Wanted) -> Iterator[KernelKey]:
+    def keys(self, wanted: KernelSelection) -> Iterator[KernelKey]:
         """Yield the kernels asked for; see ``Schedule``."""
         if _ROW.name in wanted.functions:
             for integrator in _ROW.methods:
@@ -74,9 +74,10 @@ class RolloutSchedule:
         optional = (array for name in key.inputs for array in OPTIONAL_INPUTS[name].arrays)
         parameters = (name for name in _ROW.parameters if name in self.tree.parameters)
         inputs = (*_ROW.inputs, *parameters, *optional, *FEEDBACK)
-        outputs, title = _ROW.results, _ROW.title
+        outputs = _ROW.results
+        title = _ROW.methods[key.method].titled(_ROW.title)
         if key.variant:
-            outputs, title = (*outputs, "tau_path"), f"{title},\nand the efforts that are applied"
+            outputs, title = (*outputs, "tau_path"), f"{title},\nand the applied joint torques"
         calls: tuple[KernelKey, ...] = (step_of(key), _DIFFERENCE)
         if key.wrt:
             inputs = (*_ROW.results, *inputs[2:], *map(cotangent, _ROW.results))

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gridgen.functions.arrays import CONSTANT_IN_TIME, FEEDBACK, PARAMETERS, cotangent
-from gridgen.functions.calls import CourseWords
-from gridgen.kernel import Kernel, KernelKey
+from gridgen.kernel import Kernel, KernelKey, Shape
 from gridgen.model.tree import KinematicTree
+from gridgen.naming import number_literal
+from gridgen.schedules.tables import braces, definition, wrapped
 from gridgen.schedules.thread.plan import Programs
 from gridgen.schedules.views import ArrayView, array_view
 from gridgen.symbolic.program import Program
@@ -33,6 +34,8 @@ _OF_DIFFERENCE = {
     "v_bar": "way_bar.x",
     "q0_bar": "q_part",
 }
+#: Arguments that tell how a rollout goes, the words of ``CourseWords`` two by two.
+_OPTIONS = ("steps_substeps", "every_begins", "follows_limits", "between")
 # What a way back ends with.
 _ENDS = {"q0_bar": "bar.now().q", "qd0_bar": "bar.now().qd"}
 
@@ -42,30 +45,24 @@ class RolloutArrayView(ArrayView):
     """One argument of a rollout.
 
     Attributes:
-        index:     its place among the arguments, each of three words.
+        shape:     for one state at a time.
         kind:      type of the parameter.
         result:    type of a result in a template.
+        is_input:  whether it is read.
+        over_time: whether it has an axis of time.
         is_now:    whether the program of a step reads what it holds at that time.
         is_parameter: whether it reads what it holds at all times.
         known:     how that is declared: efforts are changed on the way.
-        parameter: of a kernel.
-        of_state:  what a thread of a GPU has of it.
-        of_packs:  what a pack of states has of it.
-        of_result: where a pack's results go: a declaration.
-        is_collected: whether some are left there at the end.
     """
 
-    index: int
+    shape: Shape
     kind: str
     result: str
+    is_input: bool
+    over_time: bool
     is_now: bool
     is_parameter: bool
     known: str
-    parameter: str
-    of_state: str
-    of_packs: str
-    of_result: str
-    is_collected: bool
 
 
 @dataclass(frozen=True)
@@ -74,14 +71,6 @@ class CallView:
 
     function: str
     arguments: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class WordView:
-    """A number that tells how far a rollout goes, and where it stands among the arguments."""
-
-    name: str
-    value: str
 
 
 @dataclass(frozen=True)
@@ -131,8 +120,7 @@ class RolloutView:
         is_own:  whether it is a CPU's alone, in the namespace ``straight``.
         inputs:  arrays read.
         outputs: arrays written.
-        pairs:   the arguments that tell how far it goes.
-        course:  what they tell.
+        traits:  definitions of its ``gridgen::RolloutTraits``, in lines.
         nq:      number of positions.
         nv:      number of velocities.
         room:    numbers that the loops of the programs keep of a state.
@@ -155,8 +143,7 @@ class RolloutView:
     difference_back: CallView | None
     inputs: tuple[RolloutArrayView, ...]
     outputs: tuple[RolloutArrayView, ...]
-    pairs: tuple[str, ...]
-    course: tuple[WordView, ...]
+    traits: tuple[str, ...]
     nq: int
     nv: int
     room: int
@@ -174,9 +161,35 @@ class RolloutView:
         return self.inputs + self.outputs
 
     @property
-    def has_room(self) -> bool:
-        """Whether it takes memory beside its arrays."""
-        return bool(self.room or self.trail)
+    def scope(self) -> str:
+        """Its namespace in that of the robot."""
+        return "simd::straight::" if self.is_own else ""
+
+    @property
+    def _scratch(self) -> list[str]:
+        return ["scratch"] * bool(self.room or self.trail)
+
+    @property
+    def parameters(self) -> Sequence[str]:
+        """Those of a kernel, in lines."""
+        arrays = (
+            f"gridgen::{'Input' if array.is_input else 'Output'}<T> {array.name}"
+            + f", gridgen::Pair {array.name}_time" * array.over_time
+            for array in self.arrays
+        )
+        options = (f"gridgen::Pair {pair}" for pair in _OPTIONS)
+        scratch = (f"gridgen::Output<T> {name}" for name in self._scratch)
+        return wrapped([*arrays, *options, *scratch, "long long n)"])
+
+    @property
+    def arguments(self) -> Sequence[str]:
+        """What a kernel hands on, in lines."""
+        arrays = (
+            f"over_time({array.name}{f', {array.name}_time' * array.over_time})"
+            for array in self.arrays
+        )
+        *words, last = ("n", f"{{{', '.join(_OPTIONS)}}}", *arrays, *self._scratch)
+        return wrapped([*words, f"{last});"], 92)
 
 
 def rollout_view(
@@ -192,14 +205,13 @@ def rollout_view(
     """
     arrays = list(_array_views(kernel))
     count = len(kernel.inputs)
-    words = sum(1 if name in CONSTANT_IN_TIME else 2 for name in (*kernel.inputs, *kernel.outputs))
     called = [programs[key.name] for key in kernel.calls]
     is_own = bool(on_cpu) and not all(both.are_one for both in called)
     step, difference, *back = (
         _call_view(key, programs[key.name], on_cpu, is_own) for key in kernel.calls
     )
-    pairs = tuple(f"course_{k}" for k in range(0, len(CourseWords._fields), 2))
-    read = [f"gridgen::pair(arrays[{words + k}])" for k in range(len(pairs))] if on_cpu else pairs
+    room = max((both.cpu if on_cpu else both.gpu).room for both in called)
+    trail = tree.nq + tree.nv if back else 0
     return RolloutView(
         name=kernel.name,
         title=tuple(f"{kernel.title}.".splitlines()),
@@ -212,16 +224,17 @@ def rollout_view(
         difference_back=back[1] if back else None,
         inputs=tuple(arrays[:count]),
         outputs=tuple(arrays[count:]),
-        pairs=pairs,
-        course=tuple(_word_views(read)),
+        traits=tuple(_traits(arrays, count, room, trail)),
         nq=tree.nq,
         nv=tree.nv,
-        room=max((both.cpu if on_cpu else both.gpu).room for both in called),
+        room=room,
         has_efforts="tau_path" in kernel.outputs,
-        trail=tree.nq + tree.nv if back else 0,
+        trail=trail,
         is_own=is_own,
         limits=tuple(
-            (j, repr(limit)) for j, limit in enumerate(tree.effort_limits) if limit != float("inf")
+            (j, number_literal(limit))
+            for j, limit in enumerate(tree.effort_limits)
+            if limit != float("inf")
         ),
         sums=tuple(_sum_views(kernel, called[2].cpu)) if back else (),
         ends=tuple(_end_views(kernel, arrays[count:])) if back else (),
@@ -240,16 +253,21 @@ def _call_view(key: KernelKey, both: Programs, on_cpu: str, is_own: bool) -> Cal
         known = others | _OF_STEP
     else:
         known = _OF_DIFFERENCE
-    room = ("room",) * bool(program.room)
+    room = ("scratch",) * bool(program.room)
     return CallView(f"{scope}{key.name}", (*(known[array.name] for array in arrays), *room))
 
 
-def _word_views(pairs: Sequence[str]) -> Iterator[WordView]:
-    """Yield what two numbers tell each; the last one may be there for an even number."""
-    places = (f"{pair}.{half}" for pair in pairs for half in ("first", "second"))
-    for name, place in zip(CourseWords._fields, places, strict=True):
-        if name != "none":
-            yield WordView(name, place)
+def _traits(
+    arrays: Sequence[RolloutArrayView], inputs: int, room: int, trail: int
+) -> Iterator[str]:
+    """Yield definitions that entry points read."""
+    numbers = {"inputs": inputs, "configurations": 1}
+    numbers |= {name: size for name, size in (("scratch", room), ("trail", trail)) if size}
+    words = ", ".join(f"{name} = {value}" for name, value in numbers.items())
+    over_time = braces(str(array.over_time).lower() for array in arrays)
+    yield from definition(f"gridgen::Axes axes[] = {braces(braces(a.shape) for a in arrays)}")
+    yield from definition(f"int {words}")
+    yield from definition(f"bool over_time[] = {over_time}{', is_backward = true' * bool(trail)}")
 
 
 def _sum_views(kernel: Kernel, step_back: Program) -> Iterator[SumView]:
@@ -271,7 +289,7 @@ def _sum_views(kernel: Kernel, step_back: Program) -> Iterator[SumView]:
 
 def _end_views(kernel: Kernel, outputs: Sequence[RolloutArrayView]) -> Iterator[EndView]:
     sums = {cotangent(name): f"{name}_sum.x" for name in PARAMETERS}
-    of_time = {cotangent("dt"): "gridgen::Substep<T>(dt_sum, course).x"}
+    of_time = {cotangent("dt"): "gridgen::Substep<T>(dt_sum, options).x"}
     known = _ENDS | sums | of_time
     for array in outputs:
         if array.name in known:
@@ -279,33 +297,22 @@ def _end_views(kernel: Kernel, outputs: Sequence[RolloutArrayView]) -> Iterator[
 
 
 def _array_views(kernel: Kernel) -> Iterator[RolloutArrayView]:
-    index = 0
     checkpoints = ("q_path", "qd_path") if kernel.key.wrt else ()
     for number, (name, shape) in enumerate({**kernel.inputs, **kernel.outputs}.items()):
-        in_time = name not in CONSTANT_IN_TIME
+        over_time = name not in CONSTANT_IN_TIME
         is_input = number < len(kernel.inputs)
-        constness = "const " if is_input else ""
-        array = array_view(name, shape)
         result = f"Out{number - len(kernel.inputs) + 1}"
-        said = f"{str(in_time).lower()}, " * bool(is_input or kernel.key.wrt)
-        place = f"arrays + {index}, {said}i, count"
-        way = "Back" if kernel.key.wrt else "Along"
         yield RolloutArrayView(
-            **vars(array),
-            index=index,
+            **vars(array_view(name, shape)),
+            shape=shape,
             kind="const Input&" if is_input else f"{result}&&",
             result=result,
+            is_input=is_input,
+            over_time=over_time,
             is_parameter=name in PARAMETERS,
-            is_now=is_input and in_time and _is_read_by_steps(name, checkpoints),
+            is_now=is_input and over_time and _is_read_by_steps(name, checkpoints),
             known="auto" if name == "tau" else "const auto",
-            parameter=f"gridgen::Strided<{constness}T> {name}"
-            + f", gridgen::Pair {name}_time" * in_time,
-            of_state=f"gridgen::in_time({name}[i]" + f", {name}_time" * in_time + ")",
-            of_packs=f"gridgen::PacksInTime<S>({place})" if is_input else name,
-            of_result=f"gridgen::Packs{way}<S, {array.size}> {name}({place});",
-            is_collected=not kernel.key.wrt,
         )
-        index += 1 + in_time
 
 
 def _is_read_by_steps(name: str, checkpoints: Sequence[str]) -> bool:

@@ -7,36 +7,29 @@ from typing import Any
 
 from gridgen.kernel import Kernel, KernelKey, TeamLaunch, Work
 from gridgen.schedules.scan.kernels import SCAN_ROWS, ScanKernel
-from gridgen.schedules.scan.view import template_view
+from gridgen.schedules.scan.view import ScanFunctionView, scan_function_view, scan_view
 from gridgen.schedules.scan.work import scan_work
 from gridgen.schedules.team.memory import axis_starts
 from gridgen.schedules.team.plan import ScanPlan
 from gridgen.schedules.team.schedule import Teams, TeamSchedule
-from gridgen.schedules.views import RobotView
 
 #: Entries of the largest array of one state that a kernel can number.
 MOST_ENTRIES = 2**31 - 1
 
 
 class ScanSchedule(TeamSchedule[ScanKernel]):
-    """The scan schedule of one robot.
-
-    Args:
-        teams: of the robot.
-        rows:  its kernels.
-    """
+    """The scan schedule of one robot."""
 
     name = "scan"
 
     def __init__(self, teams: Teams, rows: Iterable[ScanKernel] = SCAN_ROWS) -> None:
         super().__init__(teams, rows)
 
-    def view(
-        self, robot: RobotView, kernels: Sequence[Kernel], *, observed: bool = False
-    ) -> dict[str, Any]:
-        """Return what the templates see of kernels; see ``TeamSchedule``."""
-        rows = [self.row(kernel.key) for kernel in kernels]
-        return template_view(self.teams.plan, rows, robot, kernels, observed=observed)
+    def _tables(self, rows: Sequence[ScanKernel]) -> dict[str, Any]:
+        return {"scan": scan_view(self.teams.plan, rows)}
+
+    def _function(self, kernel: Kernel, row: ScanKernel, observed: bool) -> ScanFunctionView:
+        return scan_function_view(self.teams.plan, kernel, row)
 
     def work(self, key: KernelKey) -> Work:
         """Return what a state costs a kernel; see ``Schedule``."""

@@ -37,10 +37,13 @@ def scan_tables(plan: ScanPlan) -> Iterable[TableView]:
         "link_rotations",
         [tuple(chain.from_iterable(body.link_rotation)) for body in bodies],
     )
-    kinds = list(JOINT_TYPES)
-    yield indices_text(
-        "Joints: revolute, prismatic or free", "kinds", [kinds.index(b.kind) for b in bodies]
-    )
+    numbers = {kind: number for number, kind in enumerate(JOINT_TYPES)}
+    found = sorted({(numbers[body.kind], body.kind) for body in bodies})
+    joints = ", ".join(f"{number} {kind}" for number, kind in found)
+    yield indices_text(f"Joints: {joints}", "kinds", [numbers[body.kind] for body in bodies])
+    if any(pitches := [body.joint_type.pitch for body in bodies]):
+        comment = "How far each joint that turns slides for each radian [m]"
+        yield numbers_text(comment, "pitches", [(pitch,) for pitch in pitches])
     yield indices_text("First coordinate of each joint", "q_indices", [b.q_index for b in bodies])
     yield indices_text("First velocity of each joint", "v_indices", [b.v_index for b in bodies])
     yield indices_text("Levels", "levels", [b.level for b in bodies])

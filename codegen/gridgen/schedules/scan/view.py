@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
 
 from gridgen.functions.arrays import ARRAYS, BODY_PARAMETERS, PARAMETERS
 from gridgen.kernel import Kernel
@@ -16,8 +15,7 @@ from gridgen.schedules.tables import TableView
 from gridgen.schedules.team.memory import Branches, array_starts, axis_starts, pair_starts
 from gridgen.schedules.team.plan import AT_ONCE, ScanPlan
 from gridgen.schedules.team.schedule import TeamKernel
-from gridgen.schedules.views import FunctionView, RobotView, array_view
-from gridgen.symbolic.joints import FREE, PRISMATIC
+from gridgen.schedules.views import FunctionView, array_view
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class ScanView:
         room:         most numbers in the rows of the mass matrix of one body.
         at_once_float32: inverse dynamics that a lane computes at once.
         at_once_float64: the same with twice as long numbers.
-        has_prismatic: whether a joint slides.
+        kinds:        of its joints.
         has_free:     whether a joint is free.
         holds_free:   whether a carrier feels a free joint's body, by the joint's armature.
         has_mimic:    whether a joint follows another.
@@ -89,7 +87,7 @@ class ScanView:
     room: int
     at_once_float32: int
     at_once_float64: int
-    has_prismatic: bool
+    kinds: frozenset[str]
     has_free: bool
     holds_free: bool
     has_mimic: bool
@@ -162,7 +160,6 @@ def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
     has_curvature = any("above" in kernel.memory for kernel in kernels)
     tree = plan.tree
     given = {name: name in tree.parameters for name in PARAMETERS}
-    types = {body.joint_type for body in tree.bodies}
     rounds = tuple(
         RoundView(k, k + 1, k == plan.rounds - 1, max(map(len, plan.below[k])))
         for k in range(plan.rounds)
@@ -187,8 +184,8 @@ def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
         room=plan.room,
         at_once_float32=AT_ONCE["float32"],
         at_once_float64=AT_ONCE["float64"],
-        has_prismatic=PRISMATIC in types,
-        has_free=FREE in types,
+        kinds=frozenset(body.kind for body in tree.bodies),
+        has_free=any(body.joint_type.is_free for body in tree.bodies),
         holds_free=any(
             b.joint_type.is_free and b.parent >= 0 and (given["armature"] or any(b.armature))
             for b in tree.bodies
@@ -259,30 +256,3 @@ def team_lanes(plan: ScanPlan) -> str:
 
 def _states(plan: ScanPlan) -> str:
     return f"{plan.states_per_block} states" if plan.on_warp else "one state"
-
-
-def template_view(
-    plan: ScanPlan,
-    rows: Sequence[ScanKernel],
-    robot: RobotView,
-    kernels: Sequence[Kernel],
-    *,
-    observed: bool = False,
-) -> dict[str, Any]:
-    """Return the fields of the template that holds the kernels of a schedule.
-
-    Args:
-        plan:     of the robot.
-        rows:     what is known of each kernel of any robot.
-        robot:    what the banner shows.
-        kernels:  the schedule's.
-        observed: also make the kernels that record intermediate quantities.
-    """
-    return {
-        "robot": robot,
-        "scan": scan_view(plan, rows),
-        "functions": [
-            scan_function_view(plan, kernel, row) for kernel, row in zip(kernels, rows, strict=True)
-        ],
-        "observed": observed,
-    }

@@ -160,7 +160,7 @@ RECORDS: dict[str, Record] = {
         MotionChange,
     ),
     "EffortRow": Record(
-        "How an effort answers: a . da + alpha . dalpha + w . dw.",
+        "The change of a joint torque: a . da + alpha . dalpha + w . dw.",
         {"a": "Vector", "alpha": "Vector", "w": "Vector"},
         EffortRow,
     ),
@@ -175,12 +175,12 @@ RECORDS: dict[str, Record] = {
         TurnedMass,
     ),
     "FromAbove": Record(
-        "What a joint does to a body on whose way to the base it lies, in that body's frame.",
+        "Effect of an ancestor joint on a body, in that body's frame.",
         {"axis": "Spatial", "position": "MotionChange", "velocity": "MotionChange"},
         FromAbove,
     ),
     "FromBelow": Record(
-        "What a joint does to a body on its own way to the base, in that body's frame.",
+        "Effect of a joint on an ancestor body, in that body's frame.",
         {
             "row": "EffortRow",
             "mass": "TurnedMass",
@@ -234,301 +234,227 @@ def _from_below(own: FromAbove, mass: MovingMass, F: Wrench, w: Vector) -> FromB
     )
 
 
+def _operator(signature: str, comment: str, function: Callable[..., Any]) -> Operator:
+    """Return the operator of a signature of C++: ``Vector turn_add(Matrix E, Vector a)``."""
+    head, _, operands = signature.removesuffix(")").partition("(")
+    result, name = head.split()
+    kinds = (operand.split() for operand in operands.split(", "))
+    return Operator(name, comment, {word: kind for kind, word in kinds}, result, function)
+
+
 #: All of them.
 OPERATORS = (
-    Operator("dot", "a . b", {"a": "Vector", "b": "Vector"}, "T", dot),
-    Operator(
-        "dot",
-        "The effort of a wrench along an axis, or the power of one in a motion.",
-        {"a": "Spatial", "b": "Spatial"},
-        "T",
+    _operator("T dot(Vector a, Vector b)", "a . b", dot),
+    _operator(
+        "T dot(Spatial a, Spatial b)",
+        "The torque of a wrench along an axis, or its power in a motion.",
         along,
     ),
-    Operator(
-        "turn_add",
+    _operator(
+        "Vector turn_add(Matrix E, Vector a, Vector b)",
         "E a + b",
-        {"E": "Matrix", "a": "Vector", "b": "Vector"},
-        "Vector",
         lambda E, a, b: add(apply(E, a), b),
     ),
-    Operator(
-        "turned_back",
+    _operator(
+        "Spatial turned_back(Matrix E, Spatial F)",
         "A wrench in the axes of a frame that E turns.",
-        {"E": "Matrix", "F": "Spatial"},
-        "Spatial",
         lambda E, F: (apply(transpose(E), F[0]), apply(transpose(E), F[1])),
     ),
-    Operator(
-        "carried_add",
+    _operator(
+        "Spatial carried_add(Spatial a, Spatial b, Spatial c)",
         "ad_a b + c: how the motion b changes when carried along by the motion a.",
-        {"a": "Spatial", "b": "Spatial", "c": "Spatial"},
-        "Spatial",
         lambda a, b, c: add_wrenches(carried(a, b), c),
     ),
-    Operator(
-        "compose",
+    _operator(
+        "Placement compose(Placement outer, Placement inner)",
         "The placement of `inner` when `outer` places the frame it is given in.",
-        {"outer": "Placement", "inner": "Placement"},
-        "Placement",
         _compose,
     ),
-    Operator(
-        "spun",
+    _operator(
+        "Placement spun(Placement X, T s, T c)",
         "The placement X of a body whose joint has turned about the body's z axis.",
-        {"X": "Placement", "s": "T", "c": "T"},
-        "Placement",
         lambda X, s, c: _joined("revolute", X, s, c),
     ),
-    Operator(
-        "slid",
+    _operator(
+        "Placement slid(Placement X, T distance)",
         "The same for a joint that has slid along it.",
-        {"X": "Placement", "distance": "T"},
-        "Placement",
         lambda X, distance: _joined("prismatic", X, distance),
     ),
-    Operator(
-        "freed",
+    _operator(
+        "Placement freed(Placement X, Vector position, Vector u, T w)",
         "The same for a free joint with a position [x y z] and a unit quaternion [u w].",
-        {"X": "Placement", "position": "Vector", "u": "Vector", "w": "T"},
-        "Placement",
         lambda X, position, u, w: _joined("free", X, *position, *u, w),
     ),
-    Operator(
-        "to_body",
-        "A motion of the ancestor, seen from the body (Ad of the inverse).",
-        {"X": "Placement", "V": "Spatial"},
-        "Spatial",
+    _operator(
+        "Spatial to_body(Placement X, Spatial V)",
+        "A motion of the ancestor in the body's frame (Ad of the inverse).",
         lambda X, V: X.motion_to_body(*V),
     ),
-    Operator(
-        "to_ancestor",
-        "A wrench on the body, seen from the ancestor (the transpose of to_body).",
-        {"X": "Placement", "F": "Spatial"},
-        "Spatial",
+    _operator(
+        "Spatial to_ancestor(Placement X, Spatial F)",
+        "A wrench on the body in the ancestor's frame (the transpose of to_body).",
         lambda X, F: X.force_to_parent(*F),
     ),
-    Operator(
-        "wrench",
-        "J V: the momentum of a motion, or the wrench that an acceleration from rest takes.",
-        {"J": "Mass", "V": "Spatial"},
-        "Spatial",
+    _operator(
+        "Spatial wrench(Mass J, Spatial V)",
+        "J V: the momentum of a motion, or the wrench that produces an acceleration from rest.",
         lambda J, V: J.wrench(*V),
     ),
-    Operator(
-        "motion_wrench",
-        "J A - ad_V^T (J V): the wrench that the motion takes (Yang, Wu, Pan, prefix sums, eq. 2).",
-        {"J": "Mass", "V": "Spatial", "A": "Spatial"},
-        "Spatial",
+    _operator(
+        "Spatial motion_wrench(Mass J, Spatial V, Spatial A)",
+        "J A - ad_V^T (J V): the wrench of a motion (Yang, Wu, Pan, prefix sums, eq. 2).",
         _motion_wrench,
     ),
-    Operator(
-        "to_ancestor",
+    _operator(
+        "Mass to_ancestor(Placement X, Mass J)",
         "The mass of a body about the ancestor's origin.",
-        {"X": "Placement", "J": "Mass"},
-        "Mass",
         lambda X, J: J.to_parent(X),
     ),
-    Operator(
-        "accelerate",
+    _operator(
+        "Spatial accelerate(Mobility link, Spatial F)",
         "J^-1 F",
-        {"link": "Mobility", "F": "Spatial"},
-        "Spatial",
         lambda link, F: link.acceleration(F),
     ),
-    Operator(
-        "mobility",
+    _operator(
+        "Mobility mobility(Mass J)",
         "The inverse of a body's inertia.",
-        {"J": "Mass"},
-        "Mobility",
         lambda J: mobility(J, _NUMBERS.constant(1.0)),
     ),
-    Operator(
-        "articulated",
-        "The inertia of a body none of whose joints gives way.",
-        {"J": "Mass"},
-        "Articulated",
+    _operator(
+        "Articulated articulated(Mass J)",
+        "The articulated-body inertia of a body without children.",
         lambda J: rigid_inertia(J, _NUMBERS),
     ),
-    Operator(
-        "to_ancestor",
-        "The inertia of a body, as one that moves with the ancestor feels it.",
-        {"X": "Placement", "A": "Articulated"},
-        "Articulated",
+    _operator(
+        "Articulated to_ancestor(Placement X, Articulated A)",
+        "The inertia of a body in the frame of an ancestor.",
         lambda X, A: A.to_parent(X),
     ),
-    Operator(
-        "given_way",
-        "What remains of an inertia when its joint gives way: A - U gain^T (prefix sums eq. 7).",
-        {"A": "Articulated", "U": "Spatial", "gain": "Spatial"},
-        "Articulated",
+    _operator(
+        "Articulated given_way(Articulated A, Spatial U, Spatial gain)",
+        "The inertia propagated across a joint: A - U gain^T (prefix sums eq. 7).",
         lambda A, U, gain: A.given_way((*U[0], *U[1]), (*gain[0], *gain[1]), 0.0),
     ),
-    Operator(
-        "let_go",
-        "The same of a free joint with an armature, which alone holds the body.",
-        {"A": "Articulated", "armature": "Spatial"},
-        "Articulated",
+    _operator(
+        "Articulated let_go(Articulated A, Spatial armature)",
+        "The same across a free joint with armature.",
         _let_go,
     ),
-    Operator(
-        "solve",
+    _operator(
+        "Spatial solve(Articulated A, Spatial armature, Spatial b)",
         "The acceleration x of a free body: (A + diag(armature)) x = b.",
-        {"A": "Articulated", "armature": "Spatial", "b": "Spatial"},
-        "Spatial",
         _solve,
     ),
-    Operator(
-        "lever",
+    _operator(
+        "Matrix lever(Placement X)",
         "[r] E: the moments about the ancestor's origin that forces along the body's axes have.",
-        {"X": "Placement"},
-        "Matrix",
         lambda X: skew_times(X.r, _pose(X).R),
     ),
-    Operator(
-        "origin_drift",
-        "Twice the velocity of the body's origin, seen by a carrier that turns with w.",
-        {"X": "Placement", "w": "Vector", "slide_rate": "Vector"},
-        "Vector",
+    _operator(
+        "Vector origin_drift(Placement X, Vector w, Vector slide_rate)",
+        "Twice the velocity of the body's origin relative to a parent of angular velocity w.",
         origin_drift,
     ),
-    Operator(
-        "change_by_velocity",
-        "How the body's motion changes with the velocity of its joint.",
-        {"axis": "Spatial", "V": "Spatial"},
-        "MotionChange",
+    _operator(
+        "MotionChange change_by_velocity(Spatial axis, Spatial V)",
+        "Derivative of the body's motion by the velocity of its joint.",
         lambda axis, V: change_by_velocity(axis, scale(2.0, V[1])),
     ),
-    Operator(
-        "change_by_velocity",
+    _operator(
+        "MotionChange change_by_velocity(Spatial axis, Spatial V, Spatial V_carrier, "
+        "Vector slide_rate)",
         "The same for an axis of a free joint; the body sees its carrier move with V_carrier.",
-        {"axis": "Spatial", "V": "Spatial", "V_carrier": "Spatial", "slide_rate": "Vector"},
-        "MotionChange",
         lambda axis, V, carrier, rate: change_by_velocity(axis, add(carrier[1], V[1]), rate),
     ),
-    Operator(
-        "change_by_position",
-        "How the body's motion, as it sees it, changes with the position of its joint.",
-        {"axis": "Spatial", "V": "Spatial", "A": "Spatial"},
-        "MotionChange",
+    _operator(
+        "MotionChange change_by_position(Spatial axis, Spatial V, Spatial A)",
+        "Derivative of the body's motion, in its own frame, by the position of its joint.",
         lambda axis, V, A: change_by_position(axis, twist_motion(V, A)),
     ),
-    Operator(
-        "change_by_position",
+    _operator(
+        "MotionChange change_by_position(Spatial axis, Spatial V_carrier, "
+        "Spatial A_carrier, Vector slide_rate)",
         "The same for an axis of a free joint, of the carrier's motion as the body sees it.",
-        {"axis": "Spatial", "V_carrier": "Spatial", "A_carrier": "Spatial", "slide_rate": "Vector"},
-        "MotionChange",
         lambda axis, V, A, rate: change_by_position(axis, twist_motion(V, A), rate),
     ),
-    Operator(
-        "to_body",
+    _operator(
+        "MotionChange to_body(Placement X, Vector drift, MotionChange change)",
         "A change of the ancestor's motion about the origin of the body, in the body's axes.",
-        {"X": "Placement", "drift": "Vector", "change": "MotionChange"},
-        "MotionChange",
         lambda X, drift, change: change.to_body(X, drift),
     ),
-    Operator(
-        "answer",
-        "The change of the effort.",
-        {"row": "EffortRow", "change": "MotionChange"},
-        "T",
+    _operator(
+        "T answer(EffortRow row, MotionChange change)",
+        "The change of the joint torque.",
         lambda row, change: row.answer(change),
     ),
-    Operator(
-        "to_ancestor",
-        "The answer to changes of the ancestor's motion.",
-        {"X": "Placement", "drift": "Vector", "row": "EffortRow"},
-        "EffortRow",
+    _operator(
+        "EffortRow to_ancestor(Placement X, Vector drift, EffortRow row)",
+        "The response to changes of the ancestor's motion.",
         lambda X, drift, row: row.to_parent(X, drift),
     ),
-    Operator(
-        "turned_wrench",
-        "The change of a wrench that moves along with a joint's axis, as its carrier sees it.",
-        {"axis": "Spatial", "F": "Spatial"},
-        "Spatial",
+    _operator(
+        "Spatial turned_wrench(Spatial axis, Spatial F)",
+        "The change of a wrench that moves along with a joint's axis, in the parent's frame.",
         turned_wrench,
     ),
-    Operator(
-        "moving",
+    _operator(
+        "MovingMass moving(Mass J, Vector w)",
         "A body whose points move with w x x.",
-        {"J": "Mass", "w": "Vector"},
-        "MovingMass",
         lambda J, w: moving_mass(J, w, second_moments(J.I, 2.0)),
     ),
-    Operator(
-        "to_ancestor",
-        "A subtree about the ancestor's origin, as the ancestor sees it.",
-        {"X": "Placement", "drift": "Vector", "mass": "MovingMass"},
-        "MovingMass",
+    _operator(
+        "MovingMass to_ancestor(Placement X, Vector drift, MovingMass mass)",
+        "A subtree about the ancestor's origin, in the ancestor's frame.",
         lambda X, drift, mass: mass.to_parent(X, drift),
     ),
-    Operator(
-        "wrench",
+    _operator(
+        "Spatial wrench(MovingMass mass, MotionChange change)",
         "The change of the wrench that moves a subtree.",
-        {"mass": "MovingMass", "change": "MotionChange"},
-        "Spatial",
         lambda mass, change: mass.wrench(change),
     ),
-    Operator(
-        "effort_row",
-        "How the effort along an axis answers.",
-        {"mass": "MovingMass", "axis": "Spatial"},
-        "EffortRow",
+    _operator(
+        "EffortRow effort_row(MovingMass mass, Spatial axis)",
+        "The change of the joint torque along an axis.",
         lambda mass, axis: mass.row(axis),
     ),
-    Operator(
-        "by_position",
+    _operator(
+        "MovingMass by_position(TurnedMass mass)",
         "The derivative by a position as that of a subtree, whose mass stays.",
-        {"mass": "TurnedMass"},
-        "MovingMass",
         lambda mass: mass.by_position(0.0),
     ),
-    Operator(
-        "wrench_by_velocity",
-        "How the joint's velocity changes the answer to the change w of motion.",
-        {"mass": "TurnedMass", "w": "Vector"},
-        "Spatial",
+    _operator(
+        "Spatial wrench_by_velocity(TurnedMass mass, Vector w)",
+        "Derivative by the joint's velocity of the response to the change w of motion.",
         lambda mass, w: mass.wrench_by_velocity(w),
     ),
-    Operator(
-        "to_body",
-        "What a joint does to a body farther from the base.",
-        {"X": "Placement", "drift": "Vector", "above": "FromAbove"},
-        "FromAbove",
+    _operator(
+        "FromAbove to_body(Placement X, Vector drift, FromAbove above)",
+        "Effect of a joint on a body farther from the base.",
         lambda X, drift, above: above.to_body(X, drift),
     ),
-    Operator(
-        "from_below",
-        "What a joint that transmits F does to its own body, which turns with w.",
-        {"own": "FromAbove", "mass": "MovingMass", "F": "Spatial", "w": "Vector"},
-        "FromBelow",
+    _operator(
+        "FromBelow from_below(FromAbove own, MovingMass mass, Spatial F, Vector w)",
+        "Effect of a joint that transmits F on its own body, of angular velocity w.",
         _from_below,
     ),
-    Operator(
-        "to_ancestor",
-        "What a joint does to a body nearer to the base.",
-        {"X": "Placement", "drift": "Vector", "below": "FromBelow"},
-        "FromBelow",
+    _operator(
+        "FromBelow to_ancestor(Placement X, Vector drift, FromBelow below)",
+        "Effect of a joint on a body nearer to the base.",
         lambda X, drift, below: below.to_parent(below.row.to_parent(X, drift), X, drift),
     ),
-    Operator(
-        "turned_row",
-        "How the tip's effort answers changes at the middle when the middle joint turns.",
-        {"axis": "Spatial", "w": "Vector", "below": "FromBelow"},
-        "EffortRow",
+    _operator(
+        "EffortRow turned_row(Spatial axis, Vector w, FromBelow below)",
+        "Response of the tip's torque to changes at the middle when the middle joint turns.",
         lambda axis, w, below: turned_row(axis, w, below.row, below.mass),
     ),
-    Operator(
-        "quadratic_row",
-        "How the tip's effort by the middle's velocity answers a change w; or minus the reverse.",
-        {"axis": "Spatial", "below": "FromBelow"},
-        "Vector",
+    _operator(
+        "Vector quadratic_row(Spatial axis, FromBelow below)",
+        "Response to a change w of the tip's torque by the middle's velocity; or minus the revers",
         lambda axis, below: quadratic_row(axis, below.row, below.mass),
     ),
-    Operator(
-        "own_second_wrench",
+    _operator(
+        "Spatial own_second_wrench(FromAbove own, MovingMass mass, Spatial F)",
         "The second derivative of the transmitted wrench F by its own joint's position.",
-        {"own": "FromAbove", "mass": "MovingMass", "F": "Spatial"},
-        "Spatial",
         lambda own, mass, F: own_second_wrench(own.axis, own.position, mass, F),
     ),
 )

@@ -13,7 +13,7 @@ from gridgen.errors import ModelError
 from gridgen.functions import FUNCTIONS
 from gridgen.kernel import Kernel, KernelKey, TeamLaunch
 from gridgen.model.tree import KinematicTree
-from gridgen.schedules.interface import Wanted
+from gridgen.schedules.interface import KernelSelection
 from gridgen.schedules.team.plan import ScanPlan, plan_scan
 from gridgen.schedules.views import RobotView
 
@@ -110,7 +110,7 @@ class TeamSchedule(ABC, Generic[Row]):
         """Return what is known of a kernel of any robot."""
         return with_inputs(self._rows[key.plain], key.inputs)
 
-    def keys(self, wanted: Wanted) -> Iterator[KernelKey]:
+    def keys(self, wanted: KernelSelection) -> Iterator[KernelKey]:
         """Yield the kernels asked for; see ``Schedule``."""
         for key, row in self._rows.items():
             if key.function in wanted.functions and (wanted.variants or not key.variant):
@@ -135,7 +135,6 @@ class TeamSchedule(ABC, Generic[Row]):
         """Return why a robot that fits on a team cannot have a kernel, or ``None``."""
         return computation_of(self.tree, row.computes).refusal(self.tree)
 
-    @abstractmethod
     def view(
         self, robot: RobotView, kernels: Sequence[Kernel], *, observed: bool = False
     ) -> dict[str, Any]:
@@ -146,6 +145,22 @@ class TeamSchedule(ABC, Generic[Row]):
             kernels:  the schedule's.
             observed: also make the kernels that record intermediate quantities.
         """
+        rows = [self.row(kernel.key) for kernel in kernels]
+        pairs = zip(kernels, rows, strict=True)
+        return {
+            "robot": robot,
+            **self._tables(rows),
+            "functions": [self._function(kernel, row, observed) for kernel, row in pairs],
+            "observed": observed,
+        }
+
+    @abstractmethod
+    def _tables(self, rows: Sequence[Row]) -> dict[str, Any]:
+        """Return what all kernels of the robot share, by the template's word."""
+
+    @abstractmethod
+    def _function(self, kernel: Kernel, row: Row, observed: bool) -> Any:
+        """Return what the template sees of one kernel."""
 
     @abstractmethod
     def _launch(self, row: Row) -> TeamLaunch:

@@ -108,28 +108,8 @@ def plan_programs(
     return Programs(cpu, gpu)
 
 
-def plan_thread(
-    tree: KinematicTree, function: str | KernelKey, longest: int = LONGEST_PROGRAM
-) -> Program:
-    """Trace one function of a robot into a program.
-
-    It is straight-line code unless that would be too long, and has loops over bodies then.
-
-    Args:
-        tree:     the robot.
-        function: name of the computation, or its key.
-        longest:  operations of the longest straight-line program.
-    """
-    return plan_programs(tree, function, longest, longest).cpu
-
-
 def plan_lines(tree: KinematicTree, function: str | KernelKey) -> Program:
-    """Trace one function of a robot into straight-line code.
-
-    Args:
-        tree:     the robot.
-        function: name of the computation, or its key.
-    """
+    """Trace one function of a robot into straight-line code."""
     spec = computation_of(tree, function)
     inputs, outputs = _arrays(tree, spec, spec.inputs), _arrays(tree, spec, spec.outputs)
 
@@ -151,12 +131,7 @@ def plan_lines(tree: KinematicTree, function: str | KernelKey) -> Program:
 
 
 def plan_loops(tree: KinematicTree, function: str | KernelKey) -> Program:
-    """Trace one function of a robot into a program whose loops over bodies stay loops.
-
-    Args:
-        tree:     the robot.
-        function: name of the computation, or its key.
-    """
+    """Trace one function of a robot into a program whose loops over bodies stay loops."""
     spec = computation_of(tree, function)
     inputs, outputs = _arrays(tree, spec, spec.inputs), _arrays(tree, spec, spec.outputs)
     trace = trace_with_loops(tree, spec.results, inputs, outputs)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from gridgen.dynamics.functions import (
 from gridgen.functions import FUNCTIONS
 from gridgen.kernel import Kernel, KernelKey, Work
 from gridgen.options import LONGEST_PROGRAM
-from gridgen.schedules.interface import Wanted, is_rollout
+from gridgen.schedules.interface import KernelSelection, is_rollout
 from gridgen.schedules.team.schedule import Teams
 from gridgen.schedules.thread.plan import is_longer, is_never_in_loops, jacobian_key
 from gridgen.schedules.thread.work import thread_work
@@ -44,7 +44,7 @@ class ThreadSchedule:
     def __init__(self, teams: Teams) -> None:
         self.tree = teams.tree
 
-    def keys(self, wanted: Wanted) -> Iterator[KernelKey]:
+    def keys(self, wanted: KernelSelection) -> Iterator[KernelKey]:
         """Yield the kernels asked for; see ``Schedule``."""
         plain = [c for c in COMPUTATIONS.values() if not c.key.inputs]
         for key in wanted.fused:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from textwrap import wrap
 
 from gridgen.functions.arrays import configurations
 from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
-from gridgen.naming import comment
-from gridgen.schedules.tables import TableView, wrapped
+from gridgen.naming import comment, number_literal
+from gridgen.schedules.tables import TableView, braces, definition, wrapped
 from gridgen.schedules.thread.plan import Programs, plan_rows
 from gridgen.schedules.views import ArrayView, FunctionView, array_view
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.fills import with_fills
 from gridgen.symbolic.memory import Case, Constants, Leave, Walk, When
-from gridgen.symbolic.parts import Part, SplitProgram, split_program
+from gridgen.symbolic.parts import ProgramPart, SplitProgram, split_program
 from gridgen.symbolic.printer import angle_lines, angles_of, block_lines
 from gridgen.symbolic.program import (
     KEPT,
@@ -27,7 +26,7 @@ from gridgen.symbolic.program import (
     places,
     used_inputs,
 )
-from gridgen.symbolic.tiles import Staging, Tiles
+from gridgen.symbolic.tiles import Staging
 
 #: A long program's parts each compute up to so many packs before the next part does: instructions
 #: are fetched once for all of them. What is known of every pack, arguments, results and what parts
@@ -57,56 +56,53 @@ _PHASES = {
     "start": "inputs",
     "placement": "placement in the parent",
     "base": "motion of the base",
-    "outward": "motion, and the force it takes",
-    "inward": "what the parent feels",
+    "outward": "motion and inertial force",
+    "inward": "force propagated to the parent",
+    "articulated": "articulated-body inertia and force propagated to the parent",
     "acceleration": "acceleration",
-    "composite": "composite inertia felt by the parent",
+    "composite": "composite inertia propagated to the parent",
     "column": "column of the mass matrix",
     "axis": "column of the Jacobian",
     "pose": "pose in the base",
     "frame": "pose of a link",
     "energy": "kinetic energy",
-    "regressor": "what its inertial parameters are multiplied by",
-    "triples": "second derivatives with the joints above",
-    "row": "derivatives of its effort",
-    "response": "how the wrench that it transmits answers its motion",
+    "regressor": "regressor of its inertial parameters",
+    "triples": "second derivatives with respect to it and its ancestors",
+    "row": "derivatives of its joint torque",
+    "response": "derivatives of the transmitted wrench by its motion",
     "solve": "factorization and solution",
-    "constraint": "acceleration that a constraint has without forces",
-    "forces": "forces of the constraints",
-    "step": "along the step",
-    "adjoint": "adjoint: what its steps, taken backwards, make of the cotangents",
+    "constraint": "acceleration of the constraints without constraint forces",
+    "forces": "constraint forces",
+    "step": "integration over the step",
+    "adjoint": "backward pass (adjoints)",
 }
 
 
 @dataclass(frozen=True)
 class ThreadArrayView(ArrayView):
-    """One argument of a function, and how it is brought into packs.
+    """One argument of a function.
 
     Attributes:
-        index: its place among the arguments.
-        axes:  initializer of a ``gridgen::Axes``.
+        shape:     for one state.
         parameter: its name in a parameter list, in comment signs where the robot does not need it.
-        kind:  its type in a template: ``In``, or ``Out``, ``Out2``, ... for each result.
-        kept:  the number of different elements of a result.
-        repeats: whether some elements of a result are the same.
-        places: which of the different ones every element of a result is, a list in lines.
-        is_staged: whether the kernel for rows brings its row into shared memory.
-        begin: where that begins among a state's numbers.
-        width: elements of a tile of a result's row; 0 if it has none.
-        tiles: initializers of a result's ``gridgen::Tile``, in lines.
+        kind:      its type in a template: ``In``, or ``Out``, ``Out2``, ... for each result.
+        places:    of a result, which of its different elements each one is.
     """
 
-    index: int
-    axes: str
+    shape: Shape
     parameter: str
     kind: str = "In"
-    kept: int = 0
-    repeats: bool = False
-    places: tuple[str, ...] = ()
-    is_staged: bool = False
-    begin: int = 0
-    width: int = 0
-    tiles: tuple[str, ...] = ()
+    places: tuple[int, ...] = ()
+
+    @property
+    def kept(self) -> int:
+        """The number of different elements of a result."""
+        return len(set(self.places)) or self.size
+
+    @property
+    def repeats(self) -> bool:
+        """Whether some elements of a result are the same."""
+        return self.kept < self.size
 
 
 @dataclass(frozen=True)
@@ -125,7 +121,6 @@ class PartView:
         name:        ``forward_dynamics_gradient_part_3``.
         parameters:  ``In q``, ``Out tau``, ``T* kept``: what it needs of the function's.
         arguments:   their names.
-        of_pack:     what they are for pack ``p`` of several.
         blocks:      the body.
         has_numbers: whether the body has real constants.
     """
@@ -133,7 +128,6 @@ class PartView:
     name: str
     parameters: tuple[str, ...]
     arguments: tuple[str, ...]
-    of_pack: tuple[str, ...]
     blocks: tuple[BlockView, ...]
     has_numbers: bool
 
@@ -148,14 +142,28 @@ class MemoryView:
 
 
 @dataclass(frozen=True)
+class KernelView:
+    """One kernel of a function.
+
+    Attributes:
+        name:       ``inverse_dynamics_rows_kernel``.
+        run:        what it calls: ``run_rows``.
+        parameters: its parameter list, in lines.
+        arguments:  names of the parameters, the number of states first, in lines.
+    """
+
+    name: str
+    run: str
+    parameters: tuple[str, ...]
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class ThreadFunctionView(FunctionView):
     """One device function and its entry points.
 
     Attributes:
         title:      what it computes, lines.
-        input_count: number of arrays read.
-        configurations: how many of them, the first ones, are configurations.
-        result_size: elements of all outputs of one state.
         cost:       counts, one line.
         blocks:     the body, or nothing if there are parts.
         has_numbers: whether the body has real constants.
@@ -166,20 +174,15 @@ class ThreadFunctionView(FunctionView):
                     each pack goes through all parts by itself.
         room:       the number of values that loops keep.
         memories:   what they keep, and where.
-        staged:     numbers of shared memory that a state takes in the kernel for rows, or 0 where
-                    there is none.
-        longest:    numbers of the longest row among them.
+        traits:     definitions of its ``gridgen::FunctionTraits``, in lines.
+        has_rows:   whether there is a kernel for arrays in rows.
         is_joined:  whether its parts, if it has any, are one piece on a GPU.
-        is_apart:   whether what copies results' tiles out is a function of its own.
-        is_loaded:  whether a thread asks for all of its state at once, in registers.
-        is_read:    whether it does so of what is in shared memory, too.
         is_own:     whether it is a CPU's alone, in the namespace ``straight``.
     """
 
+    inputs: tuple[ThreadArrayView, ...]
+    outputs: tuple[ThreadArrayView, ...]
     title: tuple[str, ...]
-    input_count: int
-    configurations: int
-    result_size: int
     cost: str
     blocks: tuple[BlockView, ...]
     has_numbers: bool
@@ -187,15 +190,55 @@ class ThreadFunctionView(FunctionView):
     kept: int
     parked: int
     packs: int
-    room: int = 0
-    memories: tuple[MemoryView, ...] = ()
-    staged: int = 0
-    longest: int = 0
-    is_loaded: bool = False
-    is_read: bool = False
-    is_joined: bool = False
-    is_apart: bool = False
+    room: int
+    memories: tuple[MemoryView, ...]
+    traits: tuple[str, ...]
+    has_rows: bool
+    is_joined: bool
     is_own: bool = False
+
+    @property
+    def names(self) -> str:
+        """Its arrays, as arguments."""
+        return ", ".join(array.name for array in self.arrays)
+
+    @property
+    def parameters_of_arrays(self) -> Sequence[str]:
+        """Its arrays as parameters, in lines that end the list."""
+        return self._parameters()
+
+    @property
+    def parameters(self) -> Sequence[str]:
+        """Its parameters, in lines that end the list."""
+        room, parked = ["Scratch scratch"], ["Parked parked"]
+        return self._parameters(*room * bool(self.room), *parked * bool(self.parked))
+
+    def _parameters(self, *more: str) -> Sequence[str]:
+        inputs = (f"gridgen::Same<In> {array.parameter}" for array in self.inputs)
+        outputs = (f"{array.kind} {array.name}" for array in self.outputs)
+        *words, last = (*inputs, *outputs, *more)
+        return wrapped([*words, f"{last})"])
+
+    @property
+    def scope(self) -> str:
+        """Its namespace in that of the robot."""
+        return "simd::straight::" if self.is_own else ""
+
+    @property
+    def kernels(self) -> Iterable[KernelView]:
+        """Those of a GPU: for arrays of any strides, and for arrays in rows."""
+        inputs = [f"gridgen::Input<T> {array.name}" for array in self.inputs]
+        outputs = [f"gridgen::Output<T> {array.name}" for array in self.outputs]
+        scratch = ["scratch"] * bool(self.room)
+        *names, last = ("n", *(array.name for array in self.arrays), *scratch)
+        for form in ("", "rows_")[: 1 + self.has_rows]:
+            parameters = [*inputs, *outputs, *(f"gridgen::Output<T> {name}" for name in scratch)]
+            yield KernelView(
+                f"{self.name}_{form}kernel",
+                "run_rows" if form else "run_states",
+                tuple(wrapped([*parameters, "long long n)"])),
+                tuple(wrapped([*names, f"{last});"], 92)),
+            )
 
 
 def gpu_view(tree: KinematicTree, kernel: Kernel, programs: Programs) -> ThreadFunctionView:
@@ -207,14 +250,7 @@ def gpu_view(tree: KinematicTree, kernel: Kernel, programs: Programs) -> ThreadF
 def cpu_view(
     tree: KinematicTree, kernel: Kernel, programs: Programs, on_gpu: ThreadFunctionView
 ) -> ThreadFunctionView:
-    """Describe one function of the robot as a CPU computes it.
-
-    Args:
-        tree:     the robot.
-        kernel:   the function.
-        programs: its programs.
-        on_gpu:   what has been made for a GPU.
-    """
+    """Describe one function of the robot as a CPU computes it."""
     if programs.are_one:
         return on_gpu
     own = _function_view(tree, kernel, programs.cpu, split_program(programs.cpu), None)
@@ -231,21 +267,15 @@ def _function_view(
     whole = () if split else tuple(map(with_fills, program.blocks))
     blocks = _block_views(tree, whole, program)
     parts = () if split is None else split.parts
-    inputs = tuple(_input_views(kernel.inputs, used_inputs(program), staging))
-    outputs = tuple(_result_views(kernel, places(program), len(inputs), staging))
-    memories = tuple(_memory_views(program))
-    is_short = program.instructions <= LONGEST_INLINE
-    numbers = sum(array.size for array in inputs)
-    is_loaded = staging is not None and is_short and numbers <= MOST_LOADED
-    return ThreadFunctionView(
+    inputs = tuple(_input_views(kernel.inputs, used_inputs(program)))
+    outputs = tuple(_result_views(kernel, places(program)))
+    packs = 0 if split is None else _packs(split, program.instructions, inputs, outputs)
+    function = ThreadFunctionView(
         name=kernel.name,
         title=tuple(f"{kernel.title}.".splitlines()),
         source=kernel.source,
         inputs=inputs,
         outputs=outputs,
-        input_count=len(inputs),
-        configurations=len(configurations(kernel.inputs)),
-        result_size=sum(array.size for array in outputs),
         cost=_cost(program),
         blocks=blocks,
         has_numbers=_has_numbers(blocks),
@@ -255,16 +285,59 @@ def _function_view(
         ),
         kept=0 if split is None else split.kept,
         parked=0 if split is None else split.parked,
-        packs=0 if split is None else _packs(split, program.instructions, inputs, outputs),
+        packs=packs,
         room=program.room,
-        memories=memories,
-        staged=0 if staging is None else staging.numbers,
-        longest=max((array.size for array in inputs if array.is_staged), default=0),
+        memories=tuple(_memory_views(program)),
+        traits=(),
+        has_rows=staging is not None and staging.numbers > 0,
         is_joined=program.instructions <= LONGEST_JOINED,
-        is_apart=not is_short or _tile_count(staging) > MOST_COPIES,
-        is_loaded=is_loaded,
-        is_read=is_loaded and program.instructions <= LONGEST_READ,
     )
+    traits = (
+        *_array_traits(function, len(configurations(kernel.inputs))),
+        *(() if staging is None else _row_traits(function, program, staging)),
+        *_pack_traits(function),
+    )
+    return replace(function, traits=tuple(line for text in traits for line in definition(text)))
+
+
+def _array_traits(function: ThreadFunctionView, configurations: int) -> Iterable[str]:
+    """Yield definitions that all kernels and entry points read."""
+    shapes = [array.shape for array in (*function.inputs, *function.outputs)]
+    yield f"gridgen::Axes axes[] = {braces(map(braces, shapes))}"
+    numbers = {"inputs": len(function.inputs), "configurations": configurations}
+    more = {"scratch": function.room, "stored": function.kept, "parked": function.parked}
+    numbers |= {name: value for name, value in more.items() if value}
+    yield f"int {', '.join(f'{name} = {value}' for name, value in numbers.items())}"
+
+
+def _row_traits(function: ThreadFunctionView, program: Program, staging: Staging) -> Iterable[str]:
+    """Yield definitions that the kernel for rows reads, and the other one of a GPU."""
+    is_short = program.instructions <= LONGEST_INLINE
+    is_loaded = is_short and sum(array.size for array in function.inputs) <= MOST_LOADED
+    begins = braces(staging.inputs.get(array.name, -1) for array in function.inputs)
+    rows = [staging.results[array.name] for array in function.outputs]
+    tiles = [tile for row in rows for tile in row.tiles]
+    widths = braces(row.width for row in rows)
+    yield f"int staged = {staging.numbers}, begins[] = {begins}, widths[] = {widths}"
+    yield f"gridgen::Tile tiles[] = {braces(braces((tile.begin, tile.last)) for tile in tiles)}"
+    words = {
+        "is_loaded": is_loaded,
+        "is_read": is_loaded and program.instructions <= LONGEST_READ,
+        "is_apart": not is_short or len(tiles) > MOST_COPIES,
+    }
+    if any(words.values()):
+        yield f"bool {', '.join(f'{name} = true' for name, value in words.items() if value)}"
+
+
+def _pack_traits(function: ThreadFunctionView) -> Iterable[str]:
+    """Yield definitions that the entry point of a CPU reads."""
+    places = [place for array in function.outputs if array.repeats for place in array.places]
+    if places and not function.room:
+        yield "bool repeats = true"
+        kept = braces(array.kept for array in function.outputs)
+        yield f"int kept[] = {kept}, places[] = {braces(places)}"
+    if function.packs:
+        yield f"int parts = {len(function.parts)}, packs = {function.packs}"
 
 
 def constant_views(programs: Iterable[Program]) -> list[TableView]:
@@ -278,7 +351,7 @@ def constant_views(programs: Iterable[Program]) -> list[TableView]:
 
 def _constant_view(table: Constants) -> TableView:
     kind = "template <class R> GRIDGEN_TABLE R" if table.has_reals else "GRIDGEN_TABLE int"
-    words = [repr(value) for value in table.values]
+    words = [number_literal(value) for value in table.values]
     return TableView("", f"{kind} {table.name}[{len(words)}]", tuple(wrapped(words)))
 
 
@@ -316,7 +389,7 @@ def _packs(
 def _part_view(
     tree: KinematicTree,
     name: str,
-    part: Part,
+    part: ProgramPart,
     program: Program,
     outputs: Sequence[ThreadArrayView],
 ) -> PartView:
@@ -326,12 +399,10 @@ def _part_view(
         PARKED in part.arrays
     )
     blocks = _block_views(tree, part.blocks, program)
-    one_of = {"In ": "[p].x", "T* ": "[p]", "Parked ": "[p]"}
     return PartView(
         name=name,
         parameters=tuple(kind + array for kind, array in typed),
         arguments=tuple(array for _, array in typed),
-        of_pack=tuple(array + one_of.get(kind, "[p].elements()") for kind, array in typed),
         blocks=blocks,
         has_numbers=_has_numbers(blocks),
     )
@@ -341,56 +412,23 @@ def _has_numbers(blocks: Sequence[BlockView]) -> bool:
     return any("R(" in line or "<R>" in line for block in blocks for line in block.lines)
 
 
-def _input_views(
-    inputs: Mapping[str, Shape], used: set[str], staging: Staging | None
-) -> Iterable[ThreadArrayView]:
-    begins = {} if staging is None else staging.inputs
-    for index, (name, shape) in enumerate(inputs.items()):
-        yield ThreadArrayView(
-            **vars(array_view(name, shape)),
-            index=index,
-            axes=_axes(shape, is_input=True),
-            parameter=name if name in used else f"/* {name}: not needed by this robot */",
-            is_staged=name in begins,
-            begin=begins.get(name, 0),
-        )
+def _input_views(inputs: Mapping[str, Shape], used: set[str]) -> Iterable[ThreadArrayView]:
+    for name, shape in inputs.items():
+        parameter = name if name in used else f"/* {name}: not needed by this robot */"
+        yield ThreadArrayView(**vars(array_view(name, shape)), shape=shape, parameter=parameter)
 
 
 def _result_views(
-    kernel: Kernel,
-    results: Mapping[str, Sequence[int]],
-    first: int,
-    staging: Staging | None,
+    kernel: Kernel, results: Mapping[str, Sequence[int]]
 ) -> Iterable[ThreadArrayView]:
-    for number, (name, shape) in enumerate(kernel.outputs.items()):
-        array, elements = array_view(name, shape, kernel.kind(name)), results.get(name, ())
-        kept = len(set(elements)) or array.size
-        row = None if staging is None else staging.results[name]
+    for number, (name, shape) in enumerate(kernel.outputs.items(), 1):
         yield ThreadArrayView(
-            **vars(array),
-            index=first + number,
-            axes=_axes(shape, is_input=False),
+            **vars(array_view(name, shape, kernel.kind(name))),
+            shape=shape,
             parameter=name,
-            kind=f"Out{number + 1}" if number else "Out",
-            kept=kept,
-            repeats=kept < array.size,
-            places=tuple(wrap(", ".join(map(str, elements)), 95)),
-            width=0 if row is None else row.width,
-            tiles=() if row is None else tuple(_tile_lines(row)),
+            kind=f"Out{number}" if number > 1 else "Out",
+            places=tuple(results.get(name, ())),
         )
-
-
-def _tile_count(staging: Staging | None) -> int:
-    return 0 if staging is None else sum(len(row.tiles) for row in staging.results.values())
-
-
-def _tile_lines(row: Tiles) -> list[str]:
-    return wrapped([f"{{{tile.begin}, {tile.last}}}" for tile in row.tiles])
-
-
-def _axes(shape: Shape, *, is_input: bool) -> str:
-    extents = ", ".join(map(str, shape))
-    return f"{{{len(shape)}, {{{extents}}}, {str(is_input).lower()}}}"
 
 
 def _block_views(
@@ -399,7 +437,11 @@ def _block_views(
     """Describe statements that run one after another, and what they have in common before them."""
     known = () if program.loops else angles_of(blocks, program.variables)
     angles = known if len(known) > 1 else ()
-    first = [BlockView("// angles", tuple(angle_lines(angles)))] if angles else []
+    first = (
+        [BlockView("// range reduction of all angles", tuple(angle_lines(angles)))]
+        if angles
+        else []
+    )
     return (*first, *(_block_view(tree, block, program, angles) for block in blocks))
 
 

@@ -16,10 +16,6 @@ def thread_work(tree: KinematicTree, function: str | KernelKey) -> Work:
     """Return the work of a function's program; of a very long one, a part of it.
 
     That it has loops is taken from the defaults of ``GenerateOptions``.
-
-    Args:
-        tree:     the robot.
-        function: name of the computation, or its key.
     """
     count = count_operations(tree, function)
     on_cpu, on_gpu = (

@@ -18,10 +18,10 @@ from typing import Any
 
 from gridgen.errors import InternalError
 from gridgen.symbolic.expr import Expr
-from gridgen.symbolic.loops.members import Notes
+from gridgen.symbolic.loops.members import Notes, UnsettledError
 from gridgen.symbolic.loops.scalars import LoopScalars
 from gridgen.symbolic.loops.tree import LoopTree
-from gridgen.symbolic.memory import Entries, Memory, Place
+from gridgen.symbolic.memory import Entries, Memory, MemoryEntry
 from gridgen.symbolic.program import Array
 
 #: Attempts after which it is given up: an algorithm asks a few dozen questions.
@@ -43,27 +43,24 @@ def trace_with_loops(
         outputs:   the output arrays.
     """
     notes = Notes()
-    while True:
+    while notes.attempts < _MOST_ATTEMPTS:
         notes.changed = False
         notes.attempts += 1
         scalars = LoopScalars(notes)
         given = {array.name: scalars.inputs(array.name, array.size) for array in inputs}
         try:
             results = algorithm(LoopTree(tree, scalars), given, scalars)
-        except (TypeError, ValueError, AttributeError, LookupError, InternalError):
-            # What is done to bodies that have not yet been told apart may make no sense.
-            if not notes.changed or notes.attempts >= _MOST_ATTEMPTS:
-                raise
-            continue
-        for array, result in zip(outputs, results, strict=True):
-            scalars.deliver(array, result)
-        for table in scalars.tables:
-            table.finish()
+            for array, result in zip(outputs, results, strict=True):
+                scalars.deliver(array, result)
+            notes.ended += 1
+            for table in scalars.tables:
+                table.finish()
+        except UnsettledError:
+            assert notes.changed
         if not notes.changed:
             scalars.loops.effects = _needed(scalars.loops.effects)
             return scalars
-        if notes.attempts >= _MOST_ATTEMPTS:
-            raise InternalError(f"{tree.name}: an algorithm with loops does not settle")
+    raise InternalError(f"{tree.name}: an algorithm with loops does not settle")
 
 
 def _needed(effects: Sequence[Expr]) -> list[Expr]:
@@ -75,7 +72,7 @@ def _needed(effects: Sequence[Expr]) -> list[Expr]:
     pending: list[Expr] = []
     for effect in effects:
         target = effect.value
-        if isinstance(target, (Place, Entries)) and isinstance(target.memory, Memory):
+        if isinstance(target, (MemoryEntry, Entries)) and isinstance(target.memory, Memory):
             if target.memory.is_result:
                 pending.append(effect)
             else:
@@ -89,7 +86,7 @@ def _needed(effects: Sequence[Expr]) -> list[Expr]:
         seen.add(node.index)
         pending.extend(node.args)
         if node.op == "read":
-            assert isinstance(node.value, Place)
+            assert isinstance(node.value, MemoryEntry)
             if isinstance(node.value.memory, Memory) and not node.value.memory.is_result:
                 leaves.setdefault(node.value.memory, set()).add(node.value.leaf)
                 pending.extend(writers.get((node.value.memory, node.value.leaf), ()))

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gridgen.symbolic.expr import Expr
-from gridgen.symbolic.loops.members import Index, Key
-from gridgen.symbolic.loops.tables import neighbors, text_of
+from gridgen.symbolic.loops.members import Index, Key, text_of
+from gridgen.symbolic.loops.storage import MemoryScalars
+from gridgen.symbolic.loops.tables import neighbors
 from gridgen.symbolic.memory import Input, Memory
 from gridgen.symbolic.scalars import Scalar
-
-if TYPE_CHECKING:
-    from gridgen.symbolic.loops.scalars import LoopScalars
 
 
 class Matrix:
     """An array of scalars with several axes, whose places as many indices name."""
 
     def __init__(
-        self, tracer: LoopScalars, key: Key, memory: Memory, shape: tuple[int, ...]
+        self, tracer: MemoryScalars, key: Key, memory: Memory, shape: tuple[int, ...]
     ) -> None:
         self._tracer, self.key, self.memory, self.shape = tracer, key, memory, shape
 
@@ -61,7 +59,7 @@ def _product(index: int | Index, factor: int) -> str:
 class Vector:
     """An input array, whose places an index may name."""
 
-    def __init__(self, tracer: LoopScalars, name: str, count: int) -> None:
+    def __init__(self, tracer: MemoryScalars, name: str, count: int) -> None:
         self._tracer, self._memory, self._count = tracer, Input(name), count
 
     def __len__(self) -> int:

@@ -10,14 +10,14 @@ from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.loops.arrays import Matrix
 from gridgen.symbolic.loops.scalars import LoopScalars
 from gridgen.symbolic.loops.tables import Table
-from gridgen.symbolic.memory import Case, Entries, Input, Leave, Memory, Place, Walk, When
+from gridgen.symbolic.memory import Case, Entries, Input, Leave, Memory, MemoryEntry, Walk, When
 from gridgen.symbolic.scalars import entries
 
 Entry = tuple[Memory, int]
 
 
 @dataclass(eq=False)
-class Part:
+class LoopScope:
     """A loop, what is done to members of one kind, or all of a program.
 
     Attributes:
@@ -30,8 +30,8 @@ class Part:
     """
 
     mark: Walk | When | Case | None = None
-    outer: Part | None = None
-    items: list[Expr | Part] = field(default_factory=list)
+    outer: LoopScope | None = None
+    items: list[Expr | LoopScope] = field(default_factory=list)
     free: dict[int, Expr] = field(default_factory=dict)
     sums: dict[int, tuple[Expr, Expr]] = field(default_factory=dict)
     values: dict[int, Expr] = field(default_factory=dict)
@@ -48,7 +48,9 @@ def needed_nodes(tracer: LoopScalars, results: Sequence[Any]) -> list[Expr]:
     writers: dict[Memory, list[Expr]] = {}
     declared = {}
     for effect in tracer.loops.effects:
-        if isinstance(effect.value, (Place, Entries)) and isinstance(effect.value.memory, Memory):
+        if isinstance(effect.value, (MemoryEntry, Entries)) and isinstance(
+            effect.value.memory, Memory
+        ):
             writers.setdefault(effect.value.memory, []).append(effect)
         elif isinstance(effect.value, Memory):
             declared[effect.value] = effect
@@ -65,14 +67,15 @@ def needed_nodes(tracer: LoopScalars, results: Sequence[Any]) -> list[Expr]:
             continue
         seen[node.index] = node
         pending += node.args
-        if node.op == "read" and isinstance(node.value, Place):
+        if node.op == "read" and isinstance(node.value, MemoryEntry):
             memory = node.value.memory
             if isinstance(memory, Memory):
                 leaf = node.value.leaf
                 pending += (
                     effect
                     for effect in writers.get(memory, ())
-                    if isinstance(effect.value, (Place, Entries)) and effect.value.leaf == leaf
+                    if isinstance(effect.value, (MemoryEntry, Entries))
+                    and effect.value.leaf == leaf
                 )
                 pending += [declared[memory]] if memory in declared else []
     return [seen[index] for index in sorted(seen)]
@@ -92,7 +95,7 @@ def active_nodes(nodes: Sequence[Expr], inputs: Collection[str]) -> tuple[set[in
         for node in nodes:
             place = node.value
             if node.op == "read":
-                assert isinstance(place, Place)
+                assert isinstance(place, MemoryEntry)
                 is_given = isinstance(place.memory, Input) and place.memory.name in inputs
                 is_active = is_given or (place.memory, place.leaf) in changed
             else:
@@ -100,7 +103,7 @@ def active_nodes(nodes: Sequence[Expr], inputs: Collection[str]) -> tuple[set[in
             if is_active:
                 active.add(node.index)
                 if node.op == "write":
-                    assert isinstance(place, Place)
+                    assert isinstance(place, MemoryEntry)
                     assert isinstance(place.memory, Memory)
                     changed.add((place.memory, place.leaf))
         if len(active) + len(changed) == before:
@@ -112,7 +115,7 @@ def first_writes(nodes: Sequence[Expr]) -> dict[Entry, int]:
     firsts: dict[Entry, int] = {}
     for node in nodes:
         if node.op == "write":
-            assert isinstance(node.value, Place)
+            assert isinstance(node.value, MemoryEntry)
             assert isinstance(node.value.memory, Memory)
             firsts.setdefault((node.value.memory, node.value.leaf), node.index)
     return firsts
@@ -120,7 +123,7 @@ def first_writes(nodes: Sequence[Expr]) -> dict[Entry, int]:
 
 def read_parts(
     tracer: LoopScalars, nodes: Sequence[Expr], active: Collection[int]
-) -> tuple[Part, dict[int, Part]]:
+) -> tuple[LoopScope, dict[int, LoopScope]]:
     """Return a program as loops and nodes, and the part that each node is in, by index.
 
     Args:
@@ -131,15 +134,15 @@ def read_parts(
     by_block: dict[int, list[Expr]] = {}
     for node in nodes:
         by_block.setdefault(node.block, []).append(node)
-    homes: dict[int, Part] = {}
-    at = root = Part()
+    homes: dict[int, LoopScope] = {}
+    at = root = LoopScope()
     for block in range(len(tracer.blocks)):
         for mark in tracer.loops.marks.get(block, ()):
             if isinstance(mark, Leave):
                 assert at.outer is not None
                 at = at.outer
             else:
-                inner = Part(mark, at)
+                inner = LoopScope(mark, at)
                 at.items.append(inner)
                 at = inner
         at.items += by_block.get(block, ())
@@ -147,7 +150,7 @@ def read_parts(
     for node in nodes:
         for operand in node.args if node.index in active else ():
             read = operand.args[0] if operand.op == "neg" else operand
-            around: Part | None = homes[node.index]
+            around: LoopScope | None = homes[node.index]
             while read.index in active and around is not homes[read.index]:
                 assert around is not None
                 around.free[read.index] = read

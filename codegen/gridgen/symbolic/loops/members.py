@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gridgen.symbolic.memory import Constants
-
-if TYPE_CHECKING:
-    from gridgen.symbolic.loops.scalars import LoopScalars
+from gridgen.symbolic.trace import Loops
 
 Key = tuple[Any, ...]
 
@@ -25,6 +23,7 @@ class Notes:
         results: tables that are results, with the array's name.
         changed: whether an attempt has found something and must be made again.
         attempts: that were made.
+        ended:   those among them that came to their end.
     """
 
     splits: dict[Key, list[dict[int, Any]]] = field(default_factory=dict)
@@ -33,33 +32,44 @@ class Notes:
     results: dict[Key, str] = field(default_factory=dict)
     changed: bool = False
     attempts: int = 0
+    ended: int = 0
 
 
-@dataclass(frozen=True, eq=False)
+class UnsettledError(Exception):
+    """A trace cannot go on until the bodies that it tells apart are apart: it is made again."""
+
+
+@dataclass(eq=False)
 class Group:
     """Members of a loop that are traced as one.
 
     Attributes:
         loop:    key of the loop.
         text:    the loop's variable.
-        members: what the variable stands for.
+        members: what the variable stands for; fewer once an answer has told some apart.
         domain:  how many values it may have.
-        tracer:  whose loop it is.
+        notes:   what the attempts have found.
+        loops:   those of the program, with its constant arrays.
     """
 
     loop: Key
     text: str
     members: tuple[int, ...]
     domain: int
-    tracer: LoopScalars
+    notes: Notes
+    loops: Loops
 
     def answer(self, values: Sequence[Any]) -> Any:
-        """Return what all members have in common; those that differ are told apart next time."""
+        """Return what the members have in common, or what the first has.
+
+        Those that differ from it are told apart next time, and left out for the rest of this one.
+        """
         first = values[0]
         if any(value != first for value in values):
             split = dict(zip(self.members, values, strict=True))
-            self.tracer.notes.splits.setdefault(self.loop, []).append(split)
-            self.tracer.notes.changed = True
+            self.notes.splits.setdefault(self.loop, []).append(split)
+            self.notes.changed = True
+            self.members = tuple(member for member, value in split.items() if value == first)
         return first
 
     @property
@@ -72,22 +82,43 @@ class Group:
         entries = [type(values[0])()] * self.domain
         for member, value in zip(self.members, values, strict=True):
             entries[member] = value
-        return self.tracer.constants(word, entries)
+        return self.loops.constants(word, entries)
 
 
-@dataclass(frozen=True, eq=False)
-class Index:
-    """An index that depends on the variable of a loop, as text of C++.
+class OfMembers:
+    """Something that differs from member to member of a loop.
 
-    Attributes:
+    Args:
+        group:  the members.
+        values: what each has.
+    """
+
+    __slots__ = ("_by_member", "group")
+
+    def __init__(self, group: Group, values: Sequence[Any]) -> None:
+        self.group = group
+        self._by_member = dict(zip(group.members, values, strict=True))
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """What the members have that are still traced as one."""
+        return tuple(self._by_member[member] for member in self.group.members)
+
+
+class Index(OfMembers):
+    """An index that depends on the variable of a loop.
+
+    Args:
         group:  whose variable it is.
-        text:   the number.
+        text:   the number, in C++.
         values: what it is for every member.
     """
 
-    group: Group
-    text: str
-    values: tuple[int, ...]
+    __slots__ = ("text",)
+
+    def __init__(self, group: Group, text: str, values: Sequence[int]) -> None:
+        super().__init__(group, values)
+        self.text = text
 
     def __lt__(self, other: int) -> bool:
         return bool(self.group.answer([value < other for value in self.values]))
@@ -107,13 +138,10 @@ class Index:
     __rmul__ = __mul__
 
 
-class Numbers:
+class Numbers(OfMembers):
     """A number of the robot that differs from member to member."""
 
-    __slots__ = ("group", "values")
-
-    def __init__(self, group: Group, values: Sequence[float]) -> None:
-        self.group, self.values = group, tuple(values)
+    __slots__ = ()
 
     def __add__(self, other: float | Numbers) -> Numbers:
         return Numbers(self.group, [a + b for a, b in self._pairs(other)])
@@ -155,7 +183,7 @@ class Numbers:
     __hash__ = None  # type: ignore[assignment]
 
 
-def common(values: Sequence[Any], index: Index) -> Any:
+def common(values: Sequence[Any], group: Group) -> Any:
     """Return what the members of a loop have, as one.
 
     Numbers become ``Numbers`` where they differ, records ``Members``; of all else they must have
@@ -164,13 +192,14 @@ def common(values: Sequence[Any], index: Index) -> Any:
     first = values[0]
     if isinstance(first, float):
         same = all(value == first for value in values)
-        return first if same else Numbers(index.group, values)
+        return first if same else Numbers(group, values)
     if isinstance(first, (tuple, list)):
-        index.group.answer([len(value) for value in values])
-        return tuple(common(entries, index) for entries in zip(*values, strict=False))
+        each = OfMembers(group, values)
+        count = group.answer([len(value) for value in values])
+        return tuple(common([entries[k] for entries in each.values], group) for k in range(count))
     if is_dataclass(first):
-        return Members(values, index)
-    return index.group.answer(values)
+        return Members(group, values)
+    return group.answer(values)
 
 
 def index_of(values: Sequence[int], group: Group, word: str) -> int | Index:
@@ -193,21 +222,19 @@ _INDICES = {
 }
 
 
-class Members:
+class Members(OfMembers):
     """The records that an index stands for, as one record."""
 
-    def __init__(self, records: Sequence[Any], index: Index) -> None:
-        self._records, self._index = records, index
-
     def __getattr__(self, name: str) -> Any:
-        values = [getattr(record, name) for record in self._records]
+        records = self.values
+        values = [getattr(record, name) for record in records]
         if name == "turns_about_an_axis":
             # Bodies are not told apart by how they lie, or a robot would have as many kinds of them
             # as bodies. What is special about one rotation pays where all have it.
-            return values[0] and all(r.rotation == self._records[0].rotation for r in self._records)
+            return values[0] and all(record.rotation == records[0].rotation for record in records)
         if name in _INDICES:
-            return index_of(values, self._index.group, _INDICES[name])
-        return common(values, self._index)
+            return index_of(values, self.group, _INDICES[name])
+        return common(values, self.group)
 
 
 class Items:
@@ -222,4 +249,17 @@ class Items:
     def __getitem__(self, index: int | Index) -> Any:
         if isinstance(index, int):
             return self._items[index]
-        return common([self._items[value] for value in index.values], index)
+        return common([self._items[value] for value in index.values], index.group)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The place of a pair in a table of pairs, which are all alike."""
+
+    text: str
+    values = (0,)
+
+
+def text_of(index: int | Index | Pair | str) -> str:
+    """Return an index as text."""
+    return index.text if isinstance(index, (Index, Pair)) else str(index)

@@ -15,7 +15,7 @@ from gridgen.symbolic.adjoint import parts_of
 from gridgen.symbolic.expr import Expr, Scope
 from gridgen.symbolic.loops.arrays import Matrix
 from gridgen.symbolic.loops.dependence import (
-    Part,
+    LoopScope,
     active_nodes,
     first_writes,
     needed_nodes,
@@ -23,7 +23,7 @@ from gridgen.symbolic.loops.dependence import (
 )
 from gridgen.symbolic.loops.scalars import LoopScalars
 from gridgen.symbolic.loops.tables import Table
-from gridgen.symbolic.memory import Case, Entries, Input, Memory, Place, Walk
+from gridgen.symbolic.memory import Case, Entries, Input, Memory, MemoryEntry, Walk
 from gridgen.symbolic.scalars import entries
 
 
@@ -127,19 +127,19 @@ class _Reversal:
                 self._bar(memory)
         self._go_back(self._root)
 
-    def _go_back(self, part: Part) -> None:
+    def _go_back(self, part: LoopScope) -> None:
         for item in part.items:
             if isinstance(item, Expr) and item.op == "declare":
                 if isinstance(item.value, Memory) and self._leaves(item.value):
                     self._declare(item.value)
-        cases: list[Part] = []
+        cases: list[LoopScope] = []
         for item in reversed(part.items):
-            if isinstance(item, Part) and isinstance(item.mark, Case):
+            if isinstance(item, LoopScope) and isinstance(item.mark, Case):
                 cases.insert(0, item)
                 if item.mark.number == 0:  # those of one loop stay side by side
                     self._enter(cases)
                     cases = []
-            elif isinstance(item, Part):
+            elif isinstance(item, LoopScope):
                 self._enter([item])
             elif item.index in self._active:
                 self._node(item)
@@ -149,16 +149,16 @@ class _Reversal:
     def _clear(self, node: Expr) -> None:
         """Forget the adjoints of what is replaced by constants, if there was something."""
         tracer, target, zero = self._tracer, node.value, self._graph.zero
-        assert isinstance(target, (Place, Entries))
+        assert isinstance(target, (MemoryEntry, Entries))
         assert isinstance(target.memory, Memory)
         entry = target.memory, target.leaf
-        if isinstance(target, Place):
+        if isinstance(target, MemoryEntry):
             if entry in self._entries and not tracer.is_written_once(*entry):
                 tracer.write(self._bar(target.memory), target.index, target.leaf, zero)
         elif self._firsts.get(entry, node.index) < node.index:
             tracer.fill(self._bar(target.memory), target.leaf, zero)
 
-    def _enter(self, parts: Sequence[Part]) -> None:
+    def _enter(self, parts: Sequence[LoopScope]) -> None:
         """Go back through a loop, or through what is done to members by their kinds."""
         tracer, around = self._tracer, self._at
         free = {index: node for part in parts for index, node in part.free.items()}
@@ -201,7 +201,7 @@ class _Reversal:
         """Hand the adjoint of a node on to its operands."""
         tracer, place = self._tracer, node.value
         if node.op == "write":
-            assert isinstance(place, Place)
+            assert isinstance(place, MemoryEntry)
             assert isinstance(place.memory, Memory)
             bar = self._bar(place.memory)
             change = tracer.read(bar, place.index, place.leaf)
@@ -213,7 +213,7 @@ class _Reversal:
         if total is self._graph.zero:
             return
         if node.op == "read":
-            assert isinstance(place, Place)
+            assert isinstance(place, MemoryEntry)
             if isinstance(place.memory, Input):
                 bar, leaf = self._ends[place.memory.name].memory, 0
             else:
@@ -233,7 +233,7 @@ class _Reversal:
             return self._graph.neg(self._value(node.args[0]))
         if _is_seen(node.scope, self._graph.scope):
             return node
-        at: Part | None = self._at
+        at: LoopScope | None = self._at
         while at is not None:
             if node.index in at.values:
                 return at.values[node.index]
@@ -249,7 +249,7 @@ class _Reversal:
             value: Expr = getattr(self._graph, node.op)(*map(self._value, node.args))
             return value
         place, tracer = node.value, self._tracer
-        assert isinstance(place, Place)
+        assert isinstance(place, MemoryEntry)
         memory = place.memory
         if isinstance(memory, Memory) and not tracer.is_written_once(memory, place.leaf):
             return self._kept(node)

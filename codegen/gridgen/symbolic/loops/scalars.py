@@ -5,64 +5,43 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
-from gridgen.naming import Names
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.loops.arrays import Matrix, Vector
-from gridgen.symbolic.loops.members import Group, Index, Key, Notes, Numbers
-from gridgen.symbolic.loops.tables import Carried, Pair, Pairs, Table, text_of
+from gridgen.symbolic.loops.members import Group, Index, Key, Notes, text_of
+from gridgen.symbolic.loops.storage import MemoryScalars
+from gridgen.symbolic.loops.tables import Carried, Pairs, Table
 from gridgen.symbolic.loops.walks import along, between, runs_of, subtree_ends, upward
 from gridgen.symbolic.memory import (
     Case,
-    Constants,
-    Entries,
-    Input,
     Leave,
     Memory,
-    Place,
     Walk,
     When,
 )
 from gridgen.symbolic.program import Array
-from gridgen.symbolic.scalars import Scalar, Value, entries
-from gridgen.symbolic.trace import TraceScalars
+from gridgen.symbolic.scalars import Value, entries
 
 
-class LoopScalars(TraceScalars):
+class LoopScalars(MemoryScalars):
     """Graph nodes as the scalars of an algorithm that runs on a ``LoopTree``.
 
     Attributes:
-        notes:  what the attempts before have found.
         tables: all that is kept.
     """
 
     has_loops = True
 
     def __init__(self, notes: Notes) -> None:
-        super().__init__()
-        self.notes = notes
+        super().__init__(notes)
         self.tables: list[Table | Matrix] = []
         self._depth = 0
         self._where: Key = ()
         self._ordinals: dict[Key, int] = {}
-        self._epoch = 0
-        self._names = Names()
-        self._walks: list[Walk] = []
-        self._written: dict[tuple[Memory, int], list[int] | None] = {}
 
     # -- the interface of scalars -------------------------------------------------------------
-
-    def constant(self, value: Any) -> Scalar:
-        """Return the node of a number, or of the number that each member of a loop has."""
-        if not isinstance(value, Numbers):
-            return self.graph.const(value)
-        if all(entry == value.values[0] for entry in value.values):
-            return self.graph.const(value.values[0])
-        group = value.group
-        return self.read(group.column(value.values, "numbers"), group.index, 0)
 
     def begin(self, phase: str, body: Any) -> None:
         """Open a part of the program."""
@@ -125,68 +104,9 @@ class LoopScalars(TraceScalars):
             return self.notes.results[key]
         return self.fresh(f"{symbol}_kept")
 
-    def fresh(self, word: str) -> str:
-        """Return a name for memory that no other has."""
-        return self._names.fresh(word)
-
     def _ordinal(self, key: Key) -> int:
         self._ordinals[key] = self._ordinals.get(key, 0) + 1
         return self._ordinals[key]
-
-    def constants(self, word: str, values: Sequence[float]) -> Constants:
-        """Return a constant array."""
-        table = Constants(word, tuple(values))
-        known = self.loops.tables.setdefault(table.name, table)
-        assert known.values == table.values, "arrays of one name differ"
-        return known
-
-    # -- memory -------------------------------------------------------------------------------
-
-    def read(
-        self, memory: Memory | Constants | Input, index: int | Index | Pair | str, leaf: int
-    ) -> Expr:
-        """Return the node of a number in memory."""
-        text = text_of(index)
-        if isinstance(memory, Memory):
-            memory.slot(leaf)
-        key = (memory.name, text, leaf, memory.version, self._epoch * isinstance(memory, Memory))
-        return self.graph.act("read", (), Place(memory, text, leaf), key)
-
-    def declare(self, memory: Memory) -> None:
-        """Have variables, which loops change."""
-        self.loops.effects.append(self.graph.act("declare", (), memory))
-
-    def write(self, memory: Memory, index: int | Index | Pair | str, leaf: int, node: Expr) -> None:
-        """Keep a number."""
-        memory.slot(leaf)
-        memory.version += 1
-        self._note_written(memory, index, leaf)
-        place = Place(memory, text_of(index), leaf)
-        self.loops.effects.append(self.graph.act("write", (node,), place))
-
-    def _note_written(self, memory: Memory, index: int | Index | Pair | str, leaf: int) -> None:
-        places = self._written.setdefault((memory, leaf), [])
-        if isinstance(index, int) and not self._walks:
-            new = [index]
-        elif isinstance(index, Index) and len(self._walks) == 1:
-            new = [*index.values]
-        else:
-            new = []
-        if places is not None:
-            places += new
-            if not new or len(set(places)) < len(places) or memory.is_local:
-                self._written[memory, leaf] = None
-
-    def is_written_once(self, memory: Memory, leaf: int) -> bool:
-        """Tell whether each place is written once at most, so that what is read stays there."""
-        return self._written.get((memory, leaf)) is not None
-
-    def fill(self, memory: Memory, leaf: int, node: Expr) -> None:
-        """Keep a constant in all places."""
-        memory.slot(leaf)
-        memory.version += 1
-        self._written[memory, leaf] = None
-        self.loops.effects.append(self.graph.act("fill", (node,), Entries(memory, leaf)))
 
     def deliver(self, array: Array, result: Any) -> None:
         """Write a result: a table or a matrix becomes the array, scalars are written one by one."""
@@ -245,7 +165,7 @@ class LoopScalars(TraceScalars):
                 yield rest
             return
         text = f"({end.text})" if " " in end.text else end.text
-        done = replace(end, text=f"{text} / {count} * {count}", values=(0,) * len(end.values))
+        done = Index(end.group, f"{text} / {count} * {count}", (0,) * len(end.values))
         for index in self.between(word, done, end):
             yield [index]
 
@@ -264,9 +184,9 @@ class LoopScalars(TraceScalars):
             yield index
         elif members:
             ordered = sorted(members, reverse=True)
-            parents = self.constants("parents", branches.parents)
+            parents = self.loops.constants("parents", branches.parents)
             variable = self._variable("below")
-            ends = self.constants("ends", subtree_ends(branches))
+            ends = self.loops.constants("ends", subtree_ends(branches))
             walk = upward(variable, text_of(index), parents, ends)
             kinds = self._kinds(loop, ordered)
             yield from self._loop(loop, walk, ordered, kinds, walk.domain)
@@ -285,12 +205,12 @@ class LoopScalars(TraceScalars):
         table = [0] * domain
         for member in members:
             table[member] = numbers[kinds[member]]
-        which = self.constants("kinds", table) if len(groups) > 1 else None
+        which = self.loops.constants("kinds", table) if len(groups) > 1 else None
         for kind, group in groups.items():
             self._where = (*loop, group[0], len(group))
             if which:
                 self._mark(Case(which, walk.variable, numbers[kind], len(groups)), +1)
-            yield Group(loop, walk.variable, tuple(group), domain, self).index
+            yield Group(loop, walk.variable, tuple(group), domain, self.notes, self.loops).index
             if which:
                 self._mark(Leave(), -1)
         self._mark(Leave(), -1)

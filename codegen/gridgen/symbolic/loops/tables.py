@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 from gridgen.errors import InternalError
 from gridgen.symbolic.expr import Expr
-from gridgen.symbolic.loops.members import Index, Key, Numbers
-from gridgen.symbolic.memory import Constants, Memory, Place
+from gridgen.symbolic.loops.members import Index, Key, Numbers, Pair, UnsettledError, text_of
+from gridgen.symbolic.loops.storage import MemoryScalars
+from gridgen.symbolic.memory import Constants, Memory, MemoryEntry
 
-if TYPE_CHECKING:
-    from gridgen.symbolic.loops.scalars import LoopScalars
-
-#: Attempts after which what still changes is taken for unknown.
+#: Attempts that came to their end after which what still changes is taken for unknown.
 _PATIENCE = 12
 
 
 class Table:
     """Records of scalars, one for each item: a list whose places an ``Index`` may name."""
 
-    def __init__(self, tracer: LoopScalars, key: Key, memory: Memory) -> None:
+    def __init__(self, tracer: MemoryScalars, key: Key, memory: Memory) -> None:
         self._tracer, self.key, self.memory = tracer, key, memory
         self._forms: dict[int, Any] = {}
         self._known: dict[int, dict[int, float]] = {}
@@ -35,6 +33,8 @@ class Table:
             return neighbors(self, index)
         members = (index,) if isinstance(index, int) else index.values
         forms = [self._forms[member] for member in members if member in self._forms]
+        if len(forms) < len(members) and self._tracer.notes.changed:
+            raise UnsettledError  # members may lack a record because they were left out
         if not forms:
             raise InternalError(f"{self.memory.name} is read before anything is kept in it")
         form = forms[0]
@@ -70,7 +70,7 @@ class Table:
             known = self._known.get(leaf, {})
             if any(known.get(member) != value for member, value in used.items()):
                 notes.changed = True
-                if notes.attempts > _PATIENCE:
+                if notes.ended > _PATIENCE:
                     notes.dense.add((self.key, leaf))
         for leaf, known in self._known.items():
             notes.known[self.key, leaf] = known
@@ -99,6 +99,8 @@ class Table:
         used = self._used.setdefault(leaf, {})
         values = []
         for member in (index,) if isinstance(index, int) else index.values:
+            if notes.changed and member not in now and member not in before:
+                raise UnsettledError  # nobody has kept it yet, or those that do were left out
             values.append(now.get(member, before.get(member, 0.0)))
             used.setdefault(member, values[-1])  # what is read later may be newer
         if not isinstance(index, Index) or all(value == values[0] for value in values):
@@ -115,19 +117,11 @@ def _numbers(node: Expr, index: int | Index | Pair) -> list[tuple[int, float]]:
         return [(member, node.value) for member in members]
     if isinstance(index, Index) and node.op == "read":
         place = node.value
-        assert isinstance(place, Place)
+        assert isinstance(place, MemoryEntry)
         if isinstance(place.memory, Constants) and place.index == index.group.text:
             values = [float(place.memory.values[member]) for member in index.group.members]
             return list(zip(members, values, strict=True))
     return []
-
-
-@dataclass(frozen=True)
-class Pair:
-    """The place of a pair in a table of pairs, which are all alike."""
-
-    text: str
-    values = (0,)
 
 
 class Pairs:
@@ -169,7 +163,7 @@ class Carried:
         self._table[0] = record
 
 
-def _form(record: Any, leaves: list[Expr], tracer: LoopScalars) -> Any:
+def _form(record: Any, leaves: list[Expr], tracer: MemoryScalars) -> Any:
     """Return how a record is built, and append its scalars to ``leaves``."""
     if isinstance(record, (Expr, float, Numbers)):
         leaves.append(record if isinstance(record, Expr) else tracer.constant(record))
@@ -198,11 +192,6 @@ def _built(form: Any, leaves: Iterator[Expr]) -> Any:
         return entries
     built = [_built(entry, leaves) for entry in entries]
     return kind(built) if kind in (tuple, list) else kind(*built)
-
-
-def text_of(index: int | Index | Pair | str) -> str:
-    """Return an index as text."""
-    return index.text if isinstance(index, (Index, Pair)) else str(index)
 
 
 def neighbors(array: Any, part: slice) -> list[Any]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.loops.members import Index, Items, index_of
-
-if TYPE_CHECKING:
-    from gridgen.symbolic.loops.scalars import LoopScalars
+from gridgen.symbolic.loops.scalars import LoopScalars
 
 
 class LoopBranches:

@@ -3,12 +3,14 @@
 #include "toy.cuh"
 
 namespace toy {
+
+struct evaluate_traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {1}};
+    static constexpr int inputs = 1, configurations = 0, quaternions[] = {-1};
+};
+using evaluate_slowly_traits = evaluate_traits;
+
 namespace simd {
-
-constexpr int quaternions[] = {-1};
-
-constexpr gridgen::Axes evaluate_axes[] = {{1, {2}, false}, {1, {1}, false}};
-constexpr int evaluate_inputs = 1, evaluate_configurations = 0;
 
 template <class T>
 void evaluate(const gridgen::Array* arrays, long long begin, long long end, long long) {
@@ -21,9 +23,6 @@ void evaluate(const gridgen::Array* arrays, long long begin, long long end, long
 }
 
 // Takes long enough for a batch to be worth dividing.
-constexpr gridgen::Axes evaluate_slowly_axes[] = {{1, {2}, false}, {1, {1}, false}};
-constexpr int evaluate_slowly_inputs = 1, evaluate_slowly_configurations = 0;
-
 template <class T>
 void evaluate_slowly(const gridgen::Array* arrays, long long begin, long long end, long long) {
     const T* x = static_cast<const T*>(arrays[0].data);

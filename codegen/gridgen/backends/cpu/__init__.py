@@ -1,0 +1,1 @@
+"""The host's processor: SIMD code from its C++ compiler."""

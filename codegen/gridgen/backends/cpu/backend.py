@@ -1,0 +1,320 @@
+"""The ``cpu`` backend: SIMD code from the host's C++ compiler, blocks of states on all cores."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from _thread import start_new_thread
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from gridgen.backends import TARGETS
+from gridgen.backends.cache import BuildCache
+from gridgen.backends.cpu.compiler import host_compiler, shared_library
+from gridgen.backends.cpu.direct import DirectCall, direct_call
+from gridgen.backends.cpu.stream_task import StreamTask, Task
+from gridgen.backends.cpu.units import BLOCK, FLAGS, PREFIX, symbol, translation_unit
+from gridgen.backends.interface import (
+    THREAD_SCHEDULE,
+    AnyLaunch,
+    Arguments,
+    Backend,
+    Launch,
+    Sources,
+)
+from gridgen.errors import CompileError, DeviceError, OptionError
+from gridgen.functions.types import Dtype
+
+THREADS_VARIABLE = "GRIDGEN_NUM_THREADS"
+
+# The least work worth handing to another thread, which takes 20 to 60 us to start [s].
+LEAST_SHARE = 80e-6
+# Parts that each thread takes of a batch, if none is late: the last ones end about together.
+_PARTS = 16
+
+# Looking at a state's quaternion takes about this long [s].
+_CHECK = 2e-9
+
+# What ``limited_threads`` says in each thread.
+_limit = threading.local()
+
+_Task = tuple[Callable[..., object], tuple[Any, ...]]
+
+
+class CpuBackend(Backend):
+    """Compiles with the host's compiler and runs on the host's cores.
+
+    Args:
+        threads: threads that share a batch; by default ``$GRIDGEN_NUM_THREADS``, else every core
+                 this process may use.
+        cache:   where libraries are kept; by default the user's cache folder.
+    """
+
+    def __init__(self, *, threads: int | None = None, cache: BuildCache | None = None) -> None:
+        self._workers = Workers(thread_count() if threads is None else threads)
+        self._cache = cache or BuildCache()
+
+    @staticmethod
+    def require() -> None:
+        """Raise ``CompileError`` unless there is a C++ compiler."""
+        host_compiler()
+
+    def kernel(
+        self, sources: Sources, function: str, dtype: Dtype, launch: AnyLaunch = THREAD_SCHEDULE
+    ) -> CpuKernel:
+        """Return ``function`` of the module, compiled for ``dtype``.
+
+        Raises:
+            DeviceError: the function is laid over the threads of a GPU.
+        """
+        if isinstance(launch, Launch):
+            others = " or ".join(f'"{other.name}"' for other in TARGETS.values() if other.teams)
+            raise DeviceError(
+                f"{function} spreads a state over the lanes of a GPU, which the cpu backend does "
+                f'not have: use backend={others}, or schedule="thread"'
+            )
+        path, prefix = self.library(sources, function, dtype)
+        library = ctypes.CDLL(str(path))
+        number = ctypes.c_longlong
+        pointer, share = ctypes.c_void_p, ctypes.POINTER(Share)
+        code = Code(
+            _function(library[f"{prefix}_entry"], pointer, number, number, number),
+            _function(library[f"{prefix}_take_parts"], pointer, share, number),
+            _function(library[f"{prefix}_check_parts"], pointer, share),
+            _function(library[f"{prefix}_close"], share),
+        )
+        return CpuKernel(code, self._workers, direct_call(library, dtype, prefix))
+
+    def library(self, sources: Sources, function: str, dtype: Dtype) -> tuple[Path, str]:
+        """Return the library with a function, and what the function's names begin with there.
+
+        It is the module's own, or that of ``translation_unit``, compiled now or found in the cache.
+        """
+        built = sources.built
+        if built is not None and (path := built.library(function, dtype)) is not None:
+            return path, symbol(sources.robot, function, dtype)
+        unit = translation_unit(sources.robot, function, dtype)
+        try:
+            path = shared_library(sources, f"{function} ({dtype})", unit, FLAGS, self._cache)
+        except CompileError as error:
+            if built is None or not (lack := built.lack(function, dtype)):
+                raise
+            raise CompileError(f"{lack}; {error}") from error
+        return path, PREFIX
+
+
+def _function(function: Any, *types: Any) -> Any:
+    """Return a function of a library that takes arguments of these types and returns nothing."""
+    function.argtypes, function.restype = types, None
+    return function
+
+
+class Share(ctypes.Structure):
+    """What is left of a batch that threads share; see ``gridgen_share.h``."""
+
+    _fields_ = (
+        ("next", ctypes.c_int64),
+        ("end", ctypes.c_int64),
+        ("part", ctypes.c_int64),
+        ("left", ctypes.c_int64),
+        ("off", ctypes.c_int64),
+    )
+
+
+class Code(NamedTuple):
+    """The compiled code of a function, which runs with the interpreter lock released.
+
+    Attributes:
+        entry:       computes states [begin, end) of a batch.
+        take_parts:  computes parts of a shared batch until none is left.
+        check_parts: likewise notes whether a quaternion is not of unit norm.
+        close:       withdraws the parts that are left, and waits for those under way.
+    """
+
+    entry: Callable[[Arguments, int, int, int], None]
+    take_parts: Callable[[Arguments, Share, int], None]
+    check_parts: Callable[[Arguments, Share], None]
+    close: Callable[[Share], None]
+
+
+class CpuKernel:
+    """A compiled function.
+
+    Args:
+        code:    what the compiler made of it.
+        workers: threads that share a large batch.
+        direct:  the function for callers with NumPy arrays at hand (``direct_call``).
+
+    Attributes:
+        direct:  as given.
+        at_once: the most states that ``direct`` computes itself.
+    """
+
+    at_once = BLOCK
+
+    def __init__(self, code: Code, workers: Workers, direct: DirectCall | None = None) -> None:
+        self.direct = direct
+        self._code = code
+        self._entry = code.entry
+        self._workers = workers
+        # A batch this small is computed at once; any larger one may be worth dividing.
+        self._undivided = BLOCK if workers.threads > 1 else sys.maxsize
+        self._seconds_per_state: float | None = None
+
+    def __call__(self, arguments: Arguments, batch: int) -> None:
+        """Compute ``batch`` states; see :class:`gridgen.backends.interface.RunnableKernel`."""
+        if batch <= self._undivided:
+            self._entry(arguments, 0, batch, batch)
+        else:
+            self._divide(arguments, batch)
+
+    def prepare(self, arguments: Arguments, batch: int) -> Callable[[], None]:
+        """Return what computes the same states whenever it is called; see ``Kernel``."""
+        if batch <= self._undivided:
+            return partial(self._entry, arguments, 0, batch, batch)
+        return partial(self._divide, arguments, batch)
+
+    def task(self, arguments: Arguments, batch: int) -> StreamTask:
+        """Return the same states for a stream of a GPU; see ``TaskKernel``."""
+        kernel = ctypes.cast(self._entry, ctypes.c_void_p)  # type: ignore[arg-type]  # is ctypes'
+        arrays = ctypes.cast(arguments, ctypes.c_void_p)
+        task = Task(kernel, arrays, batch, self._workers.threads, BLOCK, LEAST_SHARE)
+        return StreamTask(task, arguments)
+
+    def has_unit_quaternions(self, arguments: Arguments, batch: int) -> bool:
+        """Tell whether the quaternions of all states have unit norm up to rounding, or are NaN."""
+        threads = self._threads(batch, _CHECK)
+        share = _shared(0, batch, threads)
+        self._compute(threads, share, self._code.check_parts, arguments, share)
+        return not share.off
+
+    def _divide(self, arguments: Arguments, batch: int) -> None:
+        begin = 0
+        if self._seconds_per_state is None:
+            # Nothing is known of this function yet: its first block is the measurement.
+            start = perf_counter()
+            self._entry(arguments, 0, BLOCK, batch)
+            self._seconds_per_state = (perf_counter() - start) / BLOCK
+            begin = BLOCK
+        threads = self._threads(batch - begin, self._seconds_per_state)
+        start = perf_counter()
+        if threads == 1:
+            self._entry(arguments, begin, batch, batch)
+        else:
+            share = _shared(begin, batch, threads)
+            self._compute(threads, share, self._code.take_parts, arguments, share, batch)
+        # The least time seen: whatever disturbs a measurement makes it longer.
+        seconds = (perf_counter() - start) * threads / (batch - begin)
+        self._seconds_per_state = min(seconds, self._seconds_per_state)
+
+    def _compute(
+        self, threads: int, share: Share, take: Callable[..., None], *arguments: Any
+    ) -> None:
+        """Have threads take the parts of a batch.
+
+        On return no thread reads or writes the arrays any more, even if an exception is raised
+        meanwhile, by a signal handler for example.
+
+        Args:
+            threads:   their number, the caller's own among them.
+            share:     what they share.
+            take:      compiled code that each of them calls.
+            arguments: of that code.
+        """
+        try:
+            for _ in range(1, threads):
+                self._workers.hand_out(take, *arguments)
+            take(*arguments)
+        finally:
+            # One call of compiled code: Python handles no signal before it has returned.
+            self._code.close(share)
+
+    def _threads(self, states: int, seconds_per_state: float) -> int:
+        """Return the number of threads among which so many states are worth sharing."""
+        worth = int(states * seconds_per_state / LEAST_SHARE)
+        return max(1, min(self._workers.at_most, -(-states // BLOCK), worth))
+
+
+def _shared(begin: int, end: int, threads: int) -> Share:
+    """Return states [begin, end) for threads to share."""
+    states = end - begin
+    return Share(begin, end, BLOCK * max(1, states // (threads * _PARTS * BLOCK)), states)
+
+
+class Workers:
+    """Threads that outlive a call: started when first needed, and anew in a forked child.
+
+    Args:
+        threads: threads that share a batch, the caller's own among them.
+    """
+
+    def __init__(self, threads: int) -> None:
+        # Of each process: a fork copies the queue but none of the threads. No lock of Python's, of
+        # concurrent.futures for one: a signal handler that raises can leave it locked for ever.
+        self._of_process: dict[int, tuple[SimpleQueue[_Task | None], list[int]]] = {}
+        self.threads = threads
+        if threads < 1:
+            raise OptionError(f"threads is {threads}; it must be at least 1")
+
+    @property
+    def at_most(self) -> int:
+        """The threads that a call of this thread may have."""
+        return min(self.threads, getattr(_limit, "threads", self.threads))
+
+    def hand_out(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Have a thread call a function, some time; none does where the system grants no thread."""
+        tasks, running = self._of_process.setdefault(os.getpid(), (SimpleQueue(), []))
+        if len(running) < self.threads - 1:
+            with suppress(RuntimeError):
+                running.append(start_new_thread(_serve, (tasks,)))
+        if running:
+            tasks.put((function, arguments))
+
+    def __del__(self) -> None:
+        """End the threads."""
+        for tasks, running in self._of_process.values():
+            for _ in running:
+                tasks.put(None)
+
+
+def _serve(tasks: SimpleQueue[_Task | None]) -> None:
+    """Call functions until there is none."""
+    while (task := tasks.get()) is not None:
+        function, arguments = task
+        function(*arguments)
+
+
+@contextmanager
+def limited_threads(most: int) -> Iterator[None]:
+    """Have calls of this thread take no more threads than so many, itself among them."""
+    before = getattr(_limit, "threads", None)
+    _limit.threads = most
+    try:
+        yield
+    finally:
+        if before is None:
+            del _limit.threads
+        else:
+            _limit.threads = before
+
+
+def thread_count() -> int:
+    """Return the number of threads to use: ``$GRIDGEN_NUM_THREADS``, else the cores there are.
+
+    Raises:
+        OptionError: the variable holds no positive integer.
+    """
+    if text := os.environ.get(THREADS_VARIABLE):
+        if not text.isdecimal() or int(text) < 1:
+            raise OptionError(f'${THREADS_VARIABLE} is "{text}"; it must be an integer >= 1')
+        return int(text)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

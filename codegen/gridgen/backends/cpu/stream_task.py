@@ -1,0 +1,99 @@
+"""What the host computes in the turn of a GPU's stream, by compiled code alone.
+
+A stream calls a function in a thread of the driver. One of Python's would take the interpreter's
+lock, which somebody may hold who waits for room in a full queue of launches: neither would go on.
+So the stream is given the address of ``gridgen_run_task`` (``stream_task.cpp``), which is compiled
+once for all robots.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from gridgen.backends.cache import BuildCache
+from gridgen.backends.cpu.compiler import shared_library
+from gridgen.backends.interface import Arguments, Sources
+from gridgen.template_root import static_text
+
+_TEXT = "stream_task.cpp"
+_HEADERS = ("gridgen_share.h", "gridgen_simd.h", "gridgen_math.cuh", "gridgen.h")
+_FLAGS = ("-std=c++17", "-O1", "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden", "-pthread")
+
+
+class Task(ctypes.Structure):
+    """A batch, and who may share it; see ``stream_task.cpp``."""
+
+    _fields_ = (
+        ("kernel", ctypes.c_void_p),
+        ("arrays", ctypes.c_void_p),
+        ("batch", ctypes.c_int64),
+        ("threads", ctypes.c_int64),
+        ("block", ctypes.c_int64),
+        ("least_share", ctypes.c_double),
+    )
+
+
+@dataclass(frozen=True)
+class StreamTask:
+    """A batch to be computed, which must be kept until that has been done.
+
+    Attributes:
+        task:      what there is to compute.
+        arguments: its arrays.
+    """
+
+    task: Task
+    arguments: Arguments
+
+    def enqueue(self, stream: int) -> None:
+        """Have the batch computed in a stream's turn.
+
+        Args:
+            stream: CUDA's handle, a stream of the current device.
+
+        Raises:
+            RuntimeError: CUDA refuses, as CuPy says it.
+        """
+        if status := launch(stream, runner(), ctypes.addressof(self.task)):
+            raise sys.modules["cupy"].cuda.driver.CUDADriverError(status)
+
+
+@runtime_checkable
+class TaskKernel(Protocol):
+    """A compiled function that a stream may call."""
+
+    def task(self, arguments: Arguments, batch: int) -> StreamTask:
+        """Return so many states as a task, with the arguments of a call."""
+
+
+def launch(stream: int, function: int, argument: int) -> int:
+    """Enqueue a call of ``void function(void* argument)``; return CUDA's status, 0 if all is well.
+
+    Args: addresses, and the stream's handle.
+    """
+    status: int = _driver().cuLaunchHostFunc(stream, function, argument)
+    return status
+
+
+@functools.cache
+def runner() -> int:
+    """Return the address of what computes a task."""
+    files = {name: static_text(name) for name in _HEADERS}
+    path = shared_library(
+        Sources("gridgen", files), "gridgen_run_task", static_text(_TEXT), _FLAGS, BuildCache()
+    )
+    address = ctypes.cast(ctypes.CDLL(str(path)).gridgen_run_task, ctypes.c_void_p).value
+    assert address is not None, "a function has an address"
+    return address
+
+
+@functools.cache
+def _driver() -> Any:
+    """Return CUDA's driver, which CuPy has loaded already."""
+    library = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    library.cuLaunchHostFunc.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+    return library

@@ -1,0 +1,108 @@
+"""The texts that the host's compiler is given, and the flags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gridgen.backends.interface import SCALARS, only
+from gridgen.functions.types import Dtype
+
+# The text has no common terms left to find: -O3 makes it 5 to 10 % faster and takes up to twice as
+# long to compile. What is worth it is to write out the short loops that move numbers between batch
+# and packs: twice as fast, as packs then stay in registers. Clang does so unasked, and ignores the
+# flag.
+LIBRARY_FLAGS = (
+    "-O1",
+    "-fpeel-loops",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fvisibility=hidden",
+)
+FLAGS = ("-std=c++17", *LIBRARY_FLAGS)
+
+# Batches are cut at multiples of this many states: whole SIMD packs, whole cache lines.
+BLOCK = 64
+#: What the names begin with that a unit of one function defines.
+PREFIX = "gridgen"
+#: The ends of the names of C functions.
+SUFFIXES: Mapping[Dtype, str] = {"float32": "f32", "float64": "f64"}
+
+
+def symbol(robot: str, function: str, dtype: Dtype) -> str:
+    """Return what a function is called in a robot's library."""
+    return f"{robot}_{function}_{SUFFIXES[dtype]}"
+
+
+def library_unit(robot: str, function: str, dtype: Dtype, *, is_over_time: bool) -> str:
+    """Return the text of one function of a robot's library: for C, and for Python.
+
+    Args:
+        robot:        the robot's identifier.
+        function:     name of the function.
+        dtype:        its element type.
+        is_over_time: whether it is a rollout, which C does not call.
+    """
+    unit = translation_unit(robot, function, dtype, symbol(robot, function, dtype))
+    if is_over_time:
+        return unit
+    return f'{unit}\n#define GRIDGEN_ONLY_{SUFFIXES[dtype].upper()}\n#include "{robot}.cpp"\n'
+
+
+def translation_unit(robot: str, function: str, dtype: Dtype, prefix: str = PREFIX) -> str:
+    """Return the text that instantiates one function of a module, and nothing else of it.
+
+    Args:
+        robot:    the robot's identifier.
+        function: name of the function.
+        dtype:    its element type.
+        prefix:   what the names begin with that it defines.
+    """
+    kernel, scalar = f"::{robot}::simd::{function}", SCALARS[dtype]
+    traits = f"::{robot}::{function}_traits"
+    first, second = only(function)
+    return f"""\
+#define {first}
+#define {second}
+#include "{robot}_simd.h"
+
+#define GRIDGEN_EXPORT extern "C" __attribute__((visibility("default")))
+
+GRIDGEN_EXPORT gridgen::Interpreter {prefix}_interpreter;
+gridgen::Interpreter {prefix}_interpreter;
+
+GRIDGEN_EXPORT void {prefix}_entry(const gridgen::Array* arrays, long long begin, long long end,
+                                 long long batch) {{
+    {kernel}<{scalar}>(arrays, begin, end, batch);
+}}
+
+GRIDGEN_EXPORT void {prefix}_take_parts(const gridgen::Array* arrays, gridgen::Share* share,
+                                      long long batch) {{
+    gridgen::take_parts(*share, [=](gridgen::int64 begin, gridgen::int64 end) {{
+        {prefix}_entry(arrays, begin, end, batch);
+    }});
+}}
+
+GRIDGEN_EXPORT void {prefix}_close(gridgen::Share* share) {{ gridgen::close(*share); }}
+
+GRIDGEN_EXPORT int {prefix}_has_unit_quaternions(const gridgen::Array* arrays, long long begin,
+                                                long long end) {{
+    for (int i = 0; i < {traits}::configurations; ++i)
+        if (!gridgen::has_unit_quaternions<{scalar}>(arrays[i], {traits}::quaternions, begin, end))
+            return false;
+    return true;
+}}
+
+GRIDGEN_EXPORT void {prefix}_check_parts(const gridgen::Array* arrays, gridgen::Share* share) {{
+    gridgen::take_parts(*share, [=](gridgen::int64 begin, gridgen::int64 end) {{
+        if (!{prefix}_has_unit_quaternions(arrays, begin, end))
+            __atomic_store_n(&share->off, 1, __ATOMIC_RELAXED);
+    }});
+}}
+
+GRIDGEN_EXPORT void* {prefix}_call(void*, void* const* objects, long long given) {{
+    return gridgen::call<{scalar}, {traits}>(
+        {prefix}_interpreter, {BLOCK}, {prefix}_entry, objects, given);
+}}
+"""

@@ -1,0 +1,1 @@
+"""NVIDIA GPUs: kernels from NVRTC, loaded and launched by CuPy."""

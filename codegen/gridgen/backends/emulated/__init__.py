@@ -1,0 +1,1 @@
+"""CUDA kernels on the host, each CUDA thread a fiber."""

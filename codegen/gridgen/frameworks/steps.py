@@ -1,0 +1,93 @@
+"""Rollouts made of steps, each an operation of a framework that transforms them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from gridgen.functions.arrays import FEEDBACK
+from gridgen.functions.calls import Course
+from gridgen.kernel import Shape
+from gridgen.runtime.arrays.times import Inputs, kept_of
+
+_State = tuple[Any, Any]
+
+
+class Operations(NamedTuple):
+    """What a framework computes with.
+
+    Attributes:
+        xp:         its functions of arrays.
+        normalized: returns configurations with quaternions of unit norm, from a state.
+        step:       takes a state, efforts and the time of a step one step on, arrays by name.
+        difference: returns the way from one configuration to another.
+        scan:       makes steps: takes what makes one, the beginning, arrays with time in front and
+                    the number of steps; returns the end, and what each step returns, time in front.
+        limits:     of efforts.
+    """
+
+    xp: Any
+    normalized: Callable[[Any, Any], Any]
+    step: Callable[..., _State]
+    difference: Callable[[Any, Any], Any]
+    scan: Callable[..., tuple[_State, tuple[Any, Any]]]
+    limits: Any
+
+
+def rolled_by_steps(
+    operations: Operations, shapes: Mapping[str, Shape], given: Inputs, course: Course
+) -> tuple[Any, ...]:
+    """Return positions and velocities along a rollout, efforts if asked for; see ``Robot``.
+
+    Args:
+        operations: of the framework.
+        shapes:     of the inputs, for one state at a time.
+        given:      the inputs.
+        course:     how it goes.
+    """
+    xp, axis, steps = operations.xp, len(given.lead), given.steps
+    every, moments = kept_of(course, steps)
+    fixed: dict[str, Any] = {}
+    moving: dict[str, Any] = {}
+    for name in given.arrays:
+        shape = shapes[name]
+        array = given.whole(name, shape, xp, alone=name not in ("q0", "qd0"))
+        if name in given.timed:
+            moving[name] = xp.moveaxis(array, len(array.shape) - len(shape) - 1, 0)
+        else:
+            fixed[name] = array
+    q, qd = fixed.pop("q0"), fixed.pop("qd0")
+    dt = fixed.pop("dt") / course.substeps
+
+    def move(state: _State, now: Mapping[str, Any]) -> tuple[_State, tuple[Any, Any]]:
+        known = {**fixed, **now}
+        tau = _applied(operations, course, state, known)
+        rest = {name: array for name, array in known.items() if name not in ("tau", *FEEDBACK)}
+        for _ in range(course.substeps):
+            state = operations.step(*state, tau, dt, **rest)
+        applied = xp.broadcast_to(tau, state[1].shape) if course.return_efforts else None
+        return state, (None if moments is None else state, applied)
+
+    start = operations.normalized(q, qd), qd
+    end, (path, efforts) = operations.scan(move, start, moving, steps)
+    paths: tuple[Any, ...] = end
+    if moments is not None:
+        paths = tuple(
+            xp.moveaxis(xp.concatenate([first[None], later[every - 1 :: every]]), 0, axis)
+            for first, later in zip(start, path, strict=True)
+        )
+    return (*paths, xp.moveaxis(efforts, 0, axis)) if course.return_efforts else (*paths,)
+
+
+def _applied(
+    operations: Operations, course: Course, state: _State, known: Mapping[str, Any]
+) -> Any:
+    """Return the efforts of a step: those given, with those of the controller, within limits."""
+    tau, xp = known["tau"], operations.xp
+    if "gains" in known:
+        gains, q_ref, qd_ref = (known[name] for name in FEEDBACK)
+        way = operations.difference(state[0], q_ref)
+        velocities = xp.broadcast_to(qd_ref - state[1], way.shape)
+        deviation = xp.concatenate([way, velocities], -1)
+        tau = tau + (gains @ deviation[..., None])[..., 0]
+    return xp.clip(tau, -operations.limits, operations.limits) if course.effort_limits else tau

@@ -1,0 +1,192 @@
+"""The arrays of rollouts: which of their axes are of states and of time, and how far they go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridgen.errors import OptionError, ShapeError
+from gridgen.functions.arrays import CONSTANT_IN_TIME, FEEDBACK
+from gridgen.functions.calls import Course, CourseWords
+from gridgen.functions.types import Array
+from gridgen.kernel import Shape
+from gridgen.naming import show_value
+from gridgen.runtime.arrays.layout import broadcast, spread
+
+# The most that anything is counted to: far more than is ever computed.
+_MOST = 2**31 - 1
+# Arrays whose single axis before those of one state is time, as NumPy broadcasts to (B, T, ...).
+_TIME_FIRST = ("tau", *FEEDBACK)
+
+
+def feedback_of(course: Course) -> dict[str, Array | None]:
+    """Return what a controller follows, by the names of arrays."""
+    if course.feedback is None:
+        return dict.fromkeys(FEEDBACK)
+    if not isinstance(course.feedback, (tuple, list)) or len(course.feedback) != len(FEEDBACK):
+        raise OptionError(
+            f"feedback is {show_value(course.feedback)}; give gains, and positions and velocities "
+            "to be followed: (K, q_ref, qd_ref)"
+        )
+    return _whole(dict(zip(FEEDBACK, course.feedback, strict=True)))
+
+
+def followed_in(inputs: Mapping[str, Array | None]) -> dict[str, Array]:
+    """Return what a controller follows, of the inputs of a rollout; nothing if there is none."""
+    given = {name: inputs[name] for name in FEEDBACK}
+    if all(array is None for array in given.values()):
+        return {}
+    return _whole(given)
+
+
+def _whole(followed: dict[str, Array | None]) -> dict[str, Array]:
+    for name, array in followed.items():
+        if array is None:
+            raise OptionError(f"feedback lacks {name}: give all of (K, q_ref, qd_ref), or none")
+    return followed
+
+
+def course_words(course: Course, steps: int, *, follows: bool) -> CourseWords:
+    """Return what a kernel is told of a rollout of so many steps; see ``Course``."""
+    every, moments = kept_of(course, steps)
+    begins = moments is not None or not steps
+    return CourseWords(steps, course.substeps, every, begins, follows, course.effort_limits)
+
+
+def kept_of(course: Course, steps: int) -> tuple[int, int | None]:
+    """Return every how many steps a state is kept, and how many are; ``None`` for one alone."""
+    _check_switch("effort_limits", course.effort_limits)
+    check_substeps(course.substeps)
+    keep: Any = course.keep
+    if isinstance(keep, str) and keep in ("all", "last"):
+        return (1, steps + 1) if keep == "all" else (steps, None)
+    if not _is_count(keep) or steps % keep:
+        raise OptionError(
+            f"keep is {show_value(keep)}; give all, last, or a number of steps that divides {steps}"
+        )
+    return int(keep), steps // int(keep) + 1
+
+
+def check_efforts(course: Course) -> bool:
+    """Tell whether a rollout shall return efforts; raise unless that is said."""
+    _check_switch("return_efforts", course.return_efforts)
+    return course.return_efforts
+
+
+def _check_switch(name: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise OptionError(f"{name} is {show_value(value)}; give True or False")
+
+
+def check_substeps(substeps: Any) -> None:
+    """Raise unless it is a number of steps."""
+    if not _is_count(substeps):
+        given = show_value(substeps)
+        raise OptionError(f"substeps is {given}; give a whole number from 1 to {_MOST}")
+
+
+def _is_count(value: Any) -> bool:
+    is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return is_number and 1 <= value <= _MOST
+
+
+class Inputs(NamedTuple):
+    """The inputs of a rollout, with their axes.
+
+    Attributes:
+        arrays: by name; none has an axis of time of extent 1, if there are several steps.
+        lead:   the axes of states.
+        steps:  number of steps.
+        times:  extents of the axes of time of those that were given with one.
+        timed:  those of them that have one now, behind the axes of states.
+    """
+
+    arrays: dict[str, Array]
+    lead: Shape
+    steps: int
+    times: Mapping[str, int]
+    timed: Mapping[str, int]
+
+    def whole(self, name: str, shape: Shape, xp: Any, *, alone: bool = True) -> Array:
+        """Return an array with all axes of states; see ``spread``."""
+        own = (self.steps, *shape) if name in self.timed else shape
+        return spread(self.arrays[name], own, self.lead, xp, alone=alone)
+
+
+def in_time(robot: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]) -> Inputs:
+    """Find the axes of states and of time of the inputs of a rollout.
+
+    Axes of states are broadcast as NumPy does. An array that need not have time has it if it has an
+    axis more than there are axes of states.
+
+    Args:
+        robot:  its name.
+        shapes: of one state at a time, by name.
+        arrays: those that are given.
+
+    Raises:
+        ShapeError: an array has others than it may have.
+    """
+    counts = {name: max(array.ndim - len(shapes[name]), 0) for name, array in arrays.items()}
+    most = max(0, *(count - (name not in CONSTANT_IN_TIME) for name, count in counts.items()))
+    tau = arrays["tau"]
+    steps: int | str = tau.shape[-2] if tau.ndim > 1 else "T"
+    states: dict[str, int] = {}
+    lead: Shape = ()
+    misfit = ""
+    for name, count in counts.items():
+        has_time = count > (0 if name in _TIME_FIRST else most) and name not in CONSTANT_IN_TIME
+        states[name] = count - has_time
+        both = broadcast((lead, arrays[name].shape[: states[name]]))
+        if both is None:
+            misfit = name
+            break
+        lead = both
+    if isinstance(steps, str):
+        raise ShapeError(
+            f"tau has shape {tau.shape}; a rollout needs the efforts of every step, "
+            f"{_wanted('tau', shapes['tau'], lead, steps)}"
+        )
+    found: dict[str, Array] = {}
+    times: dict[str, int] = {}
+    for name, array in arrays.items():
+        own, shape = array.shape[states[name] : counts[name]], shapes[name]
+        if name == misfit and most > 1:
+            raise ShapeError(
+                f"{name} has shape {array.shape}; {robot} needs {lead} or what NumPy broadcasts "
+                "to it for its states, as the others have"
+            )
+        fits = name != misfit and array.shape[counts[name] :] == shape
+        if not (fits and all(extent in (steps, 1) for extent in own)):
+            needed = _wanted(name, shape, lead, steps)
+            raise ShapeError(f"{name} has shape {array.shape}; {robot} needs {needed}")
+        if own:
+            times[name] = own[0]
+        found[name] = without_time(array, len(shape)) if own == (1,) and steps != 1 else array
+    timed = {name: extent for name, extent in times.items() if extent == steps}
+    return Inputs(found, lead, steps, times, timed)
+
+
+def without_time(array: Array, axes: int) -> Array:
+    """Return an array without its axis of time, of extent 1, before those of one state."""
+    place = array.ndim - axes
+    return array.reshape(*array.shape[: place - 1], *array.shape[place:])
+
+
+def _wanted(name: str, shape: Shape, states: Shape, steps: int | str) -> str:
+    """Say which shapes an input may have."""
+    lead: tuple[int | str, ...] = tuple(extent or "B" for extent in states)
+    whole = (*lead, steps)
+    if name == "tau":
+        heads: list[tuple[int | str, ...]] = [whole, (steps,)]
+    elif name in FEEDBACK:
+        heads = [(), (steps,), whole]
+    else:
+        heads = [(), lead] if name in CONSTANT_IN_TIME else [(), lead, whole]
+    said = [(*head, *shape) for head in dict.fromkeys(heads)]
+    commas = ("," if len(one) == 1 else "" for one in said)
+    return " or ".join(
+        f"({', '.join(map(str, one))}{comma})" for one, comma in zip(said, commas, strict=True)
+    )

@@ -1,0 +1,137 @@
+"""Backpropagation through rollouts: one kernel makes states anew from checkpoints and goes back.
+
+Of a trajectory about sqrt(T) states are kept as checkpoints, and the kernel has room for the states
+of the steps between two of them. A CPU works on a pack of states from end to beginning before the
+next, so that room for all steps is a part of its cache, and the beginning is the only checkpoint.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from gridgen.errors import ShapeError
+from gridgen.functions.arrays import cotangent
+from gridgen.functions.calls import Course
+from gridgen.functions.types import Array
+from gridgen.kernel import Kernel
+from gridgen.runtime.arrays.arguments import (
+    Call,
+    adopted,
+    are_one,
+    checked_inputs,
+    results_given,
+)
+from gridgen.runtime.arrays.libraries import namespace
+from gridgen.runtime.arrays.staging import Operand, operand
+from gridgen.runtime.arrays.streams import first_adopted
+from gridgen.runtime.arrays.times import kept_of
+from gridgen.runtime.calls.evaluation import PACK_BYTES, Evaluator
+from gridgen.runtime.calls.outputs import by_name
+from gridgen.runtime.calls.resolved import Resolved
+from gridgen.runtime.module.description import RobotRecord
+
+# The most that a CPU keeps of a pack of states on the way there [bytes]: a part of the second level
+# of the cache.
+_NEAR_BYTES = 256 << 10
+
+
+class RolloutPullbacks:
+    """The ways back along the rollouts of one robot.
+
+    Args:
+        description: of the robot.
+        evaluator:   compiles kernels.
+    """
+
+    def __init__(self, description: RobotRecord, evaluator: Evaluator) -> None:
+        self._description, self._evaluator = description, evaluator
+
+    def evaluate(self, kernel: Kernel, resolved: Resolved, cotangents: Any, results: Any) -> Any:
+        """Check the arguments, and compute the derivatives by some of them.
+
+        Args:
+            kernel:     goes back.
+            resolved:   the rollout as it would be called; its ``out`` is for the derivatives.
+            cotangents: derivatives by its results.
+            results:    what it returned, if that is known.
+
+        Raises:
+            ShapeError, DtypeError, DeviceError: an argument does not fit.
+            OptionError: as of the rollout.
+        """
+        first, course, there = resolved.inputs["q0"], resolved.course, resolved.kernel
+        assert course is not None
+        function, names = there.key.function, [*there.outputs]
+        bars = by_name("cotangents", function, cotangents, names)
+        known = {} if results is None else by_name("results", function, results, names)
+        others = (*bars.values(), *known.values(), *results_given(resolved.out))
+        bars = {cotangent(name): bar for name, bar in bars.items()}
+        with first_adopted(first, "q0", (*resolved.inputs.values(), *others)) as q:
+            call = self._checked(kernel, resolved, q, course, bars, known)
+            return self._evaluator.evaluate_checked(call, resolved.backend)
+
+    def _checked(
+        self,
+        kernel: Kernel,
+        resolved: Resolved,
+        q: Array,
+        course: Course,
+        bars: dict[str, Any],
+        known: dict[str, Any],
+    ) -> Call:
+        """Return the call of the kernel that goes back; states are made for it if need be."""
+        there = checked_inputs(self._description, resolved.kernel, resolved.inputs, q, course)
+        words = there.course
+        assert words is not None
+        every, moments = kept_of(course, words.steps)
+        is_known = bool(known) and moments is not None
+        between = every if is_known else self._between(there, resolved.backend)
+        back = there._replace(kernel=kernel, course=words._replace(between=between), copied=())
+        paths = [self._path(back, name, bar, moments) for name, bar in bars.items()]
+        if is_known:
+            made = [self._path(back, name, path, moments) for name, path in known.items()]
+        else:
+            made = self._checkpoints(there, back, resolved.backend)
+        call = back._replace(inputs=[*made, *there.inputs[len(made) :], *paths])
+        # An axis of time for whatever has one; one for all steps is their sum.
+        return call.with_results(resolved.out, {cotangent(n): m for n, m in there.times.items()})
+
+    def _path(self, back: Call, name: str, value: Any, moments: int | None) -> Operand:
+        """Return an array like a result of the rollout; ``None`` is zero."""
+        shape, q = back.kernel.inputs[name], back.q
+        wanted = (*back.lead, *(() if moments is None else (moments,)), *shape)
+        if value is None:
+            value = namespace(q).zeros(wanted, dtype=q.dtype)
+        array = adopted(self._description, name, shape, value, q, "q0")
+        if array.shape != wanted:
+            raise ShapeError(
+                f"{name} has shape {array.shape}; as tau and keep are given it needs {wanted}"
+            )
+        if len(back.lead) > 1 and not are_one(array, len(back.lead)):
+            array = namespace(array).array(array, order="C")
+        return back.laid(name, shape, array)
+
+    def _between(self, there: Call, backend: str | None) -> int:
+        """Return how many steps there shall be between checkpoints."""
+        assert there.course is not None
+        steps, substeps = there.course.steps, there.course.substeps
+        size = sum(math.prod(there.kernel.inputs[name]) for name in ("q0", "qd0"))
+        is_near = steps * substeps * size * PACK_BYTES <= _NEAR_BYTES
+        if is_near and not self._evaluator.target(there.q, backend).teams:
+            return max(steps, 1)
+        return max(math.isqrt(max(steps - 1, 0) // substeps) + 1, 1)
+
+    def _checkpoints(self, there: Call, back: Call, backend: str | None) -> list[Operand]:
+        """Return states of the way there: the beginning, and those that have yet to be made."""
+        words = back.course
+        assert words is not None
+        count = -(-words.steps // words.between)
+        if count <= 1:
+            return [operand(item.array, item.axes, 0) for item in there.inputs[:2]]
+        steps = (count - 1) * words.between
+        words = words._replace(steps=steps, every=words.between, begins=1, between=0)
+        moments = dict.fromkeys(there.kernel.outputs, count)
+        call = there._replace(course=words).with_results(None, moments)
+        self._evaluator.evaluate_checked(call, backend)
+        return [*call.outputs]

@@ -1,1 +1,0 @@
-"""Calls of rollouts, whose arrays have an axis of time."""

@@ -1,0 +1,81 @@
+"""The manual, and the modules that are listed, use plain words (``plain_words.py``)."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from plain_words import (
+    MODULES,
+    PAGES,
+    ROOT,
+    blocks,
+    check_module,
+    check_page,
+    judge,
+    sentences,
+    texts,
+)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_page_uses_plain_words(path: Path) -> None:
+    assert not [str(finding) for finding in check_page(path)]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_uses_plain_words(name: str) -> None:
+    assert not [str(finding) for finding in check_module(ROOT / "codegen" / "gridgen" / name)]
+
+
+def test_a_page_has_at_most_150_lines() -> None:
+    pages = [path for path in PAGES if path.is_relative_to(ROOT / "docs")]
+    lengths = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in pages}
+    assert not {name: length for name, length in lengths.items() if length > 150}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "rule"),
+    [
+        ("word " * 36 + ".", "36 words"),
+        ("The kernel tells its time.", "tells"),
+        ("It is read if need be.", "if need be"),
+        ("The centre is normalised.", "centre"),
+        ("Arrays are normalised.", "normalised"),
+        ("The joint efforts are the result.", "efforts"),
+        ("What is missing is compiled.", "clause"),
+        ("It is made, is read, was found and is written.", "passives"),
+    ],
+)
+def test_a_fault_is_found(sentence: str, rule: str) -> None:
+    assert any(rule in found for found in judge(sentence))
+
+
+def test_plain_sentences_pass() -> None:
+    for sentence in (
+        "The kernel returns its time.",
+        "What does a call cost?",
+        "The URDF has effort limits.",
+        "The noise is raised precisely, otherwise exercise the optimizer.",
+    ):
+        assert not list(judge(sentence))
+
+
+def test_a_page_is_taken_apart() -> None:
+    text = "One `a b` is.\nTwo\nis $x y$."
+    page = f"# Head\n\n{text}\n\n| a | b |\n\n```\nnothing tells\n```\n* item\n"
+    assert list(blocks(page)) == [
+        (1, "Head"),
+        (3, text),
+        (7, "a "),
+        (7, " b"),
+        (12, "item"),
+    ]
+    assert list(sentences(text)) == [(0, "One code is."), (1, "Two is code.")]
+
+
+def test_messages_and_docstrings_of_a_module_are_texts() -> None:
+    source = '"""Doc."""\ndef f():\n    raise ModelError(f"no {x} here")\n'
+    assert list(texts(ast.parse(source))) == [(1, "Doc."), (3, "no `value` here")]
