@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +13,6 @@ from gridgen.check import random_states
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import PARAMETERS
 from gridgen.model.tree import KinematicTree
-from helpers.robots import CONSTRAINTS
 from numerics.robots import load_robot, load_tree, urdf_path
 
 STATES = 3
@@ -28,16 +26,11 @@ class Subject(NamedTuple):
 
     @property
     def robot(self) -> gridgen.Robot:
-        return _load(self.name)
+        return load_robot(urdf_path(self.name), constraints=self.name, **self.options)
 
     @property
     def tree(self) -> KinematicTree:
-        return load_tree(urdf_path(self.name), constraints=CONSTRAINTS[self.name], **self.options)
-
-
-@cache
-def _load(name: str) -> gridgen.Robot:
-    return load_robot(urdf_path(name), constraints=CONSTRAINTS[name], **SUBJECTS[name].options)
+        return load_tree(urdf_path(self.name), constraints=self.name, **self.options)
 
 
 #: A slide and skew axes; a free joint and branches; helical joints; a mimic joint, whose masses are
