@@ -1,9 +1,9 @@
-"""The two chains of Newton-Euler, each cut into stages: what a stage computes of its bodies.
+"""The two Newton-Euler chains, split into stages over consecutive bodies.
 
-Bodies come parents first, so that a stage is a range of them. The forward chain hands on the
-motions of the bodies that later ones hang on, 9 numbers each (Iannello, Siciliano: 72 bytes), and
-leaves the wrenches that its own bodies' motion takes to the backward chain, which hands on what the
-bodies before it carry. Both are the algorithms of ``rnea``, on some of the bodies.
+Bodies are sorted parents first, and a stage is a range of them. The forward chain passes on the
+motions of bodies that have later children, 9 numbers each (Iannello, Siciliano: 72 bytes). It
+stores the wrenches of its bodies for the backward chain, which passes on the wrenches propagated to
+earlier bodies. Both run the algorithms of ``rnea`` on some of the bodies.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ _WRENCH = 6
 
 
 class Walked:
-    """A walk over some items of a tree, in the order of the tree's own walks."""
+    """Iterators over some items of a tree, in the order of the tree."""
 
     def __init__(self, items: Sequence[int]) -> None:
         self._items = items
 
     def outward(self) -> Iterator[int]:
-        """Walk over them, parents first."""
+        """Iterate over the items, parents first."""
         return iter(self._items)
 
     def inward(self) -> Iterator[int]:
-        """Walk over them, children first."""
+        """Iterate over the items, children first."""
         return iter(self._items[::-1])
 
 
 class SomeBodies(Walked):
-    """A robot of which algorithms see some bodies; what they know of the others they are given."""
+    """A robot whose iterators visit some bodies only."""
 
     def __init__(self, tree: KinematicTree, bodies: range) -> None:
         super().__init__(bodies)
@@ -65,13 +65,13 @@ class SomeBodies(Walked):
 
 
 def frontier(tree: KinematicTree, begin: int) -> tuple[int, ...]:
-    """Return the bodies before one that it, or one after it, hangs on."""
+    """Return the bodies before ``begin`` with children at or after it."""
     parents = {tree.parents[index] for index in range(begin, len(tree.bodies))}
     return tuple(sorted(parent for parent in parents if 0 <= parent < begin))
 
 
 def velocities_of(tree: KinematicTree, bodies: range) -> tuple[int, ...]:
-    """Return the velocities whose efforts some bodies have a part in."""
+    """Return the velocities whose joint torques depend on some bodies."""
     found = {tree.bodies[i].v_index + k for i in bodies for k in range(tree.bodies[i].nv)}
     return tuple(sorted(found))
 
@@ -81,14 +81,14 @@ class OfChain(OfFunction):
     """A stage of one of the chains.
 
     Attributes:
-        shapes: of the arrays that depend on the stage; those without numbers are left out.
+        shapes: shapes of the arrays that depend on the stage; a stage has no empty arrays.
     """
 
     shapes: tuple[tuple[str, Shape], ...] = ()
 
     @property
     def title(self) -> str:
-        """What it computes; see ``Computation``."""
+        """Title of the computation; see ``Computation``."""
         first, end = self.key.bodies
         return f"{super().title}: bodies {first} to {end - 1}"
 
@@ -130,7 +130,7 @@ def chain_of(tree: KinematicTree, key: KernelKey) -> OfChain:
     """Return a stage of a chain.
 
     Args:
-        key:  which chain, its ``step``, and which ``bodies``.
+        key:  key with the chain as its ``step``, and the ``bodies``.
     """
     row, (first, end) = CHAINS[key.step], key.bodies
     shapes: dict[str, Shape]
@@ -152,14 +152,14 @@ def chain_of(tree: KinematicTree, key: KernelKey) -> OfChain:
 
 
 def stage(step: str, bodies: range) -> KernelKey:
-    """Return the kernel of a stage of a chain."""
+    """Return the key of a stage's kernel."""
     return KernelKey(CHAINS[step].function, step=step, bodies=(bodies.start, bodies.stop))
 
 
 def _forward(
     whole: KinematicTree, bodies: range, x: Inputs, scalars: Scalars
 ) -> tuple[list[Any], list[Any]]:
-    """Return the motions that later stages need, and the wrenches that the bodies' motion takes."""
+    """Return the motions for later stages, and the inertial wrenches of the bodies."""
     tree: Any = SomeBodies(whole, bodies)
     motions = scalars.table("motion", len(whole.bodies))
     for place, index in enumerate(frontier(whole, bodies.start)):
@@ -180,7 +180,7 @@ def _forward(
 def _backward(
     whole: KinematicTree, bodies: range, x: Inputs, scalars: Scalars
 ) -> tuple[list[Any], list[Scalar]]:
-    """Return what bodies before these carry of all that comes after them, and the efforts."""
+    """Return the wrenches propagated to earlier bodies, and the joint torques."""
     tree: Any = SomeBodies(whole, bodies)
     zero = scalars.constant(0.0)
     nothing = (zero, zero, zero)

@@ -1,8 +1,8 @@
-"""Steps between configurations.
+"""Integration of and differences between configurations.
 
-``integrate`` moves along constant velocities for one unit of time (the exponential map of each
-joint), ``difference`` is its inverse. Conventions are Pinocchio's, but for a ``continuous`` joint,
-which is one angle here. Quaternions are taken to be of unit norm.
+``integrate`` follows constant velocities for one unit of time (the exponential map of each joint);
+``difference`` is its inverse. Conventions are Pinocchio's, except that a ``continuous`` joint has
+one angle. Quaternions must have unit norm.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from gridgen.symbolic.scalars import Scalar, Scalars
 def integrate(
     tree: KinematicTree, q: Sequence[Scalar], v: Sequence[Scalar], scalars: Scalars
 ) -> list[Scalar]:
-    """Return the configuration reached from ``q`` with ``v`` in unit time.
+    """Return the configuration reached from ``q`` with velocities ``v`` in unit time.
 
     Args:
         v:       joint velocities times the time step, nv scalars [rad or m].
 
     Returns:
-        nq scalars; a quaternion keeps to the half of the sphere that it starts in.
+        nq scalars; a quaternion stays on the half of the sphere where it starts.
     """
     end: list[Scalar] = scalars.table("end", tree.nq)
     for body in own_joints(tree, scalars):
@@ -39,11 +39,11 @@ def difference(
     """Return the velocities that lead from ``q0`` to ``q1`` in unit time.
 
     Args:
-        q0:      joint positions at the beginning, nq scalars [rad or m].
-        q1:      joint positions at the end, nq scalars [rad or m].
+        q0:      initial joint positions, nq scalars [rad or m].
+        q1:      final joint positions, nq scalars [rad or m].
 
     Returns:
-        nv scalars, with turns of free joints of at most pi.
+        nv scalars; rotations of free joints by at most pi.
     """
     way: list[Scalar] = scalars.table("way", tree.nv)
     for body in own_joints(tree, scalars):
@@ -60,7 +60,7 @@ def interpolate(
     u: Sequence[Scalar],
     scalars: Scalars,
 ) -> list[Scalar]:
-    """Return the configuration on the way from ``q0`` (u = 0) to ``q1`` (u = 1).
+    """Return the configuration at fraction ``u`` between ``q0`` (u = 0) and ``q1`` (u = 1).
 
     Arguments as in ``difference``, with ``u``, one scalar.
     """
@@ -75,7 +75,7 @@ def interpolate(
 def distance(
     tree: KinematicTree, q0: Sequence[Scalar], q1: Sequence[Scalar], scalars: Scalars
 ) -> Scalar:
-    """Return the length of ``difference(q0, q1)``; radians and meters count alike."""
+    """Return the norm of ``difference(q0, q1)``; radians and meters have equal weight."""
     way = difference(tree, q0, q1, scalars)
     square = scalars.carry("square", scalars.constant(0.0))
     scalars.begin("step", -1)
@@ -89,11 +89,11 @@ def integrate_gradient(
 ) -> tuple[Rows, Rows]:
     """Return the derivatives of ``integrate`` by ``q`` and ``v``, nv x nv each.
 
-    All in tangent spaces: a small change x of ``q``, ``integrate(q, x)``, changes the result by
-    what the first matrix makes of x.
+    All derivatives are between tangent spaces: a small change x of ``q``, ``integrate(q, x)``,
+    changes the result by the first matrix times x.
 
     Args:
-        q:       joint positions, on which the derivatives do not depend.
+        q:       joint positions; the derivatives do not depend on them.
         v:       joint velocities times the time step, nv scalars [rad or m].
     """
 
@@ -119,7 +119,7 @@ def difference_gradient(
 
 
 def own_joints(tree: KinematicTree, scalars: Scalars) -> Iterator[Body]:
-    """Walk over the bodies whose joints have positions of their own."""
+    """Yield the bodies whose joints have positions of their own."""
     for index in tree.outward():
         body = tree.bodies[index]
         if not body.mimics:
@@ -141,8 +141,8 @@ def _block_diagonal(
     blocks: Callable[[Body], tuple[Rows, Rows]],
     scalars: Scalars,
 ) -> tuple[Rows, Rows]:
-    """Return two matrices from their blocks of joints."""
-    for entry in (1.0, -1.0):  # made here, those are constants of no single joint
+    """Return two block-diagonal matrices from the blocks of the joints."""
+    for entry in (1.0, -1.0):  # created here, these constants belong to no single joint
         scalars.constant(entry)
     first, second = (scalars.matrix(name, tree.nv, tree.nv) for name in names)
     for body in own_joints(tree, scalars):

@@ -1,4 +1,4 @@
-"""What a robot may lack for a function: each returns why it cannot have it, with the remedy."""
+"""Reasons why a robot does not support a function; each text contains the remedy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gridgen.model.tree import KinematicTree
 
 
 def of_mimic_joints(tree: KinematicTree) -> str | None:
-    """Refuse joints that follow others."""
+    """Return the reason for a robot with mimic joints."""
     if not tree.has_mimic:
         return None
     return (
@@ -16,7 +16,7 @@ def of_mimic_joints(tree: KinematicTree) -> str | None:
 
 
 def of_a_singular_mass_matrix(tree: KinematicTree) -> str | None:
-    """Refuse joints that move nothing."""
+    """Return the reason for a robot with joints that move no inertia."""
     if tree.singular_joint is None:
         return None
     return (
@@ -26,7 +26,7 @@ def of_a_singular_mass_matrix(tree: KinematicTree) -> str | None:
 
 
 def of_free_joints(tree: KinematicTree) -> str | None:
-    """Refuse joints of several velocities."""
+    """Return the reason for a robot with free joints."""
     for body in tree.bodies:
         if body.nv > 1:
             return (
@@ -37,7 +37,7 @@ def of_free_joints(tree: KinematicTree) -> str | None:
 
 
 def of_no_mass(tree: KinematicTree) -> str | None:
-    """Refuse a robot without mass."""
+    """Return the reason for a robot without mass."""
     if tree.total_mass > 0.0 or "params" in tree.parameters:
         return None
     return "nothing that moves has mass: give its links <inertial> elements"
