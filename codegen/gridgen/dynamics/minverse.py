@@ -2,9 +2,12 @@
 
 The method is a factorization of the mass matrix. The recursion over articulated bodies (Carpentier
 2018) does not support mimic joints. Its operation count is quadratic in the number of joints; that
-of a factorization is cubic. For chains of up to 30 joints, the factorization needs fewer operations:
-766 instead of 1370 for an arm of 7 joints, 3553 instead of 4442 for a quadruped, and 21225 instead
-of 29588 for a humanoid of 37 velocities.
+of a factorization is cubic. For chains of up to 30 joints, the factorization still needs fewer
+operations than the recursion:
+
+    arm of 7 joints               766 instead of  1370
+    quadruped                    3553 instead of  4442
+    humanoid, 37 velocities     21225 instead of 29588
 """
 
 from __future__ import annotations
