@@ -261,7 +261,7 @@ def articulated_passes(
     Args:
         placed:       placement of every body in its parent.
         bias:         wrench on each body in the bias motion; overwritten.
-        losses:       joint torques lost to damping and friction, nv scalars.
+        losses:       joint torques to subtract from ``tau``, nv scalars.
         articulated:  articulated inertia of every body, if already known.
         damping_step: as in ``accelerations_aba``.
     """
@@ -330,7 +330,7 @@ def eliminate(
     """
     body = tree.bodies[index]
     if body.joint_type.is_free:
-        return _let_go(tree, index, inertia, bias, effort, scalars, damping_step)
+        return _eliminate_free(tree, index, inertia, bias, effort, scalars, damping_step)
     (tau,) = effort
     own = armature(tree, body.v_index, scalars)
     is_loose = not has_armature(tree, body.v_index)
@@ -359,7 +359,7 @@ def eliminate(
     return ArticulatedJoint(tuple(gain), rate), rest, (f, n)
 
 
-def _let_go(
+def _eliminate_free(
     tree: KinematicTree,
     index: int,
     inertia: ArticulatedInertia,

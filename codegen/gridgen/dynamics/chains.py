@@ -95,12 +95,12 @@ class OfChain(OfFunction):
     @property
     def plain_inputs(self) -> tuple[str, ...]:
         """See ``Computation``."""
-        return self._there(self.row.inputs)
+        return self._nonempty(self.row.inputs)
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """See ``Computation``."""
-        return self._there(self.row.results)
+        return self._nonempty(self.row.results)
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -121,7 +121,7 @@ class OfChain(OfFunction):
             found = _backward(tree, bodies, given, scalars)
         return [array for array in found if array]
 
-    def _there(self, names: Sequence[str]) -> tuple[str, ...]:
+    def _nonempty(self, names: Sequence[str]) -> tuple[str, ...]:
         empty = {name for name, shape in self.shapes if not shape[0]}
         return tuple(name for name in names if name not in empty)
 

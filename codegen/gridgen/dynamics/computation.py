@@ -121,7 +121,7 @@ class Computation(ABC):
         )
 
 
-def _with_inputs_said(title: str, key: KernelKey) -> str:
+def _with_inputs_listed(title: str, key: KernelKey) -> str:
     """Return a title that lists the optional inputs."""
     if not key.inputs:
         return title
@@ -153,7 +153,7 @@ class OfFunction(Computation):
         if self.frame:
             seen = f" ({self.key.reference})" if self.key.reference else ""
             title += f" of {comment(self.frame)}{seen}"
-        return _with_inputs_said(title, self.key)
+        return _with_inputs_listed(title, self.key)
 
     @property
     def source(self) -> str:
@@ -247,7 +247,7 @@ class OfSeveral(Computation):
     def title(self) -> str:
         """See ``Computation``."""
         listed = [part.title for part in self.parts]
-        return _with_inputs_said(",\n".join(listed), self.key)
+        return _with_inputs_listed(",\n".join(listed), self.key)
 
     @property
     def source(self) -> str:

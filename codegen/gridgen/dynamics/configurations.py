@@ -45,12 +45,12 @@ def difference(
     Returns:
         nv scalars; rotations of free joints by at most pi.
     """
-    way: list[Scalar] = scalars.table("way", tree.nv)
+    velocity: list[Scalar] = scalars.table("way", tree.nv)
     for body in own_joints(tree, scalars):
         ends = _position(body, q0), _position(body, q1)
         for k, entry in enumerate(body.joint_type.difference(*ends, scalars)):
-            way[body.v_index + k] = entry
-    return way
+            velocity[body.v_index + k] = entry
+    return velocity
 
 
 def interpolate(
@@ -64,11 +64,11 @@ def interpolate(
 
     Arguments as in ``difference``, with ``u``, one scalar.
     """
-    way = difference(tree, q0, q1, scalars)
+    velocity = difference(tree, q0, q1, scalars)
     part = scalars.table("part", tree.nv)
     scalars.begin("step", -1)
     for j in tree.velocities.outward():
-        part[j] = u[0] * way[j]
+        part[j] = u[0] * velocity[j]
     return integrate(tree, q0, part, scalars)
 
 
@@ -76,18 +76,18 @@ def distance(
     tree: KinematicTree, q0: Sequence[Scalar], q1: Sequence[Scalar], scalars: Scalars
 ) -> Scalar:
     """Return the norm of ``difference(q0, q1)``; radians and meters have equal weight."""
-    way = difference(tree, q0, q1, scalars)
+    velocity = difference(tree, q0, q1, scalars)
     square = scalars.carry("square", scalars.constant(0.0))
     scalars.begin("step", -1)
     for j in tree.velocities.outward():
-        square.value = square.value + way[j] * way[j]
+        square.value = square.value + velocity[j] * velocity[j]
     return scalars.sqrt(square.value)
 
 
 def integrate_gradient(
     tree: KinematicTree, q: Sequence[Scalar], v: Sequence[Scalar], scalars: Scalars
 ) -> tuple[Rows, Rows]:
-    """Return the derivatives of ``integrate`` by ``q`` and ``v``, nv x nv each.
+    """Return the derivatives of ``integrate`` with respect to ``q`` and ``v``, nv x nv each.
 
     All derivatives are between tangent spaces: a small change x of ``q``, ``integrate(q, x)``,
     changes the result by the first matrix times x.
@@ -106,7 +106,7 @@ def integrate_gradient(
 def difference_gradient(
     tree: KinematicTree, q0: Sequence[Scalar], q1: Sequence[Scalar], scalars: Scalars
 ) -> tuple[Rows, Rows]:
-    """Return the derivatives of ``difference`` by ``q0`` and ``q1``, nv x nv each.
+    """Return the derivatives of ``difference`` with respect to ``q0`` and ``q1``, nv x nv each.
 
     In tangent spaces, as ``integrate_gradient``; arguments as in ``difference``.
     """

@@ -20,7 +20,7 @@ def coriolis_matrix(
     Among these matrices, it is the one for which dM/dt - 2 C is skew-symmetric, as in Pinocchio.
     With S an axis and v the velocity of its body, its column is the response to the acceleration
     v x S and to half the change of velocity along S (Echeandia and Wensing 2021). If every joint
-    has one velocity, C is half the derivative of the joint torques by the velocities.
+    has one velocity, C is half the velocity gradient of the joint torques.
 
     Args:
         tree:    the robot, on a base at rest.

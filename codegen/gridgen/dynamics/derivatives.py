@@ -29,11 +29,11 @@ def inverse_dynamics_gradient(
     scalars: Scalars,
     f_ext: Sequence[Scalar] | None = None,
 ) -> tuple[Square, Square]:
-    """Return the derivatives of the joint torques by joint positions and velocities.
+    """Return the derivatives of the joint torques with respect to positions and velocities.
 
-    Derivatives by positions are along the joints' velocities. For a free joint this is Pinocchio's
-    tangent space: a displacement in the body's own frame. External wrenches are constant in the
-    frames of their links; Coulomb friction is constant.
+    Derivatives with respect to positions are along the joints' velocities. For a free joint this is
+    Pinocchio's tangent space: a displacement in the body's own frame. External wrenches are
+    constant in the frames of their links; Coulomb friction is constant.
 
     Returns:
         dtau_dq:  nv x nv, row i for torque i; zero between branches.
@@ -56,7 +56,7 @@ def forward_dynamics_gradient(
     scalars: Scalars,
     f_ext: Sequence[Scalar] | None = None,
 ) -> tuple[Square, Square, Square]:
-    """Return the derivatives of the joint accelerations by positions, velocities and torques.
+    """Return the derivatives of the joint accelerations with respect to ``q``, ``qd`` and ``tau``.
 
     They are -M^-1 times the derivatives of inverse dynamics at the accelerations for ``tau``, and
     M^-1 itself. Mimic joints are supported.
@@ -74,9 +74,9 @@ class Accelerations:
 
     Attributes:
         qdd:    accelerations, nv.
-        by_q:   derivatives by positions, nv x nv, row i for acceleration i.
-        by_qd:  derivatives by velocities.
-        by_tau: derivatives by generalized forces.
+        by_q:   derivatives with respect to positions, nv x nv, row i for acceleration i.
+        by_qd:  derivatives with respect to velocities.
+        by_tau: derivatives with respect to generalized forces.
     """
 
     qdd: Sequence[Scalar]

@@ -89,12 +89,12 @@ def forward_kinematics(
     Raises:
         OptionError: a frame is unknown.
     """
-    wanted = tree.frames if frames is None else [find_frame(tree, name) for name in frames]
+    selected = tree.frames if frames is None else [find_frame(tree, name) for name in frames]
     placed = placements(tree, q, scalars)
     poses = body_poses(tree, placed, scalars)
-    matrices = scalars.table("T", len(wanted))
-    for number in tree.each_frame() if frames is None else range(len(wanted)):
-        matrices[number] = _homogeneous(tree, wanted[number], poses, scalars)
+    matrices = scalars.table("T", len(selected))
+    for number in tree.each_frame() if frames is None else range(len(selected)):
+        matrices[number] = _homogeneous(tree, selected[number], poses, scalars)
     return matrices
 
 

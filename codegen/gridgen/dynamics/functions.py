@@ -169,10 +169,12 @@ def fused_keys(tree: KinematicTree, fuse: Mapping[str, Sequence[str]]) -> list[K
 
 def frame_idents(tree: KinematicTree) -> dict[str, str]:
     """Return the identifier of every frame, by frame name."""
-    return dict(zip(tree.frame_names, unique(list(map(_apart, tree.frame_names))), strict=True))
+    return dict(
+        zip(tree.frame_names, unique(list(map(_unambiguous, tree.frame_names))), strict=True)
+    )
 
 
-def _apart(name: str) -> str:
+def _unambiguous(name: str) -> str:
     """Return a frame's name, changed where it would make a kernel's name ambiguous.
 
     For example, the Jacobian of a frame "dot_qd_x" must not have the name of the drift of a frame

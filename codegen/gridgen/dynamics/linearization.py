@@ -1,9 +1,9 @@
-"""Linearization of time steps: derivatives of the final state by the initial state and tau.
+"""Linearization of time steps with respect to the initial state and the joint torques.
 
 Perturbations of a state are x = (change of q in the tangent space, change of qd); at the end of a
 step, the perturbation is A x + B (change of tau). Every intermediate quantity (configuration,
-velocity, acceleration) has a *change*: nv rows with 3 nv columns, its derivatives by q, qd and tau.
-The code differentiates the steps of ``gridgen.dynamics.integrators`` line by line.
+velocity, acceleration) has a *change*: nv rows with 3 nv columns, its derivatives with respect to
+q, qd and tau. The code differentiates the steps of ``gridgen.dynamics.integrators`` line by line.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def _step(
     """Return the linearization of a step of ``gridgen.dynamics.integrators``.
 
     Returns:
-        A: 2 nv x 2 nv, by the state.
-        B: 2 nv x nv, by the generalized forces.
+        A: 2 nv x 2 nv, with respect to the state.
+        B: 2 nv x nv, with respect to the generalized forces.
     """
     step, changes = dt[0], Changes(tree, scalars)
     damping_step = step if is_damping_implicit else None
@@ -126,7 +126,7 @@ class Changes:
 
     def sum(self, *terms: tuple[Scalar, Square]) -> Square:
         """Return the sum of factors times changes."""
-        total = self._room("sum")
+        total = self._zero_change("sum")
         for i in self.tree.velocities.outward():
             for k in self._columns():
                 entry = terms[0][0] * terms[0][1][i][k]
@@ -137,7 +137,7 @@ class Changes:
 
     def velocities(self, factor: Scalar = 0.0, change: Square | None = None) -> Square:
         """Return the change of qd + factor v, where v has the given change."""
-        total = self._room("faster") if change is None else self.sum((factor, change))
+        total = self._zero_change("faster") if change is None else self.sum((factor, change))
         for j in self.tree.velocities.outward():
             at = j + self.tree.nv
             total[j][at] = total[j][at] + 1.0
@@ -147,7 +147,7 @@ class Changes:
         self, rates: Accelerations, state: tuple[Square, Square] | None = None
     ) -> Square:
         """Return the change of accelerations for a change of the state; the identity by default."""
-        total, n = self._room("rate"), self.tree.nv
+        total, n = self._zero_change("rate"), self.tree.nv
         velocities = self.tree.velocities
         for i in velocities.outward():
             for j in velocities.outward():
@@ -184,7 +184,7 @@ class Changes:
 
     def positions(self, path: Vector, change: Square) -> Square:
         """Return the change of the configuration at the end of a path with the given change."""
-        total = self._room("place")
+        total = self._zero_change("place")
         for body in own_joints(self.tree, self.scalars):
             j = body.v_index
             nv = body.joint_type.nv
@@ -234,7 +234,7 @@ class Changes:
                 B[i][j], B[i + n][j] = position[i][j + 2 * n], velocity[i][j + 2 * n]
         return A, B
 
-    def _room(self, symbol: str) -> Square:
+    def _zero_change(self, symbol: str) -> Square:
         """Return a zero change."""
         self.scalars.begin("step", -1)
         return self.scalars.matrix(symbol, self.tree.nv, 3 * self.tree.nv)

@@ -154,7 +154,7 @@ def origin_drift(placed: Placement, w: Vector, slide_rate: Vector | None = None)
 def change_by_velocity(
     axis: Motion, total: Vector, slide_rate: Vector | None = None
 ) -> MotionChange:
-    """Return the derivative of a body's motion by a velocity of its joint.
+    """Return the derivative of a body's motion with respect to a velocity of its joint.
 
     Args:
         axis:       axis of the velocity.
@@ -172,10 +172,10 @@ def change_by_velocity(
 def change_by_position(
     axis: Motion, seen: BodyMotion, slide_rate: Vector | None = None
 ) -> MotionChange:
-    """Return the derivative of a body's motion, in its own frame, by a position of its joint.
+    """Return the derivative of a body's motion with respect to a position of its joint.
 
-    The motion relative to the carrier is constant; that of the carrier changes in direction and
-    reference point.
+    The result is in the body's frame. The motion relative to the carrier is constant; that of the
+    carrier changes in direction and reference point.
 
     Args:
         axis:       axis of the position.

@@ -1,4 +1,4 @@
-"""Pullbacks: derivatives by the results to derivatives by the arguments (VJPs).
+"""Pullbacks: from gradients with respect to the results to those of the arguments (VJPs).
 
 The general method is reverse-mode differentiation (``symbolic/adjoint.py``). Accelerations use
 derivatives of inverse dynamics, which cost less. No matrix of derivatives is formed.
@@ -64,10 +64,10 @@ class Pullback(OfProduct):
             found = self._reversed_along(tree, x, scalars)
         else:
             assert isinstance(scalars, TraceScalars)
-            way = (
+            method = (
                 self._through_inverse_dynamics if self.answers_inverse_dynamics else self._reversed
             )
-            found = way(tree, x, scalars)
+            found = method(tree, x, scalars)
         return [
             on_the_sphere(tree, name, x.get(name, ()), found[name], scalars) for name in self.wrt
         ]
@@ -83,7 +83,7 @@ class Pullback(OfProduct):
     ) -> dict[str, list[Scalar]]:
         """Differentiate the pullback in a direction, as the adjoint of the pushforward.
 
-        Both are the derivative, by the arguments, of the weighted sum of the results' tangents.
+        Both are the gradient of the weighted sum of the results' tangents.
         """
         trace = scalars.inner
         assert isinstance(trace, TraceScalars)

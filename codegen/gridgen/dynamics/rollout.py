@@ -43,8 +43,8 @@ def evaluate_rollout(
         tau = inputs["tau"][:, t]
         if "gains" in inputs:
             given = {"q0": q, "q1": inputs["q_ref"][:, t]}
-            (way,) = evaluate_reference(tree, "difference", given)
-            error = np.concatenate((way, inputs["qd_ref"][:, t] - qd), axis=1)
+            (gap,) = evaluate_reference(tree, "difference", given)
+            error = np.concatenate((gap, inputs["qd_ref"][:, t] - qd), axis=1)
             tau = tau + np.einsum("bij,bj->bi", inputs["gains"][:, t], error)
         if effort_limits:
             limits = np.array(tree.effort_limits)
@@ -61,15 +61,15 @@ def evaluate_rollout_back(
     step_back: KernelKey,
     inputs: Mapping[str, npt.NDArray[np.float64]],
 ) -> list[Array]:
-    """Return the derivatives of a scalar loss by the initial state and the torques of a rollout.
+    """Return the gradients of a scalar loss of a rollout: the backward pass.
 
     Args:
-        step_back: key of the step's VJP kernel, by ``q``, ``qd`` and ``tau``.
-        inputs:    as in ``evaluate_rollout``, without feedback, and the derivatives by its
-                   results, ``q_path_bar`` (B, T + 1, nq) and ``qd_path_bar`` (B, T + 1, nv).
+        step_back: key of the step's VJP kernel, with respect to ``q``, ``qd`` and ``tau``.
+        inputs:    as in ``evaluate_rollout``, without feedback, and the gradients with respect to
+                   its results, ``q_path_bar`` (B, T + 1, nq) and ``qd_path_bar`` (B, T + 1, nv).
 
     Returns:
-        derivatives by ``q0`` (B, nq), ``qd0`` (B, nv) and ``tau`` (B, T, nv).
+        gradients with respect to ``q0`` (B, nq), ``qd0`` (B, nv) and ``tau`` (B, T, nv).
     """
     paths = evaluate_rollout(tree, step_back.primal, inputs)
     along = [inputs[cotangent(name)] for name in ("q_path", "qd_path")]

@@ -39,7 +39,7 @@ from gridgen.symbolic.spatial import (
 
 @dataclass(frozen=True)
 class TurnedMass:
-    """Derivative of a subtree's inertia by the position of the joint that carries it.
+    """Derivative of a subtree's inertia with respect to the position of its joint.
 
     Attributes:
         f: integral of e dm, where e(x) is the velocity of the point x for unit joint velocity.
@@ -74,7 +74,7 @@ class TurnedMass:
         return MovingMass(Mass(zero, self.f, inertia), self.p, self.K)
 
     def wrench_by_velocity(self, w: Vector) -> Wrench:
-        """Return the derivative by the joint velocity of the wrench for the motion change ``w``.
+        """Return the derivative of the wrench for the motion change ``w``, by the joint velocity.
 
         The velocity moves the points, not the mass: of the inertia only p and K change, by 2 f and
         Q.
@@ -83,7 +83,9 @@ class TurnedMass:
 
 
 def turned_mass(axis: Motion, mass: MovingMass, w: Vector) -> TurnedMass:
-    """Return the derivative by a joint's position, relative to its parent, in the body's axes.
+    """Return the derivative of a subtree's inertia with respect to a joint's position.
+
+    The result is relative to the joint's parent, in the body's axes.
 
     Args:
         axis: axis of the joint.
@@ -105,13 +107,13 @@ def turned_mass(axis: Motion, mass: MovingMass, w: Vector) -> TurnedMass:
 
 
 def turned_row(axis: Motion, w: Vector, row: EffortRow, mass: TurnedMass) -> EffortRow:
-    """Return the derivative of the tip's torque row by the position of the middle joint.
+    """Return the derivative of the tip's torque row with respect to the middle joint's position.
 
     Args:
         axis: axis of the middle joint.
         w:    angular velocity of its body.
         row:  torque row of the tip.
-        mass: derivative of the inertia by the tip's position.
+        mass: derivative of the inertia with respect to the tip's position.
     """
     slide, spin = axis
     turned = moment(transpose(mass.Q), cross(w, spin))
@@ -123,9 +125,9 @@ def turned_row(axis: Motion, w: Vector, row: EffortRow, mass: TurnedMass) -> Eff
 
 
 def quadratic_row(axis: Motion, row: EffortRow, mass: TurnedMass) -> Vector:
-    """Return the response to w of the derivative of the tip's torque by the middle's velocity.
+    """Return the response to w of d(tip's torque) / d(middle joint's velocity).
 
-    The negative is the derivative of the middle's torque by the tip's velocity.
+    The negative is that of d(middle joint's torque) / d(tip's velocity).
     """
     slide, spin = axis
     return add(scale(2.0, cross(slide, row.a)), neg(moment(transpose(mass.Q), spin)))
@@ -134,11 +136,11 @@ def quadratic_row(axis: Motion, row: EffortRow, mass: TurnedMass) -> Vector:
 def own_second_wrench(
     axis: Motion, change: MotionChange, mass: MovingMass, transmitted: Wrench
 ) -> Wrench:
-    """Return the second derivative of a transmitted wrench by its own joint's position.
+    """Return the second derivative of a transmitted wrench in its own joint's position.
 
     Args:
         axis:        axis of the joint.
-        change:      derivative of the body's motion by the position.
+        change:      derivative of the body's motion with respect to the position.
         mass:        mass of the subtree.
         transmitted: the wrench.
     """
@@ -164,8 +166,8 @@ class FromAbove:
 
     Attributes:
         axis:     unit velocity of the joint.
-        position: derivative of motion by the joint's position.
-        velocity: derivative of motion by the joint's velocity.
+        position: derivative of motion with respect to the joint's position.
+        velocity: derivative of motion with respect to the joint's velocity.
     """
 
     axis: Motion
@@ -187,9 +189,9 @@ class FromBelow:
 
     Attributes:
         row:      torque row of the joint.
-        mass:     derivative of the inertia by the joint's position.
-        position: derivative of the transmitted wrench by the joint's position.
-        velocity: derivative of the transmitted wrench by the joint's velocity.
+        mass:     derivative of the inertia with respect to the joint's position.
+        position: derivative of the transmitted wrench with respect to the position.
+        velocity: derivative of the transmitted wrench with respect to the velocity.
     """
 
     row: EffortRow

@@ -55,10 +55,10 @@ def inverse_dynamics_second_order(
     """Return the second derivatives of the joint torques.
 
     Returns:
-        d2tau_dqdq:   nv x nv x nv; entry (i, j, k) is that of torque i by positions j and k.
-        d2tau_dqddqd: the same by velocities j and k.
-        d2tau_dqdqd:  the same by position j and velocity k.
-        dM_dq:        entry (i, j, k) is that of the mass matrix's (i, j) by position k.
+        d2tau_dqdq:   nv x nv x nv; entry (i, j, k) is that of torque i in positions j and k.
+        d2tau_dqddqd: the same in velocities j and k.
+        d2tau_dqdqd:  the same in position j and velocity k.
+        dM_dq:        entry (i, j, k) is that of the mass matrix's (i, j) in position k.
 
     Raises:
         ModelError: a joint is free; its positions do not commute.
@@ -172,7 +172,7 @@ class _SecondOrder:
             self._add(self._qv, root, tip, tip, along(above.axis, qv))
 
     def _tip_rows(self, middle: int, below: FromBelow) -> tuple[EffortRow, EffortRow, Vector]:
-        """Return the row of the tip's torque, and its derivatives by the middle joint."""
+        """Return the row of the tip's torque, and its derivatives in the middle joint's state."""
         axis, row = self._axis(middle), below.row
         by_position = turned_row(axis, self._sweep.motions[middle].w, row, below.mass)
         return row, by_position, quadratic_row(axis, row, below.mass)

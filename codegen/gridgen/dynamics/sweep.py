@@ -1,9 +1,10 @@
 """Gradients of joint torques, from sweeps over the bodies.
 
 Two quantities propagate inwards from every joint, body frame by body frame. The first is the
-response of its torque to a change of its carrier's motion: derivatives of its torque by its
-ancestors. The second is the derivative of its transmitted wrench by its own motion: derivatives of
-its ancestors' torques. An entry then costs a few products; there are none between branches.
+response of its torque to a change of its carrier's motion, for the derivatives of its torque with
+respect to its ancestors. The second is the response of its transmitted wrench to its own motion,
+for the derivatives of its ancestors' torques. An entry then costs a few products; there are none
+between branches.
 
 The structure is that of Plancher et al. (GRiD) Algorithm 2 and of Singh, Russell and Wensing 2022.
 They use one common frame, where rows and wrenches need no transformation. In the frames of the
@@ -166,7 +167,7 @@ class Sweep:
     # -- changes of motion --------------------------------------------------------------------
 
     def velocity_changes(self, index: int) -> list[MotionChange]:
-        """Return the derivatives of a body's motion by the velocities of its joint."""
+        """Return the derivatives of a body's motion with respect to its joint's velocities."""
         body = self._tree.bodies[index]
         self._scalars.begin("outward", index)
         if body.joint_type.nv == 1:
@@ -177,7 +178,9 @@ class Sweep:
         return [change_by_velocity(axis, total, slide_rate) for axis in self.axes(index)]
 
     def position_changes(self, index: int, motions: Sequence[BodyMotion]) -> list[MotionChange]:
-        """Return the derivatives of a body's motion, in its frame, by the position of its joint.
+        """Return the derivatives of a body's motion with respect to its joint's position.
+
+        The results are in the body's frame.
 
         Args:
             index:   index of the body.
@@ -302,7 +305,7 @@ class Sweep:
         Gravity torques are the responses to a uniform acceleration.
 
         Args:
-            dtau_dqd: gradient by the velocities, without damping.
+            dtau_dqd: velocity gradient, without damping.
         """
         tree, scalars = self._tree, self._scalars
         half = scalars.constant(0.5)

@@ -1,4 +1,4 @@
-"""Reverse-mode differentiation of a trace: derivatives of a weighted sum of results by inputs.
+"""Reverse-mode differentiation of a trace: the gradient of a weighted sum of results.
 
 The pass visits the nodes in reverse. Each node adds the product of its own adjoint and its
 derivative to the adjoints of its operands. It uses the values of the forward pass, and folding
@@ -21,13 +21,13 @@ def adjoints(
     weights: Sequence[Expr],
     inputs: Sequence[Expr],
 ) -> list[Expr]:
-    """Return the derivatives of the weighted sum of the results by nodes of a trace.
+    """Return the gradient of the weighted sum of the results with respect to nodes of a trace.
 
     Args:
         trace:   scalars of the trace of the results, without loops; the function adds nodes.
         results: nodes.
         weights: one node for each result, independent of the inputs.
-        inputs:  distinct nodes by which to differentiate, not constants. Computed nodes count as
+        inputs:  distinct nodes for the gradient, not constants. Computed nodes count as
                  inputs: their operands get no adjoints.
 
     Returns:

@@ -55,7 +55,7 @@ class JointType:
     """A type of joint: motion subspace, transform, and steps between positions.
 
     Two types are equal if they have the same class and numbers. The default methods are those of a
-    joint with one velocity; other types override them.
+    joint with one velocity; other types override them. Derivatives are between tangent spaces.
 
     Attributes:
         kind:       name of the type.
@@ -214,12 +214,12 @@ class JointType:
         return (q1[0] - q0[0],)
 
     def integrated_gradient(self, v: Entries, scalars: Scalars) -> tuple[Rows, Rows]:
-        """Return the derivatives of ``integrated`` by q and v, nv x nv, in tangent spaces."""
+        """Return the derivatives of ``integrated`` with respect to q and v, nv x nv."""
         one = scalars.constant(1.0)
         return [[one]], [[one]]
 
     def difference_gradient(self, q0: Entries, q1: Entries, scalars: Scalars) -> tuple[Rows, Rows]:
-        """Return the derivatives of ``difference`` by q0 and q1, nv x nv, in tangent spaces."""
+        """Return the derivatives of ``difference`` with respect to q0 and q1, nv x nv."""
         return [[scalars.constant(-1.0)]], [[scalars.constant(1.0)]]
 
     def commutator(self, a: Entries, b: Entries) -> Numbers:
@@ -352,24 +352,24 @@ class Free(JointType):
 
     def difference(self, q0: Entries, q1: Entries, scalars: Scalars) -> Numbers:
         """Return the twist that leads from one position to another, by a rotation of at most pi."""
-        (slide, spin), _ = self._way(q0, q1, scalars)
+        (slide, spin), _ = self._twist_between(q0, q1, scalars)
         return *slide, *spin
 
     def integrated_gradient(self, v: Entries, scalars: Scalars) -> tuple[Rows, Rows]:
-        """Return the derivatives of ``integrated`` by q and v, 6 x 6, in tangent spaces."""
+        """Return the derivatives of ``integrated`` with respect to q and v, 6 x 6."""
         twist = split(v)
         return inverse_of_step(twist, scalars), right_jacobian(twist, scalars)
 
     def difference_gradient(self, q0: Entries, q1: Entries, scalars: Scalars) -> tuple[Rows, Rows]:
-        """Return the derivatives of ``difference`` by q0 and q1, 6 x 6, in tangent spaces."""
-        return logarithm_gradient(*self._way(q0, q1, scalars), scalars)
+        """Return the derivatives of ``difference`` with respect to q0 and q1, 6 x 6."""
+        return logarithm_gradient(*self._twist_between(q0, q1, scalars), scalars)
 
     def commutator(self, a: Entries, b: Entries) -> Numbers:
         """Return the commutator of two twists."""
         slide, spin = carried(split(a), split(b))
         return *slide, *spin
 
-    def _way(self, q0: Entries, q1: Entries, scalars: Scalars) -> tuple[Motion, Angle]:
+    def _twist_between(self, q0: Entries, q1: Entries, scalars: Scalars) -> tuple[Motion, Angle]:
         x0, y0, z0, *start = q0
         x1, y1, z1, *end = q1
         back = conjugate((start[0], start[1], start[2], start[3]))
@@ -415,21 +415,21 @@ def joint_form(kind: str) -> JointForm:
     """Return the closed form of a type of joint."""
     if kind not in JOINT_TYPES:
         raise InternalError(f"no joint of kind {kind!r}")
-    path = _memory(kind)
-    form = _recall(path)
+    path = _cache_file(kind)
+    form = _load(path)
     if form is None:
         form = JOINT_TYPES[kind].derive()
-        _remember(path, form)
+        _save(path, form)
     return form
 
 
-def _memory(kind: str) -> Path:
+def _cache_file(kind: str) -> Path:
     """Return the cache file of a joint, for the current code and SymPy version."""
     code = hashlib.sha256(Path(__file__).read_bytes() + metadata.version("sympy").encode())
     return cache_folder("joints") / f"{kind}-{code.hexdigest()[:32]}.json"
 
 
-def _recall(path: Path) -> JointForm | None:
+def _load(path: Path) -> JointForm | None:
     try:
         fields = json.loads(path.read_bytes())
         return JointForm(**{name: _as_tuples(value) for name, value in fields.items()})
@@ -437,7 +437,7 @@ def _recall(path: Path) -> JointForm | None:
         return None
 
 
-def _remember(path: Path, form: JointForm) -> None:
+def _save(path: Path, form: JointForm) -> None:
     try:
         folder = private_folder(path.parent)
         with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:

@@ -157,7 +157,7 @@ class Angle:
     Attributes:
         square: s.
         e:      e of the module's formulas.
-        e1:     derivative of e by s.
+        e1:     derivative of e with respect to s.
     """
 
     square: Scalar
@@ -207,7 +207,7 @@ def right_jacobian(twist: Motion, scalars: Scalars) -> Rows:
 
 
 def logarithm_gradient(twist: Motion, angle: Angle, scalars: Scalars) -> tuple[Rows, Rows]:
-    """Return the derivatives of a twist by the poses where unit time with it begins and ends.
+    """Return the derivatives of a twist with respect to its initial and final pose.
 
     Those are -ad / (exp(ad) - 1) and ad / (1 - exp(-ad)), the inverse of ``right_jacobian``.
     """
@@ -218,7 +218,7 @@ def logarithm_gradient(twist: Motion, angle: Angle, scalars: Scalars) -> tuple[R
 
 
 def _slopes(turn: Turn, scalars: Scalars) -> tuple[Scalar, Scalar]:
-    """Return the derivatives of b and c by s."""
+    """Return the derivatives of b and c with respect to s."""
     square, b, c = turn.square, turn.b, turn.c
     b1 = near_zero(square, _slope(_B_SERIES), 0.5 - 0.5 * c * square - b, scalars)
     return b1, near_zero(square, _slope(_C_SERIES), 0.5 * b - 1.5 * c, scalars)
@@ -232,7 +232,7 @@ def _adjoint_function(
     Args:
         twist:   (v, w).
         factors: f0, f1, f2.
-        slopes:  derivatives of f1 and f2 by s.
+        slopes:  derivatives of f1 and f2 with respect to s.
         scalars: the type of number.
     """
     v, w = twist

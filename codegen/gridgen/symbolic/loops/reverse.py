@@ -33,7 +33,7 @@ def adjoints_with_loops(
     weights: Sequence[Any],
     inputs: Mapping[str, int],
 ) -> dict[str, Any]:
-    """Return the derivatives of the weighted sum of results by inputs.
+    """Return the gradients of the weighted sum of results with respect to inputs.
 
     Args:
         tracer:  scalars of the trace of the results; the function adds nodes.
@@ -252,10 +252,10 @@ class _Reversal:
         assert isinstance(place, MemoryEntry)
         memory = place.memory
         if isinstance(memory, Memory) and not tracer.is_written_once(memory, place.leaf):
-            return self._kept(node)
+            return self._saved(node)
         return tracer.read(memory, place.index, place.leaf)
 
-    def _kept(self, node: Expr) -> Expr:
+    def _saved(self, node: Expr) -> Expr:
         """Return a number that the forward pass saves in each iteration."""
         walks = self._homes[node.index].walks
         index = ""

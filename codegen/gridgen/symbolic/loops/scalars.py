@@ -59,7 +59,7 @@ class LoopScalars(MemoryScalars):
     def table(self, symbol: str, count: int, fill: Any = None) -> Any:
         """Return a table with a record for each item."""
         key = self._key(symbol)
-        memory = Memory(self._room_name(symbol, key), count, is_result=key in self.notes.results)
+        memory = Memory(self._memory_name(symbol, key), count, is_result=key in self.notes.results)
         table = Table(self, key, memory)
         self.tables.append(table)
         self.loops.room.append(memory)
@@ -68,7 +68,7 @@ class LoopScalars(MemoryScalars):
     def pairs(self, symbol: str, count: int) -> Any:
         """Return a table with a record for each pair of items."""
         key = self._key(symbol)
-        table = Table(self, key, Memory(self._room_name(symbol, key), count * count))
+        table = Table(self, key, Memory(self._memory_name(symbol, key), count * count))
         self.tables.append(table)
         self.loops.room.append(table.memory)
         return Pairs(table, count)
@@ -77,7 +77,7 @@ class LoopScalars(MemoryScalars):
         """Return an array of zeros, or an uninitialized one."""
         key = self._key(symbol)
         is_result = key in self.notes.results
-        memory = Memory(self._room_name(symbol, key), math.prod(shape), is_result=is_result)
+        memory = Memory(self._memory_name(symbol, key), math.prod(shape), is_result=is_result)
         matrix = Matrix(self, key, memory, shape)
         self.tables.append(matrix)
         self.loops.room.append(memory)
@@ -90,7 +90,7 @@ class LoopScalars(MemoryScalars):
     def carry(self, symbol: str, value: Any) -> Any:
         """Return a record that loops may change."""
         key = self._key(symbol)
-        table = Table(self, key, Memory(self._room_name(symbol, ()), 1, is_local=True))
+        table = Table(self, key, Memory(self._memory_name(symbol, ()), 1, is_local=True))
         self.tables.append(table)
         self.declare(table.memory)
         table[0] = value
@@ -99,7 +99,7 @@ class LoopScalars(MemoryScalars):
     def _key(self, symbol: str) -> Key:
         return (*self._where, symbol, self._ordinal((*self._where, symbol)))
 
-    def _room_name(self, symbol: str, key: Key) -> str:
+    def _memory_name(self, symbol: str, key: Key) -> str:
         if key in self.notes.results:
             return self.notes.results[key]
         return self.fresh(f"{symbol}_kept")

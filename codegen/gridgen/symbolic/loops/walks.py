@@ -12,11 +12,11 @@ from gridgen.symbolic.memory import Constants, Walk, When
 def along(variable: str, run: range) -> Walk:
     """Return the loop over a range with step one, up or down."""
     heads = []
-    for way in (run, run[::-1]):
-        going, step = f"{variable} < {way[-1] + 1}", f"++{variable}"
-        if way.step < 0:
-            going, step = f"{variable} >= {way[-1]}", f"--{variable}"
-        heads.append(Walk(variable, str(way[0]), going, step, 1 + max(run[0], run[-1])))
+    for direction in (run, run[::-1]):
+        going, step = f"{variable} < {direction[-1] + 1}", f"++{variable}"
+        if direction.step < 0:
+            going, step = f"{variable} >= {direction[-1]}", f"--{variable}"
+        heads.append(Walk(variable, str(direction[0]), going, step, 1 + max(run[0], run[-1])))
     return _and_back(heads[0], heads[1])
 
 
