@@ -51,8 +51,8 @@ def refusal(tree: KinematicTree) -> str | None:
     """Return why a robot does not support the algorithm, and the remedy; otherwise ``None``."""
     if tree.has_mimic:
         return (
-            "mimic joints tie bodies of different branches together, which constraint forces of "
-            'single joints cannot express: use method="crba"'
+            "mimic joints couple bodies of different branches, which constraint forces of single "
+            'joints do not describe: use method="crba"'
         )
     if "armature" in tree.parameters:
         return (

@@ -36,7 +36,7 @@ from gridgen.symbolic.spatial import add, split
 _WRENCH = 6
 
 
-class Walked:
+class Subset:
     """Iterators over some items of a tree, in the order of the tree."""
 
     def __init__(self, items: Sequence[int]) -> None:
@@ -51,14 +51,14 @@ class Walked:
         return iter(self._items[::-1])
 
 
-class SomeBodies(Walked):
+class SubsetTree(Subset):
     """A robot whose iterators visit some bodies only."""
 
     def __init__(self, tree: KinematicTree, bodies: range) -> None:
         super().__init__(bodies)
         self._tree = tree
         own = (tree.bodies[index] for index in bodies if not tree.bodies[index].mimics)
-        self.velocities = Walked([body.v_index + k for body in own for k in range(body.nv)])
+        self.velocities = Subset([body.v_index + k for body in own for k in range(body.nv)])
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tree, name)
@@ -77,7 +77,7 @@ def velocities_of(tree: KinematicTree, bodies: range) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class OfChain(OfFunction):
+class ChainStage(OfFunction):
     """A stage of one of the chains.
 
     Attributes:
@@ -126,7 +126,7 @@ class OfChain(OfFunction):
         return tuple(name for name in names if name not in empty)
 
 
-def chain_of(tree: KinematicTree, key: KernelKey) -> OfChain:
+def chain_of(tree: KinematicTree, key: KernelKey) -> ChainStage:
     """Return a stage of a chain.
 
     Args:
@@ -148,7 +148,7 @@ def chain_of(tree: KinematicTree, key: KernelKey) -> OfChain:
             "carried_on": (before, _WRENCH),
             "efforts": (len(velocities_of(tree, range(first, end))),),
         }
-    return OfChain(key, row, row.algorithm, shapes=tuple(shapes.items()))
+    return ChainStage(key, row, row.algorithm, shapes=tuple(shapes.items()))
 
 
 def stage(step: str, bodies: range) -> KernelKey:
@@ -160,7 +160,7 @@ def _forward(
     whole: KinematicTree, bodies: range, x: Inputs, scalars: Scalars
 ) -> tuple[list[Any], list[Any]]:
     """Return the motions for later stages, and the inertial wrenches of the bodies."""
-    tree: Any = SomeBodies(whole, bodies)
+    tree: Any = SubsetTree(whole, bodies)
     motions = scalars.table("motion", len(whole.bodies))
     for place, index in enumerate(frontier(whole, bodies.start)):
         first = MOTION_NUMBERS * place
@@ -181,7 +181,7 @@ def _backward(
     whole: KinematicTree, bodies: range, x: Inputs, scalars: Scalars
 ) -> tuple[list[Any], list[Scalar]]:
     """Return the wrenches propagated to earlier bodies, and the joint torques."""
-    tree: Any = SomeBodies(whole, bodies)
+    tree: Any = SubsetTree(whole, bodies)
     zero = scalars.constant(0.0)
     nothing = (zero, zero, zero)
     total = scalars.table("force", len(whole.bodies), (nothing, nothing))

@@ -61,7 +61,7 @@ def find_frame(tree: KinematicTree, name: str) -> Frame:
     near = " or ".join(map(show, similar(name, tree.frame_names)))
     first = ", ".join(map(show, tree.frame_names[:5]))
     rest = ", ..." if len(tree.frame_names) > 5 else ""
-    hint = f"did you mean {near}?" if near else f"frame_names lists those it has: {first}{rest}"
+    hint = f"did you mean {near}?" if near else f"frame_names lists its frames: {first}{rest}"
     raise OptionError(f"{tree.source}: robot {show(tree.name)} has no frame {show(name)}; {hint}")
 
 

@@ -10,8 +10,8 @@ def of_mimic_joints(tree: KinematicTree) -> str | None:
     if not tree.has_mimic:
         return None
     return (
-        "mimic joints tie bodies of different branches together, which an elimination body by body "
-        'cannot express: use method="crba"'
+        "mimic joints couple bodies of different branches, which elimination body by body does not "
+        'support: use method="crba"'
     )
 
 
@@ -20,8 +20,8 @@ def of_a_singular_mass_matrix(tree: KinematicTree) -> str | None:
     if tree.singular_joint is None:
         return None
     return (
-        f'joint "{tree.singular_joint}" moves nothing that has inertia, so the mass matrix is '
-        "singular: give its links inertia, or load the robot with armature="
+        f'joint "{tree.singular_joint}" moves no inertia, so the mass matrix is singular: '
+        "give its links inertia, or load the robot with armature="
     )
 
 
@@ -30,7 +30,7 @@ def of_free_joints(tree: KinematicTree) -> str | None:
     for body in tree.bodies:
         if body.nv > 1:
             return (
-                f'joint "{body.joint}" is free, and second derivatives are for joints of one '
+                f'joint "{body.joint}" is free, and second derivatives require joints of one '
                 "velocity: take differences of inverse_dynamics_gradient"
             )
     return None
@@ -40,4 +40,4 @@ def of_no_mass(tree: KinematicTree) -> str | None:
     """Return the reason for a robot without mass."""
     if tree.total_mass > 0.0 or "params" in tree.parameters:
         return None
-    return "nothing that moves has mass: give its links <inertial> elements"
+    return "the moving links have no mass: give them <inertial> elements"

@@ -120,4 +120,4 @@ def parts_of(
         yield a, graph.select(test, change, graph.zero)
         yield b, graph.select(test, graph.zero, change)
     else:
-        raise InternalError(f"no derivative of {op!r} is known")
+        raise InternalError(f"no derivative rule for the operation {op!r}")

@@ -66,7 +66,9 @@ def ordered(program: Program) -> Program:
     for number, block in enumerate(program.blocks):
         groups.append([])
         for statement in block.statements:
-            assert isinstance(statement, (Statement, SineCosine, Store)), "it has been cut before"
+            assert isinstance(statement, (Statement, SineCosine, Store)), (
+                "the program is split already"
+            )
             step = step_of(statement, block, program.variables)
             if isinstance(statement, Statement) and statement.node.op == "input":
                 inputs[statement.name] = step

@@ -87,7 +87,9 @@ def split_program(
     steps: list[ScheduledStatement] = []
     for block in program.blocks:
         for statement in with_fills(block).statements:
-            assert isinstance(statement, (Statement, SineCosine, Store, Fill)), "it has been cut"
+            assert isinstance(statement, (Statement, SineCosine, Store, Fill)), (
+                "the program is split already"
+            )
             step = step_of(statement, block, program.variables)
             if isinstance(statement, Statement) and statement.node.op == "input":
                 inputs[statement.name] = step
@@ -242,5 +244,5 @@ def _hand_on(
                     slots[name] = free[array].pop()
                     statements.append(Keep(name, array, slots[name]))
         parts.append(ProgramPart(tuple(blocks), frozenset(arrays)))
-    assert not slots, "a value waits for a part that never comes"
+    assert not slots, "a stored value has no reader"
     return SplitProgram(tuple(parts), most[KEPT], most[PARKED])

@@ -42,7 +42,7 @@ class Loops:
         """Return a constant array; equal arrays share one."""
         table = Constants(word, tuple(values))
         known = self.tables.setdefault(table.name, table)
-        assert known.values == table.values, "arrays of one name differ"
+        assert known.values == table.values, "arrays with equal names differ"
         return known
 
 

@@ -85,7 +85,7 @@ class Group:
         return self.loops.constants(word, entries)
 
 
-class OfMembers:
+class PerMember:
     """A value that differs between members of a loop.
 
     Args:
@@ -105,7 +105,7 @@ class OfMembers:
         return tuple(self._by_member[member] for member in self.group.members)
 
 
-class Index(OfMembers):
+class Index(PerMember):
     """An index that depends on the variable of a loop.
 
     Args:
@@ -138,7 +138,7 @@ class Index(OfMembers):
     __rmul__ = __mul__
 
 
-class Numbers(OfMembers):
+class Numbers(PerMember):
     """A number of the robot that differs between members."""
 
     __slots__ = ()
@@ -193,7 +193,7 @@ def common(values: Sequence[Any], group: Group) -> Any:
         same = all(value == first for value in values)
         return first if same else Numbers(group, values)
     if isinstance(first, (tuple, list)):
-        each = OfMembers(group, values)
+        each = PerMember(group, values)
         count = group.answer([len(value) for value in values])
         return tuple(common([entries[k] for entries in each.values], group) for k in range(count))
     if is_dataclass(first):
@@ -221,7 +221,7 @@ _INDICES = {
 }
 
 
-class Members(OfMembers):
+class Members(PerMember):
     """The records of several members as one record."""
 
     def __getattr__(self, name: str) -> Any:
