@@ -115,7 +115,7 @@ NO_NAMES = {
     "functions/constraints.py:_in_numbers": "the name of a type",
     "functions/record.py:_written_out": "a signature",
     "functions/record.py:functions_of": "a sentence",
-    "dynamics/functions.py:_apart": "names of links",
+    "dynamics/functions.py:_unambiguous": "names of links",
     "schedules/team/bodies.py:_names": "paths of a record's numbers",
     "rendering.py:render": "names of templates",
     "emit/library.py:render_library": "names of files",
@@ -129,7 +129,7 @@ NO_NAMES = {
     "runtime/module/files.py:is_source": "names of files",
     "runtime/calls/products.py:_read": "a product as users name it",
     "runtime/planning/devices.py:_processor": "a system's description of its processor",
-    "symbolic/joints.py:_remember": "moves a file",
+    "symbolic/joints.py:_save": "moves a file",
     "symbolic/turns.py:_whole": "an index in C++",
 }
 STAGES_WITH_KERNELS = (

@@ -390,7 +390,7 @@ def test_bad_input(arguments, message, grid_gen, tmp_path):
         (["--functions", "mass_matrx"], "did you mean mass_matrix"),
         (["--functions", "jacobian"], "add --frame LINK"),
         (["--functions", "mass_matrix,neutral"], "neutral is in every"),
-        (["--frame", "elbow"], 'frame_names lists those it has: "base", "rod"'),
+        (["--frame", "elbow"], 'frame_names lists its frames: "base", "rod"'),
         (["--frame", "rodd"], 'no frame "rodd"; did you mean "rod"'),
         (["--backend", "gpu", "--check"], "choose one of cpu, cuda, emulated"),
         (["--backend", "metal", "--check"], "choose one of cpu, cuda, emulated"),

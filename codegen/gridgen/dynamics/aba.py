@@ -1,9 +1,9 @@
 """Forward dynamics by articulated-body inertias (Yang, Wu, Pan (prefix sums) eq. 7 and 8).
 
-The recursion is written about the bias motion, that of zero joint accelerations: the forces of that
-motion enter as the bias forces of the articulated bodies, and the accelerations found are
-differences to it. The velocity-product terms of the textbook form (Ia c, v x* I v) then vanish, and
-the algorithm shares its outward pass with inverse dynamics.
+The recursion is relative to the bias motion, the motion with zero joint accelerations: its forces
+are the bias forces of the articulated bodies, and the algorithm solves for the differences of the
+accelerations. The velocity-product terms of the textbook form (Ia c, v x* I v) then vanish, and the
+algorithm shares its outward pass with inverse dynamics.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ SixBySix = tuple[tuple[Scalar, ...], ...]
 
 @dataclass(frozen=True)
 class ArticulatedInertia:
-    """The symmetric 6x6 map from motion (v, w) to wrench (f, n), by blocks.
+    """The symmetric 6x6 map from acceleration (v, w) to wrench (f, n), by blocks.
 
     Attributes:
-        M: linear to linear [kg].
-        H: angular motion to force [kg m].
-        I: angular to angular [kg m^2].
+        M: linear acceleration to force [kg].
+        H: angular acceleration to force [kg m].
+        I: angular acceleration to moment [kg m^2].
     """
 
     M: Symmetric
@@ -84,14 +84,13 @@ class ArticulatedInertia:
     def given_way(
         self, U: Sequence[Scalar], gain: Sequence[Scalar], zero: Scalar, loose: int | None = None
     ) -> ArticulatedInertia:
-        """Return what remains when a joint gives way: A - U gain^T (prefix sums eq. 7).
+        """Return the articulated inertia across a joint: A - U gain^T (prefix sums eq. 7).
 
         Args:
-            U:     the column of the joint's axis, six entries.
+            U:     column of the joint's axis, six entries.
             gain:  U / D.
-            zero:  the number zero of the scalars.
-            loose: the axis of a joint without armature. What remains cannot resist its motion at
-                   all: that row is exactly zero.
+            zero:  the scalar zero.
+            loose: axis of a joint without armature; the row of this axis becomes exactly zero.
         """
 
         def remain(i: int, j: int, value: Scalar) -> Scalar:
@@ -125,19 +124,20 @@ class ArticulatedInertia:
         return ldlt(rows, Branches(range(-1, 5)))
 
     def let_go(self, armature: Sequence[Scalar], inverse: SixBySix) -> ArticulatedInertia:
-        """Return what remains when a free joint gives way: R - R (A + R)^-1 R.
+        """Return the articulated inertia across a free joint: R - R (A + R)^-1 R.
 
-        Only armature R holds the body. On an axis without, what remains is exactly zero.
+        The armature R alone couples the body to its parent. Without armature on an axis, the row
+        of this axis is exactly zero.
 
         Args:
-            armature: the diagonal of R.
-            inverse:  of A + R.
+            armature: diagonal of R.
+            inverse:  inverse of A + R.
         """
 
         def remain(i: int, j: int) -> Scalar:
             if i != j:
                 return -(armature[i] * armature[j] * inverse[i][j])
-            # R_i - R_i^2 / (A + R)_ii would cancel where the armature is large.
+            # R_i - R_i^2 / (A + R)_ii would cancel for a large armature.
             return armature[i] * dot(inverse[i], self.column(i))
 
         places = [(i, j) for i in range(3) for j in range(i, 3)]
@@ -147,7 +147,7 @@ class ArticulatedInertia:
         return ArticulatedInertia(M, H, I)  # type: ignore[arg-type]
 
     def to_parent(self, placed: Placement) -> ArticulatedInertia:
-        """Return the inertia as the parent feels it (X^T Ia X of prefix sums eq. 7)."""
+        """Return the inertia in the parent's frame (X^T Ia X of prefix sums eq. 7)."""
         M = placed.symmetric_to_parent(self.M)
         H = placed.matrix_to_parent(self.H)
         I = placed.symmetric_to_parent(self.I)  # noqa: E741
@@ -162,11 +162,11 @@ class ArticulatedInertia:
 
 @dataclass(frozen=True)
 class ArticulatedJoint:
-    """What the outward pass needs of a joint.
+    """Results of the inward pass for a joint of one degree of freedom.
 
     Attributes:
-        gain: U / D, six entries, one for a joint of one degree of freedom.
-        rate: u / D, the joint acceleration of a parent that moves as in the bias motion.
+        gain: U / D, six entries.
+        rate: u / D, the joint acceleration if the parent moves as in the bias motion.
     """
 
     gain: tuple[Scalar, ...]
@@ -175,13 +175,13 @@ class ArticulatedJoint:
 
 @dataclass(frozen=True)
 class FreeJoint:
-    """What the outward pass needs of a free joint.
+    """Results of the inward pass for a free joint.
 
     Attributes:
-        rate:     the joint acceleration of a parent that moves as in the bias motion.
-        armature: what the joint adds to the diagonal of its body's inertia; nothing where no
-                  carrier feels the body.
-        inverse:  of the sum.
+        rate:     joint acceleration if the parent moves as in the bias motion.
+        armature: diagonal that the joint adds to the inertia of its body; empty if the body
+                  exerts no inertial force on its parent.
+        inverse:  inverse of the sum.
     """
 
     rate: tuple[Scalar, ...]
@@ -189,7 +189,7 @@ class FreeJoint:
     inverse: SixBySix = ()
 
     def passed_on(self, effort: Sequence[Scalar]) -> Wrench:
-        """Return the wrench that the carrier feels: the effort less what the armature takes."""
+        """Return the wrench propagated to the parent: joint force minus inertia of the armature."""
         if not self.armature:
             return split(effort)
         taken = zip(effort, self.armature, self.rate, strict=True)
@@ -205,7 +205,7 @@ def forward_dynamics_aba(
     scalars: Scalars,
     f_ext: Sequence[Scalar] | None = None,
 ) -> list[Scalar]:
-    """Return the joint accelerations that ``tau`` produces.
+    """Return the joint accelerations for the generalized forces ``tau``.
 
     Returns:
         qdd: joint accelerations, nv scalars [rad/s^2 or m/s^2].
@@ -226,10 +226,10 @@ def accelerations_aba(
     f_ext: Sequence[Scalar] | None = None,
     damping_step: Scalar | None = None,
 ) -> list[Scalar]:
-    """Return the joint accelerations where the damping may be that of later velocities.
+    """Return the joint accelerations with explicit or implicit damping.
 
-    ``damping_step`` is the time [s] at whose end velocities meet the damping D, so that
-    M + damping_step D takes the place of M; ``None`` for the damping of now.
+    For a time step ``damping_step`` [s], damping D acts on the velocities at the end of the step:
+    M + damping_step D replaces M. ``None`` selects explicit damping.
     """
     refuse_mimic(tree, "forward_dynamics_aba")
     placed = placements(tree, q, scalars)
@@ -241,7 +241,7 @@ def accelerations_aba(
 
 
 def refuse_mimic(tree: KinematicTree, algorithm: str) -> None:
-    """Raise for a robot whose joints are not independent."""
+    """Raise ``ModelError`` for a robot with mimic joints."""
     if (reason := of_mimic_joints(tree)) is not None:
         raise ModelError(f"{tree.source}: no {algorithm}: {reason}")
 
@@ -256,13 +256,13 @@ def articulated_passes(
     articulated: list[ArticulatedInertia] | None = None,
     damping_step: Scalar | None = None,
 ) -> list[Scalar]:
-    """Return the accelerations by which ``tau`` and ``bias`` change the bias motion.
+    """Return the joint accelerations that ``tau`` adds to the bias motion.
 
     Args:
-        placed:      placement of every body in its parent.
-        bias:        wrench that each body takes in the bias motion; used up.
-        losses:      what of them is lost before it moves anything, nv scalars.
-        articulated: inertia of every body with all that it carries, where it is known already.
+        placed:       placement of every body in its parent.
+        bias:         wrench on each body in the bias motion; overwritten.
+        losses:       joint torques to subtract from ``tau``, nv scalars.
+        articulated:  articulated inertia of every body, if already known.
         damping_step: as in ``accelerations_aba``.
     """
     inertias = rigid_inertias(tree, scalars) if articulated is None else articulated
@@ -288,7 +288,7 @@ def articulated_passes(
 
 
 def rigid_inertias(tree: KinematicTree, scalars: Scalars) -> list[ArticulatedInertia]:
-    """Return the inertia of every body by itself."""
+    """Return the spatial inertia of every single body."""
     inertias = scalars.table("inertia", len(tree.bodies))
     for index in tree.outward():
         scalars.begin("articulated", index)
@@ -297,7 +297,7 @@ def rigid_inertias(tree: KinematicTree, scalars: Scalars) -> list[ArticulatedIne
 
 
 def rigid_inertia(mass: Mass, scalars: Scalars) -> ArticulatedInertia:
-    """Return the inertia of a body none of whose joints gives way."""
+    """Return a rigid body's spatial inertia."""
     (x, y, z), m, zero = mass.h, mass.m, scalars.constant(0.0)
     return ArticulatedInertia(
         (m, zero, zero, m, zero, m),
@@ -315,24 +315,24 @@ def eliminate(
     scalars: Scalars,
     damping_step: Scalar | None = None,
 ) -> tuple[ArticulatedJoint | FreeJoint, ArticulatedInertia | None, Wrench]:
-    """Remove the freedom of one joint from the inertia and the bias force (prefix sums eq. 7).
+    """Project one joint's motion out of the inertia and the bias force (prefix sums eq. 7).
 
     Args:
-        index:        of the body that the joint moves.
-        inertia:      of the body with all that it carries.
-        bias:         wrench that it takes in the bias motion.
-        effort:       of the joint, one scalar for each of its velocities.
+        index:        index of the body that the joint moves.
+        inertia:      articulated inertia of the body.
+        bias:         wrench on the body in the bias motion.
+        effort:       joint torque, one scalar per velocity of the joint.
         damping_step: as in ``accelerations_aba``.
 
     Returns:
-        what the outward pass needs of the joint; the inertia and the wrench that the carrier feels,
-        about the body's origin. Of a free body without armature it feels no inertia: ``None``.
+        the joint's terms of the outward pass; the inertia and the wrench propagated to the parent,
+        about the body's origin. The inertia is ``None`` for a free body without armature.
     """
     body = tree.bodies[index]
     if body.joint_type.is_free:
-        return _let_go(tree, index, inertia, bias, effort, scalars, damping_step)
+        return _eliminate_free(tree, index, inertia, bias, effort, scalars, damping_step)
     (tau,) = effort
-    own = armature(tree, body.v_index, scalars)  # inertia of the joint itself
+    own = armature(tree, body.v_index, scalars)
     is_loose = not has_armature(tree, body.v_index)
     damping = damping_in_time(tree, body, body.v_index, damping_step, scalars)
     if damping is not None:
@@ -359,7 +359,7 @@ def eliminate(
     return ArticulatedJoint(tuple(gain), rate), rest, (f, n)
 
 
-def _let_go(
+def _eliminate_free(
     tree: KinematicTree,
     index: int,
     inertia: ArticulatedInertia,
@@ -368,12 +368,12 @@ def _let_go(
     scalars: Scalars,
     damping_step: Scalar | None,
 ) -> tuple[FreeJoint, ArticulatedInertia | None, Wrench]:
-    """Remove the six freedoms of a free joint; as ``eliminate``."""
+    """Project a free joint's motion out; as ``eliminate``."""
     body = tree.bodies[index]
     armature, holds = free_armature(tree, body, scalars, damping_step)
     right = [given - entry for given, entry in zip(effort, (*bias[0], *bias[1]), strict=True)]
     if not holds:
-        # The joint lets the body go: nothing of it is felt by its carrier but the effort.
+        # Without armature, the joint transmits only its own force to the parent.
         joint = FreeJoint(tuple(inertia.solve(armature, right)))
         return joint, None, joint.passed_on(effort)
     inverse = inertia.inverse(armature, scalars)
@@ -384,10 +384,10 @@ def _let_go(
 def free_armature(
     tree: KinematicTree, body: Body, scalars: Scalars, damping_step: Scalar | None = None
 ) -> tuple[tuple[Scalar, ...], bool]:
-    """Return what a free joint adds to the diagonal of its body's inertia.
+    """Return the diagonal that a free joint adds to the inertia of its body.
 
     Returns:
-        six numbers, and whether a carrier feels the body by them.
+        six numbers, and whether they couple the body to a parent.
     """
     holds = False
     entries = []
@@ -406,7 +406,7 @@ def _outward(
     joints: Sequence[Any],
     scalars: Scalars,
 ) -> list[Scalar]:
-    """Find the joint accelerations from the base outwards (prefix sums eq. 8)."""
+    """Compute the joint accelerations from the base outwards (prefix sums eq. 8)."""
     qdd: list[Scalar] = scalars.table("qdd", tree.nv)
     change = scalars.table("change", len(tree.bodies))  # acceleration over that of the bias motion
     nothing = constants((0.0, 0.0, 0.0), scalars)
@@ -427,13 +427,13 @@ def _outward(
 def accelerate(
     body: Body, joint: ArticulatedJoint | FreeJoint, v: Vector, w: Vector
 ) -> tuple[tuple[Scalar, ...], Motion]:
-    """Return the acceleration of a joint, and that of its body.
+    """Return the acceleration of a joint, and the acceleration of its body.
 
     Args:
-        body:  whose joint it is.
-        joint: what is known of the joint.
-        v:     linear acceleration of the carrier over that of the bias motion, in the body's frame.
-        w:     angular one.
+        body:  the body that the joint moves.
+        joint: the joint's terms from the inward pass.
+        v:     linear acceleration of the parent relative to the bias motion, in the body's frame.
+        w:     angular acceleration of the parent, likewise.
     """
     if isinstance(joint, FreeJoint):
         total = joint.rate

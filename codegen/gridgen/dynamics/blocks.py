@@ -13,10 +13,10 @@ Block = list[list[Scalar]]
 
 
 class BlockSystem:
-    """A symmetric positive definite matrix of blocks, most of them zero.
+    """A block-sparse symmetric positive definite matrix.
 
     Args:
-        one: the number one of the scalars.
+        one: the scalar one.
     """
 
     def __init__(self, one: Scalar = 1.0) -> None:
@@ -25,12 +25,12 @@ class BlockSystem:
         self._eliminated: list[tuple[int, Factorization, dict[int, Block]]] = []
 
     def add(self, i: int, j: int, columns: Sequence[Sequence[Scalar]]) -> None:
-        """Add to block (i, j), and its transpose to block (j, i).
+        """Add entries to block (i, j), and their transpose to block (j, i).
 
         Args:
-            i:       number of the block's rows.
-            j:       number of its columns.
-            columns: the entries.
+            i:       row index of the block.
+            j:       column index of the block.
+            columns: entries of the block, by columns.
         """
         block = [list(row) for row in zip(*columns, strict=True)]
         row = self._blocks.setdefault(i, {})
@@ -49,7 +49,7 @@ class BlockSystem:
         """Eliminate the blocks: D_a -= E D_k E^T and U_ab -= E_a D_k E_b^T.
 
         Args:
-            order: every block once; numbers that have none are passed over.
+            order: every block once; indices without a block are skipped.
         """
         for k in order:
             row = self._blocks.pop(k, None)
@@ -72,10 +72,10 @@ class BlockSystem:
             self._eliminated.append((k, factors, gains))
 
     def solve(self, right: Sequence[Sequence[Scalar]]) -> list[list[Scalar]]:
-        """Return the solution for one right-hand side, by block; blocks must be eliminated.
+        """Return the solution for one right-hand side, by block, after ``eliminate``.
 
         Args:
-            right: the right-hand side by block, empty where there is none.
+            right: right-hand side by block; empty for indices without a block.
         """
         rest = [list(entries) for entries in right]
         for k, _, gains in self._eliminated:

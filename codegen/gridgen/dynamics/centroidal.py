@@ -1,4 +1,4 @@
-"""Momentum about the center of mass, in the axes of the base, which does not move."""
+"""Momentum about the center of mass, in the axes of the fixed base."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gridgen.symbolic.spatial import ZERO, Wrench, add, apply, constants, cross,
 
 
 def centroidal_momentum_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Rows:
-    """Return the matrix that takes joint velocities to the momentum, 6 x nv (Pinocchio's Ag).
+    """Return the centroidal momentum matrix, 6 x nv (Pinocchio's Ag).
 
     A column is the momentum of the joint's subtree for a unit velocity.
 
@@ -42,7 +42,7 @@ def centroidal_momentum_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars
 def centroidal_momentum(
     tree: KinematicTree, q: Sequence[Scalar], qd: Sequence[Scalar], scalars: Scalars
 ) -> list[Scalar]:
-    """Return the momentum of the whole robot, linear and angular (Pinocchio's hg).
+    """Return the centroidal momentum, linear part first (Pinocchio's hg).
 
     Arguments and errors as in ``centroidal_momentum_matrix``, with the joint velocities.
     """

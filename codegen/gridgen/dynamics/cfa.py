@@ -1,14 +1,14 @@
 """Forward dynamics by constraint forces (Yang, Wu, Pan (GPU scheme) eq. 9 to 19; docs/cfa.md).
 
-The unknowns are the wrenches that the joints transmit, not the accelerations. With dV the
-acceleration of the bodies over the bias motion, F the wrench that each joint adds to that of the
-bias motion and L the matrix of one step outwards, (L dV)_i = dV_i - X_i dV_parent(i):
+The unknowns are the wrenches that the joints transmit, not the accelerations. All quantities are
+relative to the bias motion: dV is the acceleration of the bodies, F the wrench of each joint. L is
+the matrix of one step outwards, (L dV)_i = dV_i - X_i dV_parent(i):
 
     L dV = S qdd,   J dV = L^T F,   S^T F = tau - bias    =>    K F = S qdd,   K = L J^-1 L^T
 
-K couples a body with its parent, its siblings and its children only. Projected on the directions
-W in which the joints do not move, W^T K F = 0 is a block system for the constraint forces whose
-blocks can be eliminated in any order, many of them at the same time.
+K couples a body with its parent, its siblings and its children only. W spans the directions in
+which the joints do not move. The projection W^T K F = 0 is a block system for the constraint
+forces. Its blocks can be eliminated in any order, many of them at the same time.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ from gridgen.symbolic.spatial import Placement, Vector, Wrench, neg, sub
 PASSES = 2
 """The first solution, and one step of iterative refinement.
 
-The residual K F is formed body by body, more exactly than the blocks of A are; one step takes the
-error of a chain of 200 bodies from 3e-10 to 7e-11, further ones gain nothing
+The residual K F is computed body by body and is more accurate than the blocks of A. One step
+reduces the error of a chain of 200 bodies from 3e-10 to 7e-11; further steps gain nothing
 (docs/results/accuracy.md).
 """
 
 RELATIVE_ZERO = 1e-12
-"""Principal inertia about the center of mass below which a link counts as a point or a rod.
+"""Threshold of the principal inertia about the center of mass, for a link that is a point or rod.
 
-A share of the inertia about the frame's origin, of which it is what remains when the part of the
-center's distance is taken off: below this share less than four of its digits are not rounding.
+The threshold is relative to the inertia about the frame's origin. Below it, subtraction of the
+center's contribution leaves fewer than four significant digits.
 """
 
 
 def refusal(tree: KinematicTree) -> str | None:
-    """Return why a robot cannot have the algorithm, with the remedy, or ``None``."""
+    """Return why a robot does not support the algorithm, and the remedy; otherwise ``None``."""
     if tree.has_mimic:
         return (
-            "mimic joints tie bodies of different branches together, which constraint forces of "
-            'single joints cannot express: use method="crba"'
+            "mimic joints couple bodies of different branches, which constraint forces of single "
+            'joints do not describe: use method="crba"'
         )
     if "armature" in tree.parameters:
         return (
@@ -61,7 +61,7 @@ def refusal(tree: KinematicTree) -> str | None:
         )
     for body in tree.bodies:
         if body.parts:
-            continue  # nothing is known of its inertia
+            continue  # its inertia is an input
         mass = constant_mass(body, FloatScalars())
         if mass.m <= 0.0:
             what = f"mass is {mass.m:g}"
@@ -79,12 +79,12 @@ def refusal(tree: KinematicTree) -> str | None:
 
 @dataclass(frozen=True)
 class Unknown:
-    """One component of a joint's wrench that the block system is solved for.
+    """Component of a joint's wrench that the block system solves for.
 
     Attributes:
-        axis:       0-2 force, 3-5 moment, among the components of the joint's wrench.
-        compliance: what the joint itself yields to that component: 1 / armature along a motion
-                    axis with an armature, 0 for a constraint.
+        axis:       index in the joint's wrench: 0-2 force, 3-5 moment.
+        compliance: compliance of the joint along the component: 1 / armature along a motion axis
+                    with an armature, 0 for a constraint.
     """
 
     axis: int
@@ -92,10 +92,10 @@ class Unknown:
 
 
 def unknowns(body: Body) -> tuple[Unknown, ...]:
-    """Return the components of a joint's wrench that are not known from its effort.
+    """Return the components of a joint's wrench that its torque does not determine.
 
-    A motion axis transmits tau - bias less what its armature takes, armature * qdd; with an
-    armature that difference is an unknown as well. A free joint without armature has none.
+    A motion axis transmits tau - bias minus armature * qdd. With an armature, the difference is an
+    unknown too. A free joint without armature has no unknowns.
     """
     armature = dict(zip(body.joint_type.axes, body.armature, strict=True))
     return tuple(
@@ -115,11 +115,11 @@ def forward_dynamics_cfa(
     f_ext: Sequence[Scalar] | None = None,
     order: Iterable[int] | None = None,
 ) -> list[Scalar]:
-    """Return the joint accelerations that ``tau`` produces.
+    """Return the joint accelerations for the generalized forces ``tau``.
 
     Args:
-        order:   the bodies in the order of their elimination; by default leaves first, which
-                 couples no two bodies that are not parent and child or siblings.
+        order:   elimination order of the bodies; leaves first by default, which couples parents,
+                 children and siblings only.
 
     Returns:
         qdd: joint accelerations, nv scalars [rad/s^2 or m/s^2].
@@ -169,7 +169,7 @@ def forward_dynamics_cfa(
 def _yield(
     unknown: Unknown, wrench: Sequence[Scalar], active: Sequence[Scalar], scalars: Scalars
 ) -> Scalar:
-    """Return the motion that a joint's own compliance allows, against its acceleration."""
+    """Return the motion due to a joint's own compliance, opposite to its acceleration."""
     if not unknown.compliance:
         return scalars.constant(0.0)
     return scalars.constant(unknown.compliance) * (wrench[unknown.axis] - active[unknown.axis])
@@ -178,7 +178,7 @@ def _yield(
 def _active_wrenches(
     tree: KinematicTree, effort: Sequence[Scalar], scalars: Scalars
 ) -> list[list[Scalar]]:
-    """Return the components of the joints' wrenches that their efforts alone determine."""
+    """Return the components of the joints' wrenches that the joint torques determine."""
     wrenches = [[scalars.constant(0.0)] * 6 for _ in tree.bodies]
     for body, wrench in zip(tree.bodies, wrenches, strict=True):
         for velocity, axis in enumerate(body.joint_type.axes, start=body.v_index):
@@ -236,7 +236,7 @@ def _assemble(
     types = [body.joint_type for body in tree.bodies]
     units = [[scalars.constant(float(k == axis)) for k in range(6)] for axis in range(6)]
     for link in range(len(tree.bodies)):
-        # The joints at one link feel each other through its mobility.
+        # The mobility of a link couples the joints at it.
         joints = [i for i in (link, *tree.children[link]) if rows[i]]
         for j in joints:
             wrenches = [types[j].wrench(units[unknown.axis]) for unknown in rows[j]]
@@ -254,7 +254,7 @@ def _assemble(
 def _opposed(
     spatial: Spatial, link: int, joint: int, move: Callable[[Vector, Vector], Spatial]
 ) -> Spatial:
-    """Return a wrench or a motion between a link and a joint: one below it feels the opposite."""
+    """Move a wrench or motion between a link and a joint; negate it for a joint below the link."""
     if joint == link:
         return spatial
     linear, angular = move(*spatial)

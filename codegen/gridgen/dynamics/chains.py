@@ -1,9 +1,9 @@
-"""The two chains of Newton-Euler, each cut into stages: what a stage computes of its bodies.
+"""The two Newton-Euler chains, split into stages over consecutive bodies.
 
-Bodies come parents first, so that a stage is a range of them. The forward chain hands on the
-motions of the bodies that later ones hang on, 9 numbers each (Iannello, Siciliano: 72 bytes), and
-leaves the wrenches that its own bodies' motion takes to the backward chain, which hands on what the
-bodies before it carry. Both are the algorithms of ``rnea``, on some of the bodies.
+Bodies are sorted parents first, and a stage is a range of them. The forward chain passes on the
+motions of bodies that have later children, 9 numbers each (Iannello, Siciliano: 72 bytes). It
+stores the wrenches of its bodies for the backward chain, which passes on the wrenches propagated to
+earlier bodies. Both run the algorithms of ``rnea`` on some of the bodies.
 """
 
 from __future__ import annotations
@@ -36,71 +36,71 @@ from gridgen.symbolic.spatial import add, split
 _WRENCH = 6
 
 
-class Walked:
-    """A walk over some items of a tree, in the order of the tree's own walks."""
+class Subset:
+    """Iterators over some items of a tree, in the order of the tree."""
 
     def __init__(self, items: Sequence[int]) -> None:
         self._items = items
 
     def outward(self) -> Iterator[int]:
-        """Walk over them, parents first."""
+        """Iterate over the items, parents first."""
         return iter(self._items)
 
     def inward(self) -> Iterator[int]:
-        """Walk over them, children first."""
+        """Iterate over the items, children first."""
         return iter(self._items[::-1])
 
 
-class SomeBodies(Walked):
-    """A robot of which algorithms see some bodies; what they know of the others they are given."""
+class SubsetTree(Subset):
+    """A robot whose iterators visit some bodies only."""
 
     def __init__(self, tree: KinematicTree, bodies: range) -> None:
         super().__init__(bodies)
         self._tree = tree
         own = (tree.bodies[index] for index in bodies if not tree.bodies[index].mimics)
-        self.velocities = Walked([body.v_index + k for body in own for k in range(body.nv)])
+        self.velocities = Subset([body.v_index + k for body in own for k in range(body.nv)])
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tree, name)
 
 
 def frontier(tree: KinematicTree, begin: int) -> tuple[int, ...]:
-    """Return the bodies before one that it, or one after it, hangs on."""
+    """Return the bodies before ``begin`` with children at or after it."""
     parents = {tree.parents[index] for index in range(begin, len(tree.bodies))}
     return tuple(sorted(parent for parent in parents if 0 <= parent < begin))
 
 
 def velocities_of(tree: KinematicTree, bodies: range) -> tuple[int, ...]:
-    """Return the velocities whose efforts some bodies have a part in."""
+    """Return the velocities whose joint torques depend on some bodies."""
     found = {tree.bodies[i].v_index + k for i in bodies for k in range(tree.bodies[i].nv)}
     return tuple(sorted(found))
 
 
 @dataclass(frozen=True)
-class OfChain(OfFunction):
+class ChainStage(OfFunction):
     """A stage of one of the chains.
 
     Attributes:
-        shapes: of the arrays that depend on the stage; those without numbers are left out.
+        shapes: shapes of the arrays that depend on the stage; a stage has no empty arrays.
     """
 
     shapes: tuple[tuple[str, Shape], ...] = ()
 
     @property
     def title(self) -> str:
-        """What it computes; see ``Computation``."""
+        """Title of the computation; see ``Computation``."""
         first, end = self.key.bodies
         return f"{super().title}: bodies {first} to {end - 1}"
 
     @property
     def plain_inputs(self) -> tuple[str, ...]:
         """See ``Computation``."""
-        return self._there(self.row.inputs)
+        return self._nonempty(self.row.inputs)
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """See ``Computation``."""
-        return self._there(self.row.results)
+        return self._nonempty(self.row.results)
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -121,16 +121,16 @@ class OfChain(OfFunction):
             found = _backward(tree, bodies, given, scalars)
         return [array for array in found if array]
 
-    def _there(self, names: Sequence[str]) -> tuple[str, ...]:
+    def _nonempty(self, names: Sequence[str]) -> tuple[str, ...]:
         empty = {name for name, shape in self.shapes if not shape[0]}
         return tuple(name for name in names if name not in empty)
 
 
-def chain_of(tree: KinematicTree, key: KernelKey) -> OfChain:
+def chain_of(tree: KinematicTree, key: KernelKey) -> ChainStage:
     """Return a stage of a chain.
 
     Args:
-        key:  which chain, its ``step``, and which ``bodies``.
+        key:  key with the chain as its ``step``, and the ``bodies``.
     """
     row, (first, end) = CHAINS[key.step], key.bodies
     shapes: dict[str, Shape]
@@ -148,19 +148,19 @@ def chain_of(tree: KinematicTree, key: KernelKey) -> OfChain:
             "carried_on": (before, _WRENCH),
             "efforts": (len(velocities_of(tree, range(first, end))),),
         }
-    return OfChain(key, row, row.algorithm, shapes=tuple(shapes.items()))
+    return ChainStage(key, row, row.algorithm, shapes=tuple(shapes.items()))
 
 
 def stage(step: str, bodies: range) -> KernelKey:
-    """Return the kernel of a stage of a chain."""
+    """Return the key of a stage's kernel."""
     return KernelKey(CHAINS[step].function, step=step, bodies=(bodies.start, bodies.stop))
 
 
 def _forward(
     whole: KinematicTree, bodies: range, x: Inputs, scalars: Scalars
 ) -> tuple[list[Any], list[Any]]:
-    """Return the motions that later stages need, and the wrenches that the bodies' motion takes."""
-    tree: Any = SomeBodies(whole, bodies)
+    """Return the motions for later stages, and the inertial wrenches of the bodies."""
+    tree: Any = SubsetTree(whole, bodies)
     motions = scalars.table("motion", len(whole.bodies))
     for place, index in enumerate(frontier(whole, bodies.start)):
         first = MOTION_NUMBERS * place
@@ -180,8 +180,8 @@ def _forward(
 def _backward(
     whole: KinematicTree, bodies: range, x: Inputs, scalars: Scalars
 ) -> tuple[list[Any], list[Scalar]]:
-    """Return what bodies before these carry of all that comes after them, and the efforts."""
-    tree: Any = SomeBodies(whole, bodies)
+    """Return the wrenches propagated to earlier bodies, and the joint torques."""
+    tree: Any = SubsetTree(whole, bodies)
     zero = scalars.constant(0.0)
     nothing = (zero, zero, zero)
     total = scalars.table("force", len(whole.bodies), (nothing, nothing))

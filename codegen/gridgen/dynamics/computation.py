@@ -1,4 +1,4 @@
-"""What one kernel computes: a function bound to its algorithm, or several functions in one."""
+"""Computations of kernels: a function bound to its algorithm, or fused functions."""
 
 from __future__ import annotations
 
@@ -28,60 +28,60 @@ Inputs = Mapping[str, Sequence[Scalar]]
 
 
 class Computation(ABC):
-    """What one kernel computes, and those of other schedules with the same arrays."""
+    """The computation of one kernel, and of kernels of other schedules with the same arrays."""
 
-    #: The kernel of the thread schedule.
+    #: Key of the kernel with one thread per state.
     key: KernelKey
 
     @property
     def name(self) -> str:
-        """Its name in C++."""
+        """C++ name of the computation."""
         return self.key.name
 
     @property
     @abstractmethod
     def title(self) -> str:
-        """What it computes, lines of at most 90 columns."""
+        """Title, in lines of at most 90 columns."""
 
     @property
     @abstractmethod
     def source(self) -> str:
-        """Where the algorithm is described."""
+        """Reference for the algorithm."""
 
     @property
     @abstractmethod
     def plain_inputs(self) -> tuple[str, ...]:
-        """Names of the arrays read whatever the variant, in order."""
+        """Names of the arrays that all variants read, in order."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Names of the arrays read, in order."""
+        """Names of the input arrays, in order."""
         optional = (array for name in self.key.inputs for array in OPTIONAL_INPUTS[name].arrays)
         return (*self.plain_inputs, *optional)
 
     @property
     @abstractmethod
     def optional_inputs(self) -> tuple[str, ...]:
-        """Optional inputs that its variants can read."""
+        """Optional inputs of the variants."""
 
     @property
     @abstractmethod
     def outputs(self) -> tuple[str, ...]:
-        """Names of the arrays written, in order."""
+        """Names of the output arrays, in order."""
 
     @property
     def kinds(self) -> dict[str, str]:
-        """Which of the registry's arrays those are that go by another name."""
+        """Arrays of the registry that have another name here."""
         return {}
 
     @property
     def is_called(self) -> bool:
-        """Whether some call of a user's leads to its program."""
+        """Whether a call of the public API can run the program."""
         return True
 
     @abstractmethod
     def refusal(self, tree: KinematicTree) -> str | None:
-        """Return why a robot cannot have it, with the remedy, or ``None``."""
+        """Return why a robot does not support the computation, and the remedy, or ``None``."""
 
     @abstractmethod
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
@@ -102,12 +102,12 @@ class Computation(ABC):
         source: str | None = None,
         team: TeamLaunch | None = None,
     ) -> Kernel:
-        """Return the record of a robot's kernel that computes this.
+        """Return the record of a robot's kernel for this computation.
 
         Args:
-            key:    which kernel; by default that of the thread schedule.
-            source: where its way to compute it is described, if elsewhere.
-            team:   how it is launched, if with a team of threads for a state.
+            key:    key of the kernel; with one thread per state by default.
+            source: reference for the algorithm, if it differs.
+            team:   launch parameters of a kernel with one team of threads per state.
         """
         return Kernel(
             key=key or self.key,
@@ -121,8 +121,8 @@ class Computation(ABC):
         )
 
 
-def _with_inputs_said(title: str, key: KernelKey) -> str:
-    """Return a title that tells of the optional inputs."""
+def _with_inputs_listed(title: str, key: KernelKey) -> str:
+    """Return a title that lists the optional inputs."""
     if not key.inputs:
         return title
     return title + ",\nwith " + " and ".join(OPTIONAL_INPUTS[name].text for name in key.inputs)
@@ -130,14 +130,14 @@ def _with_inputs_said(title: str, key: KernelKey) -> str:
 
 @dataclass(frozen=True)
 class OfFunction(Computation):
-    """What computes one function, or a step on the way to one.
+    """Computation of one function, or of a step of a method.
 
     Attributes:
-        key:    of the kernel of the thread schedule.
-        row:    the function, or the step on the way to one.
+        key:    key of the kernel with one thread per state.
+        row:    the function, or the step of a method.
         method: the algorithm.
-        frame:  the frame's name, where the function is about one.
-        parameters: numbers of the robot that come with each state.
+        frame:  name of the frame, for functions of a frame.
+        parameters: parameters of the robot that are inputs.
     """
 
     key: KernelKey
@@ -153,7 +153,7 @@ class OfFunction(Computation):
         if self.frame:
             seen = f" ({self.key.reference})" if self.key.reference else ""
             title += f" of {comment(self.frame)}{seen}"
-        return _with_inputs_said(title, self.key)
+        return _with_inputs_listed(title, self.key)
 
     @property
     def source(self) -> str:
@@ -191,7 +191,7 @@ class OfFunction(Computation):
         return next(filter(None, reasons), None)
 
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
-        """See ``Computation``. The algorithm is given what its parameters are named after."""
+        """See ``Computation``. Passes the arguments that the algorithm's parameters name."""
         known = {"tree": tree, "scalars": scalars, "frame": self.frame, **x}
         if self.parameters:
             known["tree"] = GivenTree(tree, {name: x[name] for name in self.parameters})
@@ -222,13 +222,13 @@ def _base(x: Inputs) -> BaseMotion:
 
 @dataclass(frozen=True)
 class OfSeveral(Computation):
-    """Several computations in one: what they have in common is computed once.
+    """Fused functions: one computation that shares common terms.
 
-    Their algorithms run one after the other on the same inputs, and a trace knows equal terms.
+    The algorithms run in sequence on the same inputs, and the trace merges equal terms.
 
     Attributes:
-        key:   of the kernel of the thread schedule.
-        parts: what it computes.
+        key:   key of the kernel with one thread per state.
+        parts: the fused functions.
     """
 
     key: KernelKey
@@ -236,12 +236,12 @@ class OfSeveral(Computation):
 
     @property
     def is_stacked(self) -> bool:
-        """Whether the results are one array, with an axis for the parts."""
+        """Whether the results form one array, with an axis for the functions."""
         return self.key.function != SEVERAL
 
     @cached_property
     def variants(self) -> tuple[OfFunction, ...]:
-        """The parts, each as it reads what the whole reads, as far as it can."""
+        """The functions, each with its share of the optional inputs."""
         return tuple(
             replace(part, key=replace(part.key, inputs=inputs))
             for part in self.parts
@@ -252,7 +252,7 @@ class OfSeveral(Computation):
     def title(self) -> str:
         """See ``Computation``."""
         listed = [part.title for part in self.parts]
-        return _with_inputs_said(",\n".join(listed), self.key)
+        return _with_inputs_listed(",\n".join(listed), self.key)
 
     @property
     def source(self) -> str:
@@ -286,7 +286,7 @@ class OfSeveral(Computation):
 
     @cached_property
     def _names(self) -> dict[str, str]:
-        """The registry's array that each result is; with its part's name if one name has two."""
+        """Registry array of each result; ambiguous names include their function."""
         every = [*self.inputs, *(kind for part in self.parts for kind in part.outputs)]
         names = {}
         for part in self.parts:
@@ -324,7 +324,7 @@ class OfSeveral(Computation):
 
 
 def _nested(array: Any, shape: Shape) -> Any:
-    """Return an array as nested lists: a program's loops may have it in memory."""
+    """Return an array as nested lists; arrays of programs with loops may be in memory."""
     if not shape:
         return array
     return [_nested(array[index], shape[1:]) for index in range(shape[0])]

@@ -1,8 +1,8 @@
-"""Steps between configurations.
+"""Integration of and differences between configurations.
 
-``integrate`` moves along constant velocities for one unit of time (the exponential map of each
-joint), ``difference`` is its inverse. Conventions are Pinocchio's, but for a ``continuous`` joint,
-which is one angle here. Quaternions are taken to be of unit norm.
+``integrate`` follows constant velocities for one unit of time (the exponential map of each joint);
+``difference`` is its inverse. Conventions are Pinocchio's, except that a ``continuous`` joint has
+one angle. Quaternions must have unit norm.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from gridgen.symbolic.scalars import Scalar, Scalars
 def integrate(
     tree: KinematicTree, q: Sequence[Scalar], v: Sequence[Scalar], scalars: Scalars
 ) -> list[Scalar]:
-    """Return the configuration reached from ``q`` with ``v`` in unit time.
+    """Return the configuration reached from ``q`` with velocities ``v`` in unit time.
 
     Args:
         v:       joint velocities times the time step, nv scalars [rad or m].
 
     Returns:
-        nq scalars; a quaternion keeps to the half of the sphere that it starts in.
+        nq scalars; a quaternion stays on the half of the sphere where it starts.
     """
     end: list[Scalar] = scalars.table("end", tree.nq)
     for body in own_joints(tree, scalars):
@@ -39,18 +39,18 @@ def difference(
     """Return the velocities that lead from ``q0`` to ``q1`` in unit time.
 
     Args:
-        q0:      joint positions at the beginning, nq scalars [rad or m].
-        q1:      joint positions at the end, nq scalars [rad or m].
+        q0:      initial joint positions, nq scalars [rad or m].
+        q1:      final joint positions, nq scalars [rad or m].
 
     Returns:
-        nv scalars, with turns of free joints of at most pi.
+        nv scalars; rotations of free joints by at most pi.
     """
-    way: list[Scalar] = scalars.table("way", tree.nv)
+    velocity: list[Scalar] = scalars.table("way", tree.nv)
     for body in own_joints(tree, scalars):
         ends = _position(body, q0), _position(body, q1)
         for k, entry in enumerate(body.joint_type.difference(*ends, scalars)):
-            way[body.v_index + k] = entry
-    return way
+            velocity[body.v_index + k] = entry
+    return velocity
 
 
 def interpolate(
@@ -60,40 +60,40 @@ def interpolate(
     u: Sequence[Scalar],
     scalars: Scalars,
 ) -> list[Scalar]:
-    """Return the configuration on the way from ``q0`` (u = 0) to ``q1`` (u = 1).
+    """Return the configuration at fraction ``u`` between ``q0`` (u = 0) and ``q1`` (u = 1).
 
     Arguments as in ``difference``, with ``u``, one scalar.
     """
-    way = difference(tree, q0, q1, scalars)
+    velocity = difference(tree, q0, q1, scalars)
     part = scalars.table("part", tree.nv)
     scalars.begin("step", -1)
     for j in tree.velocities.outward():
-        part[j] = u[0] * way[j]
+        part[j] = u[0] * velocity[j]
     return integrate(tree, q0, part, scalars)
 
 
 def distance(
     tree: KinematicTree, q0: Sequence[Scalar], q1: Sequence[Scalar], scalars: Scalars
 ) -> Scalar:
-    """Return the length of ``difference(q0, q1)``; radians and meters count alike."""
-    way = difference(tree, q0, q1, scalars)
+    """Return the norm of ``difference(q0, q1)``; radians and meters have equal weight."""
+    velocity = difference(tree, q0, q1, scalars)
     square = scalars.carry("square", scalars.constant(0.0))
     scalars.begin("step", -1)
     for j in tree.velocities.outward():
-        square.value = square.value + way[j] * way[j]
+        square.value = square.value + velocity[j] * velocity[j]
     return scalars.sqrt(square.value)
 
 
 def integrate_gradient(
     tree: KinematicTree, q: Sequence[Scalar], v: Sequence[Scalar], scalars: Scalars
 ) -> tuple[Rows, Rows]:
-    """Return the derivatives of ``integrate`` by ``q`` and ``v``, nv x nv each.
+    """Return the derivatives of ``integrate`` with respect to ``q`` and ``v``, nv x nv each.
 
-    All in tangent spaces: a small change x of ``q``, ``integrate(q, x)``, changes the result by
-    what the first matrix makes of x.
+    All derivatives are between tangent spaces: a small change x of ``q``, ``integrate(q, x)``,
+    changes the result by the first matrix times x.
 
     Args:
-        q:       joint positions, on which the derivatives do not depend.
+        q:       joint positions; the derivatives do not depend on them.
         v:       joint velocities times the time step, nv scalars [rad or m].
     """
 
@@ -106,7 +106,7 @@ def integrate_gradient(
 def difference_gradient(
     tree: KinematicTree, q0: Sequence[Scalar], q1: Sequence[Scalar], scalars: Scalars
 ) -> tuple[Rows, Rows]:
-    """Return the derivatives of ``difference`` by ``q0`` and ``q1``, nv x nv each.
+    """Return the derivatives of ``difference`` with respect to ``q0`` and ``q1``, nv x nv each.
 
     In tangent spaces, as ``integrate_gradient``; arguments as in ``difference``.
     """
@@ -119,7 +119,7 @@ def difference_gradient(
 
 
 def own_joints(tree: KinematicTree, scalars: Scalars) -> Iterator[Body]:
-    """Walk over the bodies whose joints have positions of their own."""
+    """Yield the bodies whose joints have positions of their own."""
     for index in tree.outward():
         body = tree.bodies[index]
         if not body.mimics:
@@ -141,8 +141,8 @@ def _block_diagonal(
     blocks: Callable[[Body], tuple[Rows, Rows]],
     scalars: Scalars,
 ) -> tuple[Rows, Rows]:
-    """Return two matrices from their blocks of joints."""
-    for entry in (1.0, -1.0):  # made here, those are constants of no single joint
+    """Return two block-diagonal matrices from the blocks of the joints."""
+    for entry in (1.0, -1.0):  # created here, these constants belong to no single joint
         scalars.constant(entry)
     first, second = (scalars.matrix(name, tree.nv, tree.nv) for name in names)
     for body in own_joints(tree, scalars):

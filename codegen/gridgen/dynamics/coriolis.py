@@ -15,18 +15,18 @@ from gridgen.symbolic.spatial import ZERO, constants, cross, scale
 def coriolis_matrix(
     tree: KinematicTree, q: Sequence[Scalar], qd: Sequence[Scalar], scalars: Scalars
 ) -> Square:
-    """Return the matrix C for which C qd are the Coriolis and centrifugal efforts.
+    """Return the Coriolis matrix C: C qd are the Coriolis and centrifugal forces.
 
-    Of all such matrices the one with which dM/dt - 2 C is skew-symmetric, that of Pinocchio. With
-    S an axis and v the velocity of its body, its column is the answer to the acceleration v x S and
-    to half the change of velocity along S (Echeandia and Wensing 2021). Where every joint has one
-    velocity these are half the derivatives of the efforts by the velocities.
+    Among these matrices, it is the one for which dM/dt - 2 C is skew-symmetric, as in Pinocchio.
+    With S an axis and v the velocity of its body, its column is the response to the acceleration
+    v x S and to half the change of velocity along S (Echeandia and Wensing 2021). If every joint
+    has one velocity, C is half the velocity gradient of the joint torques.
 
     Args:
         tree:    the robot, on a base at rest.
 
     Returns:
-        nv x nv, row i the effort i; zero between branches.
+        nv x nv; zero between branches.
     """
     sweep = Sweep(tree, q, qd, BaseMotion(constants(ZERO, scalars)), scalars)
     half = scalars.constant(0.5)

@@ -1,4 +1,4 @@
-"""Mass matrix by composite rigid bodies, and forward dynamics by its factorization."""
+"""Mass matrix by composite rigid bodies (CRBA), and forward dynamics from its factorization."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def mass_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> l
 def mass_matrix_at(
     tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars
 ) -> list[list[Scalar]]:
-    """Return the joint-space inertia matrix where the placements of the bodies are known."""
+    """Return the joint-space inertia matrix for given placements."""
     composite = composite_masses(tree, placed, scalars)
     M = scalars.matrix("M", tree.nv, tree.nv, zeros=not tree.couples_all)
     for index in tree.outward():
@@ -36,14 +36,14 @@ def mass_matrix_at(
 
 
 def add_armature(tree: KinematicTree, M: list[list[Scalar]], scalars: Scalars) -> None:
-    """Add the armatures to the diagonal of a mass matrix."""
+    """Add the armatures to the diagonal of the mass matrix."""
     for j in tree.velocities.outward():
         if has_armature(tree, j):
             M[j][j] = M[j][j] + armature(tree, j, scalars)
 
 
 def add_damping(tree: KinematicTree, M: list[list[Scalar]], step: Scalar, scalars: Scalars) -> None:
-    """Add ``step`` times the damping to the diagonal of a matrix, followers' to leaders'."""
+    """Add ``step`` times the damping to a matrix's diagonal; mimic joints add to their leader."""
     for index in tree.outward():
         body = tree.bodies[index]
         if damping := own_damping(tree, body):
@@ -58,7 +58,7 @@ def add_damping(tree: KinematicTree, M: list[list[Scalar]], step: Scalar, scalar
 def composite_masses(
     tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars
 ) -> list[Mass]:
-    """Return the mass of every subtree, whose joints do not move, about its body's frame."""
+    """Return the mass of every subtree as one rigid body, in the frame of its root body."""
     composite = scalars.table("mass", len(tree.bodies))
     for index in tree.outward():
         scalars.begin("composite", index)
@@ -81,10 +81,10 @@ def _fill_column(
     M: list[list[Scalar]],
     scalars: Scalars,
 ) -> None:
-    """Carry the wrench of one joint's unit acceleration to the root; each joint reads its share.
+    """Propagate the wrench of one joint's unit acceleration to the root, projecting on each joint.
 
-    A follower's row and column fall on its leader's, with its multiplier; the pair (leader,
-    follower) then counts twice on the diagonal.
+    The row and column of a mimic joint add to those of its leader, times the multiplier; the pair
+    (leader, follower) counts twice on the diagonal.
     """
     tip = tree.bodies[index]
     column = tip.v_index + axis
@@ -110,7 +110,7 @@ def _fill_column(
 
 
 def _share(body: Body, axis: int, wrench: Wrench, scalars: Scalars) -> Scalar:
-    """Return what an axis of a joint takes of a wrench on its body."""
+    """Project a wrench on a body on one axis of its joint."""
     (slide, spin), (f, n) = body.joint_type.subspace(scalars)[axis], wrench
     return dot(slide, f) + dot(spin, n)
 
@@ -118,9 +118,9 @@ def _share(body: Body, axis: int, wrench: Wrench, scalars: Scalars) -> Scalar:
 def enter_pair(
     tree: KinematicTree, M: list[list[Scalar]], row: int, column: int, entry: Scalar
 ) -> None:
-    """Add an entry between different joints to a symmetric matrix of zeros, on both sides.
+    """Add an entry between two joints to a symmetric matrix of zeros, on both sides.
 
-    Those of a leader and its follower are one place, which takes it twice.
+    A leader and its follower share one entry, which receives the value twice.
     """
     if tree.has_mimic:
         M[row][column] = M[row][column] + entry
@@ -138,10 +138,9 @@ def forward_dynamics_crba(
     scalars: Scalars,
     f_ext: Sequence[Scalar] | None = None,
 ) -> list[Scalar]:
-    """Return the joint accelerations M^-1 (tau - bias) by M = L^T D L.
+    """Return the joint accelerations M^-1 (tau - bias), with the factorization M = L^T D L.
 
-    Result as in ``gridgen.dynamics.aba.forward_dynamics_aba``; mimic joints are allowed.
-
+    Result as in ``gridgen.dynamics.aba.forward_dynamics_aba``. Mimic joints are supported.
     Source: Yang, Wu, Pan (prefix sums) eq. 6.
     """
     return accelerations_crba(tree, q, qd, tau, base, scalars, f_ext)
@@ -157,7 +156,7 @@ def accelerations_crba(
     f_ext: Sequence[Scalar] | None = None,
     damping_step: Scalar | None = None,
 ) -> list[Scalar]:
-    """Return the joint accelerations; as ``gridgen.dynamics.aba.accelerations_aba``."""
+    """Return the joint accelerations; arguments as in ``aba.accelerations_aba``."""
     placed = placements(tree, q, scalars)
     bias = efforts_at(tree, placed, qd, None, base, scalars, f_ext)
     M = mass_matrix_at(tree, placed, scalars)

@@ -29,14 +29,14 @@ def inverse_dynamics_gradient(
     scalars: Scalars,
     f_ext: Sequence[Scalar] | None = None,
 ) -> tuple[Square, Square]:
-    """Return the derivatives of the joint efforts by joint positions and velocities.
+    """Return the derivatives of the joint torques with respect to positions and velocities.
 
-    Positions change along the joints' velocities (for a free joint: by a displacement in the body's
-    own frame, Pinocchio's tangent space). External wrenches stay what they are in the frames of
-    their links; Coulomb friction counts as constant.
+    Derivatives with respect to positions are along the joints' velocities. For a free joint this is
+    Pinocchio's tangent space: a displacement in the body's own frame. External wrenches are
+    constant in the frames of their links; Coulomb friction is constant.
 
     Returns:
-        dtau_dq:  nv x nv, row i the effort i; zero between branches.
+        dtau_dq:  nv x nv, row i for torque i; zero between branches.
         dtau_dqd: nv x nv.
     """
     sweep = Sweep(tree, q, qd, base, scalars)
@@ -56,15 +56,13 @@ def forward_dynamics_gradient(
     scalars: Scalars,
     f_ext: Sequence[Scalar] | None = None,
 ) -> tuple[Square, Square, Square]:
-    """Return the derivatives of the joint accelerations by positions, velocities and efforts.
+    """Return the derivatives of the joint accelerations with respect to ``q``, ``qd`` and ``tau``.
 
-    They are -M^-1 times those of inverse dynamics at the accelerations that ``tau`` produces, and
-    M^-1 itself.
-
-    Mimic joints are allowed.
+    They are -M^-1 times the derivatives of inverse dynamics at the accelerations for ``tau``, and
+    M^-1 itself. Mimic joints are supported.
 
     Returns:
-        dqdd_dq, dqdd_dqd, dqdd_dtau: nv x nv each, row i the acceleration i.
+        dqdd_dq, dqdd_dqd, dqdd_dtau: nv x nv each, row i for acceleration i.
     """
     rates = accelerations_gradient(tree, q, qd, tau, base, scalars, f_ext)
     return rates.by_q, rates.by_qd, rates.by_tau
@@ -75,10 +73,10 @@ class Accelerations:
     """Joint accelerations and their derivatives.
 
     Attributes:
-        qdd:    the accelerations, nv.
-        by_q:   nv x nv, row i the acceleration i.
-        by_qd:  the same by velocities.
-        by_tau: the same by efforts.
+        qdd:    accelerations, nv.
+        by_q:   derivatives with respect to positions, nv x nv, row i for acceleration i.
+        by_qd:  derivatives with respect to velocities.
+        by_tau: derivatives with respect to generalized forces.
     """
 
     qdd: Sequence[Scalar]
@@ -97,7 +95,7 @@ def accelerations_gradient(
     f_ext: Sequence[Scalar] | None = None,
     damping_step: Scalar | None = None,
 ) -> Accelerations:
-    """Return the accelerations with what ``forward_dynamics_gradient`` returns.
+    """Return the joint accelerations and the results of ``forward_dynamics_gradient``.
 
     ``damping_step`` is as in ``gridgen.dynamics.aba.accelerations_aba``.
     """
@@ -133,10 +131,10 @@ def _gradient_in_loops(
     f_ext: Sequence[Scalar] | None,
     damping_step: Scalar | None,
 ) -> Accelerations:
-    """Return what ``accelerations_gradient`` does.
+    """Compute ``accelerations_gradient`` in loops.
 
-    Products with the inverse keep sums of several rows and columns in registers, where solutions
-    for each column would read a factor from memory for each of their operations.
+    Products with the inverse accumulate several rows and columns in registers. Column-wise
+    solutions would read a factor from memory for every operation.
     """
     sweep = Sweep(tree, q, qd, base, scalars)
     bias = sweep.bias_forces(f_ext)

@@ -1,4 +1,4 @@
-"""Center of mass and energies. Everything is seen from the base, which does not move."""
+"""Center of mass and energies, in the frame of the fixed base."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from gridgen.symbolic.spatial import (
 
 
 def center_of_mass(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> list[Scalar]:
-    """Return the center of mass of everything that moves, in the base [m].
+    """Return the center of mass of the moving bodies, in the base frame [m].
 
     Raises:
-        ModelError: if the robot has no mass.
+        ModelError: the robot has no mass.
     """
     return list(center_of_all(tree, placements(tree, q, scalars), scalars))
 
 
 def center_of_all(tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars) -> Vector:
-    """Return the center of mass in the base, where the bodies are placed; see above."""
+    """Return the center of mass in the base frame, for given placements."""
     unit, share = _units(tree, scalars)
     *_, center = first_moments(tree, placed, unit, scalars)
     return center if share is None else scale(share, center)
 
 
 def center_of_mass_jacobian(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Rows:
-    """Return the Jacobian of the center of mass in the base, 3 x nv.
+    """Return the Jacobian of the center of mass in the base frame, 3 x nv.
 
     Arguments and errors as in ``center_of_mass``.
     """
@@ -63,9 +63,9 @@ def center_of_mass_jacobian(tree: KinematicTree, q: Sequence[Scalar], scalars: S
 
 
 def _units(tree: KinematicTree, scalars: Scalars) -> tuple[float, Scalar | None]:
-    """Return the mass that shall count as one, and what of that remains to be multiplied.
+    """Return the unit of mass, and a factor for results where the total mass is an input.
 
-    A mass that is known is divided by in the constants.
+    Constants absorb the division by a known mass.
     """
     if (reason := of_no_mass(tree)) is not None:
         raise ModelError(f"{tree.source}: robot {show(tree.name)}: {reason}")
@@ -80,13 +80,13 @@ def _units(tree: KinematicTree, scalars: Scalars) -> tuple[float, Scalar | None]
 def first_moments(
     tree: KinematicTree, placed: Sequence[Placement], unit: float, scalars: Scalars
 ) -> tuple[list[Scalar], list[Vector], Vector]:
-    """Return mass and first moment of every subtree, in its body's frame, and that of all.
+    """Return mass and first moment of every subtree in its body's frame, and the total moment.
 
-    The last is seen from the base.
+    The total is in the base frame.
 
     Args:
-        placed:  placements of its bodies.
-        unit:    the mass that counts as one.
+        placed:  placements of the bodies.
+        unit:    unit of mass.
     """
     masses = scalars.table("mass", len(tree.bodies))
     moments = scalars.table("moment", len(tree.bodies))
@@ -111,7 +111,7 @@ def first_moments(
 def kinetic_energy(
     tree: KinematicTree, q: Sequence[Scalar], qd: Sequence[Scalar], scalars: Scalars
 ) -> Scalar:
-    """Return the kinetic energy, qd^T M qd / 2, on a base at rest [J]."""
+    """Return the kinetic energy qd^T M qd / 2, for a base at rest [J]."""
     placed = placements(tree, q, scalars)
     at_rest = BaseMotion(constants(ZERO, scalars))
     motions = all_motions(tree, placed, qd, None, at_rest, scalars)
@@ -135,6 +135,6 @@ def kinetic_energy(
 def potential_energy(
     tree: KinematicTree, q: Sequence[Scalar], gravity: Vector, scalars: Scalars
 ) -> Scalar:
-    """Return the potential energy, zero where the center of mass is at the base's origin [J]."""
+    """Return the potential energy, zero for a center of mass at the origin of the base [J]."""
     *_, moment = first_moments(tree, placements(tree, q, scalars), 1.0, scalars)
     return scalars.constant(0.0) - dot(gravity, moment)

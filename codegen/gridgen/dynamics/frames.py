@@ -1,8 +1,8 @@
-"""Where the robot is: poses and Jacobians of its frames.
+"""Poses and Jacobians of frames.
 
-A frame is a link of the URDF. It is placed in the link frame of the body that it moves with, which
-is turned by ``Body.link_rotation`` against the canonical frame in which dynamics computes.
-Everything is seen from the base, which does not move.
+A frame is a link of the URDF. Its placement is relative to the link frame of the body that carries
+it; ``Body.link_rotation`` rotates that frame to the canonical frame of dynamics. Results are in
+the frame of the fixed base.
 """
 
 from __future__ import annotations
@@ -39,34 +39,34 @@ _IDENTITY = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
 @dataclass(frozen=True)
 class Pose:
-    """A frame in the base: x_base = R x + p."""
+    """Pose of a frame in the base: x_base = R x + p."""
 
     R: Matrix
     p: Vector
 
     def child(self, placed: Placement) -> Pose:
-        """Return the pose of what is placed in this frame."""
+        """Return the pose of a child with a placement in this frame."""
         R = tuple(placed.to_body(row) for row in self.R)
         return Pose(R, add(self.p, apply(self.R, placed.r)))  # type: ignore[arg-type]
 
 
 def find_frame(tree: KinematicTree, name: str) -> Frame:
-    """Return the frame called ``name``.
+    """Return the frame with the given name.
 
     Raises:
-        OptionError: if there is none; names the nearest.
+        OptionError: the robot has no such frame; the message names the nearest.
     """
     if (frame := tree.frame_of.get(name)) is not None:
         return frame
     near = " or ".join(map(show, similar(name, tree.frame_names)))
     first = ", ".join(map(show, tree.frame_names[:5]))
     rest = ", ..." if len(tree.frame_names) > 5 else ""
-    hint = f"did you mean {near}?" if near else f"frame_names lists those it has: {first}{rest}"
+    hint = f"did you mean {near}?" if near else f"frame_names lists its frames: {first}{rest}"
     raise OptionError(f"{tree.source}: robot {show(tree.name)} has no frame {show(name)}; {hint}")
 
 
 def check_reference(reference: str) -> None:
-    """Raise an ``OptionError`` for a word that is not in ``REFERENCES``."""
+    """Raise ``OptionError`` unless ``reference`` is one of ``REFERENCES``."""
     if reference not in REFERENCES:
         choices = ", ".join(map(show, REFERENCES))
         raise OptionError(f"reference is {show(reference)}; choose one of {choices}")
@@ -84,17 +84,17 @@ def forward_kinematics(
     """Return the poses of frames in the base, as 4 x 4 homogeneous matrices.
 
     Args:
-        frames:  their names; all of ``tree.frames`` if ``None``.
+        frames:  names of frames; all of ``tree.frames`` if ``None``.
 
     Raises:
-        OptionError: if a frame is unknown.
+        OptionError: a frame is unknown.
     """
-    wanted = tree.frames if frames is None else [find_frame(tree, name) for name in frames]
+    selected = tree.frames if frames is None else [find_frame(tree, name) for name in frames]
     placed = placements(tree, q, scalars)
     poses = body_poses(tree, placed, scalars)
-    matrices = scalars.table("T", len(wanted))
-    for number in tree.each_frame() if frames is None else range(len(wanted)):
-        matrices[number] = _homogeneous(tree, wanted[number], poses, scalars)
+    matrices = scalars.table("T", len(selected))
+    for number in tree.each_frame() if frames is None else range(len(selected)):
+        matrices[number] = _homogeneous(tree, selected[number], poses, scalars)
     return matrices
 
 
@@ -108,7 +108,7 @@ def pose(tree: KinematicTree, q: Sequence[Scalar], frame: str, scalars: Scalars)
 def _homogeneous(
     tree: KinematicTree, frame: Frame, poses: Sequence[Pose], scalars: Scalars
 ) -> Rows:
-    """Return the pose of a frame as a matrix."""
+    """Return the pose of a frame as a homogeneous matrix."""
     scalars.begin("frame", frame.body)
     above = base_pose(scalars) if frame.body < 0 else poses[frame.body]
     pose = above.child(in_canonical(tree, frame, scalars))
@@ -150,14 +150,14 @@ def in_canonical(tree: KinematicTree, frame: Frame, scalars: Scalars) -> Placeme
 def jacobian(
     tree: KinematicTree, q: Sequence[Scalar], frame: str, reference: str, scalars: Scalars
 ) -> Rows:
-    """Return the Jacobian of a frame, 6 x nv: its velocity (v, w) is J qd.
+    """Return the Jacobian J of a frame, 6 x nv; the frame's velocity (v, w) is J qd.
 
     Args:
-        frame:     the frame's name.
+        frame:     name of the frame.
         reference: one of ``REFERENCES``.
 
     Raises:
-        OptionError: if the frame or the reference is unknown.
+        OptionError: the frame or the reference is unknown.
     """
     check_reference(reference)
     target = find_frame(tree, frame)
@@ -184,7 +184,7 @@ def _fill_aligned(
     J: Rows,
     scalars: Scalars,
 ) -> None:
-    """Fill the columns of a body and its ancestors in the base's axes, about a point."""
+    """Fill the columns of a body and its ancestors, about a point and in the axes of the base."""
 
     def fill(index: int) -> None:
         scalars.begin("axis", index)
@@ -207,9 +207,9 @@ def _fill_local(
     J: Rows,
     scalars: Scalars,
 ) -> None:
-    """Fill the columns of a frame's body and its ancestors in the frame's axes, about its origin.
+    """Fill the columns of a frame's body and its ancestors, in the frame's axes about its origin.
 
-    Walking from the frame to the base, the frame's axes and origin are carried along.
+    The walk from the frame to the base carries the frame's axes and origin.
     """
     own = in_canonical(tree, frame, scalars)
     axes = tuple(own.to_parent(constants(axis, scalars)) for axis in _IDENTITY)
@@ -238,7 +238,7 @@ def add_column(
     J: Rows,
     scalars: Scalars,
 ) -> None:
-    """Add the column of one axis of a joint to a Jacobian; a follower's counts for its leader."""
+    """Add the column of one joint axis to a Jacobian; mimic joints add to their leader."""
     j = body.v_index + k
     for row, entry in enumerate(column):
         if body.mimics:
@@ -254,14 +254,14 @@ def jacobian_dot_qd(
     reference: str,
     scalars: Scalars,
 ) -> list[Scalar]:
-    """Return dJ/dt qd, six scalars: the derivative of J qd at joint accelerations of zero.
+    """Return dJ/dt qd, six scalars: the derivative of J qd for zero joint accelerations.
 
     Args:
-        frame:     the frame's name.
+        frame:     name of the frame.
         reference: one of ``REFERENCES``.
 
     Raises:
-        OptionError: if the frame or the reference is unknown.
+        OptionError: the frame or the reference is unknown.
     """
     check_reference(reference)
     target = find_frame(tree, frame)
@@ -276,7 +276,7 @@ def jacobian_dot_qd(
     a, wd = add(motion.a, apply(motion.field, own.r)), motion.wd
     v, w = add(velocity, cross(motion.w, own.r)), motion.w
     if reference == "local":
-        # In axes that turn with the frame the derivative of v is less by w x v.
+        # In rotating axes, the derivative of v is smaller by w x v.
         return [*own.to_body(sub(a, cross(w, v))), *own.to_body(wd)]
     pose = body_poses(tree, placed, scalars)[target.body]
     a, wd, v, w = (apply(pose.R, vector) for vector in (a, wd, v, w))
@@ -293,7 +293,7 @@ def linear_velocities(
     qd: Sequence[Scalar],
     scalars: Scalars,
 ) -> list[Vector]:
-    """Return the velocity of every body's origin in its canonical frame; the base is at rest."""
+    """Return the velocity of every body's origin in its canonical frame, for a base at rest."""
     velocities: list[Vector] = scalars.table("velocity", len(tree.bodies))
     for index in tree.outward():
         body = tree.bodies[index]

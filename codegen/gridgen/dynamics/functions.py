@@ -1,7 +1,7 @@
-"""What the kernels of a robot compute: the registry's functions, bound to their algorithms.
+"""Computations of a robot: the registry's functions, bound to their algorithms.
 
-A computation is named as its kernel of the thread schedule; kernels of other schedules compute
-the same.
+A computation has the name of its kernel with one thread per state. Kernels of other schedules
+compute the same results.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _PRODUCTS: dict[str, type[OfProduct]] = {"vjp": Pullback, "jvp": Pushforward}
 def input_sets(
     optional: Sequence[str], choices: Sequence[str] | None = None
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the sets of optional inputs that variants read: none, and all that are chosen.
+    """Yield the sets of optional inputs of the variants: the empty set and all chosen inputs.
 
     Args:
-        optional: those that a function can read.
-        choices:  of ``OPTIONAL_INPUTS``; by default all.
+        optional: optional inputs of the function.
+        choices:  subset of ``OPTIONAL_INPUTS``; all by default.
     """
     yield ()
     chosen = tuple(name for name in optional if choices is None or name in choices)
@@ -60,11 +60,11 @@ def input_sets(
 
 
 def with_inputs(computation: Computed, inputs: Sequence[str]) -> Computed:
-    """Return the variant of a computation that reads some optional inputs."""
+    """Return the variant of a computation with the given optional inputs."""
     return replace(computation, key=replace(computation.key, inputs=tuple(inputs)))
 
 
-#: What every robot may have, by name; without optional inputs, and with all.
+#: Computations of any robot by name: without optional inputs, and with all of them.
 COMPUTATIONS = {
     variant.name: variant
     for plain in _plain()
@@ -84,8 +84,8 @@ def computation_of(tree: KinematicTree, which: str | KernelKey) -> Computation:
     """Return a computation of a robot.
 
     Args:
-        which: the key of its kernel of the thread schedule; or the name, but of what is about some
-               of the frames, of several functions in one, or of a product.
+        which: key of the kernel with one thread per state, or its name. Functions of some frames,
+               fused functions and products require the key.
     """
     if not isinstance(which, str):
         if which.bodies:
@@ -97,7 +97,7 @@ def computation_of(tree: KinematicTree, which: str | KernelKey) -> Computation:
 
 
 def product_of(computation: Computation, products: Sequence[Product]) -> Computation:
-    """Return the computation of a product with a derivative, of one of such a product, ..."""
+    """Return the computation of a VJP or JVP, possibly nested."""
     for last, (kind, wrt) in enumerate(products, start=1):
         made = _PRODUCTS[kind]
         key = computation.key.product(kind, wrt)
@@ -106,7 +106,7 @@ def product_of(computation: Computation, products: Sequence[Product]) -> Computa
 
 
 def _of_robot(tree: KinematicTree, found: OfFunction) -> OfFunction:
-    """Return a computation as it reads the numbers of a robot that are inputs."""
+    """Return a computation with the robot's parameters among its inputs."""
     parameters = tuple(name for name in found.row.parameters if name in tree.parameters)
     return replace(found, parameters=parameters) if parameters else found
 
@@ -116,7 +116,7 @@ def _of_several(tree: KinematicTree, key: KernelKey) -> OfSeveral:
 
 
 def _of_key(tree: KinematicTree, key: KernelKey) -> OfFunction:
-    """Return the computation of one function, for one frame if the key has one."""
+    """Return the computation of one function, for one frame if the key names one."""
     if not key.frame:
         return _of_robot(tree, _EVERY[key.name])
     names = {ident: name for name, ident in frame_idents(tree).items()}
@@ -132,7 +132,7 @@ def frame_computations(
     """Return the computations of functions of a frame, by name.
 
     Args:
-        chosen: names of frames; by default all.
+        chosen: names of frames; all by default.
     """
     found: dict[str, OfFunction] = {}
     idents = frame_idents(tree)
@@ -146,13 +146,13 @@ def frame_computations(
 
 
 def fused_keys(tree: KinematicTree, fuse: Mapping[str, Sequence[str]]) -> list[KernelKey]:
-    """Return the kernels that compute several functions in one.
+    """Return the keys of kernels with fused functions.
 
     Args:
-        fuse: names of functions, as of ``Robot.compute``, by what they are called together.
+        fuse: names of functions, as in ``Robot.compute``, by the name of their kernel.
 
     Raises:
-        OptionError: a name is none of a function.
+        OptionError: a name is not the name of a function.
     """
 
     def method_of(row: Function) -> str:
@@ -168,15 +168,17 @@ def fused_keys(tree: KinematicTree, fuse: Mapping[str, Sequence[str]]) -> list[K
 
 
 def frame_idents(tree: KinematicTree) -> dict[str, str]:
-    """Return the identifier of every frame, by its name."""
-    return dict(zip(tree.frame_names, unique(list(map(_apart, tree.frame_names))), strict=True))
+    """Return the identifier of every frame, by frame name."""
+    return dict(
+        zip(tree.frame_names, unique(list(map(_unambiguous, tree.frame_names))), strict=True)
+    )
 
 
-def _apart(name: str) -> str:
-    """Return a frame's name, changed if a kernel's name could be read in two ways with it.
+def _unambiguous(name: str) -> str:
+    """Return a frame's name, changed where it would make a kernel's name ambiguous.
 
-    The Jacobian of a frame "dot_qd_x" shall not be called as the drift of a frame "x" is. Names of
-    kernels with parts have words between those of the parts, those of products begin with a word.
+    For example, the Jacobian of a frame "dot_qd_x" must not have the name of the drift of a frame
+    "x". Names of fused kernels join their functions with words; names of products begin with one.
     """
     plain = ident(name)
     joined = re.sub(r"(?<![A-Za-z0-9])(and|of|with|vjp|jvp)(?![A-Za-z0-9])", _capitalized, plain)
@@ -191,5 +193,5 @@ def _capitalized(word: re.Match[str]) -> str:
 
 
 def refusal(tree: KinematicTree, which: str | KernelKey) -> str | None:
-    """Return why a robot cannot have a computation, with the remedy, or ``None``."""
+    """Return why the robot does not support a computation, and the remedy; otherwise ``None``."""
     return computation_of(tree, which).refusal(tree)

@@ -1,4 +1,4 @@
-"""Generalized gravity: the efforts that hold a robot still."""
+"""Generalized gravity: the joint torques that hold a robot at rest."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from gridgen.symbolic.spatial import Vector, Wrench, cross, neg, scale
 def gravity_forces(
     tree: KinematicTree, q: Sequence[Scalar], gravity: Vector, scalars: Scalars
 ) -> list[Scalar]:
-    """Return the efforts that hold the robot still under gravity.
+    """Return the joint torques that hold the robot at rest under gravity.
 
-    Inverse dynamics at rest: every joint carries the weight of its subtree, which is known when the
-    direction of gravity and the subtree's first moment are. No wrench travels to the root.
+    This is inverse dynamics at rest. Every joint carries the weight of its subtree, which depends
+    on the direction of gravity and the first moment of the subtree only. No wrench propagates to
+    the root.
 
     Returns:
-        tau: joint efforts, nv scalars [N m or N].
+        tau: generalized forces, nv scalars [N m or N].
     """
     placed = placements(tree, q, scalars)
     masses, moments, _ = first_moments(tree, placed, 1.0, scalars)
-    # The acceleration that stands in for gravity, in every body's frame.
+    # The acceleration that represents gravity, in every body's frame.
     lifts: list[Vector] = scalars.table("lift", len(tree.bodies))
     forces: list[Wrench] = scalars.table("force", len(tree.bodies))
     for index in tree.outward():

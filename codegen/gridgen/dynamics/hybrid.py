@@ -1,8 +1,8 @@
 """Forward dynamics by articulated bodies in two halves (Yang, Wu, Pan (prefix sums) Algorithm 3).
 
-The articulated inertias depend on positions alone, and their recursion has no parallel form; what
-remains when they and the bias efforts are known is two linear recurrences. Who computes the halves,
-and when, is decided elsewhere.
+The articulated inertias depend on positions alone, and their recursion has no parallel form. Given
+the inertias and the bias forces, two linear recurrences remain. The schedule determines where and
+when each half runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gridgen.symbolic.spatial import ZERO, constants
 def articulated_inertias(
     tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars
 ) -> list[Scalar]:
-    """Return the articulated inertias: every body with all that it carries (prefix sums eq. 7).
+    """Return the articulated inertias of all bodies (prefix sums eq. 7).
 
     Returns:
         ``INERTIA_NUMBERS`` for each body, in the body's canonical frame.
@@ -65,8 +65,8 @@ def articulated_accelerations(
     """Return the joint accelerations, given the articulated inertias (prefix sums eq. 18 and 19).
 
     Args:
-        h:           efforts of the motion without joint accelerations, nv scalars [N m or N].
-        articulated: as ``articulated_inertias`` returns them.
+        h:           joint torques for zero joint accelerations, nv scalars [N m or N].
+        articulated: inertias in the format of ``articulated_inertias``.
 
     Returns:
         qdd: joint accelerations, nv scalars [rad/s^2 or m/s^2].

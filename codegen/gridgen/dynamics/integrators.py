@@ -1,8 +1,8 @@
-"""Steps in time: the state at the end of a step whose efforts stay what they are.
+"""Time steps: the final state of a step with constant joint torques.
 
-A step moves the configuration along a velocity in the tangent space, by ``integrate``, so that
-quaternions stay of unit norm, and the velocities by accelerations of forward dynamics: those of
-articulated bodies, or of the factorized mass matrix where joints follow others.
+A step moves the configuration along a velocity in the tangent space, with ``integrate``, which
+preserves the norm of quaternions. Velocities follow from the accelerations of forward dynamics, by
+articulated bodies, or by the factorized mass matrix for robots with mimic joints.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def _step(
     is_explicit: bool = False,
     is_damping_implicit: bool = False,
 ) -> State:
-    """Return the state (q, qd) after one step with the accelerations at its beginning.
+    """Return the state (q, qd) after one step with the initial accelerations.
 
-    The velocities at its end move the configuration; of an explicit step, those at its beginning.
+    The final velocities move the configuration; in an explicit step, the initial velocities.
     """
     damping_step = dt[0] if is_damping_implicit else None
     qdd = _accelerations(tree, q, qd, tau, base, scalars, f_ext, damping_step)
@@ -49,8 +49,8 @@ def _step(
 semi_implicit = _step
 #: The explicit Euler method.
 euler = partial(_step, is_explicit=True)
-#: The semi-implicit method with the viscous damping D of the velocities at the end, so that no
-#: damping is too stiff for the step: (M + dt D) (qd' - qd) = dt (tau - h - D qd).
+#: The semi-implicit method with implicit viscous damping D, which is stable for any damping and
+#: step length: (M + dt D) (qd' - qd) = dt (tau - h - D qd).
 implicit = partial(_step, is_damping_implicit=True)
 
 
@@ -66,8 +66,8 @@ def rk4(
 ) -> State:
     """Return the state after a step of the classical Runge-Kutta method.
 
-    Its form for Lie groups: of free joints, whose directions do not commute, two commutators keep
-    the order at four. Joints of one direction have the method of the textbook.
+    For free joints, whose directions do not commute, two commutators preserve the fourth order
+    (the method's form for Lie groups). Other joints follow the textbook method.
 
     Source: Munthe-Kaas 1999.
     """
@@ -101,13 +101,13 @@ def _accelerations(
     f_ext: Vector | None,
     damping_step: Scalar | None = None,
 ) -> list[Scalar]:
-    """Return the joint accelerations by the method that ``auto`` means for the robot."""
+    """Return the joint accelerations by the method that ``auto`` selects for the robot."""
     solve = accelerations_crba if tree.has_mimic else accelerations_aba
     return solve(tree, q, qd, tau, base, scalars, f_ext, damping_step)
 
 
 def _each(tree: KinematicTree, entry: Callable[[int], Scalar], scalars: Scalars) -> list[Scalar]:
-    """Return a number for every velocity."""
+    """Return a table with one number per velocity."""
     scalars.begin("step", -1)
     result = scalars.table("step", tree.nv)
     for j in tree.velocities.outward():
@@ -123,7 +123,7 @@ def scaled(tree: KinematicTree, factor: Scalar, v: Vector, scalars: Scalars) -> 
 def moved(
     tree: KinematicTree, v: Vector, change: tuple[Scalar, Vector], scalars: Scalars
 ) -> list[Scalar]:
-    """Return v + factor rate."""
+    """Return v + factor rate, for ``change`` = (factor, rate)."""
     factor, rate = change
     return _each(tree, lambda j: v[j] + factor * rate[j], scalars)
 
@@ -136,13 +136,13 @@ def weighted(
 
 
 class Commutators:
-    """The commutators of twists, which only free joints have."""
+    """Commutators of twists, nonzero for free joints only."""
 
     def __init__(self, tree: KinematicTree, scalars: Scalars) -> None:
         self._tree, self._scalars = tree, scalars
 
     def add(self, path: list[Scalar], factor: Scalar, a: Vector, b: Vector) -> list[Scalar]:
-        """Return path + factor [a, b]; ``path`` is used up."""
+        """Return path + factor [a, b]; overwrites ``path``."""
         tree = self._tree
         for index in tree.outward():
             body = tree.bodies[index]

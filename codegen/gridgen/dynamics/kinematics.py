@@ -1,9 +1,9 @@
 """Placements, velocities and accelerations of the bodies.
 
-Accelerations are those of a point: the second derivative of the origin's position, in the body's
-frame, less gravity. With them no algorithm needs the linear velocity of a body of a fixed-base
-robot (Yang, Wu, Pan (prefix sums) eq. 1 carries it because its accelerations are derivatives of
-twist coordinates; the two differ by w x v, added once at the base).
+Accelerations are those of a point: the second derivative of the origin's position minus gravity, in
+the body's frame. For robots on a fixed base, no algorithm then needs the linear velocity of a body.
+In Yang, Wu, Pan (prefix sums) eq. 1, accelerations are derivatives of twist coordinates and need
+it. The two differ by w x v, added once at the base.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from gridgen.symbolic.spatial import (
 
 @dataclass(frozen=True)
 class BaseMotion:
-    """Motion of the fixed base, in the base frame.
+    """Motion of the base, in the base frame.
 
     Attributes:
-        gravity:      acceleration of free fall [m/s^2].
+        gravity:      gravitational acceleration [m/s^2].
         velocity:     V0 of prefix sums eq. 3, (v, w) [m/s, rad/s].
-        acceleration: its derivative (prefix sums eq. 3), (a, wd) [m/s^2, rad/s^2].
+        acceleration: derivative of V0 (prefix sums eq. 3), (a, wd) [m/s^2, rad/s^2].
     """
 
     gravity: Vector
@@ -51,13 +51,13 @@ class BaseMotion:
 
 @dataclass(frozen=True)
 class BodyMotion:
-    """Angular velocity and the acceleration field of one body.
+    """Angular velocity and acceleration field of one body.
 
     Attributes:
         w:     angular velocity [rad/s].
         wd:    angular acceleration [rad/s^2].
-        a:     acceleration of the origin less gravity [m/s^2].
-        field: [wd] + [w]^2, so that the point x of the body accelerates with a + field x.
+        a:     acceleration of the origin minus gravity [m/s^2].
+        field: [wd] + [w]^2; the point x of the body accelerates with a + field x.
     """
 
     w: Vector
@@ -110,7 +110,7 @@ def _revolute_factors(
     dense = DenseRotation(scalars.keep("E", index, matmul((rows[0], rows[1], rows[2]), turn)))
     if not scalars.specialize:
         return (dense,), (dense,)
-    # Two planar factors and an angle offset turn a matrix with half the products of a dense one.
+    # Two planar factors and an angle offset rotate a matrix with half the products of a dense one.
     about_z, about_x, (sine, cosine) = (
         tuple(map(scalars.constant, angle)) for angle in body.turn_angles
     )
@@ -127,7 +127,7 @@ def joint_rate(body: Body, rates: Sequence[Scalar], scalars: Scalars) -> tuple[S
 
     Args:
         body:    the body that the joint moves.
-        rates:   nv joint velocities or accelerations.
+        rates:   joint velocities or accelerations, nv scalars.
     """
     values = tuple(rates[body.v_index : body.v_index + body.joint_type.nv])
     return (scalars.constant(body.multiplier) * values[0],) if body.mimics else values
@@ -144,16 +144,16 @@ def body_motions(
 ) -> Iterator[tuple[int, BodyMotion]]:
     """Propagate velocities and accelerations from the base outwards (prefix sums eq. 1).
 
-    A generator, so that the caller can use up each motion before the next is formed: straight-line
-    code then keeps few of them at a time.
+    A generator: the caller can consume each motion before the next is computed, which shortens the
+    lifetimes of values in straight-line code.
 
     Args:
         placed:  ``placements(tree, q, scalars)``.
         qdd:     joint accelerations, nv scalars; ``None`` for zero, which costs less.
-        motions: table to keep them in.
+        motions: table that receives the motions.
 
     Yields:
-        the index of every body in turn, and its motion in its own frame.
+        index of a body, and its motion in its own frame.
     """
     root = base_motion(base, scalars)
     if motions is None:
@@ -190,7 +190,7 @@ def all_motions(
 
 
 def each(tree: KinematicTree, table: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-    """Return the index of every body with what a table has for it."""
+    """Yield the index of every body with its entry in a table."""
     for index in tree.outward():
         yield index, table[index]
 
@@ -206,12 +206,12 @@ def base_motion(base: BaseMotion, scalars: Scalars) -> BodyMotion:
 
 
 def origin_acceleration(V: Motion, A: Motion) -> Vector:
-    """Return the acceleration of a frame's origin, whose twist V has the derivative A."""
+    """Return the acceleration of a frame's origin, for twist V with derivative A."""
     return add(A[0], cross(V[1], V[0]))
 
 
 def twist_motion(V: Motion, A: Motion) -> BodyMotion:
-    """Return the motion of a body, whose twist V has the derivative A."""
+    """Return the motion of a body, for twist V with derivative A."""
     w, wd = V[1], A[1]
     return BodyMotion(w, wd, origin_acceleration(V, A), acceleration_field(w, wd))
 

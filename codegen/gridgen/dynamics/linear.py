@@ -11,13 +11,14 @@ from gridgen.symbolic.scalars import Kept, Scalar, Scalars
 
 @dataclass(frozen=True)
 class Factorization:
-    """M = L^T D L with L unit lower triangular, non-zero only between ancestors.
+    """M = L^T D L with L unit lower triangular, nonzero only between ancestors.
 
     Attributes:
-        branches: what is whose ancestor.
-        entries:  n x n; entry (j, i) is L[i][j] for every ancestor j of i, those below are used up.
+        branches: the forest that determines the sparsity.
+        entries:  n x n; entry (j, i) is L[i][j] for every ancestor j of i. The lower triangle is
+                  overwritten.
         inverse:  1 / D.
-        scalars:  where what loops change is kept.
+        scalars:  allocator of the values that loops change.
     """
 
     branches: Branches
@@ -36,16 +37,16 @@ def ldlt(
     one: Scalar = 1.0,
     scalars: Scalars | Kept | None = None,
 ) -> Factorization:
-    """Factorize a symmetric positive definite matrix from its last row upwards, in its place.
+    """Factorize a symmetric positive definite matrix in place, from its last row upwards.
 
-    Only the lower triangle is read. Taken in this order, elimination creates no new non-zero
-    outside pairs of ancestors (Featherstone 2005, branch-induced sparsity).
+    Only the lower triangle is read. In this order, elimination creates no new nonzero outside
+    pairs of ancestors (Featherstone 2005, branch-induced sparsity).
 
     Args:
-        matrix:   n x n; used up.
+        matrix:   n x n; overwritten.
         branches: the ancestors of every row.
-        one:      the number one of the scalars.
-        scalars:  where what loops change is kept; by default in lists.
+        one:      the scalar one.
+        scalars:  allocator of the values that loops change; lists by default.
     """
     scalars = scalars or Kept()
     inverse = scalars.table("inverse", len(matrix))
@@ -69,12 +70,12 @@ def ldlt_solve(factors: Factorization, right: Sequence[Scalar]) -> list[Scalar]:
 
 
 def solve_in_place(factors: Factorization, x: list[Scalar]) -> list[Scalar]:
-    """Solve (L^T D L) x = right, with the right side in ``x``, which becomes the solution."""
+    """Solve (L^T D L) x = right in place; ``x`` contains the right-hand side on entry."""
     return finish_in_place(factors, begin_in_place(factors, x))
 
 
 def begin_in_place(factors: Factorization, x: list[Scalar]) -> list[Scalar]:
-    """Solve L^T x = right, with the right side in ``x``, which becomes the solution."""
+    """Solve L^T x = right in place; ``x`` contains the right-hand side on entry."""
     branches = factors.branches
     for i in branches.inward():
         known = x[i]

@@ -1,9 +1,9 @@
-"""Linearization of steps in time: how the state at the end changes with what it comes from.
+"""Linearization of time steps with respect to the initial state and the joint torques.
 
-Changes of a state are x = (change of q in the tangent space, change of qd); that at the end of a
-step is A x + B (change of tau). Everything on the way, a configuration, velocities, accelerations,
-has a *change*: nv rows with 3 nv columns, its derivatives by q, by qd and by tau. The steps are
-those of ``gridgen.dynamics.integrators``, differentiated line by line.
+Perturbations of a state are x = (change of q in the tangent space, change of qd); at the end of a
+step, the perturbation is A x + B (change of tau). Every intermediate quantity (configuration,
+velocity, acceleration) has a *change*: nv rows with 3 nv columns, its derivatives with respect to
+q, qd and tau. The code differentiates the steps of ``gridgen.dynamics.integrators`` line by line.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def _step(
     """Return the linearization of a step of ``gridgen.dynamics.integrators``.
 
     Returns:
-        A: 2 nv x 2 nv, by the state.
-        B: 2 nv x nv, by the efforts.
+        A: 2 nv x 2 nv, with respect to the state.
+        B: 2 nv x nv, with respect to the generalized forces.
     """
     step, changes = dt[0], Changes(tree, scalars)
     damping_step = step if is_damping_implicit else None
@@ -114,11 +114,11 @@ def rk4(
 
 @dataclass(frozen=True)
 class Changes:
-    """Makes the changes of a step.
+    """Computes the changes of the quantities of a step.
 
     Attributes:
         tree:    the robot.
-        scalars: the kind of number.
+        scalars: the type of number.
     """
 
     tree: KinematicTree
@@ -126,7 +126,7 @@ class Changes:
 
     def sum(self, *terms: tuple[Scalar, Square]) -> Square:
         """Return the sum of factors times changes."""
-        total = self._room("sum")
+        total = self._zero_change("sum")
         for i in self.tree.velocities.outward():
             for k in self._columns():
                 entry = terms[0][0] * terms[0][1][i][k]
@@ -136,8 +136,8 @@ class Changes:
         return total
 
     def velocities(self, factor: Scalar = 0.0, change: Square | None = None) -> Square:
-        """Return the change of qd + factor times what changes as told."""
-        total = self._room("faster") if change is None else self.sum((factor, change))
+        """Return the change of qd + factor v, where v has the given change."""
+        total = self._zero_change("faster") if change is None else self.sum((factor, change))
         for j in self.tree.velocities.outward():
             at = j + self.tree.nv
             total[j][at] = total[j][at] + 1.0
@@ -146,8 +146,8 @@ class Changes:
     def accelerations(
         self, rates: Accelerations, state: tuple[Square, Square] | None = None
     ) -> Square:
-        """Return the change of accelerations where the state changes; by default the first one."""
-        total, n = self._room("rate"), self.tree.nv
+        """Return the change of accelerations for a change of the state; the identity by default."""
+        total, n = self._zero_change("rate"), self.tree.nv
         velocities = self.tree.velocities
         for i in velocities.outward():
             for j in velocities.outward():
@@ -171,7 +171,7 @@ class Changes:
         rows: Sequence[int],
         columns: Sequence[int],
     ) -> None:
-        """Add to some entries what positions and velocities contribute."""
+        """Add the terms of positions and velocities to some entries."""
         dq, dv = state
         places = [(i, k) for i in rows for k in columns]
         sums = [self.scalars.carry("rate", total[i][k]) for i, k in places]
@@ -183,8 +183,8 @@ class Changes:
             total[i][k] = entry.value
 
     def positions(self, path: Vector, change: Square) -> Square:
-        """Return the change of the configuration at the end of a path that changes as told."""
-        total = self._room("place")
+        """Return the change of the configuration at the end of a path with the given change."""
+        total = self._zero_change("place")
         for body in own_joints(self.tree, self.scalars):
             j = body.v_index
             nv = body.joint_type.nv
@@ -207,7 +207,7 @@ class Changes:
     def commutated(
         self, change: Square, factor: Scalar, a: tuple[Vector, Square], b: tuple[Vector, Square]
     ) -> Square:
-        """Add ``factor`` times the change of [a, b] to a change, which is used up."""
+        """Add ``factor`` times the change of [a, b] to a change, in place."""
         (one, d_one), (other, d_other) = a, b
         for body in own_joints(self.tree, self.scalars):
             joint = body.joint_type
@@ -234,8 +234,8 @@ class Changes:
                 B[i][j], B[i + n][j] = position[i][j + 2 * n], velocity[i][j + 2 * n]
         return A, B
 
-    def _room(self, symbol: str) -> Square:
-        """Return a change of nothing."""
+    def _zero_change(self, symbol: str) -> Square:
+        """Return a zero change."""
         self.scalars.begin("step", -1)
         return self.scalars.matrix(symbol, self.tree.nv, 3 * self.tree.nv)
 

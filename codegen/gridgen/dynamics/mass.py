@@ -1,4 +1,4 @@
-"""What a rigid body's mass makes of motions."""
+"""Mass properties of rigid bodies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gridgen.symbolic.spatial import (
 
 @dataclass(frozen=True)
 class Mass:
-    """The mass of a rigid (composite) body about its frame's origin.
+    """Mass properties of a rigid (composite) body about its frame's origin.
 
     Attributes:
         m: mass [kg].
@@ -43,7 +43,7 @@ class Mass:
     I: Symmetric  # noqa: E741 (the textbook's name)
 
     def __add__(self, other: Mass) -> Mass:
-        """Return the mass of two bodies joined rigidly."""
+        """Return the mass of two bodies in rigid connection."""
         total = tuple(a + b for a, b in zip(self.I, other.I, strict=True))
         return Mass(self.m + other.m, add(self.h, other.h), total)
 
@@ -71,17 +71,17 @@ class Mass:
         return Mass(self.m, moved, shifted)
 
     def wrench(self, v: Vector, w: Vector) -> Wrench:
-        """Return the wrench (f, n) that gives the body the acceleration (v, w) from rest.
+        """Return the wrench (f, n) for the acceleration (v, w) from rest.
 
-        The same map takes its velocity to its momentum.
+        The same map takes a velocity to its momentum.
         """
         n = apply(full(self.I), w)
         return add(scale(self.m, v), cross(w, self.h)), add(n, cross(self.h, v))
 
     def field_wrench(self, a: Vector, field: Matrix, moments: Symmetric) -> Wrench:
-        """Return the wrench that gives the point x the acceleration a + W x.
+        """Return the wrench for the acceleration field a + W x.
 
-        The moment of the field's linear part is that of W P - (W P)^T: 15 products where
+        The moment of the field's linear part is that of W P - (W P)^T: 15 products, where
         I wd + w x I w needs 24.
 
         Args:
@@ -107,12 +107,11 @@ def _half(r: Vector, h: Vector, moved: Vector, i: int, j: int) -> Scalar:
 def body_mass(tree: KinematicTree, index: int, scalars: Scalars, unit: float | None = None) -> Mass:
     """Return the mass of one body.
 
-    The one door from a robot's bodies to their masses: every algorithm comes through here, or
-    through ``body_moments``.
+    All algorithms read the masses of bodies through this function or ``body_moments``.
 
     Args:
-        index:   of the body.
-        unit:    the mass that counts as one, of a robot whose masses are known; 1 kg by default.
+        index:   index of the body.
+        unit:    unit of mass, for robots with constant masses; 1 kg by default.
     """
     body = tree.bodies[index]
     if not body.parts:
@@ -124,7 +123,7 @@ def body_mass(tree: KinematicTree, index: int, scalars: Scalars, unit: float | N
 
 
 def constant_mass(known: Body | Lump, scalars: Scalars, unit: float = 1.0) -> Mass:
-    """Return a mass that is known, as constants."""
+    """Return a known mass, as constants."""
     inertia = tuple(scalars.constant(entry / unit) for entry in symmetric(known.inertia))
     h = constants([entry / unit for entry in known.first_moment], scalars)
     return Mass(scalars.constant(known.mass / unit), h, inertia)
@@ -139,12 +138,12 @@ def row_mass(params: Sequence[Scalar], row: int) -> Mass:
 
 
 def _placed(part: MassInput, scalars: Scalars) -> Placement:
-    """Return where the frame of a row of ``params`` lies in the body's."""
+    """Return the placement of the frame of a row of ``params`` in the body's frame."""
     origin = constants(part.translation, scalars)
     dense = fixed_rotation(part.rotation, scalars)
     if not any(isinstance(factor, DenseRotation) for factor in dense):
         return Placement(dense, dense, origin)
-    # Three turns about coordinate axes cost a matrix half the products of a dense rotation.
+    # Three rotations about coordinate axes need half the products of a dense rotation.
     axes = zip((2, 0, 2), part.turn_angles, strict=True)
     turns = tuple(
         PlaneRotation(axis, scalars.constant(sine), scalars.constant(cosine))
@@ -176,7 +175,7 @@ def second_moments(inertia: Symmetric, times: float) -> Symmetric:
 
 
 def moment(K: Matrix, w: Vector) -> Vector:
-    """Return trace(K) w - K w: the moment of the forces w x y where K is the integral of y x^T."""
+    """Return trace(K) w - K w: the moment of the forces w x y, with K the integral of y x^T."""
     x, y, z = w
     return (
         (K[1][1] + K[2][2]) * x - K[0][1] * y - K[0][2] * z,

@@ -1,9 +1,13 @@
-"""The inverse of the mass matrix, and solving with it where the tree makes most entries zero.
+"""Inverse of the mass matrix, and solutions with it that exploit the sparsity of the tree.
 
-The mass matrix is factorized. The recursion over articulated bodies (Carpentier 2018) serves no
-mimic joints. Its operations grow with the square of the number of joints, those of factorizing
-with the cube, but up to 30 joints in a chain they are more: 1370 against 766 for an arm of 7, 4442
-against 3553 for a quadruped, 29588 against 21225 for a humanoid of 37 velocities.
+The method is a factorization of the mass matrix. The recursion over articulated bodies (Carpentier
+2018) does not support mimic joints. Its operation count is quadratic in the number of joints; that
+of a factorization is cubic. For chains of up to 30 joints, the factorization still needs fewer
+operations than the recursion:
+
+    arm of 7 joints               766 instead of  1370
+    quadruped                    3553 instead of  4442
+    humanoid, 37 velocities     21225 instead of 29588
 """
 
 from __future__ import annotations
@@ -24,11 +28,11 @@ Square = list[list[Scalar]]
 
 
 class BranchSolver:
-    """Solutions with a factorized matrix of a tree, for many right-hand sides.
+    """Solver for many right-hand sides with a factorized matrix of a tree.
 
-    Row i of L x = y involves the ancestors of i only. Where y is zero from i up to an ancestor m,
-    x_i depends on m and its ancestors alone: eliminating once what lies between serves every
-    right-hand side that is zero there, and those that belong to other branches are.
+    Row i of L x = y involves the ancestors of i only. If y is zero from i up to an ancestor m, then
+    x_i depends on m and its ancestors alone. The solver eliminates the rows in between once for all
+    such right-hand sides, among them those of other branches.
 
     Args:
         factors: M = L^T D L.
@@ -50,9 +54,9 @@ class BranchSolver:
         """Return ``sign`` times the solution x of M x = right.
 
         Args:
-            right:  the right-hand side; zero in every row that is neither an ancestor nor a
-                    descendant of ``column``.
-            column: a row of the matrix, the root of a single tree for a dense right-hand side.
+            right:  right-hand side; zero in every row that is neither an ancestor nor a descendant
+                    of ``column``.
+            column: row of the matrix; the root of a single tree for a dense right-hand side.
             sign:   1 or -1.
         """
         scalars, lines = self._scalars, self._lines
@@ -92,7 +96,7 @@ class BranchSolver:
         shared = sum(a in line for a in own)
         if not shared:
             return scalars.constant(0.0)
-        # The shortcut may start further down; from a fork many others share it.
+        # The shortcut may start further down; other rows share a shortcut from a fork.
         start = next((a for a in own[shared - 1 : -1] if a in self._forks), own[-2])
         total = scalars.constant(0.0)
         for a, factor in self._shortcut(i, start).items():
@@ -100,7 +104,7 @@ class BranchSolver:
         return total
 
     def _shortcut(self, i: int, start: int) -> dict[int, Scalar]:
-        """Return the factors of ``start`` and its ancestors in row i, all between eliminated."""
+        """Return the factors of ``start`` and its ancestors in row i after elimination."""
         if (i, start) not in self._shortcuts:
             own = self._lines[i]
             between = own[own.index(start) + 1 : -1]
@@ -138,7 +142,7 @@ def inverse(tree: KinematicTree, factors: Factorization, scalars: Scalars) -> Sq
 def solve_columns(
     tree: KinematicTree, factors: Factorization, right: Square, scalars: Scalars
 ) -> Square:
-    """Return minus the solution of M X = right, whose columns have the zeros of the tree."""
+    """Return minus the solution of M X = right; the columns have the sparsity of the tree."""
     solver = BranchSolver(factors, scalars)
     columns = enumerate(_transposed(right))
     return _transposed([solver.solve(column, j, sign=-1.0) for j, column in columns])
@@ -151,11 +155,11 @@ def minus_products(
     symbols: Sequence[str],
     scalars: Scalars,
 ) -> list[Square]:
-    """Return -Z times each of some matrices, where Z is symmetric: in loops.
+    """Return -Z times each of several matrices in loops, for a symmetric Z.
 
-    A few rows and columns of all products are summed at a time, so that Z is read once for all.
-    Where the matrices do not fit into a cache, the columns of ``right`` do, and rows of Z are read
-    one number after the other.
+    The loops sum a few rows and columns of all products at a time and read Z once for all
+    products. For matrices larger than a cache, the columns of ``right`` fit into it, and rows of Z
+    are read sequentially.
     """
     branches = tree.velocities
     products = [scalars.matrix(symbol, tree.nv, tree.nv, zeros=False) for symbol in symbols]
@@ -173,12 +177,12 @@ def minus_products(
     return products
 
 
-# Columns of products that are summed at a time.
+# Number of columns of products that are summed at a time.
 _COLUMNS = 8
 
 
 def is_deep(tree: KinematicTree) -> bool:
-    """Tell whether articulated bodies take fewer operations than factorizing, in loops."""
+    """Return whether articulated bodies need fewer operations than a factorization, in loops."""
     branches = tree.velocities
     if tree.has_mimic:
         return False
@@ -189,17 +193,17 @@ def is_deep(tree: KinematicTree) -> bool:
     return factorizing > _PAIR * len(depths) ** 2 / 2
 
 
-# Multiply-adds that the response of a body to an effort takes.
+# Multiply-adds of the response of a body to a joint torque.
 _PAIR = 40
 
 
 def inverse_by_responses(
     tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars
 ) -> Square:
-    """Return the inverse of the mass matrix by articulated bodies: joints' answers to unit efforts.
+    """Return the inverse of the mass matrix by articulated bodies: responses to unit torques.
 
-    An effort goes inwards from its joint, and what comes of it outwards to all bodies. The inverse
-    is symmetric: those after the joint need not be reached.
+    A unit torque propagates inwards from its joint; the accelerations propagate outwards to the
+    bodies up to the joint. The other half of the inverse follows from symmetry.
 
     Source: Carpentier 2018.
     """
@@ -259,7 +263,7 @@ def inverse_by_responses(
 
 
 def _answer(body: Body, joint: Any, wrench: Wrench, zero: Scalar) -> tuple[list[Scalar], Wrench]:
-    """Return the rate of a joint that feels a wrench on its body, and what it transmits."""
+    """Return the acceleration of a joint for a wrench on its body, and the transmitted wrench."""
     entries = (*wrench[0], *wrench[1])
     if body.joint_type.is_free:
         rate = [-dot(row, entries) for row in joint.inverse]
@@ -274,7 +278,7 @@ def _transposed(matrix: Square) -> Square:
 
 
 def mass_matrix_inverse(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Square:
-    """Return the inverse of the mass matrix; mimic joints are allowed.
+    """Return the inverse of the mass matrix; mimic joints are supported.
 
     Returns:
         Minv: nv x nv; entries (i, j) and (j, i) are one scalar.

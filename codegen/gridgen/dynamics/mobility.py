@@ -1,4 +1,4 @@
-"""The inverses of bodies' spatial inertias."""
+"""Inverses of the spatial inertias of bodies."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Spatial = tuple[Vector, Vector]
 
 @dataclass(frozen=True)
 class Mobility:
-    """The inverse of a body's spatial inertia: wrench about the origin to acceleration.
+    """Inverse of a body's spatial inertia: maps a wrench about the origin to an acceleration.
 
     Attributes:
-        inverse_mass:    [1/kg].
-        center:          center of mass, canonical frame [m].
-        inverse_inertia: of the rotational inertia about the center of mass [1/(kg m^2)].
+        inverse_mass:    inverse of the mass [1/kg].
+        center:          center of mass in the canonical frame [m].
+        inverse_inertia: inverse of the rotational inertia about that center [1/(kg m^2)].
     """
 
     inverse_mass: Scalar
@@ -47,7 +47,7 @@ class Mobility:
 
 
 def body_mobility(tree: KinematicTree, index: int, scalars: Scalars) -> Mobility:
-    """Return the inverse of a body's spatial inertia, of which ``refusal`` knows nothing wrong."""
+    """Return the inverse of a body's spatial inertia; ``cfa.refusal`` must return ``None``."""
     body = tree.bodies[index]
     if body.parts:
         return mobility(body_mass(tree, index, scalars), scalars.constant(1.0))
@@ -58,8 +58,8 @@ def mobility(mass: Mass, one: Scalar) -> Mobility:
     """Return the inverse of a spatial inertia.
 
     Args:
-        mass: the inertia about its frame's origin.
-        one:  the number one of its scalars.
+        mass: inertia about the origin of its frame.
+        one:  the scalar one.
     """
     inverse_mass = one / mass.m
     x, y, z = mass.h
@@ -75,7 +75,7 @@ def mobility(mass: Mass, one: Scalar) -> Mobility:
 
 
 def constant_mobility(body: Body) -> Mobility:
-    """Return the inverse of a spatial inertia that is known."""
+    """Return the inverse of a constant spatial inertia."""
     mass = constant_mass(body, FloatScalars())
     x, y, z = (entry / mass.m for entry in mass.h)
     inverse = np.linalg.inv(_central_inertia(mass))
@@ -91,6 +91,6 @@ def _central_inertia(mass: Mass) -> NDArray[np.float64]:
 
 
 def principal_inertia(mass: Mass) -> tuple[float, float]:
-    """Return the smallest principal inertia about the center of mass, and what it is left of."""
+    """Return the smallest principal inertia about the center of mass, and a scale for it."""
     smallest = np.linalg.eigvalsh(_central_inertia(mass))[0]
     return float(smallest), float(np.trace(np.array(full(mass.I))))

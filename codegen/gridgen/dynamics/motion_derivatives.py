@@ -1,14 +1,14 @@
-"""How a subtree answers a change of its carrier's motion: the calculus of the derivatives.
+"""Calculus of first derivatives: the response of a subtree to a change of its carrier's motion.
 
-Whatever changes above a body reaches it as a change of its carrier's motion: at the point x the
-acceleration changes by
+A change of motion above a body reaches it through its carrier: at the point x the acceleration
+changes by
 
     a + alpha x x + 2 w x xdot
 
-with x and its velocity xdot taken from the carrier's origin, as the carrier sees them. In these
-three vectors (``MotionChange``) all joints, and positions and velocities, are alike; no linear
-velocity of a body is needed. A subtree answers through a few sums over its mass
-(``MovingMass``), a joint of it through a row of them (``EffortRow``).
+with x and its velocity xdot relative to the carrier and its origin. These three vectors
+(``MotionChange``) describe positions and velocities of all types of joints and need no linear
+velocity of a body. A few integrals over its mass (``MovingMass``) determine the response of a
+subtree, and a row of them (``EffortRow``) the response of one joint torque.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class MotionChange:
 
         Args:
             placed: placement of the child.
-            drift:  twice the velocity of its origin, seen by the carrier.
+            drift:  twice the velocity of the child's origin relative to the carrier.
         """
         a = add(add(self.a, cross(self.alpha, placed.r)), cross(self.w, drift))
         return MotionChange(placed.to_body(a), placed.to_body(self.alpha), placed.to_body(self.w))
@@ -60,7 +60,7 @@ class MotionChange:
 
 @dataclass(frozen=True)
 class EffortRow:
-    """How a joint's effort answers a change of motion: a . da + alpha . dalpha + w . dw.
+    """Response of a joint torque to a change of motion: a . da + alpha . dalpha + w . dw.
 
     ``(a, alpha)`` is the wrench of the joint's unit acceleration, a column of the mass matrix.
     """
@@ -70,15 +70,15 @@ class EffortRow:
     w: Vector
 
     def answer(self, change: MotionChange) -> Scalar:
-        """Return the change of the effort."""
+        """Return the change of the joint torque."""
         return dot(self.a, change.a) + dot(self.alpha, change.alpha) + dot(self.w, change.w)
 
     def to_parent(self, placed: Placement, drift: Vector) -> EffortRow:
-        """Return the answer to changes of the parent's motion.
+        """Return the response to changes of the parent's motion.
 
         Args:
             placed: placement of the body in its parent.
-            drift:  twice the velocity of the body's origin, seen by its parent.
+            drift:  twice the velocity of the body's origin relative to its parent.
         """
         a, alpha = placed.force_to_parent(self.a, self.alpha)
         return EffortRow(a, alpha, add(placed.to_parent(self.w), cross(drift, a)))
@@ -86,7 +86,7 @@ class EffortRow:
 
 @dataclass(frozen=True)
 class MovingMass:
-    """A subtree's mass and momentum about a frame's origin, or a derivative of them.
+    """A subtree's mass and momentum about a frame's origin, or a derivative of both.
 
     Attributes:
         rest: mass, first moment and rotational inertia.
@@ -114,13 +114,13 @@ class MovingMass:
         return add(f, cross(change.w, self.p)), add(n, moment(self.K, change.w))
 
     def row(self, axis: Motion) -> EffortRow:
-        """Return the answer of the effort along ``axis``."""
+        """Return the response of the joint torque along ``axis``."""
         slide, spin = axis
         f, n = self.rest.wrench(slide, spin)
         return EffortRow(f, n, add(cross(self.p, slide), moment(transpose(self.K), spin)))
 
     def to_parent(self, placed: Placement, drift: Vector) -> MovingMass:
-        """Return the same about the parent's origin, as the parent sees it."""
+        """Return the same about the parent's origin, relative to the parent."""
         rest = self.rest.to_parent(placed)
         p, K = placed.to_parent(self.p), placed.matrix_to_parent(self.K)
         # x' = E x + r and xdot' = E xdot + drift / 2.
@@ -132,20 +132,20 @@ def moving_mass(mass: Mass, w: Vector, moments: Symmetric) -> MovingMass:
     """Return mass and momentum of one body.
 
     Args:
-        mass:    of the body.
-        w:       its angular velocity: its points move with w x x.
+        mass:    mass of the body.
+        w:       angular velocity of the body; its points move with w x x.
         moments: twice the integral of x x^T dm.
     """
     return MovingMass(mass, cross(w, scale(2.0, mass.h)), skew_times(w, full(moments)))
 
 
 def origin_drift(placed: Placement, w: Vector, slide_rate: Vector | None = None) -> Vector:
-    """Return twice the velocity of a body's origin, as what carries it sees it.
+    """Return twice the velocity of a body's origin relative to its carrier.
 
     Args:
         placed:     placement of the body in its carrier.
         w:          angular velocity of the carrier.
-        slide_rate: the velocity that the joint gives the origin, in the body's axes.
+        slide_rate: linear velocity of the joint, in the body's axes.
     """
     drift = cross(w, scale(2.0, placed.r))
     return drift if slide_rate is None else add(drift, placed.to_parent(scale(2.0, slide_rate)))
@@ -154,13 +154,13 @@ def origin_drift(placed: Placement, w: Vector, slide_rate: Vector | None = None)
 def change_by_velocity(
     axis: Motion, total: Vector, slide_rate: Vector | None = None
 ) -> MotionChange:
-    """Return the change of a body's motion with a velocity of its joint.
+    """Return the derivative of a body's motion with respect to a velocity of its joint.
 
     Args:
-        axis:       of the velocity.
-        total:      angular velocity of the body before and after the joint, added up. The two
-                    differ along the axis only if the joint has no other.
-        slide_rate: the velocity that a free joint gives the body's origin, in the body's axes.
+        axis:       axis of the velocity.
+        total:      sum of the angular velocities of the carrier and of the body. For a joint of one
+                    axis, twice either may replace it.
+        slide_rate: linear velocity of a free joint, in the body's axes.
     """
     slide, spin = axis
     a = cross(total, slide)
@@ -172,17 +172,17 @@ def change_by_velocity(
 def change_by_position(
     axis: Motion, seen: BodyMotion, slide_rate: Vector | None = None
 ) -> MotionChange:
-    """Return the change of a body's motion, as it sees it, with a position of its joint.
+    """Return the derivative of a body's motion with respect to a position of its joint.
 
-    The motion relative to the carrier stays; that of the carrier is seen turned, and at another
-    point.
+    The result is in the body's frame. The motion relative to the carrier is constant; that of the
+    carrier changes in direction and reference point.
 
     Args:
-        axis:       of the position.
-        seen:       motion of the carrier at the body's origin, in the body's axes. Of its
-                    acceleration field only what acts along the axis counts, and there the body's
-                    own is the same if the joint has no other axis.
-        slide_rate: the velocity that a free joint gives the body's origin, in the body's axes.
+        axis:       axis of the position.
+        seen:       motion of the carrier at the body's origin, in the body's axes. For a joint of
+                    one axis, the motion of the body itself may replace it: only components of the
+                    acceleration field along the axis have an effect.
+        slide_rate: linear velocity of a free joint, in the body's axes.
     """
     slide, spin = axis
     turned = cross(seen.w, spin)
@@ -193,7 +193,7 @@ def change_by_position(
 
 
 def turned_wrench(axis: Motion, wrench: Wrench) -> Wrench:
-    """Return the change of a wrench that moves along with a joint, seen by the joint's carrier."""
+    """Return the change of a wrench that moves with a joint, relative to the joint's carrier."""
     (slide, spin), (f, n) = axis, wrench
     return cross(spin, f), add(cross(spin, n), cross(slide, f))
 
@@ -204,19 +204,19 @@ def add_wrenches(a: Wrench, b: Wrench) -> Wrench:
 
 
 def along(axis: Motion, wrench: Wrench) -> Scalar:
-    """Return the effort of a wrench along an axis."""
-    # The moment first: fused in this order, kernels need fewer registers.
+    """Project a wrench on an axis: the joint torque."""
+    # The moment first: in this order of fused multiply-adds, kernels need fewer registers.
     return dot(axis[1], wrench[1]) + dot(axis[0], wrench[0])
 
 
 class Source:
-    """What every joint does to its own body, by axis, and what comes of it.
+    """Derivatives of a body's motion by its own joint, by axis, and their results.
 
     Attributes:
-        changes:  of the body's motion.
-        own:      of the wrench on its subtree, as the body sees it.
-        felt:     the same as its parent sees it, still in the body's axes.
-        gradient: of the efforts, nv x nv.
+        changes:  changes of the body's motion.
+        own:      changes of the wrench on its subtree, in the body's frame.
+        felt:     changes of that wrench relative to the parent, in the body's axes.
+        gradient: gradient of the joint torques, nv x nv.
     """
 
     def __init__(
@@ -232,7 +232,7 @@ class Source:
 
 
 def followed(entry: Scalar, bodies: Sequence[Body], scalars: Scalars) -> Scalar:
-    """Return an entry between joints, times the multipliers of those that follow others."""
+    """Multiply an entry between joints by the multipliers of the mimic joints among them."""
     for body in bodies:
         if body.mimics:
             entry = scalars.constant(body.multiplier) * entry

@@ -1,6 +1,6 @@
-"""Numbers of a robot that come with each state (``gridgen.load(parameters=)``).
+"""Parameters of a robot that are inputs of its functions (``gridgen.load(parameters=)``).
 
-The door to inertias is ``mass.body_mass``; the doors to armatures and damping are here.
+Algorithms read inertias through ``mass.body_mass``, armatures and damping through this module.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from gridgen.symbolic.scalars import Scalar, Scalars
 
 
 class GivenTree:
-    """A robot with what a state has in place of some of its numbers.
+    """A robot with parameters that are inputs.
 
     Attributes:
-        given: the numbers by the names of the inputs: ``params``, ``armature``, ``damping``.
+        given: values by input name: ``params``, ``armature``, ``damping``.
     """
 
     def __init__(self, tree: KinematicTree, given: Mapping[str, Sequence[Scalar]]) -> None:
@@ -27,31 +27,31 @@ class GivenTree:
 
 
 def has_armature(tree: KinematicTree, velocity: int) -> bool:
-    """Tell whether something may be added to the inertia that a velocity has."""
+    """Return whether a velocity may have an armature."""
     return "armature" in tree.given or bool(tree.armature[velocity])
 
 
 def armature(tree: KinematicTree, velocity: int, scalars: Scalars) -> Scalar:
-    """Return what is added to the diagonal of the mass matrix."""
+    """Return the armature of a velocity, a term of the mass matrix's diagonal."""
     if "armature" in tree.given:
         return tree.given["armature"][velocity]
     return scalars.constant(tree.armature[velocity])
 
 
 def own_damping(tree: KinematicTree, body: Body) -> float:
-    """Return the viscous damping of a joint that is a number of the robot."""
+    """Return the constant viscous damping of a joint; zero where damping is an input."""
     return 0.0 if "damping" in tree.given else body.damping
 
 
 def damping_in_time(
     tree: KinematicTree, body: Body, velocity: int, step: Scalar | None, scalars: Scalars
 ) -> Scalar | None:
-    """Return what the damping of a joint adds to its inertia in a time step, if it may do so.
+    """Return the inertia that implicit damping adds to a joint over a time step, or ``None``.
 
     Args:
-        body:     whose joint it is.
-        velocity: of the joint.
-        step:     length of the time step; ``None`` where the damping is that of now.
+        body:     the body that the joint moves.
+        velocity: index of the joint's velocity.
+        step:     length of the time step [s]; ``None`` for explicit damping.
     """
     if step is None:
         return None
@@ -63,7 +63,7 @@ def damping_in_time(
 def add_given_damping(
     tree: KinematicTree, total: list[Scalar], qd: Sequence[Scalar], scalars: Scalars
 ) -> None:
-    """Add to joint efforts the damping that comes with a state, if it does."""
+    """Add the damping torques to joint torques where damping is an input."""
     if "damping" in tree.given:
         for j in tree.velocities.outward():
             total[j] = total[j] + tree.given["damping"][j] * qd[j]

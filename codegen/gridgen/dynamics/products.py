@@ -1,7 +1,7 @@
-"""Products with derivatives, of a kernel's computation or of such a product.
+"""Vector-Jacobian and Jacobian-vector products of computations, also nested.
 
-Computed on symbols by what ``pullbacks.py`` and ``pushforwards.py`` say; here is what both ask of
-numbers, of quaternions, and of each other.
+``pullbacks.py`` and ``pushforwards.py`` compute them on symbols. This module contains what both
+share: evaluation on numbers, and the treatment of quaternions.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _STEP = 1e-30
 
 @dataclass(frozen=True)
 class OfProduct(Computation):
-    """What computes a product with a derivative.
+    """Product of a computation's derivative with a vector.
 
     Attributes:
-        key: of the kernel of the thread schedule.
-        of:  what it is the derivative of.
-        is_inner: whether another product is one of this.
+        key:      key of the kernel with one thread per state.
+        of:       the differentiated computation.
+        is_inner: whether another product differentiates this one.
     """
 
     key: KernelKey
@@ -43,15 +43,15 @@ class OfProduct(Computation):
 
     @property
     def wrt(self) -> tuple[str, ...]:
-        """The inputs to differentiate by."""
+        """The inputs of differentiation."""
         return self.key.products[-1].wrt
 
     @property
     def answers_inverse_dynamics(self) -> bool:
-        """Whether it takes the accelerations in place of the efforts that led there.
+        """Whether the product reads the accelerations in place of the joint torques.
 
-        They answer inverse dynamics, whose derivatives take less. Where it is differentiated once
-        more, the accelerations would have to change along.
+        Derivatives of forward dynamics then follow from inverse dynamics, which costs less. A
+        second differentiation would need the derivatives of the accelerations too.
         """
         return self.key.function == "forward_dynamics" and not (
             self.is_inner or isinstance(self.of, OfProduct)
@@ -69,8 +69,8 @@ class OfProduct(Computation):
         """Return M^-1 tau: the accelerations of the robot at rest without gravity.
 
         Args:
-            x:       inputs; positions and parameters are read.
-            tau:     nv scalars.
+            x:       inputs, with positions and parameters.
+            tau:     generalized forces, nv scalars.
         """
         of = self.of
         assert isinstance(of, OfFunction)
@@ -84,7 +84,7 @@ class OfProduct(Computation):
 
     @property
     def given_inputs(self) -> tuple[str, ...]:
-        """The inputs of what it is of, or where it answers inverse dynamics, of that."""
+        """The inputs of the differentiated computation, or those of inverse dynamics."""
         given = self.of.plain_inputs
         if not self.answers_inverse_dynamics:
             return given
@@ -105,7 +105,7 @@ class OfProduct(Computation):
         return self.of.refusal(tree)
 
     def at_the_efforts(self, tree: KinematicTree, x: Inputs, scalars: FloatScalars) -> Inputs:
-        """Return inputs on numbers with the efforts in place of the accelerations."""
+        """Return inputs on numbers with the joint torques in place of the accelerations."""
         if not self.answers_inverse_dynamics:
             return x
         (efforts,) = self.inverse.algorithm(tree, x, scalars)
@@ -119,18 +119,18 @@ class OfProduct(Computation):
 def slopes(
     of: Computation, tree: KinematicTree, x: Inputs, tangents: Inputs, scalars: FloatScalars
 ) -> tuple[list[list[Scalar]], list[list[Scalar]]]:
-    """Return results on numbers, and their derivatives in one direction.
+    """Return results on numbers, and their directional derivatives.
 
-    By complex steps, which know nothing of the ways that symbols take; what is stepped through
-    itself, by dual numbers.
+    Complex steps make this independent of symbolic differentiation; nested products use dual
+    numbers.
 
     Args:
-        of:       computes the results.
+        of:       the computation.
         x:        its inputs.
-        tangents: how some of them change.
+        tangents: directions of some inputs.
 
     Returns:
-        the results, and their derivatives: the elements of each.
+        the results and their derivatives, as flat lists.
     """
     is_complex = any(np.iscomplexobj(entry) for array in x.values() for entry in array)
     if is_complex or isinstance(scalars, RoundedScalars):
@@ -147,21 +147,21 @@ def slopes(
 
 
 def with_tangents(x: Inputs, tangents: Inputs) -> dict[str, Any]:
-    """Return inputs as dual numbers, some of which change."""
+    """Return inputs as dual numbers, some with tangents."""
     return {name: DualArray(array, tangents.get(name)) for name, array in x.items()}
 
 
 def on_the_sphere(
     tree: KinematicTree, name: str, q: Sequence[Scalar], change: Any, scalars: Scalars
 ) -> Any:
-    """Return the change of an input, or its cotangent, without what changes a quaternion's norm.
+    """Project the tangent or cotangent of an input on the tangent space of unit quaternions.
 
-    Quaternions are normalized before use.
+    Every function normalizes quaternions before use.
 
     Args:
-        name:    of the input; changes of what are no configurations stay what they are.
-        q:       the input.
-        change:  the other.
+        name:    name of the input; only configurations are projected.
+        q:       value of the input.
+        change:  tangent or cotangent.
     """
     if not configurations([name]) or not tree.quaternions:
         return change

@@ -1,7 +1,7 @@
-"""Pullbacks: from the derivatives of a number by results to those by the arguments.
+"""Pullbacks: from gradients with respect to the results to those of the arguments (VJPs).
 
-Reverse differentiation of whatever a function computes (``symbolic/adjoint.py``), and a shorter way
-for accelerations, which answer inverse dynamics: no matrix of derivatives is formed.
+The general method is reverse-mode differentiation (``symbolic/adjoint.py``). Accelerations use
+derivatives of inverse dynamics, which cost less. No matrix of derivatives is formed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gridgen.symbolic.loops.scalars import LoopScalars
 from gridgen.symbolic.scalars import CountingScalars, FloatScalars, Scalar, Scalars, entries
 from gridgen.symbolic.trace import TraceScalars
 
-# What a function's program and its adjoint take together, in programs of the function.
+# Cost of a function's trace with its adjoint, relative to the function.
 _TIMES = 3
 
 
@@ -33,7 +33,7 @@ class Pullback(OfProduct):
 
     @property
     def title(self) -> str:
-        """What it computes; see ``Computation``."""
+        """Title of the computation; see ``Computation``."""
         return f"Vector-Jacobian product by {', '.join(self.wrt)}:\n{self.of.title}"
 
     @property
@@ -64,10 +64,10 @@ class Pullback(OfProduct):
             found = self._reversed_along(tree, x, scalars)
         else:
             assert isinstance(scalars, TraceScalars)
-            way = (
+            method = (
                 self._through_inverse_dynamics if self.answers_inverse_dynamics else self._reversed
             )
-            found = way(tree, x, scalars)
+            found = method(tree, x, scalars)
         return [
             on_the_sphere(tree, name, x.get(name, ()), found[name], scalars) for name in self.wrt
         ]
@@ -81,9 +81,9 @@ class Pullback(OfProduct):
     def _reversed_along(
         self, tree: KinematicTree, x: Inputs, scalars: DualScalars
     ) -> dict[str, list[Scalar]]:
-        """Differentiate the pullback in a direction: take the pushforward backwards.
+        """Differentiate the pullback in a direction, as the adjoint of the pushforward.
 
-        Both are the derivative, by the arguments, of the weighted sum of the results' tangents.
+        Both are the gradient of the weighted sum of the results' tangents.
         """
         trace = scalars.inner
         assert isinstance(trace, TraceScalars)
@@ -105,9 +105,10 @@ class Pullback(OfProduct):
     def _through_inverse_dynamics(
         self, tree: KinematicTree, x: Inputs, trace: TraceScalars
     ) -> dict[str, list[Scalar]]:
-        """Differentiate ID(q, qd, qdd) = tau: M dqdd = dtau - dID, so that M^-1 goes to the left.
+        """Differentiate ID(q, qd, qdd) = tau: M dqdd = dtau - dID, solved for dqdd.
 
-        M^-1 times the cotangent of qdd is that of tau, and less it weighs inverse dynamics.
+        M^-1 times the cotangent of qdd is the cotangent of tau; its negative is the weight of
+        inverse dynamics.
         """
         response = [*entries(self.response(tree, x, x[cotangent("qdd")], trace))]
         (efforts,) = self.inverse.algorithm(tree, x, trace)
@@ -118,7 +119,7 @@ class Pullback(OfProduct):
     def _reversed_in_loops(
         self, tree: KinematicTree, x: Inputs, scalars: Scalars
     ) -> dict[str, Any]:
-        """Go back through loops over bodies, by the same ways."""
+        """Differentiate a program with loops."""
         assert isinstance(scalars, LoopScalars)
         if not self.answers_inverse_dynamics:
             results = self.of.results(tree, x, scalars)
@@ -148,7 +149,7 @@ class Pullback(OfProduct):
         return found
 
     def _counted(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
-        """Count what a trace of it takes, roughly."""
+        """Count the operations of a trace approximately."""
         for _ in range(_TIMES):
             self.of.results(tree, {"tau": x.get(cotangent("qdd"), ()), **x}, scalars)
         return [[scalars.constant(0.0)] * array_size(name, tree) for name in self.wrt]
@@ -156,7 +157,7 @@ class Pullback(OfProduct):
 
 @dataclass(frozen=True)
 class _Negative:
-    """The negatives of numbers, each made when it is asked for."""
+    """Negated numbers, computed on access."""
 
     numbers: Any
     count: int
@@ -176,7 +177,7 @@ def _adjoints(
     wrt: Sequence[str],
     fixed: Sequence[Scalar] = (),
 ) -> dict[str, list[Scalar]]:
-    """Return the adjoints of inputs by name; what is fixed is not looked behind."""
+    """Return the adjoints of inputs by name; ``fixed`` nodes are constants."""
     lift = trace.graph.lift
     nodes = [node for name in wrt for node in x[name]]
     others = {node.index: node for node in map(lift, fixed) if node.op != "const"}

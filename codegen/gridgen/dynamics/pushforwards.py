@@ -1,7 +1,7 @@
-"""Pushforwards: results, and how they change along with the arguments.
+"""Pushforwards: results and their directional derivatives (Jacobian-vector products).
 
-The function's own algorithm on dual numbers (``symbolic/dual.py``), and a shorter way for
-accelerations, which answer inverse dynamics.
+The general method evaluates the function's algorithm on dual numbers (``symbolic/dual.py``).
+Accelerations use derivatives of inverse dynamics, which cost less.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Pushforward(OfProduct):
 
     @property
     def title(self) -> str:
-        """What it computes; see ``Computation``."""
+        """Title of the computation; see ``Computation``."""
         return f"Jacobian-vector product by {', '.join(self.wrt)}:\n{self.of.title}"
 
     @property
@@ -43,7 +43,7 @@ class Pushforward(OfProduct):
         tangents = {
             name: on_the_sphere(tree, name, x[name], x[tangent(name)], scalars)
             if name in x
-            else x[tangent(name)]  # of efforts that are not needed
+            else x[tangent(name)]  # of joint torques that are not inputs
             for name in self.wrt
         }
         if isinstance(scalars, FloatScalars):
@@ -71,7 +71,7 @@ class Pushforward(OfProduct):
     def _stepped(
         self, tree: KinematicTree, x: Inputs, tangents: Inputs, scalars: FloatScalars
     ) -> Sequence[Any]:
-        """Compute them on numbers."""
+        """Evaluate on numbers."""
         found, changes = slopes(
             self.of, tree, self.at_the_efforts(tree, x, scalars), tangents, scalars
         )

@@ -1,4 +1,4 @@
-"""The functions of a robot on NumPy numbers: the reference of every backend."""
+"""Evaluate a robot's functions on NumPy numbers: the reference for every backend."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from gridgen.symbolic.scalars import FloatScalars, Scalar
 def evaluate_reference(
     tree: KinematicTree, function: str | KernelKey, inputs: Mapping[str, npt.ArrayLike]
 ) -> list[npt.NDArray[np.float64]]:
-    """Run a function's algorithm on NumPy numbers.
+    """Evaluate the algorithm of a function on NumPy numbers.
 
     Args:
-        function: its name in C++, or its key.
-        inputs:   the arrays by name, (B, ...) each; ``gravity``, the base's motion and what the
-                  robot takes of ``PARAMETERS`` may be one for all states, the latter left out.
-                  Complex numbers are accepted (complex steps).
+        function: C++ name of the function, or its key.
+        inputs:   arrays by name, shape (B, ...) each. ``gravity``, the base motion and the robot's
+                  ``PARAMETERS`` may have one value for all states; the parameters default to those
+                  of the robot. Complex numbers are accepted (complex-step differentiation).
 
     Returns:
-        the outputs, (B, ...) each.
+        outputs, shape (B, ...) each.
     """
     return _evaluate(tree, function, inputs, lambda column: column, lambda element: element)
 
@@ -35,13 +35,12 @@ def evaluate_reference(
 def rounding_bounds(
     tree: KinematicTree, function: str | KernelKey, inputs: Mapping[str, npt.ArrayLike]
 ) -> list[npt.NDArray[np.float64]]:
-    """Return how far rounding may take the results of a function from exact ones.
+    """Return first-order bounds on the rounding error of a function's results.
 
-    Arguments as in ``evaluate_reference``, real ones.
+    Arguments as in ``evaluate_reference``, real numbers only.
 
     Returns:
-        a bound for each element of the outputs, (B, ...) each, in units of rounding; of the first
-        order.
+        error bounds for the elements of the outputs, shape (B, ...) each, in units of rounding.
     """
     return _evaluate(tree, function, inputs, Rounded, lambda element: rounded(element).error)
 
@@ -53,7 +52,7 @@ def _evaluate(
     scalar: Callable[[npt.NDArray[Any]], Scalar],
     number: Callable[[Scalar], npt.ArrayLike],
 ) -> list[npt.NDArray[np.float64]]:
-    """Run an algorithm on scalars made of columns of the inputs; return numbers made of results."""
+    """Evaluate an algorithm on scalars made from input columns; convert the results to numbers."""
     spec = computation_of(tree, function)
     batch = np.shape(inputs[spec.inputs[0]])[0]
     columns: dict[str, list[Scalar]] = {}

@@ -1,4 +1,4 @@
-"""What a robot may lack for a function: each returns why it cannot have it, with the remedy."""
+"""Reasons why a robot does not support a function; each text contains the remedy."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from gridgen.symbolic.spatial import add, apply, cross
 
 
 def of_mimic_joints(tree: KinematicTree) -> str | None:
-    """Refuse joints that follow others."""
+    """Return the reason for a robot with mimic joints."""
     if not tree.has_mimic:
         return None
     return (
-        "mimic joints tie bodies of different branches together, which an elimination body by body "
-        'cannot express: use method="crba"'
+        "mimic joints couple bodies of different branches, which elimination body by body does not "
+        'support: use method="crba"'
     )
 
 
 def of_a_singular_mass_matrix(tree: KinematicTree) -> str | None:
-    """Refuse joints that move nothing."""
+    """Return the reason for a robot with joints that move no inertia."""
     if tree.singular_joint is None:
         return None
     return (
-        f'joint "{tree.singular_joint}" moves nothing that has inertia, so the mass matrix is '
-        "singular: give its links inertia, or load the robot with armature="
+        f'joint "{tree.singular_joint}" moves no inertia, so the mass matrix is singular: '
+        "give its links inertia, or load the robot with armature="
     )
 
 
@@ -94,21 +94,21 @@ def _rank(matrix: NDArray[np.float64]) -> int:
 
 
 def of_free_joints(tree: KinematicTree) -> str | None:
-    """Refuse joints of several velocities."""
+    """Return the reason for a robot with free joints."""
     for body in tree.bodies:
         if body.nv > 1:
             return (
-                f'joint "{body.joint}" is free, and second derivatives are for joints of one '
+                f'joint "{body.joint}" is free, and second derivatives require joints of one '
                 "velocity: take differences of inverse_dynamics_gradient"
             )
     return None
 
 
 def of_no_mass(tree: KinematicTree) -> str | None:
-    """Refuse a robot without mass."""
+    """Return the reason for a robot without mass."""
     if tree.total_mass > 0.0 or "params" in tree.parameters:
         return None
-    return "nothing that moves has mass: give its links <inertial> elements"
+    return "the moving links have no mass: give them <inertial> elements"
 
 
 def of_no_constraints(tree: KinematicTree) -> str | None:

@@ -1,13 +1,13 @@
-"""Regressors: efforts and energies as linear functions of the bodies' masses.
+"""Regressors: joint torques and energies as linear functions of the inertial parameters.
 
-The inertial parameters of a body are Pinocchio's ten, in its link's frame, whose origin is the
-joint's:
+The inertial parameters of a body are Pinocchio's ten, in its link's frame, whose origin is that of
+the joint:
 
     m, h_x, h_y, h_z, I_xx, I_xy, I_yy, I_xz, I_yz, I_zz
 
-mass, first moment (mass times center of mass), rotational inertia about the origin. Those of all
-bodies, in order, make one vector; a regressor has a column for each entry. A column is formed where
-the parameter acts, in the frame of its link: nothing of the robot's own masses is read.
+that is mass, first moment (mass times center of mass) and rotational inertia about the origin. The
+parameters of all bodies, in order, form one vector; a regressor has a column for each entry. The
+algorithms form a column in the frame of the link and do not read the robot's own masses.
 """
 
 from __future__ import annotations
@@ -51,12 +51,11 @@ def joint_torque_regressor(
 ) -> Rows:
     """Return the matrix Y, nv x 10 n, for which Y times the parameters is inverse dynamics.
 
-    What a parameter of a body takes of a joint is the wrench of that parameter alone, along the
-    joint's axis as the body sees it. Walking from the body to the base, its axes and its origin are
-    carried along.
+    A column is the wrench of one parameter, projected on the joint axes in the link's frame. The
+    walk from the body to the base carries the link's axes and origin.
 
     Args:
-        tree:    the robot; its masses, damping, friction and armature do not enter.
+        tree:    the robot; masses, damping, friction and armatures have no effect.
 
     Returns:
         Y; zero where the joint does not carry the body.
@@ -81,13 +80,13 @@ def joint_torque_regressor(
 
 
 def _of_link(body: Body, motion: BodyMotion, scalars: Scalars) -> BodyMotion:
-    """Return a body's motion in the axes of its link."""
+    """Return a body's motion in the frame of its link."""
     w, wd, a = (_turned(body, part, scalars) for part in (motion.w, motion.wd, motion.a))
     return BodyMotion(w, wd, a, acceleration_field(w, wd))
 
 
 def _turned(body: Body, vector: Vector, scalars: Scalars) -> Vector:
-    """Return a vector of a body's canonical frame in the axes of its link."""
+    """Transform a vector from a body's canonical frame to the axes of its link."""
     for factor in reversed(fixed_rotation(body.link_rotation, scalars)):
         vector = factor.turn(vector)
     return vector
@@ -102,13 +101,13 @@ def _fill(
     Y: Rows,
     scalars: Scalars,
 ) -> None:
-    """Fill what a body's parameters take of one joint; a follower's falls on its leader.
+    """Fill the columns of one body in the rows of one joint; mimic joints add to their leader.
 
     Args:
-        joint:   the body that the joint moves.
-        index:   the body with the parameters.
-        motion:  its motion, in its link's axes.
-        frame:   these axes, and its origin, in the frame of the joint.
+        joint:   index of the body that the joint moves.
+        index:   index of the body with the parameters.
+        motion:  motion of that body, in the axes of its link.
+        frame:   these axes and their origin, in the frame of the joint.
         Y:       the regressor.
     """
     mover, (axes, origin) = tree.bodies[joint], frame
@@ -123,14 +122,14 @@ def _fill(
 
 
 def _efforts(motion: BodyMotion, axis: Motion) -> tuple[Scalar, ...]:
-    """Return the effort along an axis of each parameter's wrench, all in the link's frame.
+    """Project the wrench of each parameter on an axis, in the link's frame.
 
-    The wrench is f = m a + W h and n = h x a + I wd + w x I w, W being the field.
+    The wrench is f = m a + W h and n = h x a + I wd + w x I w, with W the acceleration field.
     """
     (v, u), W = axis, motion.field
     x, y, z = motion.w
     first = add(apply(transpose(W), v), cross(motion.a, u))
-    # The moment that each entry of I takes.
+    # The moment of each entry of I.
     moments = (
         (motion.wd[0], x * z, -(x * y)),
         (-W[2][0], W[2][1], W[0][0] - W[1][1]),
@@ -148,7 +147,7 @@ def kinetic_energy_regressor(
     """Return y, 10 n scalars, for which y times the parameters is the kinetic energy.
 
     Args:
-        tree:    the robot, on a base at rest; its masses and armature do not enter.
+        tree:    the robot, on a base at rest; masses and armatures have no effect.
     """
     placed = placements(tree, q, scalars)
     at_rest = BaseMotion(constants(ZERO, scalars))
@@ -173,10 +172,10 @@ def potential_energy_regressor(
     """Return y, 10 n scalars, for which y times the parameters is the potential energy.
 
     Args:
-        tree:    the robot; its masses do not enter.
+        tree:    the robot; masses have no effect.
     """
     placed = placements(tree, q, scalars)
-    # What lifts a body against gravity, in its frame, and its origin's share of the energy.
+    # The direction against gravity in a body's frame, and the energy of its origin.
     lifts: list[tuple[Vector, Scalar]] = scalars.table("lift", len(tree.bodies))
     none = scalars.constant(0.0)
     y: list[Scalar] = scalars.table("y", BODY_PARAMETERS * len(tree.bodies))
@@ -191,6 +190,6 @@ def potential_energy_regressor(
 
 
 def _enter(y: list[Scalar], index: int, row: Sequence[Scalar]) -> None:
-    """Enter what a body's parameters are multiplied by."""
+    """Write the coefficients of a body's parameters."""
     for parameter, entry in enumerate(row):
         y[BODY_PARAMETERS * index + parameter] = entry

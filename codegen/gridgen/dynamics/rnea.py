@@ -26,13 +26,13 @@ def inverse_dynamics(
     scalars: Scalars,
     f_ext: Sequence[Scalar] | None = None,
 ) -> list[Scalar]:
-    """Return the joint efforts that produce ``qdd``.
+    """Return the joint torques that produce ``qdd``.
 
     Args:
-        qdd:     joint accelerations, nv scalars; ``None`` gives the bias forces.
+        qdd:     joint accelerations, nv scalars; ``None`` for the bias forces.
 
     Returns:
-        tau: joint efforts, nv scalars [N m or N].
+        tau: generalized forces, nv scalars [N m or N].
     """
     return efforts_at(tree, placements(tree, q, scalars), qd, qdd, base, scalars, f_ext)
 
@@ -46,7 +46,7 @@ def efforts_at(
     scalars: Scalars,
     f_ext: Sequence[Scalar] | None,
 ) -> list[Scalar]:
-    """Return what ``inverse_dynamics`` does where the placements of the bodies are known."""
+    """Return inverse dynamics for given placements."""
     motions = body_motions(tree, placed, qd, qdd, base, scalars)
     forces = body_forces(tree, motions, f_ext, scalars)
     return efforts_of_forces(tree, placed, forces, qd, qdd, scalars)
@@ -60,7 +60,7 @@ def efforts_of_forces(
     qdd: Sequence[Scalar] | None,
     scalars: Scalars,
 ) -> list[Scalar]:
-    """Return the joint efforts that wrenches on the bodies take, which are used up."""
+    """Return the joint torques that balance wrenches on the bodies; overwrites ``forces``."""
     forces = transmitted_forces(tree, placed, forces, scalars)
     tau = joint_efforts(tree, forces, scalars)
     return add_joint_dynamics(tree, tau, qd, qdd, scalars)
@@ -74,7 +74,7 @@ def bias_forces(
     scalars: Scalars,
     f_ext: Sequence[Scalar] | None = None,
 ) -> list[Scalar]:
-    """Return what Coriolis, centrifugal, gravity and external forces take (prefix sums eq. 5)."""
+    """Return the Coriolis, centrifugal, gravity and external forces (prefix sums eq. 5)."""
     return inverse_dynamics(tree, q, qd, None, base, scalars, f_ext)
 
 
@@ -84,7 +84,7 @@ def body_forces(
     f_ext: Sequence[Scalar] | None,
     scalars: Scalars,
 ) -> list[Wrench]:
-    """Return the wrench that each body's motion needs, less the external one (Newton-Euler)."""
+    """Return each body's inertial wrench minus the external wrench (Newton-Euler)."""
     forces = scalars.table("force", len(tree.bodies))
     for index, motion in motions:
         body = tree.bodies[index]
@@ -108,7 +108,7 @@ def transmitted_forces(
 ) -> list[Wrench]:
     """Accumulate the wrenches towards the root: those each joint transmits (prefix sums eq. 2).
 
-    They take the place of what is given, the wrenches on the bodies.
+    Overwrites ``total``, the wrenches on the bodies.
     """
     for index in tree.inward():
         parent = tree.bodies[index].parent
@@ -122,7 +122,7 @@ def transmitted_forces(
 
 
 def joint_efforts(tree: KinematicTree, forces: Sequence[Wrench], scalars: Scalars) -> list[Scalar]:
-    """Project each transmitted wrench on its joint (tau = S^T F); followers act on their leader."""
+    """Project transmitted wrenches on the joints, tau = S^T F; mimic joints add to their leader."""
     tau = scalars.table("tau", tree.nv, scalars.constant(0.0))
     for index in tree.outward():
         body = tree.bodies[index]
@@ -130,7 +130,7 @@ def joint_efforts(tree: KinematicTree, forces: Sequence[Wrench], scalars: Scalar
             if body.mimics:
                 effort = scalars.constant(body.multiplier) * effort
             j = body.v_index + k
-            # Only a joint of one velocity has followers, which add to it.
+            # Only a joint of one velocity has mimic joints, which add to it.
             tau[j] = tau[j] + effort if body.joint_type.nv == 1 else effort
     return tau
 
@@ -142,7 +142,7 @@ def add_joint_dynamics(
     qdd: Sequence[Scalar] | None,
     scalars: Scalars,
 ) -> list[Scalar]:
-    """Add viscous damping, Coulomb friction and the armatures' inertia to joint efforts."""
+    """Add viscous damping, Coulomb friction and armature inertia to joint torques."""
     for index in tree.outward():
         body = tree.bodies[index]
         damping = own_damping(tree, body)

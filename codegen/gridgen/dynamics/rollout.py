@@ -1,4 +1,4 @@
-"""Rollouts on NumPy numbers: steps of the reference one after the other, and back."""
+"""Rollouts and their backward pass on NumPy numbers, step by step: the reference."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def evaluate_rollout(
     """Return the states along a rollout.
 
     Args:
-        step:          the kernel of a step.
-        inputs:        ``q0`` (B, nq), ``qd0`` (B, nv), ``tau`` (B, T, nv), ``dt`` (B,) and what
-                       else a step takes, (B, ...); for a controller ``gains`` (B, T, nv, 2 nv),
+        step:          key of the step's kernel.
+        inputs:        ``q0`` (B, nq), ``qd0`` (B, nv), ``tau`` (B, T, nv), ``dt`` (B,) and the
+                       other inputs of a step, (B, ...). Feedback adds ``gains`` (B, T, nv, 2 nv),
                        ``q_ref`` (B, T, nq) and ``qd_ref`` (B, T, nv).
-        substeps:      steps of the integrator for each of ``tau``, of dt / substeps each.
-        effort_limits: whether efforts are clamped to the robot's limits.
+        substeps:      integrator steps per entry of ``tau``, each of length dt / substeps.
+        effort_limits: whether to clamp joint torques to the robot's limits.
 
     Returns:
-        positions (B, T + 1, nq) and velocities (B, T + 1, nv), those of the beginning first.
+        positions (B, T + 1, nq) and velocities (B, T + 1, nv), including the initial state.
     """
     rest = {name: value for name, value in inputs.items() if name not in ("q0", "qd0", *FEEDBACK)}
     rest["dt"] = inputs["dt"] / substeps
@@ -43,8 +43,8 @@ def evaluate_rollout(
         tau = inputs["tau"][:, t]
         if "gains" in inputs:
             given = {"q0": q, "q1": inputs["q_ref"][:, t]}
-            (way,) = evaluate_reference(tree, "difference", given)
-            error = np.concatenate((way, inputs["qd_ref"][:, t] - qd), axis=1)
+            (gap,) = evaluate_reference(tree, "difference", given)
+            error = np.concatenate((gap, inputs["qd_ref"][:, t] - qd), axis=1)
             tau = tau + np.einsum("bij,bj->bi", inputs["gains"][:, t], error)
         if effort_limits:
             limits = np.array(tree.effort_limits)
@@ -61,15 +61,15 @@ def evaluate_rollout_back(
     step_back: KernelKey,
     inputs: Mapping[str, npt.NDArray[np.float64]],
 ) -> list[Array]:
-    """Return the derivatives of a number by the beginning of a rollout and by its efforts.
+    """Return the gradients of a scalar loss of a rollout: the backward pass.
 
     Args:
-        step_back: the kernel of a step's pullback, by ``q``, ``qd`` and ``tau``.
-        inputs:    as of ``evaluate_rollout``, without a controller; and the derivatives by its
-                   results, ``q_path_bar`` (B, T + 1, nq) and ``qd_path_bar`` (B, T + 1, nv).
+        step_back: key of the step's VJP kernel, with respect to ``q``, ``qd`` and ``tau``.
+        inputs:    as in ``evaluate_rollout``, without feedback, and the gradients with respect to
+                   its results, ``q_path_bar`` (B, T + 1, nq) and ``qd_path_bar`` (B, T + 1, nv).
 
     Returns:
-        by ``q0`` (B, nq), ``qd0`` (B, nv) and ``tau`` (B, T, nv).
+        gradients with respect to ``q0`` (B, nq), ``qd0`` (B, nv) and ``tau`` (B, T, nv).
     """
     paths = evaluate_rollout(tree, step_back.primal, inputs)
     along = [inputs[cotangent(name)] for name in ("q_path", "qd_path")]

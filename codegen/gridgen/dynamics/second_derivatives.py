@@ -1,7 +1,7 @@
-"""What three joints of one path have in common: the calculus of the second derivatives.
+"""Calculus of second derivatives: the interaction of three joints on one path.
 
-``tip`` is the joint farthest from the base, ``root`` the nearest, ``middle`` lies between; two of
-them, or all, may be the same. Everything meets in the frame of the middle one.
+``tip`` is the joint farthest from the base, ``root`` the nearest, ``middle`` lies between; two or
+all of them may be the same joint. All quantities are expressed in the frame of the middle one.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from gridgen.symbolic.spatial import (
 
 @dataclass(frozen=True)
 class TurnedMass:
-    """Derivative of a subtree's inertia by the position of the joint that carries it.
+    """Derivative of a subtree's inertia with respect to the position of its joint.
 
     Attributes:
-        f: the integral of e dm, where the joint's unit velocity moves the point x with e(x).
+        f: integral of e dm, where e(x) is the velocity of the point x for unit joint velocity.
         Q: twice the integral of e x^T dm.
         p: derivative of ``MovingMass.p``.
         K: derivative of ``MovingMass.K``.
@@ -54,14 +54,14 @@ class TurnedMass:
     K: Matrix
 
     def to_parent(self, placed: Placement, drift: Vector) -> TurnedMass:
-        """Return the same about the parent's origin, as the parent sees it."""
+        """Return the same about the parent's origin, relative to the parent."""
         f, p = placed.to_parent(self.f), placed.to_parent(self.p)
         Q = add_outer(placed.matrix_to_parent(self.Q), f, scale(2.0, placed.r))
         K = add_outer(placed.matrix_to_parent(self.K), p, placed.r)
         return TurnedMass(f, Q, p, add_outer(K, drift, f))
 
     def by_position(self, zero: Scalar) -> MovingMass:
-        """Return the derivative as that of a subtree, whose mass does not change."""
+        """Return the derivative as a ``MovingMass``; the mass itself is constant."""
         Q = self.Q
         inertia: Symmetric = (
             Q[1][1] + Q[2][2],
@@ -74,7 +74,7 @@ class TurnedMass:
         return MovingMass(Mass(zero, self.f, inertia), self.p, self.K)
 
     def wrench_by_velocity(self, w: Vector) -> Wrench:
-        """Return how the joint's velocity changes the answer to the change ``w`` of motion.
+        """Return the derivative of the wrench for the motion change ``w``, by the joint velocity.
 
         The velocity moves the points, not the mass: of the inertia only p and K change, by 2 f and
         Q.
@@ -83,11 +83,13 @@ class TurnedMass:
 
 
 def turned_mass(axis: Motion, mass: MovingMass, w: Vector) -> TurnedMass:
-    """Return the derivative that a joint makes, as its carrier sees it, in the body's axes.
+    """Return the derivative of a subtree's inertia with respect to a joint's position.
+
+    The result is relative to the joint's parent, in the body's axes.
 
     Args:
-        axis: the joint's.
-        mass: of the subtree.
+        axis: axis of the joint.
+        mass: mass of the subtree.
         w:    angular velocity of the body.
     """
     slide, spin = axis
@@ -95,7 +97,7 @@ def turned_mass(axis: Motion, mass: MovingMass, w: Vector) -> TurnedMass:
     f = add(scale(rest.m, slide), cross(spin, rest.h))
     S = full(second_moments(rest.I, 2.0))
     Q = add_outer(skew_times(spin, S), scale(2.0, slide), rest.h)
-    # The velocity of a point turns with it, but for the part that the carrier's turning makes.
+    # The velocity of a point rotates with it, except for the contribution of the parent's rotation.
     moved, turned = cross(w, slide), cross(w, spin)
     p_turned = add(cross(spin, p), cross(turned, scale(2.0, rest.h)))
     own, across, rows = skew_times(spin, K), skew_times(turned, S), times_skew(K, spin)
@@ -105,13 +107,13 @@ def turned_mass(axis: Motion, mass: MovingMass, w: Vector) -> TurnedMass:
 
 
 def turned_row(axis: Motion, w: Vector, row: EffortRow, mass: TurnedMass) -> EffortRow:
-    """Return how the effort of the tip answers changes at the middle when that joint turns.
+    """Return the derivative of the tip's torque row with respect to the middle joint's position.
 
     Args:
-        axis: the middle joint's.
+        axis: axis of the middle joint.
         w:    angular velocity of its body.
-        row:  how the tip's effort answers.
-        mass: what the tip's position changes.
+        row:  torque row of the tip.
+        mass: derivative of the inertia with respect to the tip's position.
     """
     slide, spin = axis
     turned = moment(transpose(mass.Q), cross(w, spin))
@@ -123,9 +125,9 @@ def turned_row(axis: Motion, w: Vector, row: EffortRow, mass: TurnedMass) -> Eff
 
 
 def quadratic_row(axis: Motion, row: EffortRow, mass: TurnedMass) -> Vector:
-    """Return how the tip's effort by the middle's velocity answers a change of w.
+    """Return the response to w of d(tip's torque) / d(middle joint's velocity).
 
-    With the opposite sign it is the middle's effort by the tip's velocity.
+    The negative is that of d(middle joint's torque) / d(tip's velocity).
     """
     slide, spin = axis
     return add(scale(2.0, cross(slide, row.a)), neg(moment(transpose(mass.Q), spin)))
@@ -134,12 +136,12 @@ def quadratic_row(axis: Motion, row: EffortRow, mass: TurnedMass) -> Vector:
 def own_second_wrench(
     axis: Motion, change: MotionChange, mass: MovingMass, transmitted: Wrench
 ) -> Wrench:
-    """Return the second derivative of a transmitted wrench by its own joint's position.
+    """Return the second derivative of a transmitted wrench in its own joint's position.
 
     Args:
-        axis:        the joint's.
-        change:      of the body's motion with the position.
-        mass:        of the subtree.
+        axis:        axis of the joint.
+        change:      derivative of the body's motion with respect to the position.
+        mass:        mass of the subtree.
         transmitted: the wrench.
     """
     slide, spin = axis
@@ -160,12 +162,12 @@ def own_second_wrench(
 
 @dataclass(frozen=True)
 class FromAbove:
-    """What a joint does to a body below it, in that body's frame.
+    """Effect of a joint on a body below it, in that body's frame.
 
     Attributes:
         axis:     unit velocity of the joint.
-        position: change of motion with its position.
-        velocity: change of motion with its velocity.
+        position: derivative of motion with respect to the joint's position.
+        velocity: derivative of motion with respect to the joint's velocity.
     """
 
     axis: Motion
@@ -173,7 +175,7 @@ class FromAbove:
     velocity: MotionChange
 
     def to_body(self, placed: Placement, drift: Vector) -> FromAbove:
-        """Return the same for a child of the body."""
+        """Return the same effect for a child of the body."""
         return FromAbove(
             placed.motion_to_body(*self.axis),
             self.position.to_body(placed, drift),
@@ -183,13 +185,13 @@ class FromAbove:
 
 @dataclass(frozen=True)
 class FromBelow:
-    """What a joint does to a body above it, in that body's frame.
+    """Effect of a joint on a body above it, in that body's frame.
 
     Attributes:
-        row:      how its effort answers changes of motion.
-        mass:     change of the inertia with its position.
-        position: change of the transmitted wrench with its position.
-        velocity: change of the transmitted wrench with its velocity.
+        row:      torque row of the joint.
+        mass:     derivative of the inertia with respect to the joint's position.
+        position: derivative of the transmitted wrench with respect to the position.
+        velocity: derivative of the transmitted wrench with respect to the velocity.
     """
 
     row: EffortRow
@@ -198,7 +200,7 @@ class FromBelow:
     velocity: Wrench
 
     def to_parent(self, row: EffortRow, placed: Placement, drift: Vector) -> FromBelow:
-        """Return the same for the parent of the body, given the row there."""
+        """Return the same effect for the parent of the body, with the row there."""
         return FromBelow(
             row,
             self.mass.to_parent(placed, drift),

@@ -1,14 +1,14 @@
-"""Second derivatives of inverse dynamics of robots on a fixed base.
+"""Second derivatives of inverse dynamics, for robots on a fixed base.
 
-Three joints have a second derivative in common where one is an ancestor of the next: ``root``, the
-nearest to the base, ``middle`` and ``tip``. Everything is put together in the frame of the middle
-one, whose axis is a unit vector:
+Three joints have a common second derivative if one is an ancestor of the next: ``root``, the
+nearest to the base, ``middle`` and ``tip``. The frame of the middle joint, whose axis is a unit
+vector, expresses all quantities:
 
-    effort of the tip:     its row, turned by the middle joint, answers the root's change of motion
-    effort of the middle:  its row for the change of the subtree's inertia by the tip does
-    effort of the root:    takes its share of the change of the wrench that the middle joint feels
+    torque of the tip:     its row, rotated by the middle joint, times the root's change of motion
+    torque of the middle:  its row for the change of the subtree's inertia, times the same
+    torque of the root:    projection of the change of the wrench that the middle joint transmits
 
-so that a triple costs a few products of three or six entries, and the rest is spent on pairs. The
+A triple of joints costs a few products of three or six entries; pairs take the remaining work. The
 decomposition is that of Singh, Russell and Wensing, *On Second-Order Derivatives of Rigid-Body
 Dynamics*, in the terms of ``gridgen.dynamics.motion_derivatives``.
 """
@@ -52,16 +52,16 @@ def inverse_dynamics_second_order(
     scalars: Scalars,
     f_ext: Sequence[Scalar] | None = None,
 ) -> tuple[Cube, Cube, Cube, Cube]:
-    """Return the second derivatives of the joint efforts.
+    """Return the second derivatives of the joint torques.
 
     Returns:
-        d2tau_dqdq:   nv x nv x nv; entry (i, j, k) is that of effort i by positions j and k.
-        d2tau_dqddqd: the same by velocities j and k.
-        d2tau_dqdqd:  by position j and velocity k.
-        dM_dq:        entry (i, j, k) is that of the mass matrix's (i, j) by position k.
+        d2tau_dqdq:   nv x nv x nv; entry (i, j, k) is that of torque i in positions j and k.
+        d2tau_dqddqd: the same in velocities j and k.
+        d2tau_dqdqd:  the same in position j and velocity k.
+        dM_dq:        entry (i, j, k) is that of the mass matrix's (i, j) in position k.
 
     Raises:
-        ModelError: if a joint is free: its positions do not commute.
+        ModelError: a joint is free; its positions do not commute.
     """
     if reason := of_free_joints(tree):
         raise ModelError(f"{tree.source}: {reason}")
@@ -102,7 +102,7 @@ class _SecondOrder:
         return self._sweep.axes(index)[0]
 
     def _carry_outwards(self) -> None:
-        """Find, for every body, what each of its ancestors and its own joint do to it."""
+        """Compute, for every body, the effects of its ancestors and of its own joint."""
         tree, above = self._tree, self._above
         for index in tree.outward():
             self._scalars.begin("outward", index)
@@ -142,13 +142,13 @@ class _SecondOrder:
         return self._qq, self._vv, self._qv, self._Mq
 
     def _roots(self, middle: int) -> Iterator[tuple[int, FromAbove]]:
-        """Return the joints above the middle one, and what they do to its body."""
+        """Yield the joints above the middle one, and their effects on its body."""
         for below in self._tree.climb(middle):
             root = self._tree.bodies[below].parent
             yield root, self._above[middle][root]
 
     def _one_joint(self, tip: int, below: FromBelow) -> None:
-        """Fill what concerns one joint, twice, and the joints above it."""
+        """Fill the entries of one joint, twice, and the joints above it."""
         axis, mass = self._axis(tip), below.mass
         own = self._above[tip][tip]
         row, by_position, by_velocity = self._tip_rows(tip, below)
@@ -172,19 +172,19 @@ class _SecondOrder:
             self._add(self._qv, root, tip, tip, along(above.axis, qv))
 
     def _tip_rows(self, middle: int, below: FromBelow) -> tuple[EffortRow, EffortRow, Vector]:
-        """Return the row of the tip's effort, and how the middle joint changes it."""
+        """Return the row of the tip's torque, and its derivatives in the middle joint's state."""
         axis, row = self._axis(middle), below.row
         by_position = turned_row(axis, self._sweep.motions[middle].w, row, below.mass)
         return row, by_position, quadratic_row(axis, row, below.mass)
 
     def _two_joints(self, tip: int, middle: int, below: FromBelow) -> None:
-        """Fill what concerns a joint, one above it, and the joints above that."""
+        """Fill the entries of a joint, one above it, and the joints above that."""
         axis, mass = self._axis(middle), below.mass
         moved = mass.by_position(self._zero)
         row, by_position, by_velocity = self._tip_rows(middle, below)
         middle_row, quadratic = moved.row(axis), quadratic_row(axis, below.row, mass)
         own = self._above[middle][middle]
-        # The efforts of the tip and of the middle joint; the root is the middle joint.
+        # The torques of the tip and of the middle joint; the root is the middle joint.
         self._add(self._qq, tip, middle, middle, by_position.answer(own.position))
         self._add(self._vv, tip, middle, middle, dot(by_velocity, own.velocity.w))
         self._add(self._qv, tip, middle, middle, by_position.answer(own.velocity))
@@ -225,12 +225,12 @@ class _SecondOrder:
     # -- filling ------------------------------------------------------------------------------
 
     def _both(self, cube: Cube, i: int, j: int, k: int, entry: Scalar) -> None:
-        """Add an entry between two joints j and k, which is symmetric in them."""
+        """Add an entry to both places of two joints j and k."""
         self._add(cube, i, j, k, entry)
         self._add(cube, i, k, j, entry)
 
     def _add(self, cube: Cube, i: int, j: int, k: int, entry: Scalar) -> None:
-        """Add an entry between bodies; a follower's counts for its leader."""
+        """Add an entry between bodies; mimic joints add to their leader."""
         a, b, c = (self._tree.bodies[index] for index in (i, j, k))
         entry = followed(entry, (a, b, c), self._scalars)
         row = cube[a.v_index][b.v_index]

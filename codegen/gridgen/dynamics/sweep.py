@@ -1,12 +1,14 @@
-"""Derivatives of joint efforts, from sweeps over the bodies.
+"""Gradients of joint torques, from sweeps over the bodies.
 
-Two quantities travel inwards from every joint, body frame by body frame: how its effort answers a
-change of its carrier's motion (the derivatives of its effort by its ancestors), and how the wrench
-that it transmits changes with itself (the derivatives of its ancestors' efforts). An entry is then
-a few products; joints in different branches never meet. The structure is that of Plancher et al.
-(GRiD) Algorithm 2 and of Singh, Russell and Wensing 2022. They work in one common frame, where no
-row or wrench needs to be carried along; in the frames of the bodies an axis is a unit vector, so
-that projecting on it is free, and inertias stay the constants that they are.
+Two quantities propagate inwards from every joint, body frame by body frame. The first is the
+response of its torque to a change of its carrier's motion, for the derivatives of its torque with
+respect to its ancestors. The second is the response of its transmitted wrench to its own motion,
+for the derivatives of its ancestors' torques. An entry then costs a few products; there are none
+between branches.
+
+The structure is that of Plancher et al. (GRiD) Algorithm 2 and of Singh, Russell and Wensing 2022.
+They use one common frame, where rows and wrenches need no transformation. In the frames of the
+bodies, an axis is a unit vector, projection on it is free, and inertias are constant.
 """
 
 from __future__ import annotations
@@ -53,13 +55,13 @@ Square = list[list[Scalar]]
 
 
 class Sweep:
-    """Everything that positions and velocities determine, and the derivatives of the efforts.
+    """Quantities that depend on positions and velocities, and the gradients of joint torques.
 
     Attributes:
         placed:   placements of the bodies.
-        motions:  motions without joint accelerations, of which the velocities are used.
-        drift:    twice the velocity of every body's origin, seen by its parent.
-        masses:   of every body's subtree.
+        motions:  motions for zero joint accelerations.
+        drift:    twice the velocity of every body's origin relative to its parent.
+        masses:   mass of every body's subtree.
     """
 
     def __init__(
@@ -124,7 +126,7 @@ class Sweep:
         return composite
 
     def row(self, index: int, axis: int) -> EffortRow:
-        """Return how the effort of a joint's axis answers changes of the body's motion."""
+        """Return the response of a joint torque to changes of the body's motion."""
         self._scalars.begin("row", index)
         if self._scalars.has_loops:
             return self.masses[index].row(self.axes(index)[axis])
@@ -133,7 +135,7 @@ class Sweep:
         return self._own_rows[index, axis]
 
     def rows(self, index: int, axis: int) -> Iterable[tuple[int, EffortRow]]:
-        """Return every ancestor of a body with the row of the effort as seen from there."""
+        """Return every ancestor of a body with the torque row in its frame."""
         if self._scalars.has_loops:
             return self._carried(index, axis)
         if (index, axis) not in self._rows:
@@ -157,7 +159,7 @@ class Sweep:
         return motions, transmitted_forces(tree, self.placed, forces, scalars)
 
     def bias_forces(self, f_ext: Sequence[Scalar] | None) -> list[Scalar]:
-        """Return the efforts without joint accelerations; ``f_ext`` as in ``loaded``."""
+        """Return the joint torques for zero accelerations; ``f_ext`` as in ``loaded``."""
         tree, scalars = self._tree, self._scalars
         forces = body_forces(tree, each(tree, self.motions), f_ext, scalars)
         return efforts_of_forces(tree, self.placed, forces, self._qd, None, scalars)
@@ -165,7 +167,7 @@ class Sweep:
     # -- changes of motion --------------------------------------------------------------------
 
     def velocity_changes(self, index: int) -> list[MotionChange]:
-        """Return the changes of a body's motion with the velocities of its joint."""
+        """Return the derivatives of a body's motion with respect to its joint's velocities."""
         body = self._tree.bodies[index]
         self._scalars.begin("outward", index)
         if body.joint_type.nv == 1:
@@ -176,11 +178,13 @@ class Sweep:
         return [change_by_velocity(axis, total, slide_rate) for axis in self.axes(index)]
 
     def position_changes(self, index: int, motions: Sequence[BodyMotion]) -> list[MotionChange]:
-        """Return the changes of a body's motion, as it sees them, with the position of its joint.
+        """Return the derivatives of a body's motion with respect to its joint's position.
+
+        The results are in the body's frame.
 
         Args:
-            index:   the body.
-            motions: of all bodies, with the joint accelerations.
+            index:   index of the body.
+            motions: motions of all bodies, with the joint accelerations.
         """
         body = self._tree.bodies[index]
         self._scalars.begin("outward", index)
@@ -195,30 +199,30 @@ class Sweep:
     # -- derivatives --------------------------------------------------------------------------
 
     def by_velocities(self) -> Source:
-        """Return what the joints' velocities do to their bodies."""
+        """Return the effects of the joints' velocities on their bodies."""
         source = Source(self._tree, "dtau_dqd", self._scalars)
         for index in self._tree.outward():
             self.enter(source, index, self.velocity_changes(index))
         return source
 
     def enter(self, source: Source, index: int, changes: list[MotionChange]) -> list[Wrench]:
-        """Enter the changes of a body's motion, and return those of the wrench on its subtree."""
+        """Store the changes of a body's motion, and return those of the wrench on its subtree."""
         self._scalars.begin("response", index)
         source.changes[index] = changes
         source.own[index] = own = [self.masses[index].wrench(change) for change in changes]
         return own
 
     def by_positions(self, motions: Sequence[BodyMotion], forces: Sequence[Wrench]) -> Source:
-        """Return what the joints' positions do to their bodies.
+        """Return the effects of the joints' positions on their bodies.
 
         Args:
-            motions: of the bodies, with the joint accelerations.
-            forces:  the wrench that each joint transmits.
+            motions: motions of the bodies, with the joint accelerations.
+            forces:  wrench that each joint transmits.
         """
         source = Source(self._tree, "dtau_dq", self._scalars, is_turned=True)
         for index in self._tree.outward():
             own = self.enter(source, index, self.position_changes(index, motions))
-            # The body's frame moves with the joint: its parent sees the whole wrench turn.
+            # The body's frame moves with the joint: relative to the parent, the wrench rotates.
             source.felt[index] = [
                 add_wrenches(wrench, turned_wrench(axis, forces[index]))
                 for axis, wrench in zip(self.axes(index), own, strict=True)
@@ -226,16 +230,16 @@ class Sweep:
         return source
 
     def gradients(self, *sources: Source, M: Square | None = None) -> list[Square]:
-        """Return the changes of every effort with what each joint does to its own body.
+        """Return the gradients of the joint torques.
 
         Args:
-            sources: what the joints do.
-            M:       a matrix of zeros that becomes the mass matrix, which the rows hold; entries
-                     (i, j) and (j, i) are one scalar.
+            sources: effects of the joints on their own bodies.
+            M:       matrix of zeros to overwrite with the mass matrix, from the torque rows;
+                     entries (i, j) and (j, i) are one scalar.
         """
         if self._scalars.has_loops:
             self._sweep(sources, M)
-        else:  # with less at a time, straight-line code needs fewer registers
+        else:  # one source at a time: straight-line code then needs fewer registers
             if M is not None:
                 self._sweep((), M)
             for source in sources:
@@ -275,7 +279,7 @@ class Sweep:
                             self._add(source.gradient, *place, along(axis, wrench))
 
     def _enter_own_masses(self, M: Square, index: int, axis: int) -> None:
-        """Enter the mass matrix of one axis of a joint with the joint's axes up to it."""
+        """Store the mass matrix of one axis of a joint with the joint's axes up to it."""
         row, body = self.row(index, axis), self._tree.bodies[index]
         column = body.v_index + axis
         for j, other in enumerate(self.axes(index)[: axis + 1]):
@@ -288,7 +292,7 @@ class Sweep:
     def _enter_masses(
         self, M: Square, joint: tuple[int, int], ancestor: int, row: EffortRow
     ) -> None:
-        """Enter the mass matrix of one axis of a joint with those of an ancestor."""
+        """Store the mass matrix of one axis of a joint with the axes of an ancestor."""
         body, other = self._tree.bodies[joint[0]], self._tree.bodies[ancestor]
         for j, axis in enumerate(self.axes(ancestor)):
             entry = followed(along(axis, (row.a, row.alpha)), (body, other), self._scalars)
@@ -297,11 +301,11 @@ class Sweep:
     def bias_at_rest(self, dtau_dqd: Square) -> list[Scalar]:
         """Return the bias forces of a robot on a base at rest, without external wrenches.
 
-        Efforts of velocity are quadratic forms of it, so that half their gradient times the
-        velocity gives them back; those of gravity are the answers to a uniform acceleration.
+        Velocity-dependent torques are quadratic forms: half their gradient times the velocity.
+        Gravity torques are the responses to a uniform acceleration.
 
         Args:
-            dtau_dqd: the gradient by the velocities, without damping.
+            dtau_dqd: velocity gradient, without damping.
         """
         tree, scalars = self._tree, self._scalars
         half = scalars.constant(0.5)
@@ -319,7 +323,7 @@ class Sweep:
     def _add(
         self, matrix: Square, row: tuple[int, int], column: tuple[int, int], entry: Scalar
     ) -> None:
-        """Add an entry between axes (body, number); a follower's counts for its leader."""
+        """Add an entry between axes (body, number); mimic joints add to their leader."""
         body, other = self._tree.bodies[row[0]], self._tree.bodies[column[0]]
         entry = followed(entry, (body, other), self._scalars)
         i, j = body.v_index + row[1], other.v_index + column[1]

@@ -1,1 +1,1 @@
-"""Symbolic specialization: a scalar graph, the joints' transforms, traced programs, their text."""
+"""Symbolic specialization: scalar graph, joint transforms, traced programs and their text."""

@@ -1,9 +1,9 @@
-"""Reverse differentiation of a trace: what each input does to a weighted sum of results.
+"""Reverse-mode differentiation of a trace: the gradient of a weighted sum of results.
 
-The nodes are gone through backwards, each adding to its operands the product of its own adjoint and
-its derivative (the adjoint of straight-line code). What the results were computed from is at hand,
-and folding leaves out what structure makes zero, so that the text of both takes 1.9 to 2.6 times
-the operations of the results alone, however many inputs there are.
+The pass visits the nodes in reverse. Each node adds the product of its own adjoint and its
+derivative to the adjoints of its operands. It uses the values of the forward pass, and folding
+removes structural zeros. The program with derivatives has 1.9 to 2.6 times the operations of the
+results alone, for any number of inputs.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ def adjoints(
     weights: Sequence[Expr],
     inputs: Sequence[Expr],
 ) -> list[Expr]:
-    """Return the derivatives of the weighted sum of the results by nodes of a trace.
+    """Return the gradient of the weighted sum of the results with respect to nodes of a trace.
 
     Args:
-        trace:   what the results were traced by; it grows. It must not have loops.
+        trace:   scalars of the trace of the results, without loops; the function adds nodes.
         results: nodes.
-        weights: one for each result; no results.
-        inputs:  nodes by which to differentiate, distinct and no constants. None is looked behind:
-                 as if it were an input, even if it is computed.
+        weights: one node for each result, independent of the inputs.
+        inputs:  distinct nodes for the gradient, not constants. Computed nodes count as
+                 inputs: their operands get no adjoints.
 
     Returns:
         one node for each of ``inputs``.
@@ -60,7 +60,7 @@ def adjoints(
 
 
 def _between(results: Sequence[Expr], ends: set[int]) -> list[Expr]:
-    """Return the nodes that the results are computed by, operands first, none behind an end."""
+    """Return the nodes from the ends to the results, operands first."""
     seen: dict[int, Expr] = {}
     stack = list(results)
     while stack:
@@ -75,16 +75,16 @@ def _between(results: Sequence[Expr], ends: set[int]) -> list[Expr]:
 def parts_of(
     node: Expr, change: Expr, value: Callable[[Expr], Expr] = lambda node: node
 ) -> Iterator[tuple[Expr, Expr]]:
-    """Yield the operands of a node with what its adjoint adds to theirs.
+    """Yield the operands of a node with the contributions to their adjoints.
 
     Args:
-        node:   not looked behind.
-        change: its adjoint.
-        value:  returns what a node of the way there is on the way back.
+        node:   the node.
+        change: adjoint of the node.
+        value:  function that returns a node of the forward pass in the reverse pass.
     """
     graph, op = node.graph, node.op
     if op in ("const", "input", "neg", "sign"):
-        return  # a negative hands on at once; a sign is constant wherever it has a derivative
+        return  # the caller removes negatives; a sign is constant where it has a derivative
     if op == "add":
         yield from ((operand, change) for operand in node.args)
     elif op == "sub":
@@ -120,4 +120,4 @@ def parts_of(
         yield a, graph.select(test, change, graph.zero)
         yield b, graph.select(test, graph.zero, change)
     else:
-        raise InternalError(f"no derivative of {op!r} is known")
+        raise InternalError(f"no derivative rule for the operation {op!r}")

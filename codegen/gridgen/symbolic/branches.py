@@ -1,4 +1,4 @@
-"""A forest, over which algorithms walk."""
+"""Forests, with the iterators of algorithms."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 
 class Branches:
-    """A forest of which every item comes after its parent: bodies, velocities.
+    """A forest of bodies or velocities, sorted parents first.
 
-    Algorithms walk over it with the methods here, which in a program may become loops.
+    Algorithms iterate with the methods of this class, which may become loops in a program.
     """
 
     def __init__(self, parents: Sequence[int]) -> None:
@@ -24,25 +24,25 @@ class Branches:
         return self.parents[index]
 
     def outward(self) -> Iterator[int]:
-        """Walk over all items, parents first."""
+        """Iterate over all items, parents first."""
         return iter(range(len(self.parents)))
 
     def inward(self) -> Iterator[int]:
-        """Walk over all items, children first."""
+        """Iterate over all items, children first."""
         return iter(range(len(self.parents))[::-1])
 
     def until(self, index: int) -> Iterator[int]:
-        """Walk over all items before one, and it."""
+        """Iterate over all items up to and including ``index``."""
         return iter(range(index + 1))
 
     def several(self, count: int, end: int | None = None) -> Iterator[list[int]]:
-        """Walk over all items, or those before one, up to ``count`` at a time."""
+        """Iterate over all items, or those before ``end``, up to ``count`` at a time."""
         last = len(self.parents) if end is None else end
         for index in range(0, last, count):
             yield list(range(index, min(index + count, last)))
 
     def climb(self, index: int) -> Iterator[int]:
-        """Walk from an item towards its root, which is left out: over those that have a parent."""
+        """Iterate from an item towards its root, excluding the root."""
         while self.parents[index] >= 0:
             yield index
             index = self.parents[index]

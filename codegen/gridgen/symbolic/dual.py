@@ -1,9 +1,8 @@
-"""Dual numbers: every scalar of an algorithm together with its derivative in one direction.
+"""Dual numbers: scalars of an algorithm with their derivatives in one direction.
 
-An algorithm that is run on them computes what it computes, and beside each number how it changes
-along with the inputs (forward differentiation). They are made of other scalars, whatever these are:
-of nodes, a program of both; of what loops stand for, one with loops; of complex numbers, what can
-be differentiated once more.
+An algorithm on dual numbers computes its results and their directional derivatives (forward-mode
+differentiation). The components are other scalars. Graph nodes give a program with both, loop
+scalars a program with loops, and complex numbers a function that can be differentiated once more.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from gridgen.symbolic.scalars import Kept, Scalar, Scalars, Value
 
 
 class Dual:
-    """A scalar and its derivative; 0.0 where it has none."""
+    """A scalar and its derivative; 0.0 for constants."""
 
     __array_ufunc__ = None  # NumPy numbers leave the operation to this class
     __slots__ = ("tangent", "value")
@@ -61,7 +60,7 @@ def _both(scalar: Scalar) -> tuple[Scalar, Scalar]:
 
 
 def _is_none(tangent: Scalar) -> bool:
-    """Tell whether there is no derivative: no operation is made, or counted, on it."""
+    """Return whether there is no derivative, so that no operation is recorded or counted."""
     return type(tangent) is float and tangent == 0.0
 
 
@@ -83,7 +82,7 @@ class DualScalars(Kept):
     """Dual numbers as the scalars of an algorithm.
 
     Args:
-        inner: the scalars that they are made of.
+        inner: scalars of the components.
     """
 
     def __init__(self, inner: Scalars) -> None:
@@ -91,7 +90,7 @@ class DualScalars(Kept):
         self.specialize, self.has_loops = inner.specialize, inner.has_loops
 
     def constant(self, value: float) -> Dual:
-        """Return a number that does not change."""
+        """Return a constant."""
         return Dual(self.inner.constant(value))
 
     def sincos(self, angle: Scalar) -> tuple[Dual, Dual]:
@@ -101,7 +100,7 @@ class DualScalars(Kept):
         return Dual(s, _product(c, tangent)), Dual(c, _negative(_product(s, tangent)))
 
     def sign(self, value: Scalar) -> Dual:
-        """Return the sign, which is constant wherever it has a derivative."""
+        """Return the sign, which is constant where it has a derivative."""
         return Dual(self.inner.sign(_both(value)[0]))
 
     def sqrt(self, value: Scalar) -> Dual:
@@ -118,7 +117,7 @@ class DualScalars(Kept):
         return Dual(angle, change if _is_none(change) else change / (a * a + b * b))
 
     def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Dual:
-        """Return one of two, with its derivative."""
+        """Return one of two values, with its derivative."""
         pairs = zip(_both(negative), _both(otherwise), strict=True)
         value, tangent = (
             self.inner.select(_both(test)[0], self._scalar(a), self._scalar(b)) for a, b in pairs
@@ -129,17 +128,17 @@ class DualScalars(Kept):
         return self.inner.constant(value) if type(value) is float else value
 
     def begin(self, phase: str, body: int) -> None:
-        """Say what follows; see ``Scalars``."""
+        """Begin a part of the program; see ``Scalars``."""
         self.inner.begin(phase, body)
 
     def keep(self, symbol: str, body: int, value: Value) -> Value:
-        """Give both the textbook's name; see ``Scalars``."""
+        """Name both components after the textbook; see ``Scalars``."""
         self.inner.keep(symbol, body, values_of(value))
         self.inner.keep(f"d{symbol}", body, tangents_of(value))
         return value
 
     def table(self, symbol: str, count: int, fill: Any = None) -> Any:
-        """Return room for what is known; see ``Scalars``."""
+        """Return a table; see ``Scalars``."""
         if not self.has_loops:
             return super().table(symbol, count, fill)
         fills = (None, None) if fill is None else (values_of(fill), tangents_of(fill))
@@ -149,7 +148,7 @@ class DualScalars(Kept):
         )
 
     def pairs(self, symbol: str, count: int) -> Any:
-        """Return room for what pairs have; see ``Scalars``."""
+        """Return a table of pairs; see ``Scalars``."""
         if not self.has_loops:
             return super().pairs(symbol, count)
         return DualArray(
@@ -167,7 +166,7 @@ class DualScalars(Kept):
         )
 
     def carry(self, symbol: str, value: Any) -> Any:
-        """Return what a loop may change; see ``Scalars``."""
+        """Return a value that loops may change; see ``Scalars``."""
         if not self.has_loops:
             return super().carry(symbol, value)
         return DualCarried(
@@ -177,12 +176,12 @@ class DualScalars(Kept):
 
 
 class DualArray:
-    """Two arrays of records as one: of values, and of their derivatives.
+    """Two arrays of records as one: values and derivatives.
 
     Args:
-        values:   the one.
-        tangents: the other; ``None`` where there are none.
-        axes:     indices that lead to a record.
+        values:   array of values.
+        tangents: array of derivatives; ``None`` if all are zero.
+        axes:     number of indices of a record.
     """
 
     def __init__(self, values: Any, tangents: Any, axes: int = 1) -> None:
@@ -207,14 +206,14 @@ class DualArray:
 
 
 class DualCarried:
-    """Two records as one that a loop may change."""
+    """A record of dual numbers that loops may change."""
 
     def __init__(self, values: Any, tangents: Any) -> None:
         self._values, self._tangents = values, tangents
 
     @property
     def value(self) -> Any:
-        """What it is now."""
+        """The current record."""
         return joined(self._values.value, self._tangents.value)
 
     @value.setter
@@ -223,21 +222,21 @@ class DualCarried:
 
 
 def values_of(record: Any) -> Any:
-    """Return the values of a record of dual numbers, or of what an algorithm returns."""
+    """Return the values of a record of dual numbers, or of an algorithm's result."""
     if isinstance(record, DualArray):
         return record.values
     return _mapped(record, 0)
 
 
 def tangents_of(record: Any) -> Any:
-    """Return their derivatives; what is no number stays what it is."""
+    """Return the derivatives of a record; entries that are not numbers are unchanged."""
     if isinstance(record, DualArray):
         return record.tangents
     return _mapped(record, 1)
 
 
 def joined(value: Any, tangent: Any = None) -> Any:
-    """Return the record of dual numbers that has these values and derivatives."""
+    """Return the record of dual numbers with the given values and derivatives."""
     if isinstance(value, (tuple, list)):
         changes = [None] * len(value) if tangent is None else tangent
         return type(value)(map(joined, value, changes))

@@ -1,9 +1,8 @@
-"""A hash-consed graph of scalar expressions that folds as it grows.
+"""A hash-consed graph of scalar expressions with constant folding.
 
-An algorithm of ``gridgen.dynamics`` that is run on these scalars leaves behind the operations that
-this one robot needs: products with zero vanish, equal terms are one node, signs are pulled out of
-products until a sum absorbs them. Nodes are numbered in the order of their creation, so that
-numerical order is a topological order.
+An algorithm of ``gridgen.dynamics`` that runs on these scalars records the operations for one
+robot: products with zero vanish, equal terms are one node, and signs move out of products until a
+sum absorbs them. Nodes are numbered in the order of their creation, which is a topological order.
 """
 
 from __future__ import annotations
@@ -18,25 +17,25 @@ if TYPE_CHECKING:
 Number: TypeAlias = int | float
 Operand: TypeAlias = "Expr | int | float"
 
-#: Operations on memory at places that are computed; ``declare`` makes room.
+#: Operations on memory with computed indices; ``declare`` allocates variables.
 ACTIONS = frozenset({"read", "write", "fill", "declare"})
-#: Operations that take an instruction each; signs are free.
+#: Operations that cost one instruction each; signs are free.
 ARITHMETIC = frozenset(
     {"add", "sub", "mul", "div", "fma", "sin", "cos", "sign", "sqrt", "atan2", "select"}
 )
 
 
 class Expr:
-    """One node: an operation and its operands.
+    """A node: an operation and its operands.
 
     Attributes:
         op:    ``const``, ``input``, ``neg``, one of ``ARITHMETIC`` or of ``ACTIONS``.
         args:  the operands.
-        value: the number of a constant; (array name, index) of an input; what an action is done
-               to (``gridgen.symbolic.memory``); otherwise ``None``.
+        value: number of a constant; (array name, index) of an input; target of an action
+               (``gridgen.symbolic.memory``); otherwise ``None``.
         index: position in the order of creation.
-        block: the part of the program in which the node was created (``Graph.block``).
-        scope: the loop in which it was created.
+        block: block of the program that contains the node (``Graph.block``).
+        scope: loop that contains the node.
     """
 
     __array_ufunc__ = None  # NumPy numbers leave the operation to this class
@@ -87,7 +86,7 @@ class Expr:
 
 
 class Scope:
-    """The nodes of a program, or of one of its loops, where those of loops around it are seen."""
+    """Nodes of a program or of one of its loops; nodes of enclosing loops are visible."""
 
     __slots__ = ("nodes", "outer")
 
@@ -96,7 +95,7 @@ class Scope:
         self.outer = outer
 
     def find(self, key: object) -> Expr | None:
-        """Return the node of an expression, if there is one."""
+        """Return the node of an expression, or ``None``."""
         node = self.nodes.get(key)
         if node is None and self.outer is not None:
             return self.outer.find(key)
@@ -104,7 +103,7 @@ class Scope:
 
 
 class Graph:
-    """The table that makes equal expressions one node, and the folding rules."""
+    """Table of unique expressions, with folding rules."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -141,7 +140,7 @@ class Graph:
         return node
 
     def open(self) -> None:
-        """Enter a loop: what is made in it is not known outside."""
+        """Enter a loop; its nodes are not visible outside."""
         self.scope = Scope(self.scope)
 
     def close(self) -> None:
@@ -156,13 +155,13 @@ class Graph:
         value: MemoryEntry | Entries | Memory | None,
         key: object = None,
     ) -> Expr:
-        """Return an action on memory, the same one for the same ``key``."""
+        """Return an action on memory; equal keys give the same node."""
         return self._node(op, args, (op, self._count) if key is None else (op, key), value)
 
     # -- leaves -------------------------------------------------------------------------------
 
     def const(self, value: Number) -> Expr:
-        """Return the node of a number; minus zero is zero."""
+        """Return the node of a number; minus zero becomes zero."""
         number = float(value) + 0.0
         return self._node("const", (), number, number)
 
@@ -294,7 +293,7 @@ class Graph:
         return self._node("div", (a, b), ("div", a.index, b.index))
 
     def fma(self, a: Expr, b: Expr, c: Expr) -> Expr:
-        """Return a b + c, rounded once; a sign of the product is on its first factor."""
+        """Return a b + c, rounded once; the first factor has the product's sign."""
         if b.op == "neg":
             a, b = self.neg(a), b.args[0]
         if b.op == "const":
@@ -306,7 +305,7 @@ class Graph:
     # -- functions ----------------------------------------------------------------------------
 
     def sin(self, a: Expr) -> Expr:
-        """Return sin a; an odd function, so the sign goes outside."""
+        """Return sin a; the sign moves outside, because the function is odd."""
         if a.op == "const":
             assert isinstance(a.value, float)
             return self.const(math.sin(a.value))
@@ -315,7 +314,7 @@ class Graph:
         return self._node("sin", (a,), ("sin", a.index))
 
     def cos(self, a: Expr) -> Expr:
-        """Return cos a; an even function, so the sign is dropped."""
+        """Return cos a; the sign is dropped, because the function is even."""
         if a.op == "const":
             assert isinstance(a.value, float)
             return self.const(math.cos(a.value))
@@ -337,7 +336,7 @@ class Graph:
         return self._node("atan2", (y, x), ("atan2", y.index, x.index))
 
     def select(self, test: Expr, a: Expr, b: Expr) -> Expr:
-        """Return a where the test is negative, elsewhere b."""
+        """Return a where the test is negative, b elsewhere."""
         if test.op == "const":
             assert isinstance(test.value, float)
             return a if test.value < 0.0 else b
@@ -355,7 +354,7 @@ def _multiple(a: Expr) -> tuple[float, Expr]:
 
 
 def reachable(outputs: Sequence[Expr]) -> list[Expr]:
-    """Return every node that ``outputs`` depend on, operands before their users."""
+    """Return all nodes that ``outputs`` depend on, operands before their users."""
     seen: dict[int, Expr] = {}
     stack = list(outputs)
     while stack:

@@ -1,7 +1,7 @@
-"""Runs of equal constants in a result, stored as one.
+"""Combines runs of equal constants in a result into one statement.
 
-Matrices of branched robots, and those of configurations above all, are mostly zeros. Stored one by
-one they are most of a program's text, and on a GPU each takes an instruction of its own.
+Matrices of branched robots, and those of configurations above all, are mostly zeros. Individual
+stores would be most of a program's text, and on a GPU each takes an instruction.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from gridgen.symbolic.program import AnyStatement, Block, Fill, Store
 
 
 def with_fills(block: Block) -> Block:
-    """Return a block that stores runs of equal constants as one."""
+    """Return a block with one ``Fill`` for each run of equal constants."""
     statements: list[AnyStatement] = []
     for statement in block.statements:
         if not (isinstance(statement, Store) and statement.value.op == "const"):

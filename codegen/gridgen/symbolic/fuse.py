@@ -1,7 +1,7 @@
 """Sums of products as chains of fused multiply-adds.
 
-A kernel whose every rounding is written down gives the same bits wherever it is compiled: no
-compiler has a product and a sum left that it could contract, or not.
+Explicit fused multiply-adds determine every rounding, so that a kernel gives the same bits on all
+platforms: compilers have no products and sums left to contract.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Term(NamedTuple):
     """A term of a sum.
 
     Attributes:
-        negative: whether it is subtracted.
-        node:     what is.
+        negative: whether the node is subtracted.
+        node:     the node.
     """
 
     negative: bool
@@ -32,9 +32,9 @@ class Chain(NamedTuple):
     """A sum.
 
     Attributes:
-        nodes:    terms that are added.
-        products: terms that fused multiply-adds take in, from the last to the first; where there
-                  are no nodes, the sum begins with the last.
+        nodes:    terms to add.
+        products: products for fused multiply-adds, from the last to the first; without nodes, the
+                  sum begins with the last.
     """
 
     nodes: list[Term]
@@ -43,14 +43,14 @@ class Chain(NamedTuple):
 
 @dataclass(frozen=True)
 class Fused:
-    """How expressions are computed.
+    """Computation of expressions with fused multiply-adds.
 
     Attributes:
-        nodes:     all that they depend on but negatives, in topological order.
-        own:       indices of the products that are computed by themselves.
-        sums:      every sum that is computed by itself, by index.
-        in_sums:   how many sums read a node, or its negative, by index.
-        elsewhere: how many others do.
+        nodes:     all nodes that they depend on except negatives, in topological order.
+        own:       indices of the products with a separate result.
+        sums:      sums with a separate result, by index.
+        in_sums:   number of sums that read a node or its negative, by index.
+        elsewhere: number of other readers, by index.
     """
 
     nodes: Sequence[Expr]
@@ -61,17 +61,17 @@ class Fused:
 
     @property
     def computed(self) -> list[Expr]:
-        """The products, quotients and sums that are computed by themselves."""
+        """The products, quotients and sums with a separate result."""
         alone = self.own | self.sums.keys()
         return [node for node in self.nodes if node.op == "div" or node.index in alone]
 
     @property
     def stated(self) -> list[Expr]:
-        """Those of which there is more than one reader, in topological order."""
+        """The computed nodes with more than one reader, in topological order."""
         times = {index: times + self.elsewhere[index] for index, times in self.in_sums.items()}
         for node in self.nodes:
             if node.op == "mul" and node.index not in self.own:
-                for factor in node.args:  # which each of the sums reads
+                for factor in node.args:  # each of the sums reads it
                     times[unsigned(factor)[1].index] += self.in_sums[node.index] - 1
         return [node for node in self.computed if times[node.index] > 1]
 
@@ -86,13 +86,13 @@ class Fused:
 def fuse(roots: Sequence[Expr], kept: Collection[int] = ()) -> Fused:
     """Choose the fused multiply-adds that compute ``roots``.
 
-    A product that only sums read is part of each of them: an addition becomes a fused
-    multiply-add, and the product itself is saved. It is computed by itself, once, where two sums
-    or more would begin with it.
+    A product that only sums read becomes part of each of them: an addition becomes a fused
+    multiply-add, and the multiplication is eliminated. If two or more sums would begin with the
+    product, it has a separate result.
 
     Args:
-        roots: what is computed.
-        kept:  indices of sums that are not to become parts of others.
+        roots: nodes to compute.
+        kept:  indices of sums that must not become parts of others.
     """
     nodes = [node for node in reachable(roots) if node.op != "neg"]
     in_sums, elsewhere = _readers(nodes, roots)
@@ -116,12 +116,12 @@ def fuse(roots: Sequence[Expr], kept: Collection[int] = ()) -> Fused:
 
 
 def unsigned(node: Expr) -> tuple[bool, Expr]:
-    """Return whether a node is the negative of another, and that node."""
+    """Return whether a node is a negative, and the node without its sign."""
     return (True, node.args[0]) if node.op == "neg" else (False, node)
 
 
 def _readers(nodes: Sequence[Expr], roots: Sequence[Expr]) -> tuple[dict[int, int], dict[int, int]]:
-    """Count the sums that read each node, or its negative, and its other readers."""
+    """Count the sums that read each node or its negative, and its other readers."""
     in_sums = dict.fromkeys([node.index for node in nodes], 0)
     elsewhere = in_sums.copy()
     for root in roots:
@@ -134,7 +134,7 @@ def _readers(nodes: Sequence[Expr], roots: Sequence[Expr]) -> tuple[dict[int, in
 
 
 def _read_in_loops(nodes: Sequence[Expr]) -> set[int]:
-    """Return the nodes that are read in a loop in which they are not computed."""
+    """Return the nodes that have readers in a loop that does not compute them."""
     return {
         unsigned(operand)[1].index
         for node in nodes
@@ -146,7 +146,7 @@ def _read_in_loops(nodes: Sequence[Expr]) -> set[int]:
 def _chain(total: Expr, parts: Set[int], own: Set[int]) -> Chain:
     """Return the terms of a sum and of the sums that are part of it.
 
-    Products are taken in as the algorithm makes them: what is known late, late.
+    Products are in the order of the algorithm, late results last.
     """
     nodes, products = [], []
     pending = [(False, total)]
@@ -170,11 +170,11 @@ def _place(term: Term) -> int:
 
 
 def rewritten(fused: Fused) -> dict[int, Expr]:
-    """Return nodes with fused multiply-adds, in a graph of their own.
+    """Return nodes with fused multiply-adds, in a new graph.
 
     Returns:
-        the new node of every old one that is computed by itself, by the index of the old; negatives
-        are not.
+        new node of every old node with a separate result, by the index of the old one; there are
+        none for negatives.
     """
     graph = Graph()
     new: dict[int, Expr] = {}

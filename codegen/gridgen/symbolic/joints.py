@@ -1,13 +1,13 @@
-"""Types of joints: one class for each, which algorithms ask how its joints move.
+"""Types of joints: one class for each.
 
 A joint of one degree of freedom is the screw motion T(q) = exp([S] q) of its unit twist S (Yang,
-Wu, Pan (prefix sums) eq. 1); SymPy derives the transform, and the motion subspace is read back from
-it, [S] = T^-1 dT/dq. All axes are +z: the tree stage turns every body's frame so. A free joint is a
-translation and a unit quaternion; its velocity is the body's own twist, so its motion subspace is
-the identity. Its position is a point of SE(3), x y z qx qy qz qw.
+Wu, Pan (prefix sums) eq. 1). SymPy derives the transform and verifies the motion subspace,
+[S] = T^-1 dT/dq. All axes are +z: the tree stage rotates the frames of the bodies accordingly. A
+free joint is a translation and a unit quaternion; its velocity is the body's own twist, so its
+motion subspace is the identity. Its position is a point of SE(3), x y z qx qy qz qw.
 
-What was derived is remembered in the user's cache folder: SymPy takes longer to start than the
-robot's functions to trace.
+A cache folder of the user stores the derived transforms, because SymPy takes longer to start than
+the robot's functions to trace.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ Rates = tuple[Vector, Vector, Vector]
 
 
 class JointType:
-    """A type of joint: its motion subspace, its transform, its steps between positions.
+    """A type of joint: motion subspace, transform, and steps between positions.
 
-    Types are equal that have one class and one set of numbers. Methods are those of a
-    joint with one velocity; other types override them.
+    Two types are equal if they have the same class and numbers. The default methods are those of a
+    joint with one velocity; other types override them. Derivatives are between tangent spaces.
 
     Attributes:
-        kind:       its name, which is that of its class.
-        symbols:    names of what its transform depends on: coordinates, ``s``, ``c`` (sine and
-                    cosine of an angle), ``p`` (pitch).
-        axes:       components of a spatial vector (linear part first) that span its motion
+        kind:       name of the type.
+        symbols:    names of the transform's variables: coordinates, ``s``, ``c`` (sine and cosine
+                    of an angle), ``p`` (pitch).
+        axes:       components of a spatial vector (linear part first) that span the motion
                     subspace, one for each velocity.
         nq:         number of coordinates.
-        quaternion: the first of four coordinates that are a unit quaternion.
-        pitch:      how far a joint that turns about its axis slides along it for each radian [m].
+        quaternion: index of the first of four coordinates that form a unit quaternion.
+        pitch:      translation along the axis per radian of rotation [m].
     """
 
     kind: ClassVar[str]
@@ -88,12 +88,12 @@ class JointType:
 
     @property
     def axis(self) -> int | None:
-        """The component that its motion subspace is, if it is one."""
+        """Index of the component that spans the motion subspace, if there is only one."""
         return self.axes[0] if self.nv == 1 else None
 
     @property
     def is_free(self) -> bool:
-        """Whether it moves in every direction: its motion subspace is the identity."""
+        """Whether the motion subspace is the identity."""
         return self.nv == 6
 
     @property
@@ -103,12 +103,12 @@ class JointType:
 
     @property
     def turns(self) -> bool:
-        """Whether its velocities turn the body."""
+        """Whether its velocities rotate the body."""
         return max(self.axes) >= 3
 
     @property
     def travel(self) -> float:
-        """How far along its axis a unit of the coordinate of a joint of one moves the body."""
+        """Translation of the body along the axis per unit of the joint's coordinate."""
         return float(self.slides)
 
     def subspace(self, scalars: Scalars) -> list[Motion]:
@@ -120,9 +120,9 @@ class JointType:
         return tuple(int(axis in self.axes) for axis in range(6))
 
     def derive(self) -> JointForm:
-        """Exponentiate the unit twist; read the motion subspace back from the result.
+        """Exponentiate the unit twist; verify the motion subspace of the result.
 
-        ``s`` and ``c`` stand for the sine and cosine of ``q``, ``p`` for the pitch.
+        ``s`` and ``c`` represent the sine and cosine of ``q``, ``p`` the pitch.
         """
         import sympy as sp
 
@@ -130,7 +130,7 @@ class JointType:
         twist = self.twist(p)
         v, w = sp.Matrix(twist[:3]), sp.Matrix(twist[3:])
         turn = _hat(w)
-        # [w]^3 = -[w] for a unit axis closes the series (Rodrigues); without rotation, v q is left.
+        # [w]^3 = -[w] for a unit axis closes the series (Rodrigues); without rotation, v q remains.
         rotation = sp.eye(3) + s * turn + (1 - c) * turn**2
         series = q * sp.eye(3) + (1 - c) * turn + (q - s) * turn**2
         translation = (series * v).applyfunc(sp.expand)
@@ -150,28 +150,28 @@ class JointType:
         return _form(rotation, translation, symbols)
 
     def transform(self, index: int, q: Entries, scalars: Scalars) -> tuple[Matrix, Vector]:
-        """Return rotation and translation of a body's joint from its coordinates."""
+        """Return rotation and translation of a body's joint for its coordinates."""
         return joint_form(self.kind).evaluate(q, scalars)
 
     def combined(self, column: Callable[[int], Numbers]) -> Numbers:
         """Return A S of a joint with one velocity.
 
         Args:
-            column: returns a column of the matrix A.
+            column: function that returns a column of the matrix A.
         """
         (axis,) = self.axes
         return column(axis)
 
     def components(self, motion: Motion) -> Numbers:
-        """Return a motion in coordinates of which those along S are ``axes``."""
+        """Return a motion in coordinates where ``axes`` are along S."""
         return (*motion[0], *motion[1])
 
     def wrench(self, components: Entries) -> Wrench:
-        """Return a wrench from the coordinates in which those along ``axes`` are the efforts."""
+        """Return a wrench from coordinates where those along ``axes`` are the joint torques."""
         return split(components)
 
     def projected(self, wrench: Wrench) -> Numbers:
-        """Return S^T F: the efforts of a wrench."""
+        """Return S^T F: the joint torques of a wrench."""
         entries = (*wrench[0], *wrench[1])
         return tuple(entries[axis] for axis in self.axes)
 
@@ -189,14 +189,14 @@ class JointType:
         return split(entries)
 
     def propagated(self, motion: Rates, rate: Entries, change: Entries, scalars: Scalars) -> Rates:
-        """Add the joint's velocity and acceleration to the motion that its carrier passes on.
+        """Add the joint's velocity and acceleration to the motion of its carrier.
 
         Args:
             motion:  angular velocity, angular acceleration and acceleration of the origin, in the
                      body's frame.
-            rate:    the joint's velocity.
-            change:  its acceleration.
-            scalars: the kind of number.
+            rate:    velocity of the joint.
+            change:  acceleration of the joint.
+            scalars: the type of number.
         """
         w, wd, a = motion
         v_joint, w_joint = self.motion(rate, scalars)
@@ -214,16 +214,16 @@ class JointType:
         return (q1[0] - q0[0],)
 
     def integrated_gradient(self, v: Entries, scalars: Scalars) -> tuple[Rows, Rows]:
-        """Return the derivatives of ``integrated`` by q and v, nv x nv, in tangent spaces."""
+        """Return the derivatives of ``integrated`` with respect to q and v, nv x nv."""
         one = scalars.constant(1.0)
         return [[one]], [[one]]
 
     def difference_gradient(self, q0: Entries, q1: Entries, scalars: Scalars) -> tuple[Rows, Rows]:
-        """Return the derivatives of ``difference`` by q0 and q1, nv x nv, in tangent spaces."""
+        """Return the derivatives of ``difference`` with respect to q0 and q1, nv x nv."""
         return [[scalars.constant(-1.0)]], [[scalars.constant(1.0)]]
 
     def commutator(self, a: Entries, b: Entries) -> Numbers:
-        """Return the commutator of two velocities; none if there is but one direction."""
+        """Return the commutator of two velocities; empty for a joint with one velocity."""
         return ()
 
 
@@ -233,7 +233,7 @@ def _sine_and_cosine(index: int, angle: Scalar, scalars: Scalars) -> Numbers:
 
 
 class Revolute(JointType):
-    """Turns about z."""
+    """Rotates about z."""
 
     kind, symbols, axes = "revolute", ("s", "c"), (5,)
 
@@ -261,13 +261,13 @@ class Prismatic(JointType):
 
 
 class Helical(JointType):
-    """Turns about z, and for each radian slides along it by its pitch: a screw in its nut.
+    """Rotates about z and translates along it by its pitch per radian: a screw in its nut.
 
-    A wrench has for coordinates its own but for the moment about z, in whose place is the effort;
-    those of a motion are dual to them.
+    The coordinates of a wrench are its own components, except that the joint torque replaces the
+    moment about z. The coordinates of a motion are dual to them.
 
     Args:
-        pitch: how far it slides for each radian [m].
+        pitch: translation per radian [m].
     """
 
     kind, symbols, axes = "helical", ("q", "s", "c", "p"), (5,)
@@ -278,7 +278,7 @@ class Helical(JointType):
 
     @property
     def travel(self) -> float:
-        """How far along its axis a radian moves the body."""
+        """Translation of the body along the axis per radian."""
         return self.pitch
 
     def twist(self, pitch: Any) -> tuple[Any, ...]:
@@ -295,16 +295,16 @@ class Helical(JointType):
         return [split([scalars.constant(float(entry)) for entry in self.twist(self.pitch)])]
 
     def combined(self, column: Callable[[int], Numbers]) -> Numbers:
-        """Return A S by the columns of A."""
+        """Return A S from the columns of A."""
         return tuple(a + self.pitch * b for a, b in zip(column(5), column(2), strict=True))
 
     def components(self, motion: Motion) -> Numbers:
-        """Return a motion in coordinates of which the last one is along S."""
+        """Return a motion in coordinates where the last one is along S."""
         (x, y, z), w = motion
         return x, y, z - self.pitch * w[2], *w
 
     def wrench(self, components: Entries) -> Wrench:
-        """Return a wrench from coordinates of which the last one is the effort."""
+        """Return a wrench from coordinates where the last one is the joint torque."""
         f, (x, y, effort) = split(components)
         return f, (x, y, effort - self.pitch * f[2])
 
@@ -324,14 +324,14 @@ class Helical(JointType):
 
 
 class Free(JointType):
-    """Moves in every direction."""
+    """Moves in all directions."""
 
     kind, symbols = "free", ("x", "y", "z", "qx", "qy", "qz", "qw")
     axes = (0, 1, 2, 3, 4, 5)
     nq, quaternion = 7, 3
 
     def derive(self) -> JointForm:
-        """Translate by (x, y, z), turn by the unit quaternion (qx, qy, qz, qw)."""
+        """Translate by (x, y, z), rotate by the unit quaternion (qx, qy, qz, qw)."""
         import sympy as sp
 
         symbols = sp.symbols(self.symbols, real=True)
@@ -342,7 +342,7 @@ class Free(JointType):
         return _form(rotation, (x, y, z), symbols)
 
     def integrated(self, q: Entries, v: Entries, scalars: Scalars) -> Numbers:
-        """Return the position after unit time with a constant twist of the body's own."""
+        """Return the position after unit time with a constant twist in the body's own frame."""
         x, y, z, qx, qy, qz, qw = q
         slide, spin = split(v)
         start = qx, qy, qz, qw
@@ -351,25 +351,25 @@ class Free(JointType):
         return *add((x, y, z), rotate(start, displacement(spin, slide, turn))), *end
 
     def difference(self, q0: Entries, q1: Entries, scalars: Scalars) -> Numbers:
-        """Return the twist that leads from one position to another, its turn at most pi."""
-        (slide, spin), _ = self._way(q0, q1, scalars)
+        """Return the twist that leads from one position to another, by a rotation of at most pi."""
+        (slide, spin), _ = self._twist_between(q0, q1, scalars)
         return *slide, *spin
 
     def integrated_gradient(self, v: Entries, scalars: Scalars) -> tuple[Rows, Rows]:
-        """Return the derivatives of ``integrated`` by q and v, 6 x 6, in tangent spaces."""
+        """Return the derivatives of ``integrated`` with respect to q and v, 6 x 6."""
         twist = split(v)
         return inverse_of_step(twist, scalars), right_jacobian(twist, scalars)
 
     def difference_gradient(self, q0: Entries, q1: Entries, scalars: Scalars) -> tuple[Rows, Rows]:
-        """Return the derivatives of ``difference`` by q0 and q1, 6 x 6, in tangent spaces."""
-        return logarithm_gradient(*self._way(q0, q1, scalars), scalars)
+        """Return the derivatives of ``difference`` with respect to q0 and q1, 6 x 6."""
+        return logarithm_gradient(*self._twist_between(q0, q1, scalars), scalars)
 
     def commutator(self, a: Entries, b: Entries) -> Numbers:
         """Return the commutator of two twists."""
         slide, spin = carried(split(a), split(b))
         return *slide, *spin
 
-    def _way(self, q0: Entries, q1: Entries, scalars: Scalars) -> tuple[Motion, Angle]:
+    def _twist_between(self, q0: Entries, q1: Entries, scalars: Scalars) -> tuple[Motion, Angle]:
         x0, y0, z0, *start = q0
         x1, y1, z1, *end = q1
         back = conjugate((start[0], start[1], start[2], start[3]))
@@ -381,7 +381,7 @@ REVOLUTE, PRISMATIC, FREE = Revolute(), Prismatic(), Free()
 JOINT_TYPES: dict[str, JointType] = {
     each.kind: each for each in (REVOLUTE, PRISMATIC, FREE, Helical())
 }
-"""The types of joints by kind; of those with a pitch, one."""
+"""The types of joints by kind; a single entry represents the types with a pitch."""
 
 
 # -- transforms -------------------------------------------------------------------------------
@@ -389,7 +389,7 @@ JOINT_TYPES: dict[str, JointType] = {
 
 @dataclass(frozen=True)
 class JointForm:
-    """The transform of one type of joint in closed form.
+    """Closed form of the transform of one type of joint.
 
     Attributes:
         rotation:    3x3 polynomials, successor frame to predecessor frame.
@@ -412,32 +412,32 @@ class JointForm:
 
 @cache
 def joint_form(kind: str) -> JointForm:
-    """Return the closed form of ``revolute``, ``prismatic`` or ``free``."""
+    """Return the closed form of a type of joint."""
     if kind not in JOINT_TYPES:
         raise InternalError(f"no joint of kind {kind!r}")
-    path = _memory(kind)
-    form = _recall(path)
+    path = _cache_file(kind)
+    form = _load(path)
     if form is None:
         form = JOINT_TYPES[kind].derive()
-        _remember(path, form)
+        _save(path, form)
     return form
 
 
-def _memory(kind: str) -> Path:
-    """Return the file that remembers a joint as this very code and this SymPy derive it."""
+def _cache_file(kind: str) -> Path:
+    """Return the cache file of a joint, for the current code and SymPy version."""
     code = hashlib.sha256(Path(__file__).read_bytes() + metadata.version("sympy").encode())
     return cache_folder("joints") / f"{kind}-{code.hexdigest()[:32]}.json"
 
 
-def _recall(path: Path) -> JointForm | None:
+def _load(path: Path) -> JointForm | None:
     try:
         fields = json.loads(path.read_bytes())
         return JointForm(**{name: _as_tuples(value) for name, value in fields.items()})
-    except (OSError, ValueError, TypeError):  # not there, or damaged: derive it anew
+    except (OSError, ValueError, TypeError):  # missing or damaged: derive it again
         return None
 
 
-def _remember(path: Path, form: JointForm) -> None:
+def _save(path: Path, form: JointForm) -> None:
     try:
         folder = private_folder(path.parent)
         with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
@@ -448,7 +448,7 @@ def _remember(path: Path, form: JointForm) -> None:
             except BaseException:
                 os.unlink(file.name)
                 raise
-    except OSError:  # a folder that cannot be written costs time, nothing else
+    except OSError:  # a read-only folder costs time only
         return
 
 
@@ -479,7 +479,7 @@ def _evaluate(polynomial: Polynomial, values: Sequence[Scalar], scalars: Scalars
     """Return the sum of the terms with scalars for the symbols."""
     total: Scalar | None = None
     for factor, powers in polynomial:
-        # The factor first: terms that have it and a symbol in common share their product.
+        # The factor first: terms with the same factor and symbol share their product.
         term: Scalar | None = None if factor == 1.0 and any(powers) else scalars.constant(factor)
         for value, power in zip(values, powers, strict=True):
             for _ in range(power):

@@ -1,4 +1,4 @@
-"""What a program with loops reads and writes by computed places, and its loops."""
+"""Memory and loop headers of programs with loops."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ class Memory:
     """Records of numbers.
 
     Attributes:
-        name:      its name.
+        name:      name of the memory.
         count:     number of records.
-        is_local:  whether it is one record, in variables.
+        is_local:  whether it is one record, in local variables.
         is_result: whether it is an output array.
-        version:   grows with everything that is kept.
+        version:   number of writes so far.
     """
 
     def __init__(
@@ -26,36 +26,36 @@ class Memory:
         self._slots: dict[int, int] = {}
 
     def slot(self, leaf: int) -> int:
-        """Return the place of an entry in a record."""
+        """Return the position of an entry in a record."""
         return self._slots.setdefault(leaf, len(self._slots))
 
     def keep_only(self, leaves: set[int]) -> None:
-        """Take the room of all other entries away."""
+        """Remove all other entries."""
         kept = [leaf for leaf in self._slots if leaf in leaves]
         self._slots = {leaf: slot for slot, leaf in enumerate(kept)}
 
     @property
     def width(self) -> int:
-        """Numbers of a record."""
+        """Numbers per record."""
         return len(self._slots)
 
     @property
     def size(self) -> int:
-        """Numbers of all."""
+        """Numbers of all records."""
         return self.count * self.width
 
     @property
     def endings(self) -> list[str]:
-        """What follows the name: of variables, their numbers; of an array, nothing."""
+        """Suffixes of the name: numbers for local variables, otherwise an empty one."""
         return [f"_{slot}" for slot in range(self.width)] if self.is_local else [""]
 
     @property
     def names(self) -> list[str]:
-        """The variables of one that is local."""
+        """Names of the local variables."""
         return [self.name + ending for ending in self.endings]
 
     def place(self, index: str, leaf: int) -> str:
-        """Return the text of one of its numbers."""
+        """Return the C++ text of a number."""
         slot = self._slots[leaf]
         if self.is_local:
             return f"{self.name}_{slot}"
@@ -70,8 +70,8 @@ class Constants:
     """A constant array.
 
     Attributes:
-        name:   its name, made from its content.
-        values: all that is in it.
+        name:   name, derived from the content.
+        values: the content.
     """
 
     version = 0
@@ -82,11 +82,11 @@ class Constants:
 
     @property
     def has_reals(self) -> bool:
-        """Whether it holds numbers of the type R; else it holds indices."""
+        """Whether it contains numbers of type R; otherwise indices."""
         return isinstance(self.values[0], float)
 
     def place(self, index: str, leaf: int) -> str:
-        """Return the text of one of its numbers."""
+        """Return the C++ text of a number."""
         return f"{self.name}<R>[{index}]" if self.has_reals else f"{self.name}[{index}]"
 
 
@@ -99,7 +99,7 @@ class Input:
         self.name = name
 
     def place(self, index: str, leaf: int) -> str:
-        """Return the text of one of its numbers."""
+        """Return the C++ text of a number."""
         return f"{self.name}[{index}]"
 
 
@@ -113,7 +113,7 @@ class MemoryEntry:
 
     @property
     def text(self) -> str:
-        """What it is called."""
+        """C++ text of the number."""
         return self.memory.place(self.index, self.leaf)
 
 
@@ -127,15 +127,15 @@ class Entries:
 
 @dataclass(frozen=True)
 class Walk:
-    """The beginning of a loop.
+    """The header of a loop.
 
     Attributes:
-        variable: its variable.
-        first:    the variable's first value.
-        going:    the condition under which the loop goes on.
-        step:     how the variable changes.
-        domain:   its values are less.
-        back:     the same from end to beginning.
+        variable: loop variable.
+        first:    first value of the variable.
+        going:    condition of the loop.
+        step:     update of the variable.
+        domain:   upper bound of the variable's values.
+        back:     headers of the reverse loop.
     """
 
     variable: str
@@ -147,19 +147,19 @@ class Walk:
 
     @property
     def text(self) -> str:
-        """The head of the loop."""
+        """C++ text of the header."""
         head = f"int {self.variable} = {self.first}; {self.going}; {self.step}"
         return f"GRIDGEN_ROLLED for ({head}) {{"
 
 
 @dataclass(frozen=True)
 class When:
-    """The beginning of what is done if an index is less than an entry of a constant array.
+    """The header of a branch for indices less than an entry of a constant array.
 
     Attributes:
-        index: the one.
+        index: the index.
         ends:  the array.
-        place: of the entry.
+        place: index of the entry.
     """
 
     index: str
@@ -168,19 +168,19 @@ class When:
 
     @property
     def text(self) -> str:
-        """The condition."""
+        """C++ text of the header."""
         return f"if ({self.index} < {self.ends.name}[{self.place}]) {{"
 
 
 @dataclass(frozen=True)
 class Case:
-    """The beginning of what is done to items of one kind.
+    """The header of a branch for items of one kind.
 
     Attributes:
-        kinds:    of all items.
-        variable: of the loop.
-        number:   of the kind.
-        count:    of the kinds.
+        kinds:    constant array with the kinds of all items.
+        variable: loop variable.
+        number:   number of the kind.
+        count:    number of kinds.
     """
 
     kinds: Constants
@@ -190,7 +190,7 @@ class Case:
 
     @property
     def text(self) -> str:
-        """The condition."""
+        """C++ text of the header."""
         if self.number == self.count - 1:
             return "else {"
         start = "else " if self.number else ""
@@ -199,6 +199,6 @@ class Case:
 
 @dataclass(frozen=True)
 class Leave:
-    """The end of a loop or of what is done to items of one kind."""
+    """The end of a loop or a branch."""
 
     text = "}"

@@ -1,10 +1,10 @@
-"""The order of a program's statements, chosen for the registers of a processor.
+"""Orders the statements of a program to reduce register pressure.
 
-An algorithm makes nodes phase by phase. In that order a gradient holds hundreds of values at once,
-most of which wait for a phase that is still far off: they go to the stack and come back. Here the
-blocks of a program take turns such that few values wait, and where much is gained by it, the
-statements too. A result is stored as soon as it is known, an input is read where it is first
-needed. No operation changes, so no bit of a result does.
+An algorithm creates nodes phase by phase. In that order, a gradient has hundreds of live values,
+most of them for a distant phase, and the compiler spills them to the stack. This pass reorders the
+blocks of a program, and where it pays also the statements, to minimize live values. Stores follow
+the computation of a result, and loads precede the first use of an input. Operations do not change,
+so results are identical to the last bit.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from gridgen.symbolic.program import Block, Program, SineCosine, Statement, Stor
 from gridgen.symbolic.steps import ScheduledStatement, step_of
 from gridgen.symbolic.tiles import TILE
 
-# Packs that the simulated processor holds: the 32 of AVX-512, less two for constants and moves.
+# Packs in the simulated registers: the 32 of AVX-512, less two for constants and moves.
 _REGISTERS = 30
-# The most blocks that are taken for the sake of the last of them.
+# Most blocks that are scheduled together for the last of them.
 _MOST_BLOCKS = 4
-# Blocks that are candidates at a time, the first ones that are left.
+# Number of candidate blocks at a time, the first of the remaining ones.
 _WINDOW = 256
-# Times, in those of an instruction where none waits for another; two begin in each cycle.
+# Times, in units of an independent instruction; two begin in each cycle.
 _LATENCY, _DIVISION, _SINE = 8, 40, 120  # until a result is known
 _SINE_WORK = 30  # instructions of a sine and its cosine
 _DIVISIONS = ("div", "sqrt", "atan2")
-# How long an instruction may wait for its operands while a processor goes on with later ones: 10 to
-# 40 are equally good. With no bound on it, inverse dynamics is 10 to 20 % slower than unordered.
+# Maximum time that an instruction waits for operands while the processor executes later ones: 10 to
+# 40 are equally good. Without a bound, inverse dynamics is 10 to 20 % slower than unordered.
 _PATIENCE = 40.0
-# The least part of its cost that a program must save by an order of statements. They hide latencies
-# worse than blocks do: where less is saved, they lose.
+# Minimum part of a program's cost that an order of statements must save. Such orders hide latencies
+# worse than orders of blocks: where they save less, programs slow down.
 _LEAST_GAIN = 0.04
 
-# Instructions of the longest program that is put into order. Ordering takes 0.1 ms for each, twice
-# as long as tracing, and of longer programs little is gained: their time goes into writing results.
+# Instructions of the longest program to order. Ordering takes 0.1 ms per instruction, twice as
+# long as tracing, and longer programs gain little: they spend their time on writing results.
 _LONGEST = 5_000
 
 
 class _Task(NamedTuple):
-    """A step that is to be put into order.
+    """A step to schedule.
 
     Attributes:
         step:  the step.
-        block: the block to which it belongs: that in which its operands are known.
-        reads: names of its operands, inputs apart.
+        block: block of the step, where its operands are known.
+        reads: names of its operands, without inputs.
     """
 
     step: ScheduledStatement
@@ -58,15 +58,17 @@ class _Task(NamedTuple):
 
 
 def ordered(program: Program) -> Program:
-    """Return a program with its statements in the order that costs least."""
+    """Return a program with its statements in the order of least cost."""
     inputs: dict[str, ScheduledStatement] = {}
-    constants: list[_Task] = []  # results that read no variable but inputs
+    constants: list[_Task] = []  # results that read inputs only
     groups: list[list[_Task]] = []
     place: dict[str, int] = {}  # of every variable, the group that defines it
     for number, block in enumerate(program.blocks):
         groups.append([])
         for statement in block.statements:
-            assert isinstance(statement, (Statement, SineCosine, Store)), "it has been cut before"
+            assert isinstance(statement, (Statement, SineCosine, Store)), (
+                "the program is split already"
+            )
             step = step_of(statement, block, program.variables)
             if isinstance(statement, Statement) and statement.node.op == "input":
                 inputs[statement.name] = step
@@ -87,7 +89,7 @@ def ordered(program: Program) -> Program:
 
 
 def _store_at_once(group: list[_Task]) -> list[_Task]:
-    """Move every store of a group to where its operands are known."""
+    """Move every store of a group to the definition of its operands."""
     defined = {name: index for index, task in enumerate(group) for name in task.step.defines}
 
     def known(index: int) -> int:
@@ -99,9 +101,9 @@ def _store_at_once(group: list[_Task]) -> list[_Task]:
 
 
 def _with_constants(constants: Sequence[_Task], tasks: Sequence[_Task]) -> list[_Task]:
-    """Put constant results before the others of their tiles, which are then complete as early.
+    """Insert constant results before the others of their tiles, which are then complete early.
 
-    Those of which the whole tile is constant come first of all.
+    Tiles of constants come first.
     """
     by_tile: dict[tuple[str, int], list[_Task]] = {}
     for task in constants:
@@ -121,7 +123,7 @@ def _tile(store: _Task) -> tuple[str, int]:
 
 
 def _cheapest(groups: Sequence[list[_Task]], instructions: int) -> list[_Task]:
-    """Return the tasks in the cheapest order of those that are tried."""
+    """Return the tasks in the cheapest of several orders."""
     by_blocks = [_flat(_by_blocks(groups, most)) for most in (1, _MOST_BLOCKS)]
     orders = [_flat(groups), *by_blocks]
     best, cost = _least(orders, math.inf)
@@ -135,7 +137,7 @@ def _flat(groups: Iterable[list[_Task]]) -> list[_Task]:
 
 
 def _least(orders: Sequence[list[_Task]], limit: float) -> tuple[list[_Task], float]:
-    """Return the first order of least cost, and its cost; none if no cost is below a limit."""
+    """Return the first order of least cost, and its cost; empty if no cost is below a limit."""
     best: list[_Task] = []
     for order in orders:
         cost = _cost(order, limit)
@@ -147,7 +149,7 @@ def _least(orders: Sequence[list[_Task]], limit: float) -> tuple[list[_Task], fl
 def _in_blocks(
     tasks: Sequence[_Task], inputs: Mapping[str, ScheduledStatement]
 ) -> tuple[Block, ...]:
-    """Return blocks of tasks in the order given, each input read where it is first needed."""
+    """Return blocks of tasks in the given order, with each input read before its first use."""
     blocks: list[Block] = []
     read: set[str] = set()
     for step, (phase, body) in ((task.step, (task.block.phase, task.block.body)) for task in tasks):
@@ -162,23 +164,22 @@ def _in_blocks(
 
 
 def _by_blocks(groups: Sequence[list[_Task]], most: int) -> list[list[_Task]]:
-    """Return groups of tasks in an order in which few values wait.
+    """Return groups of tasks in an order with few live values.
 
-    One group after the other is chosen, together with what it needs: that after which the fewest
-    values wait.
+    Each step schedules the group, with its dependencies, that leaves the fewest live values.
 
     Args:
         groups: tasks that stay together, operands before their users.
-        most:   the most groups taken at a time.
+        most:   most groups to schedule at a time.
     """
     made = [{name for task in group for name in task.step.defines} for group in groups]
     taken = [{name for task in group for name in task.reads} for group in groups]
     taken = [names - own for names, own in zip(taken, made, strict=True)]
-    left = Counter(chain.from_iterable(taken))  # groups that have yet to read a value
+    left = Counter(chain.from_iterable(taken))  # number of unscheduled readers of a value
     handed = [[name for name in names if name in left] for names in made]
     place = {name: number for number, names in enumerate(handed) for name in names}
     readers = dict.fromkeys(place, 0)  # here and below, bit i of a set is group i
-    needs: list[int] = []  # all groups without which a group cannot be
+    needs: list[int] = []  # dependencies of each group
     for number, names in enumerate(taken):
         needs.append(1 << number)
         for name in names:
@@ -186,7 +187,7 @@ def _by_blocks(groups: Sequence[list[_Task]], most: int) -> list[list[_Task]]:
             readers[name] |= 1 << number
 
     def change(chosen: int) -> int:
-        """Return how many more values wait after some groups."""
+        """Return the change of the number of live values after some groups."""
         members = _members(chosen)
         reads = Counter(chain.from_iterable(taken[number] for number in members))
         begun = sum(left[name] > reads[name] for number in members for name in handed[number])
@@ -226,10 +227,10 @@ def _members(numbers: int) -> list[int]:
 
 
 def _by_statements(tasks: Sequence[_Task]) -> list[_Task]:
-    """Return tasks in an order in which few values wait, and few tasks for their operands.
+    """Return tasks in an order with few live values and short waits for operands.
 
-    Of the tasks whose operands are known in time that one is next after which the fewest values
-    wait; among equals, the first.
+    Each step schedules, among the tasks with operands known in time, the one that leaves the fewest
+    live values; among equals, the first.
 
     Args:
         tasks: operands before their users.
@@ -243,7 +244,7 @@ def _by_statements(tasks: Sequence[_Task]) -> list[_Task]:
     known_at = [0.0] * len(tasks)
 
     def candidate(number: int) -> tuple[int, int]:
-        """Return how many more values wait after a task, and its number."""
+        """Return the change of the number of live values after a task, and its number."""
         task = tasks[number]
         begun = sum(name in left for name in task.step.defines)
         return begun - sum(left[name] == 1 for name in task.reads), number
@@ -261,7 +262,7 @@ def _by_statements(tasks: Sequence[_Task]) -> list[_Task]:
             continue
         _, number = heapq.heappop(candidates)
         if done[number]:
-            continue  # it has been a candidate twice, as it came to end more lives
+            continue  # a duplicate: the task became a better candidate later
         done[number] = True
         task = tasks[number]
         result.append(task)
@@ -283,7 +284,7 @@ def _by_statements(tasks: Sequence[_Task]) -> list[_Task]:
 
 
 def _times(step: ScheduledStatement) -> tuple[int, int]:
-    """Return how long a step keeps a processor busy, and how long its result takes."""
+    """Return the time that a step occupies a processor, and the latency of its result."""
     statement = step.statement
     if isinstance(statement, SineCosine):
         return _SINE_WORK, _SINE
@@ -292,17 +293,18 @@ def _times(step: ScheduledStatement) -> tuple[int, int]:
 
 
 def _cost(tasks: Sequence[_Task], limit: float = math.inf) -> int:
-    """Return what an order costs beside its instructions, in instructions, up to some limit.
+    """Return the cost of an order in addition to its instructions, up to a limit.
 
-    That is the packs that go to the stack or come from it, where those leave a register of which
-    the next use is farthest, and once more the packs that wait at once: that many lines of a cache
-    are used, which results and arguments use as well.
+    The cost, in instructions, has two terms. The first is the number of packs that are spilled to
+    the stack or reloaded; the simulation spills the register with the farthest next use. The second
+    is the largest number of live packs: they occupy cache lines that results and arguments need
+    too.
     """
     uses: dict[str, list[int]] = {}
     for time, task in reversed(list(enumerate(tasks))):
         for name in task.reads:
-            uses.setdefault(name, []).append(time)  # the next one is the last
-    held: dict[str, int] = {}  # of values in registers, their next use
+            uses.setdefault(name, []).append(time)  # the next use is the last entry
+    held: dict[str, int] = {}  # next use of the values in registers
     farthest: list[tuple[int, str]] = []
     stored: set[str] = set()
     transfers = waiting = most = 0

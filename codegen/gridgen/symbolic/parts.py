@@ -1,13 +1,13 @@
-"""A long program cut into parts of bounded length, which hand values on through memory.
+"""Splits a long program into functions of bounded length that pass values through memory.
 
-Compilers take a time that grows faster than the length of a function, and leave long ones
-unoptimized. A part is a function of its own. It has the arrays of the program, and two more: values
-of which a later part has need wait there, each in a slot that is free again once the last part that
-needs it has read it. Inputs are read anew by every part.
+Compile time grows faster than linearly with the length of a function, and compilers do not optimize
+very long functions. Each part is a function. It has the arrays of the program and two more, which
+store values for later parts. A slot is reused after the last part that reads its value. Each part
+reads its inputs from memory again.
 
-Where parts are joined, as on a GPU unless they are many, values wait in registers. Those that would
-be too many are parked: they wait in an array of their own, for which there is other memory, as far
-as it goes.
+Where parts are inlined, as on a GPU unless there are many, the values stay in registers. Excess
+values are parked: they are stored in a separate array, in different memory, as far as it is large
+enough.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from gridgen.symbolic.program import (
 )
 from gridgen.symbolic.steps import ScheduledStatement, step_of
 
-#: Instructions of the longest program that stays one function, and of any other's longest part.
-#: The speed of a long program is the same for parts of 250 to 8000, within 5 %. GCC's time an
-#: instruction is least from 600 to 1200, and with fewer and longer parts less goes through memory.
-#: A program of 2000 to 3500 loses up to 7 % when cut; GCC takes three times as long for it whole.
+#: Instructions of the longest program that remains one function, and of the longest part otherwise.
+#: The speed of a long program is the same for parts of 250 to 8000, within 5 %. GCC's time per
+#: instruction is least from 600 to 1200, and fewer, longer parts move less through memory. A
+#: program of 2000 to 3500 loses up to 7 % when split, but GCC needs three times as long without.
 LONGEST_WHOLE = 2500
 LONGEST_PART = 1250
 #: Instructions of the longest program whose parts a GPU joins, and of the longest in float64. NVRTC
 #: takes 8 s for it, and 26 s for one of 17,600. In float64, it gives up on one of 8,900, which then
 #: has 32 registers and 19 kB of stack.
 LONGEST_JOINED, LONGEST_JOINED_DOUBLE = 12_000, 7_000
-#: Values that may wait in registers of a GPU. It has 255 for a thread, of which addresses, and what
-#: is being computed, take the rest.
+#: Most values that remain in registers of a GPU. A thread has 255; addresses and intermediate
+#: results take the rest.
 MOST_WAITING = 250
 #: Values that are parked at once at most: 16 kB of a GPU's shared memory for a warp, in float32.
 MOST_PARKED = 128
@@ -51,12 +51,12 @@ MOST_PARKED = 128
 
 @dataclass(frozen=True)
 class ProgramPart:
-    """Consecutive statements of a program, with those that hand values on.
+    """Consecutive statements of a program, and the statements that pass values between parts.
 
     Attributes:
         blocks: the statements.
-        arrays: names of the inputs that it reads, of the outputs that it writes, and of the arrays
-                in which it finds values of earlier parts or leaves some to later ones.
+        arrays: names of the inputs it reads, of the outputs it writes, and of the arrays that
+                pass values between parts.
     """
 
     blocks: tuple[Block, ...]
@@ -65,12 +65,12 @@ class ProgramPart:
 
 @dataclass(frozen=True)
 class SplitProgram:
-    """A program as parts, in order.
+    """A program split into parts, in order.
 
     Attributes:
-        parts: the parts.
-        kept:  the number of values that wait at once.
-        parked: the number of those that are parked at once.
+        parts:  the parts.
+        kept:   most values stored at once.
+        parked: most values parked at once.
     """
 
     parts: tuple[ProgramPart, ...]
@@ -81,12 +81,12 @@ class SplitProgram:
 def split_program(
     program: Program, longest_part: int = LONGEST_PART, longest_whole: int = LONGEST_WHOLE
 ) -> SplitProgram | None:
-    """Cut a program into parts; return ``None`` for one that had better stay whole.
+    """Split a program into parts; return ``None`` for a short one or one with loops.
 
     Args:
         program:       the program.
-        longest_part:  instructions of a part; only a single statement may have more.
-        longest_whole: instructions of a program that stays whole.
+        longest_part:  most instructions of a part; a single statement may exceed it.
+        longest_whole: most instructions of a program that is not split.
     """
     if program.instructions <= longest_whole or program.loops is not None:
         return None
@@ -94,7 +94,9 @@ def split_program(
     steps: list[ScheduledStatement] = []
     for block in program.blocks:
         for statement in with_fills(block).statements:
-            assert isinstance(statement, (Statement, SineCosine, Store, Fill)), "it has been cut"
+            assert isinstance(statement, (Statement, SineCosine, Store, Fill)), (
+                "the program is split already"
+            )
             step = step_of(statement, block, program.variables)
             if isinstance(statement, Statement) and statement.node.op == "input":
                 inputs[statement.name] = step
@@ -108,9 +110,9 @@ def split_program(
 def _cuts(
     steps: Sequence[ScheduledStatement], inputs: dict[str, ScheduledStatement], longest: int
 ) -> list[int]:
-    """Return the steps with which parts begin, and the number of steps.
+    """Return the first step of each part, and the number of steps.
 
-    A part is at least half as long as it may be, and ends where the fewest values wait.
+    A part has at least half of the maximum length, and ends at the fewest live values.
     """
     waiting = _waiting(steps, inputs)
     cuts = [0]
@@ -132,7 +134,7 @@ def _cuts(
 def _waiting(
     steps: Sequence[ScheduledStatement], inputs: dict[str, ScheduledStatement]
 ) -> list[int]:
-    """Count the values defined before a step and read from it on, for each and for the end."""
+    """Count the live values before each step, and at the end."""
     last = {name: index for index, step in enumerate(steps) for name in step.reads}
     counts, waiting = [0], 0
     for index, step in enumerate(steps):
@@ -145,7 +147,7 @@ def _waiting(
 def _parked(
     steps: Sequence[ScheduledStatement], inputs: Container[str], cuts: Sequence[int]
 ) -> set[str]:
-    """Choose the values that are parked: where too many wait, those that do for longest.
+    """Choose the parked values: where too many are live, those with the farthest next use.
 
     A parked value is in no register from its last use in one part to its first in a later one.
     """
@@ -184,7 +186,7 @@ def _parked(
 
 
 def _gaps(times: Sequence[int], cuts: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the uses of a value between which a part ends."""
+    """Return consecutive uses of a value in different parts."""
     of_part = [bisect_right(cuts, time) for time in times]
     return [(times[i], times[i + 1]) for i in range(len(times) - 1) if of_part[i] < of_part[i + 1]]
 
@@ -195,13 +197,13 @@ def _hand_on(
     cuts: Sequence[int],
     parked: Container[str],
 ) -> SplitProgram:
-    """Put the statements into parts, and between them those that hand values on.
+    """Assign the statements to parts, and insert the statements that pass values.
 
     Args:
         steps:  the statements.
-        inputs: those that read arguments, by the names that they define.
-        cuts:   the steps with which parts begin, and their number.
-        parked: names of values that are parked.
+        inputs: statements that read arguments, by the names that they define.
+        cuts:   first step of each part, and the number of steps.
+        parked: names of parked values.
     """
     bounds = list(pairwise(cuts))
     last_part = {
@@ -210,7 +212,7 @@ def _hand_on(
         for step in steps[begin:end]
         for name in step.reads
     }
-    slots: dict[str, tuple[str, int]] = {}  # of the values that wait: an array, a place in it
+    slots: dict[str, tuple[str, int]] = {}  # of live values: an array, an index in it
     free: dict[str, list[int]] = {KEPT: [], PARKED: []}
     most = {KEPT: 0, PARKED: 0}
     parts: list[ProgramPart] = []
@@ -252,5 +254,5 @@ def _hand_on(
                     slots[name] = array, (slot := free[array].pop())
                     statements.append(Keep(name, array, slot))
         parts.append(ProgramPart(tuple(blocks), frozenset(arrays)))
-    assert not slots, "a value waits for a part that never comes"
+    assert not slots, "a stored value has no reader"
     return SplitProgram(tuple(parts), most[KEPT], most[PARKED])

@@ -1,4 +1,4 @@
-"""A program as lines of C++, for a scalar type ``T`` with real numbers ``R``."""
+"""Prints a program as lines of C++, for a scalar type ``T`` with real numbers ``R``."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from gridgen.symbolic.program import (
     Write,
 )
 
-#: The angles of straight-line statements, which are reduced together.
+#: Variable for the angles of straight-line statements, which are reduced together.
 ANGLES = "angles"
 
 # Columns of a statement, which a function indents by four.
 _WIDTH = 95
 
-# Binding strength: an operand is bracketed when it binds less than its place asks.
+# Binding strength: an operand has brackets if it binds less than its position requires.
 _SUM, _PRODUCT, _UNARY, _ATOM = 1, 2, 3, 4
 
 
 def angles_of(blocks: Iterable[Block], variables: Mapping[int, str]) -> list[Expr]:
-    """Return the angles of straight-line statements that are known before any of them is done."""
+    """Return the angles of straight-line statements that depend on inputs only."""
 
     def is_known(node: Expr) -> bool:
         return node.op == "input" or (
@@ -45,7 +45,7 @@ def angles_of(blocks: Iterable[Block], variables: Mapping[int, str]) -> list[Exp
 
 
 def angle_lines(angles: Sequence[Expr]) -> list[str]:
-    """Return the statement that reduces angles together, before all others."""
+    """Return the statement that reduces several angles together, before all others."""
     numbers = ", ".join(expression(angle, {}) for angle in angles)
     size = f"<T, {len(angles)}>"
     return [
@@ -63,7 +63,7 @@ def block_lines(
     Args:
         block:     the block.
         variables: names of nodes.
-        angles:    those that have been reduced together.
+        angles:    angles that ``angle_lines`` reduces together.
     """
     lines = []
     for statement in block.statements:
@@ -105,7 +105,7 @@ def block_lines(
 
 
 def _assigned(place: str, value: Expr, variables: Mapping[int, str]) -> list[str]:
-    """Return the lines that put a value somewhere."""
+    """Return the lines of an assignment."""
     text = expression(value, variables)
     if value.op == "const":
         text = f"gridgen::broadcast<T>({text})"
@@ -124,7 +124,7 @@ def _wrap(line: str) -> list[str]:
 
 
 def literal(value: float) -> str:
-    """Return the shortest text that reads back as ``value``, as a number of the type R."""
+    """Return the shortest text that round-trips to ``value``, as a number of type R."""
     return f"R({number_literal(value)})"
 
 
@@ -190,7 +190,7 @@ def fused_expression(
 
     Args:
         node:      the node.
-        fused:     the chains of which it is made.
+        fused:     the chains of the node.
         variables: names of nodes; a named operand appears as its name.
         define:    write out ``node`` itself although it has a name.
     """

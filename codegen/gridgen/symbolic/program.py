@@ -1,4 +1,4 @@
-"""A traced function: inputs, statements grouped by body, outputs, operation counts."""
+"""Traced programs: inputs, statements grouped by body, outputs, and operation counts."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from gridgen.symbolic.fuse import Fused, fuse, rewritten, unsigned
 from gridgen.symbolic.memory import Case, Entries, Input, Leave, Memory, MemoryEntry, Walk, When
 from gridgen.symbolic.trace import Loops, TraceScalars
 
-#: Instructions of the longest program whose variables bear the names of bodies. In a longer one
-#: names would be a third of the text: bodies are numbers there, those of the table in each file.
+#: Instructions of the longest program with the names of bodies in its variables. In longer ones,
+#: names would be a third of the text: variables have the numbers in each file's table of bodies.
 LONGEST_NAMED = 2500
 
-#: An expression with more operands than this is broken into statements.
+#: Maximum number of operands of an expression; longer ones are split into statements.
 _LONGEST_EXPRESSION = 8
-#: Operations that are statements of their own.
+#: Operations that always have their own statement.
 _STATED = frozenset({"sin", "cos", "div", "sign", "sqrt", "atan2", "select", "read"})
 
 
 @dataclass(frozen=True)
 class Array:
-    """An argument of a function: its name and its number of elements for one state."""
+    """An argument of a function: its name and its number of elements per state."""
 
     name: str
     size: int
@@ -33,7 +33,7 @@ class Array:
 
 @dataclass(frozen=True)
 class Statement:
-    """``name = node``; the operands of ``node`` that have no statement are part of it."""
+    """``name = node``, including the operands of ``node`` without a statement."""
 
     name: str
     node: Expr
@@ -59,7 +59,7 @@ class Store:
 
 @dataclass(frozen=True)
 class Fill:
-    """``array[index] = value`` for every index from ``begin`` up to ``end``, which it excludes."""
+    """``array[index] = value`` for every index from ``begin`` to ``end``, excluding ``end``."""
 
     array: str
     begin: int
@@ -67,13 +67,13 @@ class Fill:
     value: Expr
 
 
-#: The arrays through which the parts of a long program hand values on.
+#: The arrays that pass values between the parts of a long program.
 KEPT, PARKED = "kept", "parked"
 
 
 @dataclass(frozen=True)
 class Keep:
-    """``array[slot] = name``: a value left to later parts of a program."""
+    """``array[slot] = name``: a value for later parts of a program."""
 
     name: str
     array: str
@@ -82,7 +82,7 @@ class Keep:
 
 @dataclass(frozen=True)
 class Load:
-    """``name = array[slot]``: a value that an earlier part left."""
+    """``name = array[slot]``: a value of an earlier part."""
 
     name: str
     array: str
@@ -91,7 +91,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Write:
-    """``place = value``, where the place is computed."""
+    """``place = value``, with a computed index."""
 
     place: MemoryEntry
     value: Expr
@@ -99,7 +99,7 @@ class Write:
 
 @dataclass(frozen=True)
 class Clear:
-    """An entry of all records is a constant."""
+    """Assigns a constant to an entry of all records."""
 
     entries: Entries
     value: Expr
@@ -107,7 +107,7 @@ class Clear:
 
 @dataclass(frozen=True)
 class Declare:
-    """Variables that loops change."""
+    """Declares variables that loops change."""
 
     memory: Memory
 
@@ -131,7 +131,7 @@ AnyStatement: TypeAlias = (
 
 @dataclass
 class Block:
-    """The statements of one phase of an algorithm at one body, ``depth`` loops within others."""
+    """The statements of one phase of an algorithm at one body, in ``depth`` nested loops."""
 
     phase: str
     body: int
@@ -141,20 +141,19 @@ class Block:
 
 @dataclass(frozen=True)
 class Program:
-    """A function: straight-line, or with loops.
+    """A function: straight-line code, or code with loops.
 
     Attributes:
-        inputs:           arrays read.
-        outputs:          arrays written; every element is.
+        inputs:           input arrays.
+        outputs:          output arrays, written completely.
         blocks:           the statements, operands before their users.
-        nodes:            every node that the outputs depend on, operands first.
-        variables:        the name of every node that has one, by index.
-        operations:       additions, multiplications, divisions, sines, ... of one state; those of
-                          a loop are counted once (``turns.work_of_a_state``).
-        instructions:     what is left of them when products are fused with sums.
-        dense_operations: those of the same algorithm where nothing of the robot is known; 0 where
-                          they were not counted.
-        loops:            what it has beside values if it has loops, otherwise ``None``.
+        nodes:            all nodes that the outputs depend on, operands first.
+        variables:        names of the nodes that have one, by index.
+        operations:       floating-point operations per state; those of a loop count once
+                          (``turns.work_of_a_state``).
+        instructions:     instructions per state, with fused multiply-adds.
+        dense_operations: operations of the algorithm without specialization; 0 if not counted.
+        loops:            memory and loops of a program with loops, otherwise ``None``.
         work:             operations and instructions of each block of a program with loops, by its
                           number in the trace.
     """
@@ -172,20 +171,20 @@ class Program:
 
     @property
     def kept(self) -> list[Memory]:
-        """What loops keep of every item."""
+        """Workspace memory of loops."""
         room = [] if self.loops is None else self.loops.room
         return [memory for memory in room if memory.size and not memory.is_result]
 
     @property
     def room(self) -> int:
-        """Numbers of one state in it."""
+        """Workspace numbers per state."""
         return sum(memory.size for memory in self.kept)
 
 
 def places(program: Program) -> dict[str, list[int]]:
-    """Number the different values of every output; return each element's number.
+    """Number the distinct values of every output; return each element's number.
 
-    Of a program with loops nothing is known.
+    Empty for a program with loops.
     """
     if program.loops is not None:
         return {}
@@ -202,7 +201,7 @@ def places(program: Program) -> dict[str, list[int]]:
 
 
 def _stored(program: Program, array: str) -> list[Expr] | None:
-    """Return the value of every element of an output; of a program with loops nothing is known."""
+    """Return the value of every element of an output; ``None`` for a program with loops."""
     if program.loops is not None:
         return None
     values = {
@@ -215,7 +214,7 @@ def _stored(program: Program, array: str) -> list[Expr] | None:
 
 
 def is_zero(program: Program, array: str) -> list[bool] | None:
-    """Tell of every element of an output whether it is zero; ``None`` if that is not known."""
+    """Return whether each element of an output is zero; ``None`` if not known."""
     values = _stored(program, array)
     if values is None:
         return None
@@ -223,10 +222,10 @@ def is_zero(program: Program, array: str) -> list[bool] | None:
 
 
 def dependencies(program: Program, array: str) -> list[set[tuple[str, int]]] | None:
-    """Return which elements of inputs every element of an output depends on.
+    """Return the elements of inputs that every element of an output depends on.
 
     Returns:
-        names and indices; ``None`` if they are not known.
+        names and indices; ``None`` if not known.
     """
     values = _stored(program, array)
     if values is None:
@@ -259,13 +258,13 @@ def build_program(
     body_idents: Sequence[str],
     dense_operations: int,
 ) -> Program:
-    """Turn the nodes that the outputs depend on into statements.
+    """Convert the nodes that the outputs depend on to statements.
 
     Args:
-        trace:            the scalars that an algorithm ran on.
-        inputs:           the input arrays, in order.
-        outputs:          the output arrays, in order, with one node for every element.
-        body_idents:      identifiers of the bodies, distinct; see ``LONGEST_NAMED``.
+        trace:            scalars of the algorithm's run.
+        inputs:           input arrays, in order.
+        outputs:          output arrays, in order, with one node per element.
+        body_idents:      distinct identifiers of the bodies; see ``LONGEST_NAMED``.
         dense_operations: operation count of the algorithm without specialization.
     """
     roots = [node for _, nodes in outputs for node in nodes] + trace.loops.effects
@@ -305,7 +304,7 @@ def build_program(
 
 
 def _work(nodes: Iterable[Expr], fused: Iterable[Expr]) -> dict[int, tuple[int, int]]:
-    """Return the operations and the instructions of each block, from nodes before and after."""
+    """Return the operations and the instructions of each block, without and with fusion."""
     before, after = (
         Counter(node.block for node in some if node.op in ARITHMETIC) for some in (nodes, fused)
     )
@@ -315,7 +314,7 @@ def _work(nodes: Iterable[Expr], fused: Iterable[Expr]) -> dict[int, tuple[int, 
 def _fused(
     chains: Fused, trace: TraceScalars, outputs: Sequence[tuple[Array, Sequence[Expr]]]
 ) -> tuple[TraceScalars, Sequence[tuple[Array, Sequence[Expr]]]]:
-    """Return names and outputs for the nodes that compute them with fused multiply-adds."""
+    """Return names and outputs for nodes with fused multiply-adds."""
     new = rewritten(chains)
     fused = TraceScalars()
     fused.blocks = trace.blocks
@@ -333,23 +332,23 @@ def _fused(
 
 
 def _count_uses(nodes: Sequence[Expr], roots: Sequence[Expr]) -> dict[int, int]:
-    """Count who reads each node; whoever reads a negative reads what it is the negative of."""
+    """Count the readers of each node; readers of a negative read the node without its sign."""
     uses = dict.fromkeys([node.index for node in nodes], 0)
     sines = {node.args[0].index for node in nodes if node.op == "sin"}
     for root in roots:
         uses[unsigned(root)[1].index] += 1
     for node in nodes:
         if node.op == "neg" or (node.op == "cos" and node.args[0].index in sines):
-            continue  # an angle is read once, by the sine and the cosine together
+            continue  # a sine and cosine read the angle together, once
         for operand in node.args:
             uses[operand.args[0].index if operand.op == "neg" else operand.index] += 1
     return uses
 
 
 def _stated(trace: TraceScalars, nodes: Sequence[Expr], uses: dict[int, int]) -> set[int]:
-    """Choose the nodes that become statements; the others are written inside their only user.
+    """Choose the nodes that become statements; others are part of their only user.
 
-    A negative is none: whoever reads it takes the sign along with what is negated.
+    Negatives have no statement: their readers apply the sign.
     """
     stated: set[int] = set()
     size: dict[int, int] = {}
@@ -358,7 +357,7 @@ def _stated(trace: TraceScalars, nodes: Sequence[Expr], uses: dict[int, int]) ->
             continue
         operands = 0
         read = [operand.args[0] if operand.op == "neg" else operand for operand in node.args]
-        # The largest operands leave first when the expression grows too long.
+        # If an expression is too long, its largest operands get their own statements first.
         for operand in sorted(read, key=lambda arg: size[arg.index]):
             inlined = operand.index not in stated and operand.op not in ("const", "input")
             foreign = inlined and operand.block != node.block
@@ -378,10 +377,10 @@ def _stated(trace: TraceScalars, nodes: Sequence[Expr], uses: dict[int, int]) ->
 
 
 def _name_memories(loops: Loops, names: Names) -> None:
-    """Give memory, and the variables of loops, names that nothing else has."""
+    """Give memory and loop variables unique names."""
     for marks in loops.marks.values():
         for variable in {mark.variable for mark in marks if isinstance(mark, Walk)}:
-            if variable not in names:  # loops that follow one another share one
+            if variable not in names:  # consecutive loops share one
                 names.fresh(variable)
     declared = [effect.value for effect in loops.effects if effect.op == "declare"]
     for memory in (*loops.room, *declared):
@@ -399,8 +398,8 @@ def _variables(
 ) -> dict[int, str]:
     """Name every stated node: the textbook's symbol and the body, or a numbered temporary.
 
-    An element of q is no q1 where there is an array of that name. The forces of a body grow child
-    by child: f_arm_x, then f_arm_x_2, ...
+    An element of q is q_1 instead of q1 if an array has that name. The forces of a body accumulate
+    over its children: f_arm_x, then f_arm_x_2, ...
     """
     variables: dict[int, str] = {}
     temporaries = 0
@@ -427,7 +426,7 @@ def _variables(
 def _place_statements(
     blocks: Sequence[Block], nodes: Sequence[Expr], variables: dict[int, str], names: Names
 ) -> dict[int, int]:
-    """Put every statement into its block; return the blocks in which inputs are read."""
+    """Add every statement to its block; return the blocks that read inputs."""
     pairs: dict[int, dict[str, str]] = {}
     for node in nodes:
         if node.op in ("sin", "cos"):
@@ -466,10 +465,10 @@ def _action(node: Expr) -> Write | Clear | Declare:
 
 
 def without_empty_loops(blocks: Sequence[Block]) -> list[Block]:
-    """Return the blocks without the loops in which nothing is done."""
-    busy: list[bool] = []  # of the loops and kinds that are open
+    """Return the blocks without empty loops."""
+    busy: list[bool] = []  # of the open loops and branches
     begins: list[tuple[int, int]] = []
-    empty: set[tuple[int, int]] = set()  # places of statements
+    empty: set[tuple[int, int]] = set()  # positions of statements
     for number, block in enumerate(blocks):
         for place, statement in enumerate(block.statements):
             if isinstance(statement, (Walk, When, Case)):
@@ -497,7 +496,7 @@ def without_empty_loops(blocks: Sequence[Block]) -> list[Block]:
 def _marks(
     blocks: Sequence[Block], begin: tuple[int, int], end: tuple[int, int]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the places between two where a kind begins or ends."""
+    """Yield the positions between two where a branch begins or ends."""
     for number in range(begin[0], end[0] + 1):
         for place, _ in enumerate(blocks[number].statements):
             if begin < (number, place) < end:

@@ -1,17 +1,17 @@
-"""Rotations as unit quaternions, and the functions of a rotation vector that motions are made of.
+"""Rotations as unit quaternions, and the functions of rotation vectors in exponential maps.
 
-A quaternion is (x, y, z, w). A rotation vector w turns by its length, the angle. With W = [w], and
-the square of the angle s = w . w, every analytic function of W is f0 I + f1(s) W + f2(s) W^2. What
-appears as f1 and f2:
+A quaternion is (x, y, z, w). The length of a rotation vector w is its angle. With W = [w] and the
+squared angle s = w . w, every analytic function of W is f0 I + f1(s) W + f2(s) W^2. The functions
+f1 and f2 are among
 
     a = sin(angle) / angle                           b = (1 - cos(angle)) / s
     c = (1 - a) / s                                  e = (1 - angle / 2 cot(angle / 2)) / s
 
-Where the angle is small their closed forms divide nothing by nothing: series serve there. They are
-functions of s, so that nothing has a kink at zero.
+Their closed forms are 0 / 0 at zero; series replace them for small angles. As functions of s, they
+are smooth at zero.
 
-The same functions of a twist are 6 x 6: its adjoint is [[W, V], [0, W]], V = [v], so that a
-function of it has f(W) twice on its diagonal, and beside that the derivative of f(W) along V.
+The same functions of a twist are 6 x 6. Its adjoint is [[W, V], [0, W]] with V = [v], so that a
+function of it has f(W) twice on its diagonal, and the derivative of f(W) along V off the diagonal.
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ Quaternion = tuple[Scalar, Scalar, Scalar, Scalar]
 
 Rows = list[list[Scalar]]
 
-#: Squared angle [rad^2] below which series are summed. Seven terms leave less than float64 rounds.
+#: Squared angle [rad^2] below which series are used. Seven terms are exact to float64 rounding.
 _SERIES_END = 0.25
 _TERMS = 7
-#: Squared lengths are taken to be no smaller: a number that is not zero in float32, and whose root
-#: is too small to change a sum with 1.
+#: Lower bound of squared lengths: nonzero in float32, with a root too small to change a sum with 1.
 _LEAST_SQUARE = 1e-30
 
 #: Coefficients of b, c and e, the constant first.
@@ -51,13 +50,13 @@ _E_SERIES = (
 
 @dataclass(frozen=True)
 class Turn:
-    """The functions of a rotation vector that its exponential needs.
+    """Functions of a rotation vector for its exponential.
 
     Attributes:
         square: s.
-        half:   sine of half the angle, by that half; and its cosine.
-        b:      as above.
-        c:      as above.
+        half:   sine of half the angle, divided by that half; and its cosine.
+        b:      b of the module's formulas.
+        c:      c of the module's formulas.
     """
 
     square: Scalar
@@ -85,13 +84,13 @@ def turn_of(w: Vector, scalars: Scalars) -> Turn:
 def near_zero(
     square: Scalar, series: Sequence[float], numerator: Scalar, scalars: Scalars
 ) -> Scalar:
-    """Return ``numerator / square``, the sum of a series in ``square`` where that is small."""
+    """Return ``numerator / square``, or the sum of a series where ``square`` is small."""
     closed = numerator / at_least(square, _SERIES_END, scalars)
     return scalars.select(square - _SERIES_END, polynomial(square, series), closed)
 
 
 def at_least(value: Scalar, least: float, scalars: Scalars) -> Scalar:
-    """Return the larger of a scalar and a number; a NaN stays one."""
+    """Return the maximum of a scalar and a number; NaN remains NaN."""
     return scalars.select(value - least, scalars.constant(least), value)
 
 
@@ -117,7 +116,7 @@ def conjugate(a: Quaternion) -> Quaternion:
 
 
 def rotate(turn: Quaternion, a: Vector) -> Vector:
-    """Return a vector turned by a unit quaternion."""
+    """Rotate a vector by a unit quaternion."""
     u = turn[:3]
     across = scale(2.0, cross(u, a))
     return add(a, add(scale(turn[3], across), cross(u, across)))
@@ -130,10 +129,10 @@ def normalized(a: Quaternion, scalars: Scalars) -> Quaternion:
 
 
 def turned(start: Quaternion, w: Vector, turn: Turn, scalars: Scalars) -> Quaternion:
-    """Return a quaternion turned by a rotation vector of its own frame.
+    """Return a quaternion rotated by a rotation vector in its own frame.
 
-    Of the two quaternions of the result it is the one nearer to ``start``, which keeps
-    trajectories continuous: the one whose product with ``start`` is positive, cos(angle / 2).
+    Of the two quaternions of the result, the function returns the one nearer to ``start``, so that
+    trajectories are continuous: its product with ``start``, cos(angle / 2), is positive.
     """
     sinc, cosine = turn.half
     factor = 0.5 * scalars.select(cosine, -sinc, sinc)
@@ -143,22 +142,22 @@ def turned(start: Quaternion, w: Vector, turn: Turn, scalars: Scalars) -> Quater
 
 
 def displacement(w: Vector, v: Vector, turn: Turn) -> Vector:
-    """Return how far a body gets in unit time with the constant twist (v, w) of its own."""
+    """Return the translation of a body in unit time with the constant twist (v, w) in its frame."""
     across = cross(w, v)
     return add(v, add(scale(turn.b, across), scale(turn.c, cross(w, across))))
 
 
-# -- the way back -----------------------------------------------------------------------------
+# -- logarithm --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Angle:
-    """The functions of a rotation vector that come with a logarithm.
+    """Functions of a rotation vector for its logarithm.
 
     Attributes:
         square: s.
-        e:      as above.
-        e1:     its derivative by s.
+        e:      e of the module's formulas.
+        e1:     derivative of e with respect to s.
     """
 
     square: Scalar
@@ -167,7 +166,7 @@ class Angle:
 
 
 def rotation_vector(turn: Quaternion, scalars: Scalars) -> tuple[Vector, Angle]:
-    """Return the rotation vector of a unit quaternion, of at most pi, and its functions."""
+    """Return the rotation vector of a unit quaternion, at most pi long, and its functions."""
     x, y, z, w = turn
     sine = scalars.sqrt(at_least(dot(turn[:3], turn[:3]), _LEAST_SQUARE, scalars))
     cosine = scalars.select(w, -w, w)
@@ -193,7 +192,7 @@ def velocity(w: Vector, p: Vector, angle: Angle) -> Vector:
 
 
 def inverse_of_step(twist: Motion, scalars: Scalars) -> Rows:
-    """Return exp(-ad): how a change of the start is seen at the end of unit time with a twist."""
+    """Return exp(-ad): the effect of a change of the start after unit time with a twist."""
     turn = turn_of(twist[1], scalars)
     a = 1.0 - turn.c * turn.square
     slopes = 0.5 * (turn.b - turn.c), _slopes(turn, scalars)[0]
@@ -201,14 +200,14 @@ def inverse_of_step(twist: Motion, scalars: Scalars) -> Rows:
 
 
 def right_jacobian(twist: Motion, scalars: Scalars) -> Rows:
-    """Return (1 - exp(-ad)) / ad: how a change of a twist is seen at the end of unit time."""
+    """Return (1 - exp(-ad)) / ad: the effect of a change of a twist after unit time."""
     turn = turn_of(twist[1], scalars)
     b1, c1 = _slopes(turn, scalars)
     return _adjoint_function(twist, (1.0, -turn.b, turn.c), (-b1, c1), scalars)
 
 
 def logarithm_gradient(twist: Motion, angle: Angle, scalars: Scalars) -> tuple[Rows, Rows]:
-    """Return how a twist changes with the pose where unit time with it begins, and ends.
+    """Return the derivatives of a twist with respect to its initial and final pose.
 
     Those are -ad / (exp(ad) - 1) and ad / (1 - exp(-ad)), the inverse of ``right_jacobian``.
     """
@@ -219,7 +218,7 @@ def logarithm_gradient(twist: Motion, angle: Angle, scalars: Scalars) -> tuple[R
 
 
 def _slopes(turn: Turn, scalars: Scalars) -> tuple[Scalar, Scalar]:
-    """Return the derivatives of b and c by s."""
+    """Return the derivatives of b and c with respect to s."""
     square, b, c = turn.square, turn.b, turn.c
     b1 = near_zero(square, _slope(_B_SERIES), 0.5 - 0.5 * c * square - b, scalars)
     return b1, near_zero(square, _slope(_C_SERIES), 0.5 * b - 1.5 * c, scalars)
@@ -228,17 +227,17 @@ def _slopes(turn: Turn, scalars: Scalars) -> tuple[Scalar, Scalar]:
 def _adjoint_function(
     twist: Motion, factors: tuple[Scalar, ...], slopes: tuple[Scalar, Scalar], scalars: Scalars
 ) -> Rows:
-    """Return the function of a twist's adjoint that is f0 + f1 W + f2 W^2 of a rotation.
+    """Return the function of a twist's adjoint that is f0 + f1 W + f2 W^2 for rotations.
 
     Args:
         twist:   (v, w).
         factors: f0, f1, f2.
-        slopes:  the derivatives of f1 and f2 by s.
-        scalars: the kind of number.
+        slopes:  derivatives of f1 and f2 with respect to s.
+        scalars: the type of number.
     """
     v, w = twist
     f0, f1, f2 = factors
-    along = 2.0 * dot(v, w)  # how s changes along V
+    along = 2.0 * dot(v, w)  # derivative of s along V
     x, y, z = (
         add(row, add(scale(f2 * w[i], v), scale(f2 * v[i], w)))
         for i, row in enumerate(_combined(-f2 * along, f1, 0.0, v))

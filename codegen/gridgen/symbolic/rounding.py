@@ -1,7 +1,7 @@
-"""Numbers with a bound of the rounding errors that they have collected (running error analysis).
+"""Numbers with bounds of their accumulated rounding errors (running error analysis).
 
-An algorithm that runs on them finds, beside its result, how far another computation of the same
-terms may be from it: where all terms of a sum cancel, the bound is that of the terms.
+The bound of a result is the possible difference to another evaluation of the same terms. If the
+terms of a sum cancel, the bound remains that of the terms.
 
 Source: Higham, Accuracy and Stability of Numerical Algorithms, section 3.3.
 """
@@ -16,7 +16,7 @@ from gridgen.symbolic.scalars import FloatScalars, Scalar
 
 
 class Rounded:
-    """A number, of one state or of many.
+    """A number with an error bound, of one state or several.
 
     Attributes:
         value: the number.
@@ -61,17 +61,17 @@ class Rounded:
 
 
 def _new(value: Any, error: Any) -> Rounded:
-    """Return the result of an operation, which is rounded itself."""
+    """Return the result of an operation, including its own rounding."""
     return Rounded(value, error + abs(value))
 
 
 def rounded(value: Scalar) -> Rounded:
-    """Return a number; a constant of the robot is rounded to the type of a computation."""
+    """Return a ``Rounded`` number; a constant has the rounding error of the scalar type."""
     return value if isinstance(value, Rounded) else Rounded(value, abs(value))
 
 
 class RoundedScalars(FloatScalars):
-    """Numbers with bounds of their rounding errors as the scalars of an algorithm."""
+    """Numbers with rounding error bounds as the scalars of an algorithm."""
 
     def sincos(self, angle: Scalar) -> tuple[Scalar, Scalar]:
         """Return sine and cosine."""
@@ -87,7 +87,7 @@ class RoundedScalars(FloatScalars):
         """Return the square root."""
         value = rounded(value)
         root = np.sqrt(value.value)
-        # Of zero the slope is infinite: a square that may be the error has its root for an error.
+        # The derivative is infinite at zero: there the bound is the root of the square's bound.
         return _new(root, np.minimum(value.error / np.maximum(root, 1e-300), np.sqrt(value.error)))
 
     def atan2(self, y: Scalar, x: Scalar) -> Scalar:
@@ -98,7 +98,7 @@ class RoundedScalars(FloatScalars):
         return _new(np.arctan2(y.value, x.value), error)
 
     def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Scalar:
-        """Choose state by state."""
+        """Select by state."""
         is_negative = rounded(test).value < 0.0
         one, other = rounded(negative), rounded(otherwise)
         value = np.where(is_negative, one.value, other.value)

@@ -1,7 +1,7 @@
-"""What the algorithms of ``gridgen.dynamics`` ask of their numbers, and the plain answers.
+"""The scalar interface of the algorithms in ``gridgen.dynamics``, and its implementations.
 
-An algorithm is written once and run on floats (the reference), on graph nodes (the trace) or on
-counters (the size of the unspecialized computation). ``Scalars`` is all that differs between them.
+An algorithm is written once. It runs on floats (the reference), on graph nodes (the trace) or on
+counters (the operation count without specialization). ``Scalars`` contains all differences.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Value = TypeVar("Value")
 
 
 class Carried:
-    """What is carried from one turn of a loop to the next."""
+    """A value that one iteration of a loop passes to the next."""
 
     __slots__ = ("value",)
 
@@ -26,11 +26,11 @@ class Carried:
 
 
 class Scalars(Protocol):
-    """The operations beyond ``+ - * /`` and the bookkeeping of a trace."""
+    """Operations beyond ``+ - * /``, and the bookkeeping of a trace."""
 
-    #: False where zeros and ones must be treated as any other number.
+    #: False if zeros and ones must be treated like other numbers.
     specialize: bool
-    #: Whether loops stay loops: what lines of code would share, each turn of a loop computes.
+    #: Whether loops remain loops; common terms of iterations are then computed in each.
     has_loops: bool
 
     def constant(self, value: float) -> Scalar:
@@ -52,29 +52,29 @@ class Scalars(Protocol):
         """Return one value where ``test`` is negative, another elsewhere; both are computed."""
 
     def begin(self, phase: str, body: int) -> None:
-        """Say that what follows belongs to ``phase`` of the algorithm at ``body``."""
+        """Begin a part of the program: ``phase`` of the algorithm at ``body``."""
 
     def keep(self, symbol: str, body: int, value: Value) -> Value:
-        """Give a scalar or a nested tuple of scalars the textbook's name; returns ``value``."""
+        """Name a scalar or a nested tuple of scalars after the textbook; return ``value``."""
 
     def table(self, symbol: str, count: int, fill: Any = None) -> list[Any]:
-        """Return a list of ``count`` places for what is known of bodies, frames or velocities.
+        """Return a list of ``count`` entries for bodies, frames or velocities.
 
-        Here, in ``matrix`` and in ``carry`` an algorithm keeps what a loop of it changes.
+        Algorithms store values that loops change in tables, matrices or ``carry``.
         """
 
     def pairs(self, symbol: str, count: int) -> list[Any]:
-        """Return a list that has for each of ``count`` items places for what it has with others."""
+        """Return a table with an entry for each pair of ``count`` items."""
 
     def matrix(self, symbol: str, *shape: int, zeros: bool = True) -> list[Any]:
-        """Return nested lists of zeros, or of what will all be replaced."""
+        """Return nested lists of zeros, or uninitialized ones."""
 
     def carry(self, symbol: str, value: Any) -> Carried:
         """Return an object whose ``value`` a loop may change."""
 
 
 class Kept:
-    """Tables as lists: for scalars whose loops are those of Python."""
+    """Tables as lists, for scalars whose loops are Python loops."""
 
     has_loops = False
 
@@ -94,7 +94,7 @@ class Kept:
         return [self.constant(0.0)] * count
 
     def carry(self, symbol: str, value: Any) -> Carried:
-        """Return a holder; see ``Scalars``."""
+        """Return a ``Carried`` value; see ``Scalars``."""
         return Carried(value)
 
 
@@ -128,7 +128,7 @@ class FloatScalars(Kept):
         return np.sin(angle), np.cos(angle)
 
     def sign(self, value: Scalar) -> Scalar:
-        """Return the sign of the real part, so that complex steps pass through."""
+        """Return the sign of the real part; complex steps are unaffected."""
         return np.sign(np.real(value))
 
     def sqrt(self, value: Scalar) -> Scalar:
@@ -136,7 +136,7 @@ class FloatScalars(Kept):
         return np.sqrt(value)
 
     def atan2(self, y: Scalar, x: Scalar) -> Scalar:
-        """Return the angle; of complex steps to the first order, for NumPy knows no other."""
+        """Return the angle; to the first order for complex steps, which NumPy does not support."""
         angle = np.arctan2(np.real(y), np.real(x))
         if not (np.iscomplexobj(y) or np.iscomplexobj(x)):
             return angle
@@ -144,11 +144,11 @@ class FloatScalars(Kept):
         return angle + 1j * (np.real(x) * np.imag(y) - np.real(y) * np.imag(x)) / square
 
     def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Scalar:
-        """Choose by the real part, so that complex steps pass through."""
+        """Select by the real part; complex steps are unaffected."""
         return np.where(np.real(test) < 0.0, negative, otherwise)
 
     def begin(self, phase: str, body: int) -> None:
-        """Do nothing: floats have no program text."""
+        """Do nothing: floats have no program."""
 
     def keep(self, symbol: str, body: int, value: Value) -> Value:
         """Record ``value``."""
@@ -157,7 +157,7 @@ class FloatScalars(Kept):
 
 
 class Counter:
-    """A scalar without a value that counts the operations made on it."""
+    """A scalar without a value that counts operations."""
 
     __slots__ = ("counts",)
 
@@ -176,7 +176,7 @@ class Counter:
 
 
 class CountingScalars(Kept):
-    """Counters: what an algorithm would cost if no number of the robot were known."""
+    """Counters: the operation count of an algorithm without specialization."""
 
     specialize = False
 
@@ -190,7 +190,7 @@ class CountingScalars(Kept):
         return self.counts[0]
 
     def constant(self, value: float) -> Scalar:
-        """Return the counter: the value is not known."""
+        """Return the counter for any value."""
         return self._scalar
 
     def sincos(self, angle: Scalar) -> tuple[Scalar, Scalar]:
@@ -227,13 +227,13 @@ class CountingScalars(Kept):
 
 
 class LongProgramError(Exception):
-    """A count has passed its limit."""
+    """A count exceeds its limit."""
 
 
 class FoldingCounter:
-    """A counter that knows zeros and ones: of the operations that they make void it counts none.
+    """A counter that folds zeros and ones: operations that folding removes do not count.
 
-    Signs are free, for a trace pulls them out of most products into sums.
+    Signs are free, because a trace moves most of them into sums.
     """
 
     __array_ufunc__ = None  # NumPy numbers leave the operation to this class
@@ -271,13 +271,13 @@ class FoldingCounter:
 
 
 class FoldingScalars(CountingScalars):
-    """What a trace will leave, or somewhat more, counted in a twentieth of its time.
+    """Upper estimate of a trace's operation count, in a twentieth of its time.
 
-    Equal terms are counted as often as they occur, and those that no result needs are counted too:
-    3 to 30 percent of a long program.
+    Repeated terms count each time, and so do terms that no result needs: 3 to 30 percent of a long
+    program.
 
     Args:
-        most: count at which to stop, with a ``LongProgramError``.
+        most: limit of the count; exceeding it raises ``LongProgramError``.
     """
 
     specialize = True

@@ -3,11 +3,11 @@
 Symbols, as in Featherstone's *Rigid Body Dynamics Algorithms* and Yang, Wu, Pan (prefix
 sums):
 
-    E, r     placement of a body in its parent: x_parent = E x_body + r
-    v, w     linear and angular velocity         (spatial vectors: linear part first)
-    a, wd    linear and angular acceleration
-    f, n     force and moment about the frame's origin
-    m, h, I  mass, first moment (mass times center of mass), rotational inertia about the origin
+    E, r:     placement of a body in its parent: x_parent = E x_body + r
+    v, w:     linear and angular velocity         (spatial vectors: linear part first)
+    a, wd:    linear and angular acceleration
+    f, n:     force and moment about the frame's origin
+    m, h, I:  mass, first moment (mass times center of mass), rotational inertia about the origin
 
 A vector is a tuple of three scalars, a matrix a tuple of three rows, a symmetric matrix the tuple
 (xx, xy, xz, yy, yz, zz).
@@ -26,7 +26,7 @@ Matrix = tuple[Vector, Vector, Vector]
 Symmetric = tuple[Scalar, Scalar, Scalar, Scalar, Scalar, Scalar]
 
 Motion = tuple[Vector, Vector]
-"""Linear and angular part of a velocity or an acceleration, for instance a joint's axis."""
+"""Linear and angular part of a velocity or an acceleration, for example a joint's axis."""
 
 Wrench = tuple[Vector, Vector]
 """Force, and moment about the frame's origin."""
@@ -83,7 +83,7 @@ def cross(a: Vector, b: Vector) -> Vector:
 
 
 def carried(a: Motion, b: Motion) -> Motion:
-    """Return ad_a b: how the motion b changes when carried along by the motion a."""
+    """Return ad_a b: the rate of change of the motion b moving with the motion a."""
     (v, w), (slide, spin) = a, b
     return add(cross(w, slide), cross(v, spin)), cross(w, spin)
 
@@ -141,10 +141,10 @@ def times_skew(a: Matrix, r: Vector) -> Matrix:
 
 @dataclass(frozen=True)
 class PlaneRotation:
-    """A rotation by one angle about one coordinate axis, applied without its zeros and ones.
+    """A rotation about a coordinate axis, applied without products with zeros and ones.
 
-    A vector costs 4 products, a 3x3 matrix 8 (16 and 54 when multiplied out), because the
-    antisymmetric part and the trace of the block in the plane do not change.
+    A vector costs 4 products, a 3x3 matrix 8 (16 and 54 for a general matrix), because the rotation
+    preserves the antisymmetric part and the trace of the block in its plane.
     """
 
     axis: int
@@ -192,7 +192,7 @@ class PlaneRotation:
 
 @dataclass(frozen=True)
 class DenseRotation:
-    """A rotation given by its matrix E."""
+    """A rotation as a dense matrix E."""
 
     matrix: Matrix
 
@@ -217,8 +217,8 @@ class Placement:
     """Placement of a body in its parent: x_parent = E x_body + r.
 
     Attributes:
-        vector_factors: rotations whose product (leftmost first) is E, cheapest for vectors.
-        matrix_factors: the same, cheapest for 3x3 matrices.
+        vector_factors: rotations with product E (leftmost first), cheapest for vectors.
+        matrix_factors: rotations with product E, cheapest for 3x3 matrices.
         r:              origin of the body in the parent's frame [m].
     """
 
@@ -249,18 +249,19 @@ class Placement:
         return symmetric(self.matrix_to_parent(full(a)))
 
     def force_to_parent(self, f: Vector, n: Vector) -> tuple[Vector, Vector]:
-        """Return a wrench on the body as a wrench on the parent (transpose of Ad)."""
+        """Transform a wrench on the body to the parent (transpose of Ad)."""
         force = self.to_parent(f)
-        # The lever's moment first: fused in this order, kernels need fewer registers.
+        # The moment of the lever first: in this order of fused multiply-adds, kernels need fewer
+        # registers.
         return force, add(cross(self.r, force), self.to_parent(n))
 
     def motion_to_body(self, v: Vector, w: Vector) -> tuple[Vector, Vector]:
-        """Return a twist of the parent as seen in the body's frame (Ad of the inverse)."""
+        """Transform a twist of the parent to the body's frame (Ad of the inverse)."""
         return self.to_body(add(v, cross(w, self.r))), self.to_body(w)
 
 
 def fixed_rotation(E: Sequence[Sequence[float]], scalars: Scalars) -> tuple[Factor, ...]:
-    """Return a constant rotation in the form that costs least; nothing for the identity."""
+    """Return a constant rotation in its cheapest form; empty for the identity."""
     if scalars.specialize and all(isinstance(entry, float) for row in E for entry in row):
         if all(E[i][j] == float(i == j) for i in range(3) for j in range(3)):
             return ()

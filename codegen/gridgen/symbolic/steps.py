@@ -1,4 +1,4 @@
-"""Statements with what they share with others: what passes over a program ask of them."""
+"""Statements with their operands, results and costs, for passes over a program."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from gridgen.symbolic.program import Block, Fill, SineCosine, Statement, Store
 
 
 class ScheduledStatement(NamedTuple):
-    """A statement, with its place and what it shares with others.
+    """A statement with its dependencies.
 
     Attributes:
         statement:    the statement.
-        block:        the block that it comes from.
+        block:        block of the statement.
         reads:        names of its operands.
         defines:      names of its results.
         arrays:       names of the arrays in its text.
-        instructions: the number of instructions in its text, a store being one.
+        instructions: number of instructions; a store counts as one.
     """
 
     statement: Statement | SineCosine | Store | Fill
@@ -31,7 +31,7 @@ class ScheduledStatement(NamedTuple):
 def step_of(
     statement: Statement | SineCosine | Store | Fill, block: Block, variables: dict[int, str]
 ) -> ScheduledStatement:
-    """Find out what the text of a statement names and does."""
+    """Analyze a statement."""
     defines: tuple[str, ...] = ()
     if isinstance(statement, Statement):
         root, defines = statement.node, (statement.name,)

@@ -1,8 +1,8 @@
-"""Where a warp keeps rows in shared memory: arguments, and results until they are written.
+"""Layout of shared memory for the rows of a warp: arguments, and results before they are written.
 
-A row of a result is cut into tiles. A tile has a place from the first of its elements that is
-stored to the last, and is written as soon as it is complete; another one takes the place then. So a
-matrix goes through less memory than it has.
+A row of a result is split into tiles. A tile occupies memory from its first store to its last, and
+is written when it is complete; another tile then reuses the memory. A matrix thus needs less memory
+than its size.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from gridgen.kernel import MOST_STAGED
 from gridgen.symbolic.program import Program, Store
 
-#: Elements of a tile, where a row does not stay whole: a line of memory in float32.
+#: Elements of a tile of a split row: a memory line in float32.
 TILE = 32
-#: The place of a tile for which there is none: its elements are written one by one.
+#: Position of a tile without memory: its elements are written one by one.
 NOWHERE = -1
 
 
@@ -24,8 +24,8 @@ class Tile:
     """A part of a row.
 
     Attributes:
-        begin: the first of its numbers among those of a state, or ``NOWHERE``.
-        last:  the element that is stored last.
+        begin: offset in the memory of a state, or ``NOWHERE``.
+        last:  element that is stored last.
     """
 
     begin: int
@@ -34,12 +34,12 @@ class Tile:
 
 @dataclass(frozen=True)
 class Tiles:
-    """A row of a result, cut.
+    """A row of a result, split into tiles.
 
     Attributes:
         length: elements of the row.
         width:  elements of a tile; the last one may have fewer.
-        tiles:  from the first to the last.
+        tiles:  the tiles, in order.
     """
 
     length: int
@@ -49,12 +49,12 @@ class Tiles:
 
 @dataclass(frozen=True)
 class Staging:
-    """How a kernel uses shared memory.
+    """Layout of a kernel's shared memory.
 
     Attributes:
-        inputs:  where the rows of arguments begin among the numbers of a state.
-        results: the rows of results, by name.
-        numbers: of shared memory for a state.
+        inputs:  offsets of the rows of arguments in the memory of a state.
+        results: rows of results, by name.
+        numbers: numbers of shared memory per state.
     """
 
     inputs: Mapping[str, int]
@@ -63,21 +63,21 @@ class Staging:
 
 
 def pitch(length: int) -> int:
-    """Return the numbers from one row in shared memory to the next.
+    """Return the stride between rows in shared memory.
 
-    Where it is odd, the threads of a warp find the same element of their rows in different banks.
-    Rows of 2, 6, 10, ... elements stay as dense as they are in the array: two threads at a bank
-    cost less than taking the rows apart.
+    With an odd stride, the threads of a warp access the same element of their rows in different
+    banks. Rows of 2, 6, 10, ... elements stay contiguous as in the array: a two-way bank conflict
+    costs less than the padding.
     """
     return length + 1 if length % 4 == 0 else length
 
 
 def plan_staging(program: Program, inputs: Iterable[str]) -> Staging | None:
-    """Lay out the shared memory of a program without loops; return ``None`` for one that has some.
+    """Plan the shared memory of a program; return ``None`` for a program with loops.
 
     Args:
-        program: the program, its statements in their final order.
-        inputs:  the arguments of which rows are brought in.
+        program: the program, with its statements in their final order.
+        inputs:  arguments whose rows are staged.
     """
     if program.loops is not None:
         return None
@@ -110,7 +110,7 @@ def plan_staging(program: Program, inputs: Iterable[str]) -> Staging | None:
 
 
 def _whole_width(length: int) -> int:
-    """Return the width of tiles in the widest cut: rows that are not dense are cut in any case."""
+    """Return the maximum width of tiles; padded rows are always split."""
     return length if pitch(length) == length else min(length, TILE)
 
 
@@ -120,16 +120,16 @@ def _placed(
     widths: Mapping[str, int],
     begin: int,
 ) -> dict[str, Tiles]:
-    """Give tiles their places: the shorter a tile needs one, the sooner it gets it.
+    """Assign memory to tiles, those with the shortest lifetime first.
 
     Args:
         stores:  array and element of every store, in order.
-        lengths: of the rows of each array.
-        widths:  of their tiles.
-        begin:   the first number that is free.
+        lengths: row lengths of each array.
+        widths:  widths of their tiles.
+        begin:   first free number.
 
     Returns:
-        the rows by name.
+        rows by name.
     """
     times: dict[tuple[str, int], list[int]] = {}
     for time, (array, index) in enumerate(stores):

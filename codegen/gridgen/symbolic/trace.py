@@ -1,4 +1,4 @@
-"""Running an algorithm on graph nodes, and what it leaves behind."""
+"""Traces: runs of an algorithm on graph nodes, and their results."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _SPATIAL_SYMBOLS = frozenset({"G"})
 
 @dataclass
 class Loops:
-    """What a program with loops has beside values.
+    """Memory and loops of a program with loops.
 
     Attributes:
         effects: nodes that change memory, in order.
         marks:   for each block, the loops that begin and end with it.
         depths:  for each block, the number of loops around it.
-        room:    where it keeps what is neither an argument nor a result.
+        room:    workspace memory, neither argument nor result.
         tables:  constant arrays, by name.
     """
 
@@ -39,10 +39,10 @@ class Loops:
     tables: dict[str, Constants] = field(default_factory=dict)
 
     def constants(self, word: str, values: Sequence[float]) -> Constants:
-        """Return a constant array; equal ones are one."""
+        """Return a constant array; equal arrays share one."""
         table = Constants(word, tuple(values))
         known = self.tables.setdefault(table.name, table)
-        assert known.values == table.values, "arrays of one name differ"
+        assert known.values == table.values, "arrays with equal names differ"
         return known
 
 
@@ -51,10 +51,10 @@ class TraceScalars(Kept):
 
     Attributes:
         graph:  the nodes.
-        blocks: (phase, body) of every part of the program, in order.
-        names:  the textbook's name of a node, by index: (symbol, body, component); the base is -1,
-                and what belongs to many bodies has none.
-        loops:  what a program has that has loops.
+        blocks: (phase, body) of every block of the program, in order.
+        names:  textbook names of nodes, by index: (symbol, body, component). The body is -1 for the
+                base and ``None`` for several bodies.
+        loops:  memory and loops of a program with loops.
     """
 
     specialize = True
@@ -95,12 +95,12 @@ class TraceScalars(Kept):
         return [self.graph.input(array, index) for index in range(count)]
 
     def begin(self, phase: str, body: int) -> None:
-        """Open a part of the program: nodes created from now on belong to it."""
+        """Begin a block of the program, which receives the nodes created from now on."""
         self.blocks.append((phase, body))
         self.graph.block = len(self.blocks) - 1
 
     def keep(self, symbol: str, body: int | None, value: Value) -> Value:
-        """Name the nodes of ``value``; the first name of a node stays."""
+        """Name the nodes of ``value``; the first name of a node is final."""
         self._name(symbol, body, value, "")
         return value
 

@@ -1,4 +1,4 @@
-"""What a state takes of a program with loops: every turn of each is counted."""
+"""Operation counts per state of programs with loops, over all iterations."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _STEPS = {"++": "{} += 1", "--": "{} -= 1"}
 
 
 def work_of_a_state(program: Program) -> tuple[int, int]:
-    """Return the operations and the instructions of one state.
+    """Return the operations and the instructions per state.
 
     Args:
-        program: straight-line, or with loops; of these all turns are counted.
+        program: straight-line code, or a program with loops; all iterations count.
     """
     if program.loops is None:
         return program.operations, program.instructions
@@ -24,7 +24,7 @@ def work_of_a_state(program: Program) -> tuple[int, int]:
 
 
 def _turns(program: Program) -> dict[int, int]:
-    """Return how often each block runs: its loops and branches are run, and nothing in them."""
+    """Return the number of runs of each block, by executing its loops and branches only."""
     assert program.loops is not None
     marks, lines = program.loops.marks, list[str]()
     ends: list[str] = []
@@ -45,7 +45,7 @@ def _turns(program: Program) -> dict[int, int]:
 
 
 def _heads(mark: Walk | When | Case) -> list[str]:
-    """Return how a loop or a branch begins, in Python: the text of the program is C++."""
+    """Return the header of a loop or a branch in Python; the text of the program is C++."""
     if isinstance(mark, Walk):
         return [f"{mark.variable} = {_whole(mark.first)}", f"while {_whole(mark.going)}:"]
     if isinstance(mark, When):
@@ -61,5 +61,5 @@ def _step(walk: Walk) -> str:
 
 
 def _whole(text: str) -> str:
-    """Return a text of whole numbers in Python, whose quotients have another sign."""
+    """Return integer C++ text in Python, where division has another operator."""
     return text.replace(" / ", " // ")

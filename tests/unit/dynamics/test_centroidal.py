@@ -54,4 +54,4 @@ def test_a_robot_without_mass_is_refused():
         'type="continuous"><parent link="a"/><child link="b"/></joint></robot>'
     )
     for name in ("centroidal_momentum_matrix", "centroidal_momentum"):
-        assert refusal(tree, name).startswith("nothing that moves has mass: give")
+        assert refusal(tree, name).startswith("the moving links have no mass: give")

@@ -176,7 +176,7 @@ def test_unknown_names():
     typo = known[:-1] + "_"
     with pytest.raises(OptionError, match=f'has no frame "{typo}"; did you mean .*"{known}"'):
         frames.jacobian(tree, q, typo, "world", FloatScalars())
-    with pytest.raises(OptionError, match="frame_names lists those it has"):
+    with pytest.raises(OptionError, match="frame_names lists its frames"):
         frames.forward_kinematics(tree, q, FloatScalars(), ["?" * 500])
     with pytest.raises(OptionError, match='"body"; choose one of "local", "world"'):
         frames.jacobian(tree, q, known, "body", FloatScalars())
@@ -188,5 +188,5 @@ def test_no_mass_no_center_of_mass():
     weightless = link_text("tip", mass="0", inertia="0 0 0 0 0 0")
     tree = load_tree(robot_text(link_text("base"), weightless, joint_text("j", "base", "tip")))
     for function in (energy.center_of_mass, energy.center_of_mass_jacobian):
-        with pytest.raises(ModelError, match="nothing that moves has mass: give its links"):
+        with pytest.raises(ModelError, match="the moving links have no mass: give them"):
             function(tree, [0.0], FloatScalars())

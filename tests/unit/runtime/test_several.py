@@ -186,7 +186,7 @@ def test_a_robot_that_lacks_one_lacks_all():
     )
     with pytest.warns(gridgen.GridGenWarning):
         robot = gridgen.load(text, backend="cpu")
-    with pytest.raises(ModelError, match="center_of_mass: nothing that moves has mass"):
+    with pytest.raises(ModelError, match="center_of_mass: the moving links have no mass"):
         robot.compute(("mass_matrix", "center_of_mass"), [0.0])
 
 

@@ -433,7 +433,7 @@ def test_reading_before_anything_is_kept_is_an_error_of_ours() -> None:
             kept[index] = q[index]
         return results
 
-    with pytest.raises(InternalError, match="kept_kept is read before anything is kept in it"):
+    with pytest.raises(InternalError, match="kept_kept is read before it is written"):
         traced(robot(CHAIN), early, 4, 4)
 
 

@@ -1,14 +1,13 @@
-"""Loops: what an algorithm does to bodies of equal structure, traced once for all of them.
+"""Loops: traces an algorithm once for all bodies of equal structure.
 
-An algorithm walks over a tree with ``outward``, ``inward`` and ``climb``, and keeps what it knows
-of every body in a table. Here both are symbols: a walk hands out one ``Index`` for many bodies,
-whose numbers are read from constant arrays, and what the algorithm keeps lies in memory. A question
-about structure (does the joint slide? has the body a parent?) must have one answer for all. Where
-it has two the bodies are told apart, and the algorithm is traced once more, until nothing is left
-to tell apart.
+An algorithm iterates over a tree with ``outward``, ``inward`` and ``climb``, and stores its values
+for every body in a table. Here both are symbolic: an iterator yields one ``Index`` for many bodies,
+with numbers in constant arrays, and tables are in memory. A query about structure (does the joint
+slide? has the body a parent?) must have one answer for all bodies. If it has two, the bodies are
+separated and the algorithm is traced again, until all queries have one answer.
 
-What is kept is found out in the same way. An entry that is a number of the robot whenever it is
-kept is taken for known until something else is kept there; a known entry takes no memory.
+The same procedure determines which table entries need memory. An entry is known while all values
+written to it are numbers of the robot. Known entries need no memory.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from gridgen.symbolic.loops.tree import LoopTree
 from gridgen.symbolic.memory import Entries, Memory, MemoryEntry
 from gridgen.symbolic.program import Array
 
-#: Attempts after which it is given up: an algorithm asks a few dozen questions.
+#: Attempts before failure: an algorithm makes a few dozen queries.
 _MOST_ATTEMPTS = 200
 
 
@@ -34,11 +33,11 @@ def trace_with_loops(
     inputs: Sequence[Array],
     outputs: Sequence[Array],
 ) -> LoopScalars:
-    """Run an algorithm on a tree whose walks are loops until it is known what can be one.
+    """Trace an algorithm on a tree with loops until its attempts settle.
 
     Args:
         tree:      the robot.
-        algorithm: takes a tree, input arrays by name, and scalars; returns all results.
+        algorithm: function of a tree, input arrays by name, and scalars; returns all results.
         inputs:    the input arrays.
         outputs:   the output arrays.
     """
@@ -64,9 +63,9 @@ def trace_with_loops(
 
 
 def _needed(effects: Sequence[Expr]) -> list[Expr]:
-    """Return what changes results, or memory that is read for something that does.
+    """Return the effects that results depend on, also through memory.
 
-    Other entries get no room.
+    Other entries get no memory.
     """
     writers: dict[tuple[Memory, int], list[Expr]] = {}
     pending: list[Expr] = []

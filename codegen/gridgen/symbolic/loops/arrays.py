@@ -1,4 +1,4 @@
-"""Arrays of scalars whose places indices name: inputs, matrices."""
+"""Arrays of scalars with indices: inputs and matrices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gridgen.symbolic.scalars import Scalar
 
 
 class Matrix:
-    """An array of scalars with several axes, whose places as many indices name."""
+    """An array of scalars with several axes."""
 
     def __init__(
         self, tracer: MemoryScalars, key: Key, memory: Memory, shape: tuple[int, ...]
@@ -29,11 +29,11 @@ class Matrix:
         return Row(self, self.shape[1:], _product(index, math.prod(self.shape[1:])))
 
     def finish(self) -> None:
-        """Do nothing: no entry is taken for known."""
+        """Do nothing: no entry is known."""
 
 
 class Row:
-    """What is left of such an array when its first indices are known."""
+    """Remaining axes of a matrix after its first indices."""
 
     def __init__(self, matrix: Matrix, shape: tuple[int, ...], start: str) -> None:
         self._matrix, self._shape, self._start = matrix, shape, start
@@ -57,7 +57,7 @@ def _product(index: int | Index, factor: int) -> str:
 
 
 class Vector:
-    """An input array, whose places an index may name."""
+    """An input array that accepts an ``Index``."""
 
     def __init__(self, tracer: MemoryScalars, name: str, count: int) -> None:
         self._tracer, self._memory, self._count = tracer, Input(name), count

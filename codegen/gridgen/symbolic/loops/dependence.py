@@ -1,4 +1,4 @@
-"""What results of a program with loops depend on, and where in its loops that is."""
+"""Dependence analysis of programs with loops: the nodes of results, and their loops."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Entry = tuple[Memory, int]
 
 @dataclass(eq=False)
 class LoopScope:
-    """A loop, what is done to members of one kind, or all of a program.
+    """A loop, a branch for members of one kind, or a whole program.
 
     Attributes:
-        mark:   how it begins; ``None`` for the program.
-        outer:  the part around it.
-        items:  nodes and parts, in order.
-        free:   nodes from around it that have adjoints in it.
-        sums:   adjoints of nodes, by index, on the way back.
-        values: numbers computed again, by the node's index.
+        mark:   header of the loop or branch; ``None`` for the program.
+        outer:  the enclosing scope.
+        items:  nodes and inner scopes, in order.
+        free:   nodes of enclosing scopes that have adjoints in this one.
+        sums:   adjoints of nodes, by index, in the reverse pass.
+        values: recomputed numbers, by the node's index.
     """
 
     mark: Walk | When | Case | None = None
@@ -38,13 +38,13 @@ class LoopScope:
 
     @property
     def walks(self) -> list[Walk]:
-        """The loops that it lies in, the outermost first."""
+        """The enclosing loops, the outermost first."""
         around = self.outer.walks if self.outer else []
         return [*around, self.mark] if isinstance(self.mark, Walk) else around
 
 
 def needed_nodes(tracer: LoopScalars, results: Sequence[Any]) -> list[Expr]:
-    """Return the nodes that results depend on, through memory too, in their order."""
+    """Return the nodes that results depend on, also through memory, in order."""
     writers: dict[Memory, list[Expr]] = {}
     declared = {}
     for effect in tracer.loops.effects:
@@ -82,10 +82,10 @@ def needed_nodes(tracer: LoopScalars, results: Sequence[Any]) -> list[Expr]:
 
 
 def active_nodes(nodes: Sequence[Expr], inputs: Collection[str]) -> tuple[set[int], set[Entry]]:
-    """Return which nodes, by index, and which entries of memory some inputs change.
+    """Return the nodes, by index, and the entries of memory that depend on some inputs.
 
     Args:
-        nodes:  of a program, in order.
+        nodes:  nodes of a program, in order.
         inputs: names of the inputs.
     """
     active: set[int] = set()
@@ -111,7 +111,7 @@ def active_nodes(nodes: Sequence[Expr], inputs: Collection[str]) -> tuple[set[in
 
 
 def first_writes(nodes: Sequence[Expr]) -> dict[Entry, int]:
-    """Return the index of the node that is the first to keep something, for entries of memory."""
+    """Return the index of the first node that writes each entry of memory."""
     firsts: dict[Entry, int] = {}
     for node in nodes:
         if node.op == "write":
@@ -124,12 +124,12 @@ def first_writes(nodes: Sequence[Expr]) -> dict[Entry, int]:
 def read_parts(
     tracer: LoopScalars, nodes: Sequence[Expr], active: Collection[int]
 ) -> tuple[LoopScope, dict[int, LoopScope]]:
-    """Return a program as loops and nodes, and the part that each node is in, by index.
+    """Return the tree of a program's scopes, and the scope of each node, by index.
 
     Args:
-        tracer: what it was traced by.
-        nodes:  those of the program that matter.
-        active: indices of those that have adjoints.
+        tracer: scalars of the trace.
+        nodes:  needed nodes of the program.
+        active: indices of the nodes with adjoints.
     """
     by_block: dict[int, list[Expr]] = {}
     for node in nodes:

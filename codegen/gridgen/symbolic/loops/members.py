@@ -1,4 +1,4 @@
-"""What stands for many bodies in a loop: an index, numbers, records; what tells them apart."""
+"""Stand-ins for several bodies in a loop: indices, numbers and records."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Key = tuple[Any, ...]
 
 @dataclass
 class Notes:
-    """What the attempts to trace an algorithm have found.
+    """Results of the attempts to trace an algorithm.
 
     Attributes:
-        splits:  for each loop, the answers that differ, by member.
-        dense:   entries of tables, by table and number, that are not known.
-        known:   the numbers of the others, by member, as the last attempt has found them.
-        results: tables that are results, with the array's name.
-        changed: whether an attempt has found something and must be made again.
-        attempts: that were made.
-        ended:   those among them that came to their end.
+        splits:  for each loop, answers that differ between members, by member.
+        dense:   entries of tables, by table and number, that need memory.
+        known:   numbers of the other entries, by member, in the last attempt.
+        results: tables that are results, with the name of their array.
+        changed: whether an attempt has new results, so that another must follow.
+        attempts: number of attempts.
+        ended:   number of attempts that ran to their end.
     """
 
     splits: dict[Key, list[dict[int, Any]]] = field(default_factory=dict)
@@ -36,20 +36,20 @@ class Notes:
 
 
 class UnsettledError(Exception):
-    """A trace cannot go on until the bodies that it tells apart are apart: it is made again."""
+    """A trace cannot continue before the next attempt separates its bodies."""
 
 
 @dataclass(eq=False)
 class Group:
-    """Members of a loop that are traced as one.
+    """Members of a loop that share one trace.
 
     Attributes:
         loop:    key of the loop.
-        text:    the loop's variable.
-        members: what the variable stands for; fewer once an answer has told some apart.
-        domain:  how many values it may have.
-        notes:   what the attempts have found.
-        loops:   those of the program, with its constant arrays.
+        text:    variable of the loop.
+        members: values of the variable; fewer after an answer has separated some.
+        domain:  upper bound of the variable's values.
+        notes:   results of the attempts.
+        loops:   loops of the program, with its constant arrays.
     """
 
     loop: Key
@@ -60,9 +60,9 @@ class Group:
     loops: Loops
 
     def answer(self, values: Sequence[Any]) -> Any:
-        """Return what the members have in common, or what the first has.
+        """Return the value that the members have in common, or the value of the first.
 
-        Those that differ from it are told apart next time, and left out for the rest of this one.
+        The next attempt separates members with other values; this one drops them.
         """
         first = values[0]
         if any(value != first for value in values):
@@ -74,23 +74,23 @@ class Group:
 
     @property
     def index(self) -> Index:
-        """The variable."""
+        """The index of the loop."""
         return Index(self, self.text, self.members)
 
     def column(self, values: Sequence[Any], word: str) -> Constants:
-        """Return an array with each member's value at its place."""
+        """Return a constant array with each member's value at the member's index."""
         entries = [type(values[0])()] * self.domain
         for member, value in zip(self.members, values, strict=True):
             entries[member] = value
         return self.loops.constants(word, entries)
 
 
-class OfMembers:
-    """Something that differs from member to member of a loop.
+class PerMember:
+    """A value that differs between members of a loop.
 
     Args:
         group:  the members.
-        values: what each has.
+        values: value of each member.
     """
 
     __slots__ = ("_by_member", "group")
@@ -101,17 +101,17 @@ class OfMembers:
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """What the members have that are still traced as one."""
+        """Values of the members that still share one trace."""
         return tuple(self._by_member[member] for member in self.group.members)
 
 
-class Index(OfMembers):
+class Index(PerMember):
     """An index that depends on the variable of a loop.
 
     Args:
-        group:  whose variable it is.
+        group:  group of the variable.
         text:   the number, in C++.
-        values: what it is for every member.
+        values: value for each member.
     """
 
     __slots__ = ("text",)
@@ -138,8 +138,8 @@ class Index(OfMembers):
     __rmul__ = __mul__
 
 
-class Numbers(OfMembers):
-    """A number of the robot that differs from member to member."""
+class Numbers(PerMember):
+    """A number of the robot that differs between members."""
 
     __slots__ = ()
 
@@ -184,17 +184,16 @@ class Numbers(OfMembers):
 
 
 def common(values: Sequence[Any], group: Group) -> Any:
-    """Return what the members of a loop have, as one.
+    """Return one value for all members of a loop.
 
-    Numbers become ``Numbers`` where they differ, records ``Members``; of all else they must have
-    the same.
+    Different numbers become ``Numbers``, records become ``Members``; other values must be equal.
     """
     first = values[0]
     if isinstance(first, float):
         same = all(value == first for value in values)
         return first if same else Numbers(group, values)
     if isinstance(first, (tuple, list)):
-        each = OfMembers(group, values)
+        each = PerMember(group, values)
         count = group.answer([len(value) for value in values])
         return tuple(common([entries[k] for entries in each.values], group) for k in range(count))
     if is_dataclass(first):
@@ -203,7 +202,7 @@ def common(values: Sequence[Any], group: Group) -> Any:
 
 
 def index_of(values: Sequence[int], group: Group, word: str) -> int | Index:
-    """Return an index of which the value for every member of a loop is known."""
+    """Return an index with a known value for every member of a loop."""
     if all(value == values[0] for value in values):
         return values[0]
     shift = values[0] - group.members[0]
@@ -213,7 +212,7 @@ def index_of(values: Sequence[int], group: Group, word: str) -> int | Index:
     return Index(group, group.column(values, word).place(group.text, 0), tuple(values))
 
 
-#: Attributes of records that are indices, with what their arrays are called.
+#: Attributes of records that are indices, with the names of their arrays.
 _INDICES = {
     "parent": "parents",
     "q_index": "q_indices",
@@ -222,15 +221,15 @@ _INDICES = {
 }
 
 
-class Members(OfMembers):
-    """The records that an index stands for, as one record."""
+class Members(PerMember):
+    """The records of several members as one record."""
 
     def __getattr__(self, name: str) -> Any:
         records = self.values
         values = [getattr(record, name) for record in records]
         if name == "turns_about_an_axis":
-            # Bodies are not told apart by how they lie, or a robot would have as many kinds of them
-            # as bodies. What is special about one rotation pays where all have it.
+            # Orientation does not separate bodies, or every body would be of its own kind. A
+            # special rotation pays only if all members have it.
             return values[0] and all(record.rotation == records[0].rotation for record in records)
         if name in _INDICES:
             return index_of(values, self.group, _INDICES[name])
@@ -238,7 +237,7 @@ class Members(OfMembers):
 
 
 class Items:
-    """What a robot has several of; may be asked for by an ``Index``."""
+    """A sequence of a robot's items that accepts an ``Index``."""
 
     def __init__(self, items: Sequence[Any]) -> None:
         self._items = items
@@ -254,12 +253,12 @@ class Items:
 
 @dataclass(frozen=True)
 class Pair:
-    """The place of a pair in a table of pairs, which are all alike."""
+    """Index of a pair in a table of pairs; all pairs have the same form."""
 
     text: str
     values = (0,)
 
 
 def text_of(index: int | Index | Pair | str) -> str:
-    """Return an index as text."""
+    """Return the C++ text of an index."""
     return index.text if isinstance(index, (Index, Pair)) else str(index)

@@ -1,8 +1,8 @@
-"""Reverse differentiation of a program with loops: another program with loops.
+"""Reverse-mode differentiation of a program with loops; the result is a program with loops.
 
-Loops are gone through backwards, and in each turn what it does, from its end. What was kept in
-memory has an adjoint of the same shape. Numbers of a turn are computed again from what lies in
-memory still; what has been overwritten since is kept for the way back, a place for each turn.
+The reverse pass runs loops, and the statements of an iteration, backwards. Memory has an adjoint of
+the same shape. The reverse pass recomputes the numbers of an iteration from memory. The forward
+pass saves numbers that it overwrites later, one for each iteration.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def adjoints_with_loops(
     weights: Sequence[Any],
     inputs: Mapping[str, int],
 ) -> dict[str, Any]:
-    """Return the derivatives of the weighted sum of results by inputs.
+    """Return the gradients of the weighted sum of results with respect to inputs.
 
     Args:
-        tracer:  what the results were traced by; it grows.
+        tracer:  scalars of the trace of the results; the function adds nodes.
         results: tables, matrices, or nested sequences of nodes.
         weights: arrays of nodes, one for each element of a result.
-        inputs:  sizes of the input arrays by which to differentiate, by name.
+        inputs:  sizes of the input arrays of the differentiation, by name.
 
     Returns:
         a table for each of ``inputs``.
@@ -53,14 +53,14 @@ def adjoints_with_loops(
 
 
 def _zeros(tracer: LoopScalars, symbol: str, count: int) -> Table:
-    """Return a table of zeros that has its place in memory."""
+    """Return a table of zeros in memory."""
     table: Table = tracer.table(symbol, count)
     tracer.notes.dense.add((table.key, 0))
     return table.fill(0.0)
 
 
 class _Reversal:
-    """The way back through what has been traced."""
+    """Reverse pass of a trace."""
 
     def __init__(
         self, tracer: LoopScalars, results: Sequence[Any], ends: Mapping[str, Table]
@@ -81,7 +81,7 @@ class _Reversal:
     # -- adjoints of memory -------------------------------------------------------------------
 
     def seed(self, result: Any, weight: Any) -> None:
-        """Begin with the weights of a result."""
+        """Initialize adjoints with the weights of a result."""
         tracer = self._tracer
         if isinstance(result, (Table, Matrix)):
             memory = result.memory
@@ -96,7 +96,7 @@ class _Reversal:
             self._add(tracer.graph.lift(entry), weight[place])
 
     def _bar(self, memory: Memory) -> Memory:
-        """Return the adjoint of memory, zero at first."""
+        """Return the adjoint of memory, initially zero."""
         if memory not in self._bars:
             bar = Memory(
                 self._tracer.fresh(f"{memory.name}_bar"), memory.count, is_local=memory.is_local
@@ -112,16 +112,16 @@ class _Reversal:
         return sorted(leaf for other, leaf in self._entries if other is memory)
 
     def _declare(self, memory: Memory) -> None:
-        """Begin with the adjoint of variables that a loop changes."""
+        """Declare the adjoint of variables that a loop changes."""
         bar = self._bar(memory)
         self._tracer.declare(bar)
         for leaf in self._leaves(memory):
             self._tracer.write(bar, 0, leaf, self._graph.zero)
 
-    # -- the way back -------------------------------------------------------------------------
+    # -- reverse pass -------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Go back from the end to the beginning."""
+        """Run the reverse pass from the end to the beginning."""
         for memory, _ in sorted(self._entries, key=lambda entry: entry[0].name):
             if not memory.is_local:
                 self._bar(memory)
@@ -136,7 +136,7 @@ class _Reversal:
         for item in reversed(part.items):
             if isinstance(item, LoopScope) and isinstance(item.mark, Case):
                 cases.insert(0, item)
-                if item.mark.number == 0:  # those of one loop stay side by side
+                if item.mark.number == 0:  # branches of one loop stay consecutive
                     self._enter(cases)
                     cases = []
             elif isinstance(item, LoopScope):
@@ -147,7 +147,7 @@ class _Reversal:
                 self._clear(item)
 
     def _clear(self, node: Expr) -> None:
-        """Forget the adjoints of what is replaced by constants, if there was something."""
+        """Clear the adjoints of entries that constants overwrite."""
         tracer, target, zero = self._tracer, node.value, self._graph.zero
         assert isinstance(target, (MemoryEntry, Entries))
         assert isinstance(target.memory, Memory)
@@ -159,7 +159,7 @@ class _Reversal:
             tracer.fill(self._bar(target.memory), target.leaf, zero)
 
     def _enter(self, parts: Sequence[LoopScope]) -> None:
-        """Go back through a loop, or through what is done to members by their kinds."""
+        """Run the reverse pass of a loop, or of its branches for members by kind."""
         tracer, around = self._tracer, self._at
         free = {index: node for part in parts for index, node in part.free.items()}
         new = {n: self._variable() for n in free if n not in self._totals}
@@ -182,7 +182,7 @@ class _Reversal:
             self._add(free[index], tracer.read(variable, 0, 0))
 
     def _variable(self) -> Memory:
-        """Return a variable for what loops add to the adjoint of a node around them."""
+        """Return a variable for contributions of loops to the adjoint of an outer node."""
         memory = Memory(self._tracer.fresh("total"), 1, is_local=True)
         self._tracer.declare(memory)
         self._tracer.write(memory, 0, 0, self._graph.zero)
@@ -198,7 +198,7 @@ class _Reversal:
             self._at.sums[operand.index] = operand, total
 
     def _node(self, node: Expr) -> None:
-        """Hand the adjoint of a node on to its operands."""
+        """Propagate the adjoint of a node to its operands."""
         tracer, place = self._tracer, node.value
         if node.op == "write":
             assert isinstance(place, MemoryEntry)
@@ -225,10 +225,10 @@ class _Reversal:
         for operand, part in parts_of(node, total, self._value):
             self._add(operand, part)
 
-    # -- numbers of the way there -------------------------------------------------------------
+    # -- numbers of the forward pass ----------------------------------------------------------
 
     def _value(self, node: Expr) -> Expr:
-        """Return a number of the way there where it is needed again."""
+        """Return a number of the forward pass for use in the reverse pass."""
         if node.op == "neg":
             return self._graph.neg(self._value(node.args[0]))
         if _is_seen(node.scope, self._graph.scope):
@@ -252,11 +252,11 @@ class _Reversal:
         assert isinstance(place, MemoryEntry)
         memory = place.memory
         if isinstance(memory, Memory) and not tracer.is_written_once(memory, place.leaf):
-            return self._kept(node)
+            return self._saved(node)
         return tracer.read(memory, place.index, place.leaf)
 
-    def _kept(self, node: Expr) -> Expr:
-        """Return a number that each turn has kept on the way there, and have it kept."""
+    def _saved(self, node: Expr) -> Expr:
+        """Return a number that the forward pass saves in each iteration."""
         walks = self._homes[node.index].walks
         index = ""
         for walk in walks:
@@ -275,7 +275,7 @@ class _Reversal:
 
 
 def _is_seen(scope: Scope, place: Scope | None) -> bool:
-    """Tell whether what belongs to a scope is seen from another."""
+    """Return whether nodes of a scope are visible in another."""
     while place is not None:
         if place is scope:
             return True

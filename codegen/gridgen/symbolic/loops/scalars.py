@@ -1,4 +1,4 @@
-"""The scalars of an algorithm whose walks are loops: nodes, memory, and the loops themselves."""
+"""Scalars of an algorithm that runs in loops: nodes, memory and the loops themselves."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from gridgen.symbolic.scalars import Value, entries
 
 
 class LoopScalars(MemoryScalars):
-    """Graph nodes as the scalars of an algorithm that runs on a ``LoopTree``.
+    """Graph nodes as the scalars of an algorithm on a ``LoopTree``.
 
     Attributes:
-        tables: all that is kept.
+        tables: all tables and matrices.
     """
 
     has_loops = True
@@ -44,12 +44,12 @@ class LoopScalars(MemoryScalars):
     # -- the interface of scalars -------------------------------------------------------------
 
     def begin(self, phase: str, body: Any) -> None:
-        """Open a part of the program."""
+        """Begin a block of the program."""
         super().begin(phase, -1 if isinstance(body, Index) else body)
         self.loops.depths[len(self.blocks) - 1] = self._depth
 
     def keep(self, symbol: str, body: Any, value: Value) -> Value:
-        """Name the nodes of ``value``; bodies of a loop have one name."""
+        """Name the nodes of ``value``; all bodies of a loop share one name."""
         return super().keep(symbol, None if isinstance(body, Index) else body, value)
 
     def inputs(self, array: str, count: int) -> Any:
@@ -57,27 +57,27 @@ class LoopScalars(MemoryScalars):
         return Vector(self, array, count)
 
     def table(self, symbol: str, count: int, fill: Any = None) -> Any:
-        """Return room for a record of each item."""
+        """Return a table with a record for each item."""
         key = self._key(symbol)
-        memory = Memory(self._room_name(symbol, key), count, is_result=key in self.notes.results)
+        memory = Memory(self._memory_name(symbol, key), count, is_result=key in self.notes.results)
         table = Table(self, key, memory)
         self.tables.append(table)
         self.loops.room.append(memory)
         return table if fill is None else table.fill(fill)
 
     def pairs(self, symbol: str, count: int) -> Any:
-        """Return room for a record of each pair of items."""
+        """Return a table with a record for each pair of items."""
         key = self._key(symbol)
-        table = Table(self, key, Memory(self._room_name(symbol, key), count * count))
+        table = Table(self, key, Memory(self._memory_name(symbol, key), count * count))
         self.tables.append(table)
         self.loops.room.append(table.memory)
         return Pairs(table, count)
 
     def matrix(self, symbol: str, *shape: int, zeros: bool = True) -> Any:
-        """Return an array of zeros, or of what will all be replaced."""
+        """Return an array of zeros, or an uninitialized one."""
         key = self._key(symbol)
         is_result = key in self.notes.results
-        memory = Memory(self._room_name(symbol, key), math.prod(shape), is_result=is_result)
+        memory = Memory(self._memory_name(symbol, key), math.prod(shape), is_result=is_result)
         matrix = Matrix(self, key, memory, shape)
         self.tables.append(matrix)
         self.loops.room.append(memory)
@@ -90,7 +90,7 @@ class LoopScalars(MemoryScalars):
     def carry(self, symbol: str, value: Any) -> Any:
         """Return a record that loops may change."""
         key = self._key(symbol)
-        table = Table(self, key, Memory(self._room_name(symbol, ()), 1, is_local=True))
+        table = Table(self, key, Memory(self._memory_name(symbol, ()), 1, is_local=True))
         self.tables.append(table)
         self.declare(table.memory)
         table[0] = value
@@ -99,7 +99,7 @@ class LoopScalars(MemoryScalars):
     def _key(self, symbol: str) -> Key:
         return (*self._where, symbol, self._ordinal((*self._where, symbol)))
 
-    def _room_name(self, symbol: str, key: Key) -> str:
+    def _memory_name(self, symbol: str, key: Key) -> str:
         if key in self.notes.results:
             return self.notes.results[key]
         return self.fresh(f"{symbol}_kept")
@@ -109,7 +109,7 @@ class LoopScalars(MemoryScalars):
         return self._ordinals[key]
 
     def deliver(self, array: Array, result: Any) -> None:
-        """Write a result: a table or a matrix becomes the array, scalars are written one by one."""
+        """Write a result: tables and matrices become the array, scalars are stored one by one."""
         if isinstance(result, (Table, Matrix)):
             if result.key not in self.notes.results:
                 self.notes.results[result.key] = array.name
@@ -122,10 +122,10 @@ class LoopScalars(MemoryScalars):
     # -- loops --------------------------------------------------------------------------------
 
     def walk(self, word: str, members: range) -> Iterator[Any]:
-        """Hand out an index for each run of members of one kind, or in turn for each kind.
+        """Yield an index for each run of members of one kind, or one for each kind in a loop.
 
         Args:
-            word:    what a member is called.
+            word:    name of a member.
             members: the members, in order.
         """
         where = self._where
@@ -145,7 +145,7 @@ class LoopScalars(MemoryScalars):
     def between(
         self, word: str, first: int | Index, end: int | Index, step: int = 1
     ) -> Iterator[Any]:
-        """Hand out an index from the first up to the end, as long as ``step`` of them are left."""
+        """Yield an index from ``first`` to ``end``, while at least ``step`` remain."""
         where = self._where
         loop = (*where, word, self._ordinal((*where, word)))
         least = first if isinstance(first, int) else min(first.values)
@@ -157,7 +157,7 @@ class LoopScalars(MemoryScalars):
         self._where = where
 
     def several(self, word: str, count: int, end: int | Index) -> Iterator[list[Any]]:
-        """Hand out indices from 0 up to the end, ``count`` at a time, what is left one by one."""
+        """Yield indices from 0 to ``end``, ``count`` at a time, and the remaining ones singly."""
         for index in self.between(word, 0, end, count):
             yield [index + k for k in range(count)]
         if isinstance(end, int):
@@ -170,7 +170,7 @@ class LoopScalars(MemoryScalars):
             yield [index]
 
     def climb(self, word: str, branches: Branches, index: int | Index) -> Iterator[Any]:
-        """Hand out an index for the items from one to the last below its root."""
+        """Yield an index for the items from one to the last below its root."""
         where = self._where
         loop = (*where, "climb", self._ordinal((*where, "climb")))
         starts = (index,) if isinstance(index, int) else index.values
@@ -195,7 +195,7 @@ class LoopScalars(MemoryScalars):
     def _loop(
         self, loop: Key, walk: Walk, members: Sequence[int], kinds: dict[int, Key], domain: int
     ) -> Iterator[Index]:
-        """Open a loop, hand out an index for each kind of its members, close it."""
+        """Open a loop, yield an index for each kind of its members, and close it."""
         groups: dict[Key, list[int]] = {}
         for member in members:
             groups.setdefault(kinds[member], []).append(member)
@@ -217,13 +217,13 @@ class LoopScalars(MemoryScalars):
         self._walks.pop()
 
     def _kinds(self, loop: Key, members: Sequence[int]) -> dict[int, Key]:
-        """Return for each member what tells it apart."""
+        """Return the kind of each member: its answers to the queries."""
         splits = self.notes.splits.get(loop, [])
         return {member: tuple(split.get(member) for split in splits) for member in members}
 
     @contextmanager
     def inside(self, *marks: Walk | When | Case) -> Iterator[None]:
-        """Enter loops or the parts of kinds that are told by how they begin."""
+        """Enter loops or branches with the given headers."""
         for mark in marks:
             if isinstance(mark, Walk):
                 self._walks.append(mark)
@@ -236,7 +236,7 @@ class LoopScalars(MemoryScalars):
 
     @contextmanager
     def beside(self, node: Expr) -> Iterator[None]:
-        """Add to the part of the program that a node belongs to."""
+        """Insert new nodes into the block and scope of a node."""
         graph = self.graph
         place = graph.block, graph.scope
         graph.block, graph.scope = node.block, node.scope
@@ -244,7 +244,7 @@ class LoopScalars(MemoryScalars):
         graph.block, graph.scope = place
 
     def _mark(self, mark: Walk | When | Case | Leave, deeper: int) -> None:
-        """Begin or end a loop, or the part of one kind."""
+        """Begin or end a loop or a branch."""
         if deeper < 0:
             self._depth -= 1
             self.graph.close()

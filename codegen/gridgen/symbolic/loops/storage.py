@@ -1,4 +1,4 @@
-"""Memory of a program with loops, read and written at places that indices name."""
+"""Memory of programs with loops, with indexed reads and writes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gridgen.symbolic.trace import TraceScalars
 
 
 class MemoryScalars(TraceScalars):
-    """Graph nodes, those among them that read and write memory.
+    """Graph nodes with reads and writes of memory.
 
     Attributes:
-        notes: what the attempts before have found.
+        notes: results of earlier attempts.
     """
 
     def __init__(self, notes: Notes) -> None:
@@ -28,7 +28,7 @@ class MemoryScalars(TraceScalars):
         self._written: dict[tuple[Memory, int], list[int] | None] = {}
 
     def constant(self, value: Any) -> Scalar:
-        """Return the node of a number, or of the number that each member of a loop has."""
+        """Return the node of a number, or of ``Numbers`` of a loop's members."""
         if not isinstance(value, Numbers):
             return self.graph.const(value)
         if all(entry == value.values[0] for entry in value.values):
@@ -37,7 +37,7 @@ class MemoryScalars(TraceScalars):
         return self.read(group.column(value.values, "numbers"), group.index, 0)
 
     def fresh(self, word: str) -> str:
-        """Return a name for memory that no other has."""
+        """Return a unique name for memory."""
         return self._names.fresh(word)
 
     def read(
@@ -51,11 +51,11 @@ class MemoryScalars(TraceScalars):
         return self.graph.act("read", (), MemoryEntry(memory, text, leaf), key)
 
     def declare(self, memory: Memory) -> None:
-        """Have variables, which loops change."""
+        """Declare variables that loops change."""
         self.loops.effects.append(self.graph.act("declare", (), memory))
 
     def write(self, memory: Memory, index: int | Index | Pair | str, leaf: int, node: Expr) -> None:
-        """Keep a number."""
+        """Write a number to memory."""
         memory.slot(leaf)
         memory.version += 1
         self._note_written(memory, index, leaf)
@@ -76,11 +76,11 @@ class MemoryScalars(TraceScalars):
                 self._written[memory, leaf] = None
 
     def is_written_once(self, memory: Memory, leaf: int) -> bool:
-        """Tell whether each place is written once at most, so that what is read stays there."""
+        """Return whether each location is written at most once, so that reads stay valid."""
         return self._written.get((memory, leaf)) is not None
 
     def fill(self, memory: Memory, leaf: int, node: Expr) -> None:
-        """Keep a constant in all places."""
+        """Write a constant to all records."""
         memory.slot(leaf)
         memory.version += 1
         self._written[memory, leaf] = None

@@ -1,4 +1,4 @@
-"""What an algorithm keeps of every item, in memory or known."""
+"""Tables: values of an algorithm for every item, in memory or known."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gridgen.symbolic.loops.members import Index, Key, Numbers, Pair, UnsettledE
 from gridgen.symbolic.loops.storage import MemoryScalars
 from gridgen.symbolic.memory import Constants, Memory, MemoryEntry
 
-#: Attempts that came to their end after which what still changes is taken for unknown.
+#: Completed attempts after which entries that still change count as unknown.
 _PATIENCE = 12
 
 
 class Table:
-    """Records of scalars, one for each item: a list whose places an ``Index`` may name."""
+    """Records of scalars, one for each item: a list that accepts an ``Index``."""
 
     def __init__(self, tracer: MemoryScalars, key: Key, memory: Memory) -> None:
         self._tracer, self.key, self.memory = tracer, key, memory
@@ -34,9 +34,9 @@ class Table:
         members = (index,) if isinstance(index, int) else index.values
         forms = [self._forms[member] for member in members if member in self._forms]
         if len(forms) < len(members) and self._tracer.notes.changed:
-            raise UnsettledError  # members may lack a record because they were left out
+            raise UnsettledError  # members may lack a record because they were dropped
         if not forms:
-            raise InternalError(f"{self.memory.name} is read before anything is kept in it")
+            raise InternalError(f"{self.memory.name} is read before it is written")
         form = forms[0]
         if isinstance(index, Index):
             form = index.group.answer([self._forms.get(member, form) for member in members])
@@ -52,7 +52,7 @@ class Table:
                 self._tracer.write(self.memory, index, leaf, node)
 
     def fill(self, record: Any) -> Table:
-        """Keep the same record of constants everywhere."""
+        """Store the same record of constants for all items."""
         leaves: list[Expr] = []
         members = range(self.memory.count)
         self._forms = dict.fromkeys(members, _form(record, leaves, self._tracer))
@@ -64,7 +64,7 @@ class Table:
         return self
 
     def finish(self) -> None:
-        """Compare what has been taken for known with what was kept."""
+        """Compare the entries that were used as known with the stored values."""
         notes = self._tracer.notes
         for leaf, used in self._used.items():
             known = self._known.get(leaf, {})
@@ -79,7 +79,7 @@ class Table:
         return self.memory.is_result or (self.key, leaf) in self._tracer.notes.dense
 
     def _is_known(self, leaf: int, index: int | Index | Pair, node: Expr) -> bool:
-        """Tell whether an entry needs no memory, and remember what is kept in it."""
+        """Return whether an entry needs no memory, and record its value."""
         if self._is_dense(leaf):
             return False
         numbers = _numbers(node, index)
@@ -100,7 +100,7 @@ class Table:
         values = []
         for member in (index,) if isinstance(index, int) else index.values:
             if notes.changed and member not in now and member not in before:
-                raise UnsettledError  # nobody has kept it yet, or those that do were left out
+                raise UnsettledError  # not written yet, or by members that were dropped
             values.append(now.get(member, before.get(member, 0.0)))
             used.setdefault(member, values[-1])  # what is read later may be newer
         if not isinstance(index, Index) or all(value == values[0] for value in values):
@@ -110,7 +110,7 @@ class Table:
 
 
 def _numbers(node: Expr, index: int | Index | Pair) -> list[tuple[int, float]]:
-    """Return the number that a node is at every place that an index names, if it is one."""
+    """Return the numbers of a node by member, or an empty list for other nodes."""
     members = (index,) if isinstance(index, int) else index.values
     if node.op == "const":
         assert isinstance(node.value, float)
@@ -148,14 +148,14 @@ class PairRow:
 
 
 class Carried:
-    """A record that is carried from one turn of a loop to the next."""
+    """A record that one iteration of a loop passes to the next."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
 
     @property
     def value(self) -> Any:
-        """What it is now."""
+        """The current record."""
         return self._table[0]
 
     @value.setter
@@ -164,7 +164,7 @@ class Carried:
 
 
 def _form(record: Any, leaves: list[Expr], tracer: MemoryScalars) -> Any:
-    """Return how a record is built, and append its scalars to ``leaves``."""
+    """Return the form of a record, and append its scalars to ``leaves``."""
     if isinstance(record, (Expr, float, Numbers)):
         leaves.append(record if isinstance(record, Expr) else tracer.constant(record))
         return None
@@ -184,7 +184,7 @@ def _count(form: Any) -> int:
 
 
 def _built(form: Any, leaves: Iterator[Expr]) -> Any:
-    """Return the record of a form."""
+    """Return a record of the given form."""
     if form is None:
         return next(leaves)
     kind, entries = form
@@ -195,7 +195,7 @@ def _built(form: Any, leaves: Iterator[Expr]) -> Any:
 
 
 def neighbors(array: Any, part: slice) -> list[Any]:
-    """Return neighbors, of which the first may be named by an index."""
+    """Return consecutive entries; the first may have an ``Index``."""
     if isinstance(part.start, Index):
         count = part.stop.values[0] - part.start.values[0]
         return [array[part.start + k] for k in range(count)]

@@ -1,4 +1,4 @@
-"""A robot's tree, whose walks are loops."""
+"""A robot's tree whose iterators are loops."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gridgen.symbolic.loops.scalars import LoopScalars
 
 
 class LoopBranches:
-    """A forest as ``Branches`` are one, whose walks are loops."""
+    """Counterpart of ``Branches`` whose iterators are loops."""
 
     def __init__(self, branches: Branches, word: str, tracer: LoopScalars) -> None:
         self._branches, self._word, self._tracer = branches, word, tracer
@@ -29,29 +29,29 @@ class LoopBranches:
         return index_of(parents, index.group, "parents")
 
     def outward(self) -> Iterator[Any]:
-        """Walk over all items, parents first."""
+        """Iterate over all items, parents first."""
         return self._tracer.walk(self._word, range(len(self._branches.parents)))
 
     def inward(self) -> Iterator[Any]:
-        """Walk over all items, children first."""
+        """Iterate over all items, children first."""
         return self._tracer.walk(self._word, range(len(self._branches.parents))[::-1])
 
     def until(self, index: int | Index) -> Iterator[Any]:
-        """Walk over all items before one, and it."""
+        """Iterate over all items up to and including ``index``."""
         return self._tracer.between(self._word, 0, index + 1)
 
     def several(self, count: int, end: int | Index | None = None) -> Iterator[list[Any]]:
-        """Walk over all items, or those before one, up to ``count`` at a time."""
+        """Iterate over all items, or those before ``end``, up to ``count`` at a time."""
         last = len(self._branches.parents) if end is None else end
         return self._tracer.several(self._word, count, last)
 
     def climb(self, index: int | Index) -> Iterator[Any]:
-        """Walk from an item to the last below its root."""
+        """Iterate from an item to the last below its root."""
         return self._tracer.climb(self._word, self._branches, index)
 
 
 class LoopTree(LoopBranches):
-    """A robot as ``KinematicTree`` is one, whose walks are loops."""
+    """Counterpart of ``KinematicTree`` whose iterators are loops."""
 
     def __init__(self, tree: Any, tracer: LoopScalars) -> None:
         super().__init__(tree, "body", tracer)
@@ -69,5 +69,5 @@ class LoopTree(LoopBranches):
         return LoopBranches(self._tree.velocities, "axis", self._tracer)
 
     def each_frame(self) -> Iterator[Any]:
-        """Walk over the frames."""
+        """Iterate over the frames."""
         return self._tracer.walk("frame", range(len(self._tree.frames)))

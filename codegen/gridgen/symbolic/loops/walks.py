@@ -1,4 +1,4 @@
-"""How loops begin, each with the way back: over ranges, up a tree."""
+"""Loop headers, each with its reverse: over ranges, and from an item to its root."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from gridgen.symbolic.memory import Constants, Walk, When
 
 
 def along(variable: str, run: range) -> Walk:
-    """Return the loop over a range whose step is one, up or down."""
+    """Return the loop over a range with step one, up or down."""
     heads = []
-    for way in (run, run[::-1]):
-        going, step = f"{variable} < {way[-1] + 1}", f"++{variable}"
-        if way.step < 0:
-            going, step = f"{variable} >= {way[-1]}", f"--{variable}"
-        heads.append(Walk(variable, str(way[0]), going, step, 1 + max(run[0], run[-1])))
+    for direction in (run, run[::-1]):
+        going, step = f"{variable} < {direction[-1] + 1}", f"++{variable}"
+        if direction.step < 0:
+            going, step = f"{variable} >= {direction[-1]}", f"--{variable}"
+        heads.append(Walk(variable, str(direction[0]), going, step, 1 + max(run[0], run[-1])))
     return _and_back(heads[0], heads[1])
 
 
 def _and_back(walk: Walk, back: Walk) -> Walk:
-    """Return a loop with the way back, and that with the way there."""
+    """Return a loop with its reverse."""
     return replace(walk, back=(replace(back, back=(walk,)),))
 
 
 def between(variable: str, first: str, end: str, step: int, domain: int) -> Walk:
-    """Return the loop from the first number up to an end, as long as ``step`` are left."""
+    """Return the loop from the first number to an end, while at least ``step`` remain."""
     last = f"({end}) - 1"
     ahead, forward, backward = variable, f"++{variable}", f"--{variable}"
     if step > 1:
@@ -40,8 +40,7 @@ def between(variable: str, first: str, end: str, step: int, domain: int) -> Walk
 def upward(variable: str, start: str, parents: Constants, ends: Constants) -> Walk:
     """Return the loop from an item to the last below its root.
 
-    On the way back all items up to the first are looked at: those are on the way in whose subtree
-    it is.
+    The reverse tests all items up to the first: it visits those with the first in their subtree.
     """
     parent, domain = f"{parents.name}[{variable}]", len(parents.values)
     down = Walk(variable, "0", f"{variable} <= {start}", f"++{variable}", domain)
@@ -53,7 +52,7 @@ def upward(variable: str, start: str, parents: Constants, ends: Constants) -> Wa
 def subtree_ends(branches: Branches) -> list[int]:
     """Return for each item the one after its last descendant; 0 for roots.
 
-    Whoever is numbered between an item and that one descends from it: depth first.
+    Numbering is depth first: all items in between are descendants.
     """
     ends = [place + 1 for place in range(len(branches.parents))]
     for place, parent in reversed([*enumerate(branches.parents)]):
@@ -63,7 +62,7 @@ def subtree_ends(branches: Branches) -> list[int]:
 
 
 def runs_of(members: range, kinds: dict[int, Key]) -> list[range]:
-    """Return ranges of neighbors of one kind."""
+    """Return ranges of consecutive members of one kind."""
     runs: list[range] = []
     begin = 0
     for end in range(1, len(members) + 1):
