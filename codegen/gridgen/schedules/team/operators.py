@@ -1,4 +1,4 @@
-"""Which functions of ``gridgen.dynamics`` the kernels of teams call for a body, and on what."""
+"""The functions of ``gridgen.dynamics`` that kernels of teams call for a body."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from gridgen.symbolic.spatial import (
     transpose,
 )
 
-# Constants of the operators are numbers, whatever their operands.
+# Constants of the operators are numbers, for any operands.
 _NUMBERS = FloatScalars()
 
 
@@ -62,7 +62,7 @@ class Record:
     Attributes:
         comment: what it holds, one line.
         fields:  type of every field by name: ``T`` for a number, or a record.
-        make:    what ``gridgen.dynamics`` has in its place, of the fields.
+        make:    makes the corresponding value of ``gridgen.dynamics`` from the fields.
     """
 
     comment: str
@@ -75,11 +75,11 @@ class Operator:
     """A function of records.
 
     Attributes:
-        name:     in C++, where operands tell functions of one name apart.
+        name:     in C++; functions of one name are overloads.
         comment:  what it computes, one line.
         operands: their types by name: ``T`` for a number, or a record.
         result:   its type.
-        function: of ``gridgen.dynamics``, on what the operands stand for.
+        function: of ``gridgen.dynamics``, applied to the values of the operands.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Operator:
 
 
 def build(kind: str, path: str, number: Callable[[str], Any]) -> Any:
-    """Return what stands for a record, or a number, made of what ``number`` says of each path."""
+    """Return the value of a record, or a number, built from ``number`` of each path."""
     if kind == "T":
         return number(path)
     record = RECORDS[kind]
@@ -100,7 +100,7 @@ def build(kind: str, path: str, number: Callable[[str], Any]) -> Any:
 
 
 def flat(kind: str, value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the numbers of a record with their paths: ``.linear.x``; of a number, an empty one."""
+    """Yield the numbers of a record with their paths: ``.linear.x``; of a number, an empty path."""
     if kind == "T":
         yield path, value
         return
@@ -122,7 +122,7 @@ def _dense(E: Matrix, r: Vector) -> Placement:
 
 
 _THREE = ("x", "y", "z")
-#: Those of the operators, each after those that it is made of.
+#: Records of the operators, each after the records of its fields.
 RECORDS: dict[str, Record] = {
     "Vector": Record("Three components.", dict.fromkeys(_THREE, "T"), _tuple),
     "Matrix": Record("A 3x3 matrix by rows.", dict.fromkeys(_THREE, "Vector"), _tuple),
@@ -206,13 +206,13 @@ def _compose(outer: Placement, inner: Placement) -> tuple[Matrix, Vector]:
 
 
 def _joined(kind: str, X: Placement, *values: Scalar) -> tuple[Matrix, Vector]:
-    """Return the placement of a body whose joint has moved, by its place and the symbols."""
+    """Return the placement of a body after its joint has moved, from its name and the symbols."""
     return _compose(X, _dense(*joint_form(kind).evaluate(values, _NUMBERS)))
 
 
 def _motion_wrench(J: Mass, V: Motion, A: Motion) -> Wrench:
-    # Not by the acceleration field, which is less work by a sixteenth: the kernels would need more
-    # registers.
+    # The acceleration field would take one sixteenth fewer operations, but the kernels would
+    # need more registers.
     return add_wrenches(J.wrench(*A), turned_wrench(V, J.wrench(*V)))
 
 

@@ -1,4 +1,4 @@
-"""Programs of the thread schedule: traced, counted, laid out for rows."""
+"""Programs of the thread schedule: tracing, operation counts, layout for rows."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from gridgen.symbolic.scalars import CountingScalars, FoldingScalars, LongProgra
 from gridgen.symbolic.tiles import Staging, plan_staging
 from gridgen.symbolic.trace import TraceScalars
 
-#: Where counting ends, a quarter of a second from its beginning: the programs of hundreds of bodies
-#: have more, and nobody has to know how many.
+#: Limit of counting, reached after a quarter of a second. The programs of robots with hundreds of
+#: bodies have more operations, and no decision needs their exact count.
 MOST_COUNTED = 2 * LONGEST_PROGRAM
 
 
 @dataclass(frozen=True)
 class Programs:
-    """The programs of one kernel: a single one, unless it is too long for a GPU alone.
+    """The programs of one kernel: a single one, unless it is too long for a GPU.
 
-    A processor runs a long line of instructions faster than loops. On a GPU every warp fetches it
-    from memory, and what waits for its later parts does not fit into registers.
+    A CPU runs long straight-line code faster than loops. On a GPU every warp fetches it from
+    memory, and its long-lived values do not fit in registers.
 
     Attributes:
-        cpu: what runs over SIMD packs.
-        gpu: what a thread of a GPU runs.
+        cpu: the program for SIMD packs.
+        gpu: the program for a GPU thread.
     """
 
     cpu: Program
@@ -47,12 +47,12 @@ class Programs:
 
     @property
     def are_one(self) -> bool:
-        """Whether both are the same program, whose results have the same bits everywhere."""
+        """Whether both are the same program, whose results are bitwise equal on both targets."""
         return self.cpu is self.gpu
 
     @cached_property
     def gpu_parts(self) -> SplitProgram | None:
-        """Parts of the GPU's, if it is long."""
+        """Parts of the GPU's program, if it is long."""
         return split_program(self.gpu)
 
 
@@ -71,7 +71,7 @@ def _is_reversed(key: KernelKey) -> bool:
 
 
 def is_never_in_loops(key: KernelKey) -> bool:
-    """Tell whether a kernel is the jvp of a vjp, which loops over bodies do not have."""
+    """Return whether a kernel is the jvp of a vjp, which has no version with loops over bodies."""
     return [product.kind for product in key.products] == ["vjp", "jvp"]
 
 
@@ -81,13 +81,13 @@ def plan_programs(
     longest: int = LONGEST_PROGRAM,
     longest_on_gpu: int = LONGEST_GPU_PROGRAM,
 ) -> Programs:
-    """Trace one function of a robot into the program of a CPU and that of a GPU.
+    """Trace one function of a robot into the programs of a CPU and a GPU.
 
     Args:
         tree:           the robot.
         function:       name of the computation, or its key.
         longest:        operations of the longest straight-line program.
-        longest_on_gpu: those of a GPU's, if they are fewer.
+        longest_on_gpu: the same for a GPU, if fewer.
     """
     is_reversed = isinstance(function, KernelKey) and _is_reversed(function)
     if isinstance(function, KernelKey) and (is_never_in_loops(function) or function.bodies):
@@ -126,7 +126,7 @@ def plan_lines(tree: KinematicTree, function: str | KernelKey) -> Program:
 
 
 def plan_loops(tree: KinematicTree, function: str | KernelKey) -> Program:
-    """Trace one function of a robot into a program whose loops over bodies stay loops."""
+    """Trace one function of a robot into a program with loops over bodies."""
     spec = computation_of(tree, function)
     inputs, outputs = _arrays(tree, spec, spec.inputs), _arrays(tree, spec, spec.outputs)
     trace = trace_with_loops(tree, spec.results, inputs, outputs)  # type: ignore[arg-type]
@@ -135,14 +135,14 @@ def plan_loops(tree: KinematicTree, function: str | KernelKey) -> Program:
 
 
 def _arrays(tree: KinematicTree, spec: Computation, names: Sequence[str]) -> list[Array]:
-    """Return arrays of a computation for one state."""
+    """Return the arrays of a computation for one state."""
     return [Array(name, math.prod(spec.shape(name, tree))) for name in names]
 
 
 def plan_rows(program: Program) -> Staging | None:
-    """Lay out the shared memory of a kernel whose arrays are rows; ``None`` if there is none.
+    """Lay out the shared memory of a kernel for row arrays; ``None`` if there is none.
 
-    Arrays that all states may share are read in place.
+    Arrays that all states may share are used without a copy.
     """
     used = used_inputs(program)
     names = (array.name for array in program.inputs)
@@ -150,9 +150,9 @@ def plan_rows(program: Program) -> Staging | None:
 
 
 def is_longer(tree: KinematicTree, function: str | KernelKey, most: int) -> bool:
-    """Tell whether a function's program has more operations, without tracing it.
+    """Return whether a function's program has more operations, without tracing it.
 
-    The count, of ``FoldingScalars``, is somewhat too high.
+    The count, of ``FoldingScalars``, slightly overestimates.
 
     Args:
         tree:     the robot.
@@ -162,7 +162,7 @@ def is_longer(tree: KinematicTree, function: str | KernelKey, most: int) -> bool
     return count_operations(tree, function, most) > most
 
 
-@lru_cache(maxsize=256)  # of the functions of a robot or two: programs and plans ask for them
+@lru_cache(maxsize=256)  # functions of one or two robots: programs and plans both use the counts
 def count_operations(
     tree: KinematicTree, function: str | KernelKey, most: int = MOST_COUNTED
 ) -> int:
@@ -171,7 +171,7 @@ def count_operations(
     Args:
         tree:     the robot.
         function: name of the computation, or its key.
-        most:     the count ends beyond it.
+        most:     stop counting beyond this limit.
     """
     spec, scalars = computation_of(tree, function), FoldingScalars(most)
     inputs = {a.name: scalars.inputs(a.size) for a in _arrays(tree, spec, spec.inputs)}

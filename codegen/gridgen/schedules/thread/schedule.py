@@ -23,8 +23,8 @@ from gridgen.schedules.thread.plan import is_longer, is_never_in_loops, jacobian
 from gridgen.schedules.thread.work import thread_work
 
 _NOT_TWICE = (
-    "its program would have loops over bodies, of which there is no jvp of a vjp: take the vjp of "
-    "the jvp, or of the vjp"
+    "its program would have loops over bodies, for which the jvp of a vjp is not available: use "
+    "the vjp of the jvp, or of the vjp"
 )
 
 
@@ -32,7 +32,7 @@ class ThreadSchedule:
     """The thread schedule of one robot.
 
     Args:
-        teams: of the robot, which it does without.
+        teams: of the robot; not used.
     """
 
     name = "thread"
@@ -41,7 +41,7 @@ class ThreadSchedule:
         self.tree = teams.tree
 
     def keys(self, wanted: KernelSelection) -> Iterator[KernelKey]:
-        """Yield the kernels asked for; see ``Schedule``."""
+        """Yield the requested kernels; see ``Schedule``."""
         plain = [c for c in COMPUTATIONS.values() if not c.key.inputs]
         for key in wanted.fused:
             for inputs in input_sets(computation_of(self.tree, key).optional_inputs, wanted.inputs):
@@ -65,11 +65,11 @@ class ThreadSchedule:
                         yield from dict.fromkeys(products)
 
     def has(self, key: KernelKey) -> bool:
-        """Tell whether a kernel is one of this schedule; see ``Schedule``."""
+        """Return whether a kernel belongs to this schedule; see ``Schedule``."""
         return key.schedule == self.name and not is_rollout(key)
 
     def refusal(self, key: KernelKey) -> str | None:
-        """Return why the robot cannot have a kernel; see ``Schedule``."""
+        """Return why the robot does not support a kernel; see ``Schedule``."""
         computation = self._computation(key)
         if (reason := computation.refusal(self.tree)) is not None:
             return reason
@@ -91,5 +91,5 @@ class ThreadSchedule:
         return frame_computations(self.tree)
 
     def work(self, key: KernelKey) -> Work:
-        """Return what a state costs a kernel; see ``Schedule``."""
+        """Return the work of a kernel per state; see ``Schedule``."""
         return thread_work(self.tree, key)

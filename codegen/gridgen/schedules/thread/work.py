@@ -7,15 +7,16 @@ from gridgen.model.tree import KinematicTree
 from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
 from gridgen.schedules.thread.plan import count_operations
 
-# Of the operations that are counted, a trace shares some, and fuses most of the others in pairs.
-# Loops share none between bodies, and count on the way.
+# Fractions of the counted operations that remain: straight-line code shares common subexpressions
+# and fuses most other operations in pairs; loops do neither across bodies, and compute indices.
+
 _LEFT, _LEFT_IN_LOOPS = 0.5, 1.0
 
 
 def thread_work(tree: KinematicTree, function: str | KernelKey) -> Work:
-    """Return the work of a function's program; of a very long one, a part of it.
+    """Return the work of a function's program; a lower bound for a very long one.
 
-    That it has loops is taken from the defaults of ``GenerateOptions``.
+    The defaults of ``GenerateOptions`` decide whether it has loops.
     """
     count = count_operations(tree, function)
     on_cpu, on_gpu = (
