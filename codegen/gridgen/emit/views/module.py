@@ -1,4 +1,4 @@
-"""What the template of a module's Python file sees."""
+"""Data of the template of a module's Python file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FaceView:
 
 @dataclass(frozen=True)
 class FusedView:
-    """Several functions of a module in one.
+    """Fused functions of a module.
 
     Attributes:
         name:   ``control``.
@@ -43,11 +43,11 @@ class FusedView:
 
 @dataclass(frozen=True)
 class WayView:
-    """One way to call any function of a module.
+    """One method of a module for calls of any function.
 
     Attributes:
         name: ``bind``.
-        text: an example, and what it is for.
+        text: an example, and its purpose.
     """
 
     name: str
@@ -55,19 +55,19 @@ class WayView:
 
 
 _WAYS = {
-    "bind": '("inverse_dynamics", q, qd, qdd): a call that is checked once, to be made many times.',
-    "compile": '("inverse_dynamics", dtype="float32"): what is else compiled at the first call.',
-    "compute": '(("mass_matrix", "bias_forces"), q, qd): several results by one kernel.',
-    "vjp": '("inverse_dynamics", tau_bar, q, qd, qdd): what backpropagation through it takes.',
-    "jvp": '("inverse_dynamics", (u, v, w), q, qd, qdd): results, and their change in a direction.',
-    "rollout_vjp": "(q0, qd0, tau, dt, (q_path_bar, qd_path_bar)): the same through a rollout.",
+    "bind": '("inverse_dynamics", q, qd, qdd): validates a call once, for repeated use.',
+    "compile": '("inverse_dynamics", dtype="float32"): compiles before the first call.',
+    "compute": '(("mass_matrix", "bias_forces"), q, qd): computes fused functions in one kernel.',
+    "vjp": '("inverse_dynamics", tau_bar, q, qd, qdd): the vector-Jacobian product.',
+    "jvp": '("inverse_dynamics", (u, v, w), q, qd, qdd): results and Jacobian-vector products.',
+    "rollout_vjp": "(q0, qd0, tau, dt, (q_path_bar, qd_path_bar)): the backward pass of a rollout.",
 }
 # Functions that call others.
 _MADE_OF = {"rollout_gradient": {"step", "step_gradient"}}
 
 
 def way_views(kernels: Iterable[Kernel]) -> list[WayView]:
-    """Describe the ways to call functions that a module has kernels for."""
+    """Describe the methods that call the functions of a module."""
     keys = [kernel.key for kernel in kernels]
     there = {"bind", "compile", *(kind for key in keys for kind, _ in key.products)}
     there |= {"compute" for key in keys if key.parts}
@@ -76,7 +76,7 @@ def way_views(kernels: Iterable[Kernel]) -> list[WayView]:
 
 
 def face_views(tree: KinematicTree, kernels: Iterable[Kernel]) -> list[FaceView]:
-    """Describe the functions of a module: those of its kernels, and those that take no code."""
+    """Describe the functions of a module: its kernels, and functions without generated code."""
     has = {kernel.key.function for kernel in kernels}
     views = []
     for name, row in FUNCTIONS.items():
@@ -96,7 +96,7 @@ def face_views(tree: KinematicTree, kernels: Iterable[Kernel]) -> list[FaceView]
 
 
 def fused_view(kernel: Kernel, names: Sequence[str]) -> FusedView:
-    """Describe several functions in one.
+    """Describe fused functions.
 
     Args:
         kernel: computes them.
@@ -118,7 +118,7 @@ def _of_batch(name: str, shape: tuple[str | int, ...]) -> str:
 
 
 def _shaped(tree: KinematicTree, name: str, times: tuple[str, ...]) -> str:
-    """Return an array with its shape for a batch, any other argument by its name alone."""
+    """Return an array with its shape for a batch; the name alone for any other argument."""
     if name not in ARRAYS:
         return name
     return _of_batch(name, (*times, *array_shape(name, tree)))

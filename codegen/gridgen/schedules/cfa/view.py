@@ -1,4 +1,4 @@
-"""What the templates of the constraint-force algorithm see."""
+"""Data of the templates of the constraint-force algorithm."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHORTEST_INT = 1 << 15
 
 @dataclass(frozen=True)
 class CfaView:
-    """The system as kernels see it.
+    """The system of the kernels.
 
     Attributes:
         size:      rows of a block.
@@ -30,10 +30,10 @@ class CfaView:
         rounds:    rounds of elimination.
         passes:    solutions: the first and its refinements.
         numbers:   numbers that a team shares.
-        body_numbers: those of each body among them, its joint left out.
+        body_numbers: those of each body among them, without its joint.
         threads:   of a block, at most.
-        on_warp:   whether a state takes a part of a warp.
-        layout:    how states are laid over threads, one line.
+        on_warp:   whether a state uses a part of a warp.
+        layout:    how states map to threads, one line.
         tables:    the constants.
     """
 
@@ -56,9 +56,9 @@ class KernelView:
 
     Attributes:
         name:     ``<name>_kernel``.
-        title:    what it computes, and where that is described, as lines.
-        observed: whether it records what is found on the way.
-        watch:    the watcher it hands to the device function.
+        title:    description of the computation and its source, as lines.
+        observed: whether it records intermediate quantities.
+        watch:    the observer that it passes to the device function.
     """
 
     name: str
@@ -96,7 +96,7 @@ def cfa_view(plan: CfaPlan) -> CfaView:
 
 
 def cfa_function_view(kernel: Kernel, row: TeamKernel, observed: bool) -> CfaFunctionView:
-    """Describe one kernel; where it is observed, also the one that records what is on the way."""
+    """Describe one kernel and, if requested, the one that records intermediate quantities."""
     name = kernel.name
     title = tuple(f"{kernel.title} ({kernel.source}).".splitlines())
     kernels = [KernelView(name, title, False, "gridgen::scan::Unwatched{}")]

@@ -11,7 +11,7 @@ from gridgen.schedules.team.memory import Branches, axis_starts, pair_starts, pa
 
 
 def gradient_tables(tree: KinematicTree) -> Iterable[TableView]:
-    """Return the tables in the order in which they are written."""
+    """Return the tables, in the order of the generated text."""
     branches = Branches(tree)
     yield indices_text(
         "The velocity before each on the way to the base; -1: none",
@@ -31,7 +31,7 @@ def gradient_tables(tree: KinematicTree) -> Iterable[TableView]:
 
 
 def curvature_tables(tree: KinematicTree) -> Iterable[TableView]:
-    """Return those that kernels of second derivatives read beside."""
+    """Return the additional tables of kernels of second derivatives."""
     yield indices_text(
         "Pairs with bodies on the way to the base: where those of each body start",
         "pair_starts",
@@ -44,7 +44,7 @@ def curvature_tables(tree: KinematicTree) -> Iterable[TableView]:
 
 
 def _axis_tables(tree: KinematicTree) -> Iterable[TableView]:
-    """Return what tells axes from velocities where joints mimic others."""
+    """Return the tables that distinguish axes from velocities if there are mimic joints."""
     starts = axis_starts(tree)
     owners = [i for i, body in enumerate(tree.bodies) for _ in range(body.nv)]
     moved: list[list[int]] = [[] for _ in range(tree.nv)]

@@ -1,4 +1,4 @@
-"""Constants of the robot that all kernels on teams read."""
+"""Constants of the robot that all kernels on teams use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gridgen.symbolic.scalars import FloatScalars
 
 
 def scan_tables(plan: ScanPlan) -> Iterable[TableView]:
-    """Return the tables in the order in which they are written."""
+    """Return the tables, in the order of the generated text."""
     bodies = plan.tree.bodies
     yield numbers_text(
         "Placements in the parents at q = 0: E by rows, r [m]",
@@ -78,7 +78,7 @@ def _optional_tables(plan: ScanPlan) -> Iterable[TableView]:
 
 
 def _part_tables(bodies: Sequence[Body]) -> Iterable[TableView]:
-    """Return where the frames lie that rows of ``params`` are about."""
+    """Return the placements of the frames in which rows of ``params`` are expressed."""
     parts = [part for body in bodies for part in body.parts]
     starts = accumulate((len(body.parts) for body in bodies), initial=0)
     yield indices_text(
