@@ -1,10 +1,9 @@
-// Operations on one body, for the kernels that compute a state with a team of lanes.
+// Operations on one body, for the kernels with one team of lanes per state.
 //
-// Generated from the algorithms of the other kernels. Motions and wrenches have their
-// linear part first and are seen from the body's canonical frame, whose z axis is the joint's. Every
-// product that enters a sum is a fused multiply-add that is written as one, so that a compiler has
-// nothing left to contract: the bits of a result depend neither on the distribution of bodies over
-// lanes nor on the target.
+// Generated from the algorithms of the other kernels. Motions and wrenches have their linear part first
+// and are expressed in the body's canonical frame, whose z axis is the joint's. Every product that
+// enters a sum is an explicit fused multiply-add, which leaves a compiler nothing to contract: the
+// results are bitwise independent of the distribution of bodies over lanes and of the target.
 #ifndef GRIDGEN_BODIES_CUH
 #define GRIDGEN_BODIES_CUH
 
@@ -15,7 +14,7 @@ namespace scan {
 
 template <class T> GRIDGEN_DEVICE T fma(T a, T b, T c) { return Lanes<T>::fma(a, b, c); }
 
-// a b, which no sum can take in.
+// a b, which is never contracted with a sum.
 template <class T> GRIDGEN_DEVICE T product(T a, T b) { return fma(a, b, T(0)); }
 
 // --- Records ------------------------------------------------------------------------------------

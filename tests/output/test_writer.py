@@ -304,5 +304,5 @@ def test_a_file_in_the_way_of_another_leaves_nothing_written(option, tmp_path, c
     before = content(tmp_path)
     functions = ["--functions", "gravity_forces", "--quiet", "-o", str(tmp_path / "out")]
     assert cli.main([str(urdf), *functions, *words[option]]) == 2
-    assert "grid-gen has not written it" in capsys.readouterr().err
+    assert "was not written by grid-gen" in capsys.readouterr().err
     assert content(tmp_path) == before
