@@ -67,7 +67,7 @@ def lists_text(comment: str, name: str, tables: Sequence[Lists]) -> Iterable[Tab
     starts = list(accumulate(lengths, initial=0))
     count = len(tables[0])
     rows = [starts[k * count : (k + 1) * count + 1] for k in range(len(tables))]
-    yield rows_text(f"{comment}: where each body's list starts", f"{name}_starts", rows)
+    yield rows_text(f"{comment}: start of each body's list", f"{name}_starts", rows)
     members = [member for lists in tables for listed in lists for member in listed]
     yield indices_text(f"{comment}: the lists", f"{name}_members", members or [-1])
 

@@ -155,7 +155,7 @@ RECORDS: dict[str, Record] = {
         ArticulatedInertia,
     ),
     "MotionChange": Record(
-        "A change of motion: the point x accelerates by a + alpha x x + 2 w x xdot more.",
+        "A change of motion: point x has the additional acceleration a + alpha x x + 2 w x xdot.",
         {"a": "Vector", "alpha": "Vector", "w": "Vector"},
         MotionChange,
     ),
@@ -170,7 +170,7 @@ RECORDS: dict[str, Record] = {
         MovingMass,
     ),
     "TurnedMass": Record(
-        "Its derivative by the position of the joint that carries it.",
+        "Its derivative by the position of its joint.",
         {"f": "Vector", "Q": "Matrix", "p": "Vector", "K": "Matrix"},
         TurnedMass,
     ),
@@ -257,27 +257,27 @@ OPERATORS = (
     ),
     _operator(
         "Spatial turned_back(Matrix E, Spatial F)",
-        "A wrench in the axes of a frame that E turns.",
+        "A wrench in the axes of a frame rotated by E.",
         lambda E, F: (apply(transpose(E), F[0]), apply(transpose(E), F[1])),
     ),
     _operator(
         "Spatial carried_add(Spatial a, Spatial b, Spatial c)",
-        "ad_a b + c: how the motion b changes when carried along by the motion a.",
+        "ad_a b + c: the rate of change of the motion b under the motion a, plus c.",
         lambda a, b, c: add_wrenches(carried(a, b), c),
     ),
     _operator(
         "Placement compose(Placement outer, Placement inner)",
-        "The placement of `inner` when `outer` places the frame it is given in.",
+        "The placement of `inner` in the reference frame of `outer`.",
         _compose,
     ),
     _operator(
         "Placement spun(Placement X, T s, T c)",
-        "The placement X of a body whose joint has turned about the body's z axis.",
+        "The placement X of a body after a rotation of its joint about the body's z axis.",
         lambda X, s, c: _joined("revolute", X, s, c),
     ),
     _operator(
         "Placement slid(Placement X, T distance)",
-        "The same for a joint that has slid along it.",
+        "The same for a translation along it.",
         lambda X, distance: _joined("prismatic", X, distance),
     ),
     _operator(
@@ -363,7 +363,7 @@ OPERATORS = (
     _operator(
         "MotionChange change_by_velocity(Spatial axis, Spatial V, Spatial V_carrier, "
         "Vector slide_rate)",
-        "The same for an axis of a free joint; the body sees its carrier move with V_carrier.",
+        "The same for an axis of a free joint; V_carrier: the parent's motion in the body's frame.",
         lambda axis, V, carrier, rate: change_by_velocity(axis, add(carrier[1], V[1]), rate),
     ),
     _operator(
@@ -374,7 +374,7 @@ OPERATORS = (
     _operator(
         "MotionChange change_by_position(Spatial axis, Spatial V_carrier, "
         "Spatial A_carrier, Vector slide_rate)",
-        "The same for an axis of a free joint, of the carrier's motion as the body sees it.",
+        "The same for an axis of a free joint, of the parent's motion in the body's frame.",
         lambda axis, V, A, rate: change_by_position(axis, twist_motion(V, A), rate),
     ),
     _operator(
@@ -409,7 +409,7 @@ OPERATORS = (
     ),
     _operator(
         "Spatial wrench(MovingMass mass, MotionChange change)",
-        "The change of the wrench that moves a subtree.",
+        "The change of the wrench that accelerates a subtree.",
         lambda mass, change: mass.wrench(change),
     ),
     _operator(
@@ -419,7 +419,7 @@ OPERATORS = (
     ),
     _operator(
         "MovingMass by_position(TurnedMass mass)",
-        "The derivative by a position as that of a subtree, whose mass stays.",
+        "The derivative by a position as that of a subtree with constant mass.",
         lambda mass: mass.by_position(0.0),
     ),
     _operator(
@@ -444,7 +444,7 @@ OPERATORS = (
     ),
     _operator(
         "EffortRow turned_row(Spatial axis, Vector w, FromBelow below)",
-        "Response of the tip's torque to changes at the middle when the middle joint turns.",
+        "Response of the tip's torque to changes at the middle, by the middle joint's position.",
         lambda axis, w, below: turned_row(axis, w, below.row, below.mass),
     ),
     _operator(
