@@ -65,52 +65,52 @@ __device__ const short coupling_starts[3] = {
     0, 1, 1
 };
 
-// Place of each coupling's rows.
+// Row place of each coupling.
 __device__ const short rows[1] = {
     0
 };
 
-// Place of each coupling's columns.
+// Column place of each coupling.
 __device__ const short columns[1] = {
     1
 };
 
-// The link that each coupling goes through; -1: one that elimination makes.
+// The link of each coupling; -1: fill-in.
 __device__ const short links[1] = {
     0
 };
 
-// Diagonal blocks that are left: the first of each round.
+// Remaining diagonal blocks: the first of each round.
 __device__ const short square_rounds[3] = {
     0, 1, 1
 };
 
-// Where the list of each starts.
+// Start of each list.
 __device__ const short square_starts[2] = {
     0, 1
 };
 
-// The couplings whose squares they lose.
+// The couplings whose squares are subtracted.
 __device__ const short squared[1] = {
     0
 };
 
-// Couplings that change: the first of each round.
+// Updated couplings: the first of each round.
 __device__ const short product_rounds[3] = {
     0, 0, 0
 };
 
-// Where the list of each starts.
+// Start of each list.
 __device__ const short product_starts[1] = {
     0
 };
 
-// Couplings that change.
+// Updated couplings.
 __device__ const short product_targets[1] = {
     -1
 };
 
-// Left factors of the products they lose.
+// Left factors of the subtracted products.
 __device__ const short product_lefts[1] = {
     -1
 };
@@ -400,7 +400,7 @@ __device__ __forceinline__ void forward_dynamics_cfa_scan(
     __syncwarp();
     eliminate(memory, lane, lanes);
 
-    // The solution, and a step of refinement: the residual is W^T K F, whatever the blocks were.
+    // The solution, and a step of refinement: the residual is W^T K F, for any blocks.
 #pragma unroll 1
     for (int pass = 0; pass < 2; ++pass) {
         accelerate_bodies(memory, lane, lanes);

@@ -107,7 +107,7 @@ __device__ const short above[1][2] = {
     {-1, 0},
 };
 
-// Descendants exactly 1, 2, 4, ... joints below: where each body's list starts.
+// Descendants exactly 1, 2, 4, ... joints below: start of each body's list.
 __device__ const short below_starts[1][3] = {
     {0, 1, 1},
 };
@@ -122,12 +122,12 @@ __device__ const short columns[2] = {
     0, 1
 };
 
-// Rows of the mass matrix that each lane keeps.
+// Rows of the mass matrix of each lane.
 __device__ const short rows[2] = {
     1, 1
 };
 
-// Body that keeps the row of each velocity.
+// Body whose lane stores the row of each velocity.
 __device__ const short owners[2] = {
     0, 1
 };
@@ -137,32 +137,32 @@ __device__ const short row_ends[2] = {
     2, 2
 };
 
-// The velocity before each on the way to the base; -1: none.
+// The previous velocity on the path to the base; -1: none.
 __device__ const short branch_parents[2] = {
     -1, 0
 };
 
-// How many there are before it.
+// Number of velocities before it.
 __device__ const short branch_depths[2] = {
     0, 1
 };
 
-// Packed rows: where each starts.
+// Packed rows: start of each.
 __device__ const int branch_starts[3] = {
     0, 1, 3
 };
 
-// One past the last velocity that follows.
+// One past the last descendant of each.
 __device__ const short branch_ends[2] = {
     2, 2
 };
 
-// The velocities by depth.
+// The velocities sorted by depth.
 __device__ const short branch_ordered[2] = {
     0, 1
 };
 
-// Where those of each depth start.
+// Start of each depth.
 __device__ const short branch_levels[3] = {
     0, 1, 2
 };
@@ -391,7 +391,7 @@ __device__ __forceinline__ MotionChange<T> joint_change_by_position(
     return change_by_position(S, V, A);
 }
 
-// Contribution to the mass matrix in row `axis` and the columns on the way to the base. X: placements.
+// Contribution to the mass matrix in row `axis` and the columns on the path to the base. X: placements.
 template <class T, class Target>
 __device__ __forceinline__ void couple_masses(Blocks<T> X, int i, const Mass<T>& mass,
                                               const Target& target) {

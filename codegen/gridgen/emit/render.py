@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gridgen.dynamics.arrays import array_shape
-from gridgen.emit.views.module import face_views, fused_view, way_views
+from gridgen.emit.views.module import fused_view, method_views, signature_views
 from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
@@ -155,14 +155,14 @@ def render_module(
         kernels: kernels of the module.
         fused:   fused kernels, with the names of their functions.
     """
-    functions, ways = face_views(tree, kernels), way_views(kernels)
+    functions, methods = signature_views(tree, kernels), method_views(kernels)
     called = [kernel.name for kernel, _ in fused]
-    there = [face.name for face in functions] + [way.name for way in ways]
+    there = [signature.name for signature in functions] + [method.name for method in methods]
     view = {
         "robot": robot_view(tree, ident, version),
         "names": sorted(["robot", *called, *there]),
         "functions": functions,
-        "ways": ways,
+        "methods": methods,
         "fused": [fused_view(kernel, names) for kernel, names in fused],
     }
     return render("module/__init__.py.jinja", view)

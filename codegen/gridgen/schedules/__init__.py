@@ -54,11 +54,11 @@ class Schedules:
         """Schedules with one team of threads per state."""
         return (schedule for schedule in self.all if isinstance(schedule, TeamSchedule))
 
-    def select(self, wanted: KernelSelection) -> tuple[list[Kernel], dict[str, str]]:
+    def select(self, selection: KernelSelection) -> tuple[list[Kernel], dict[str, str]]:
         """Return the requested kernels that the robot supports; reasons for the others, by name."""
         kernels, refusals = [], {}
         for schedule in self.all:
-            for key in schedule.keys(wanted):
+            for key in schedule.keys(selection):
                 if (reason := schedule.refusal(key)) is None:
                     kernels.append(schedule.kernel(key))
                 else:

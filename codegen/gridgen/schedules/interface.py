@@ -50,7 +50,7 @@ class Schedule(Protocol):
     def name(self) -> str:
         """The name of its view, its templates and its file."""
 
-    def keys(self, wanted: KernelSelection) -> Iterable[KernelKey]:
+    def keys(self, selection: KernelSelection) -> Iterable[KernelKey]:
         """Return the requested kernels, including those that the robot does not support."""
 
     def has(self, key: KernelKey) -> bool:

@@ -48,7 +48,7 @@ class JacobianView:
         inputs:  those of the function.
         results: the function's, which are inputs of a Jacobian.
         blocks:  one for each result and input.
-        room:    numbers of scratch memory.
+        scratch: numbers of scratch memory.
     """
 
     product: str
@@ -56,7 +56,7 @@ class JacobianView:
     inputs: tuple[MatrixView, ...]
     results: tuple[MatrixView, ...]
     blocks: tuple[MatrixView, ...]
-    room: int
+    scratch: int
 
     @property
     def given(self) -> tuple[MatrixView, ...]:
@@ -74,7 +74,7 @@ class CasadiFunctionView:
         inputs:    arrays that it reads.
         outputs:   arrays that it returns.
         arguments: those of the C function, in lines.
-        room:      numbers of scratch memory.
+        scratch:   numbers of scratch memory.
         jacobian:  its Jacobian, if the robot has the product.
     """
 
@@ -83,7 +83,7 @@ class CasadiFunctionView:
     inputs: tuple[MatrixView, ...]
     outputs: tuple[MatrixView, ...]
     arguments: tuple[str, ...]
-    room: int
+    scratch: int
     jacobian: JacobianView | None
 
 
@@ -116,22 +116,22 @@ def casadi_view(
         ("*" if parameter.kind == "S" else "") + words[parameter.name]
         for parameter in function.parameters
     )
-    room = sum(view.rows * view.columns for view in (*inputs, *outputs))
+    scratch = sum(view.rows * view.columns for view in (*inputs, *outputs))
     return CasadiFunctionView(
         name=function.called[-1],
         c_name=function.name,
         inputs=inputs,
         outputs=outputs,
         arguments=tuple(wrap(", ".join(arguments), _WIDTH)),
-        room=room,
-        jacobian=None if product is None else _jacobian(inputs, outputs, room, *product),
+        scratch=scratch,
+        jacobian=None if product is None else _jacobian(inputs, outputs, scratch, *product),
     )
 
 
 def _jacobian(
     inputs: Sequence[MatrixView],
     outputs: Sequence[MatrixView],
-    room: int,
+    scratch: int,
     kernel: Kernel,
     function: LibraryFunctionView,
     program: Program,
@@ -171,7 +171,7 @@ def _jacobian(
         inputs=tuple(inputs),
         results=tuple(_result(view, kernel) for view in outputs),
         blocks=tuple(blocks),
-        room=room + 2 * columns + columns * written,
+        scratch=scratch + 2 * columns + columns * written,
     )
 
 

@@ -14,7 +14,7 @@ from gridgen.model.tree import KinematicTree
 
 
 @dataclass(frozen=True)
-class FaceView:
+class SignatureView:
     """One function of a module.
 
     Attributes:
@@ -42,7 +42,7 @@ class FusedView:
 
 
 @dataclass(frozen=True)
-class WayView:
+class MethodView:
     """One method of a module for calls of any function.
 
     Attributes:
@@ -54,7 +54,7 @@ class WayView:
     text: str
 
 
-_WAYS = {
+_METHODS = {
     "bind": '("inverse_dynamics", q, qd, qdd): validates a call once, for repeated use.',
     "compile": '("inverse_dynamics", dtype="float32"): compiles before the first call.',
     "compute": '(("mass_matrix", "bias_forces"), q, qd): computes fused functions in one kernel.',
@@ -66,16 +66,16 @@ _WAYS = {
 _MADE_OF = {"rollout_gradient": {"step", "step_gradient"}}
 
 
-def way_views(kernels: Iterable[Kernel]) -> list[WayView]:
+def method_views(kernels: Iterable[Kernel]) -> list[MethodView]:
     """Describe the methods that call the functions of a module."""
     keys = [kernel.key for kernel in kernels]
     there = {"bind", "compile", *(kind for key in keys for kind, _ in key.products)}
     there |= {"compute" for key in keys if key.parts}
     there |= {"rollout_vjp" for key in keys if key.function == "rollout" and key.products}
-    return [WayView(name, name + text) for name, text in _WAYS.items() if name in there]
+    return [MethodView(name, name + text) for name, text in _METHODS.items() if name in there]
 
 
-def face_views(tree: KinematicTree, kernels: Iterable[Kernel]) -> list[FaceView]:
+def signature_views(tree: KinematicTree, kernels: Iterable[Kernel]) -> list[SignatureView]:
     """Describe the functions of a module: its kernels, and functions without generated code."""
     has = {kernel.key.function for kernel in kernels}
     views = []
@@ -91,7 +91,7 @@ def face_views(tree: KinematicTree, kernels: Iterable[Kernel]) -> list[FaceView]
                 for name in row.results
             )
             shapes = f"{arguments} -> {results}" if results else arguments
-            views.append(FaceView(name, tuple(wrap(shapes, 95))))
+            views.append(SignatureView(name, tuple(wrap(shapes, 95))))
     return views
 
 

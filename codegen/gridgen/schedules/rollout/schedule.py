@@ -39,16 +39,16 @@ class RolloutSchedule:
         self.tree = teams.tree
         self._thread = ThreadSchedule(teams)
 
-    def keys(self, wanted: KernelSelection) -> Iterator[KernelKey]:
+    def keys(self, selection: KernelSelection) -> Iterator[KernelKey]:
         """Yield the requested kernels; see ``Schedule``."""
-        if _ROW.name in wanted.functions:
+        if _ROW.name in selection.functions:
             for integrator in _ROW.methods:
-                for inputs in input_sets(_ROW.optional_inputs, wanted.inputs):
+                for inputs in input_sets(_ROW.optional_inputs, selection.inputs):
                     key = KernelKey(_ROW.name, integrator, inputs=inputs)
                     yield key
-                    if wanted.variants:
+                    if selection.variants:
                         yield replace(key, variant=WITH_EFFORTS)
-                    if "vjp" in wanted.products:
+                    if "vjp" in selection.products:
                         yield key.product("vjp", BEGINNING_AND_EFFORTS)
 
     def has(self, key: KernelKey) -> bool:

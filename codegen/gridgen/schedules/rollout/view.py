@@ -123,7 +123,7 @@ class RolloutView:
         traits:  definitions of its ``gridgen::RolloutTraits``, in lines.
         nq:      number of positions.
         nv:      number of velocities.
-        room:    numbers of scratch memory per state for the loops of the programs.
+        scratch: numbers of scratch memory per state for the loops of the programs.
         has_efforts: whether to write the applied joint torques.
         trail:   numbers of scratch memory per state and substep of a backward pass.
         limits:  the velocities with limited joint torques, and the limits.
@@ -146,7 +146,7 @@ class RolloutView:
     traits: tuple[str, ...]
     nq: int
     nv: int
-    room: int
+    scratch: int
     has_efforts: bool
     trail: int
     is_own: bool
@@ -167,7 +167,7 @@ class RolloutView:
 
     @property
     def _scratch(self) -> list[str]:
-        return ["scratch"] * bool(self.room or self.trail)
+        return ["scratch"] * bool(self.scratch or self.trail)
 
     @property
     def parameters(self) -> Sequence[str]:
@@ -210,7 +210,7 @@ def rollout_view(
     step, difference, *back = (
         _call_view(key, programs[key.name], on_cpu, is_own) for key in kernel.calls
     )
-    room = max((both.cpu if on_cpu else both.gpu).room for both in called)
+    scratch = max((both.cpu if on_cpu else both.gpu).room for both in called)
     trail = tree.nq + tree.nv if back else 0
     return RolloutView(
         name=kernel.name,
@@ -224,10 +224,10 @@ def rollout_view(
         difference_back=back[1] if back else None,
         inputs=tuple(arrays[:count]),
         outputs=tuple(arrays[count:]),
-        traits=tuple(_traits(arrays, count, room, trail)),
+        traits=tuple(_traits(arrays, count, scratch, trail)),
         nq=tree.nq,
         nv=tree.nv,
-        room=room,
+        scratch=scratch,
         has_efforts="tau_path" in kernel.outputs,
         trail=trail,
         is_own=is_own,
@@ -253,16 +253,16 @@ def _call_view(key: KernelKey, both: Programs, on_cpu: str, is_own: bool) -> Cal
         known = others | _OF_STEP
     else:
         known = _OF_DIFFERENCE
-    room = ("scratch",) * bool(program.room)
-    return CallView(f"{scope}{key.name}", (*(known[array.name] for array in arrays), *room))
+    scratch = ("scratch",) * bool(program.room)
+    return CallView(f"{scope}{key.name}", (*(known[array.name] for array in arrays), *scratch))
 
 
 def _traits(
-    arrays: Sequence[RolloutArrayView], inputs: int, room: int, trail: int
+    arrays: Sequence[RolloutArrayView], inputs: int, scratch: int, trail: int
 ) -> Iterator[str]:
     """Yield definitions that entry points read."""
     numbers = {"inputs": inputs, "configurations": 1}
-    numbers |= {name: size for name, size in (("scratch", room), ("trail", trail)) if size}
+    numbers |= {name: size for name, size in (("scratch", scratch), ("trail", trail)) if size}
     words = ", ".join(f"{name} = {value}" for name, value in numbers.items())
     over_time = braces(str(array.over_time).lower() for array in arrays)
     yield from definition(f"gridgen::Axes axes[] = {braces(braces(a.shape) for a in arrays)}")

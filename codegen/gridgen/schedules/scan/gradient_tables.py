@@ -30,7 +30,7 @@ def gradient_tables(tree: KinematicTree) -> Iterable[TableView]:
         yield from _axis_tables(tree)
 
 
-def curvature_tables(tree: KinematicTree) -> Iterable[TableView]:
+def second_derivative_tables(tree: KinematicTree) -> Iterable[TableView]:
     """Return the additional tables of kernels of second derivatives."""
     yield indices_text(
         "Pairs of a body and an ancestor: start of each body's",

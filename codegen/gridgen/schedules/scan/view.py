@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from gridgen.functions.arrays import ARRAYS, BODY_PARAMETERS, PARAMETERS
 from gridgen.kernel import Kernel
-from gridgen.schedules.scan.gradient_tables import curvature_tables, gradient_tables
+from gridgen.schedules.scan.gradient_tables import gradient_tables, second_derivative_tables
 from gridgen.schedules.scan.kernels import ScanKernel
 from gridgen.schedules.scan.tables import scan_tables
 from gridgen.schedules.tables import TableView
@@ -52,7 +52,7 @@ class ScanView:
         most_followers: of one joint.
         columns:      number of inverse dynamics that compute the mass matrix.
         freedoms:     most velocities of one body.
-        room:         most numbers in the rows of the mass matrix of one body.
+        row_capacity: most numbers in the rows of the mass matrix of one body.
         at_once_float32: inverse dynamics that a lane computes at once.
         at_once_float64: the same in float64.
         kinds:        kinds of its joints.
@@ -65,7 +65,7 @@ class ScanView:
         given:        parameters of the robot that are inputs of each state.
         row_numbers:  of a row of ``params``.
         has_gradients: whether a kernel computes derivatives or inverses.
-        has_curvature: whether a kernel computes second derivatives.
+        has_second_derivatives: whether a kernel computes second derivatives.
         pairs:        number of pairs of a body and itself or an ancestor.
         axes:         number of axes of all joints.
         deepest_velocity: most velocities on the path of one to the base.
@@ -84,7 +84,7 @@ class ScanView:
     most_followers: int
     columns: int
     freedoms: int
-    room: int
+    row_capacity: int
     at_once_float32: int
     at_once_float64: int
     kinds: frozenset[str]
@@ -97,7 +97,7 @@ class ScanView:
     given: dict[str, bool]
     row_numbers: int
     has_gradients: bool
-    has_curvature: bool
+    has_second_derivatives: bool
     pairs: int
     axes: int
     deepest_velocity: int
@@ -157,7 +157,7 @@ def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
     """
     kernels = tuple(kernels)
     has_gradients = any(kernel.memory for kernel in kernels)
-    has_curvature = any("above" in kernel.memory for kernel in kernels)
+    has_second_derivatives = any("above" in kernel.memory for kernel in kernels)
     tree = plan.tree
     given = {name: name in tree.parameters for name in PARAMETERS}
     rounds = tuple(
@@ -171,7 +171,7 @@ def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
         tables=(
             *scan_tables(plan),
             *(gradient_tables(tree) if has_gradients else ()),
-            *(curvature_tables(tree) if has_curvature else ()),
+            *(second_derivative_tables(tree) if has_second_derivatives else ()),
         ),
         rounds=rounds,
         round_count=plan.rounds,
@@ -181,7 +181,7 @@ def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
         most_followers=max(map(len, plan.followers)),
         columns=plan.columns_in_all,
         freedoms=max(plan.rows),
-        room=plan.room,
+        row_capacity=plan.row_capacity,
         at_once_float32=AT_ONCE["float32"],
         at_once_float64=AT_ONCE["float64"],
         kinds=frozenset(body.kind for body in tree.bodies),
@@ -197,7 +197,7 @@ def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
         given=given,
         row_numbers=BODY_PARAMETERS,
         has_gradients=has_gradients,
-        has_curvature=has_curvature,
+        has_second_derivatives=has_second_derivatives,
         pairs=pair_starts(tree)[-1],
         axes=axis_starts(tree)[-1],
         deepest_velocity=max(Branches(tree).depths),

@@ -10,13 +10,13 @@ from gridgen.schedules.team import operations as of
 from gridgen.schedules.team.memory import Branches, pairs
 from gridgen.schedules.team.plan import AT_ONCE, ScanPlan
 from gridgen.schedules.team.rounds import (
+    divided,
     doublings,
     each,
     inward,
     lanes_of,
     levels,
     outward,
-    shared_out,
     walks,
 )
 
@@ -134,7 +134,7 @@ def _factors(plan: ScanPlan) -> Work:
         for velocity, (depth, end) in enumerate(zip(branches.depths, branches.ends, strict=True))
     )
     formed = levels(plan, of.MASS_TO_PARENT) + walks(plan, of.TO_ANCESTOR)
-    eliminated = shared_out(plan, updates, max(branches.depths) + 1)
+    eliminated = divided(plan, updates, max(branches.depths) + 1)
     return formed + replace(eliminated, lane=of.ENTRY * eliminated.lane)
 
 
@@ -144,7 +144,7 @@ def _solutions(plan: ScanPlan, count: int) -> Work:
     turns = -(-count // lanes_of(plan))
     one = 2 * branches.starts[-1]
     if count == 1:
-        return shared_out(plan, one, 2 * (max(branches.depths) + 1))
+        return divided(plan, one, 2 * (max(branches.depths) + 1))
     return Work(count * one, turns * of.ENTRY * one, turns * 2 * plan.tree.nv)
 
 
@@ -153,13 +153,13 @@ def _second_order(plan: ScanPlan) -> Work:
     bodies, found = plan.tree.bodies, pairs(plan.tree)
     sums = each(plan, of.CHANGES) + levels(plan, of.MOVING_MASS_TO_PARENT + of.TO_ANCESTOR + of.SUM)
     depth = len(plan.tree.levels)
-    towards_leaves = shared_out(plan, len(found) * (of.COMPOSE + of.FROM_ABOVE), depth)
+    towards_leaves = divided(plan, len(found) * (of.COMPOSE + of.FROM_ABOVE), depth)
     longest = bodies[found[0][1]].level + 1
     carried = sum(bodies[tip].level - bodies[middle].level for tip, middle in found) * of.COMPOSE
     triples = sum(bodies[middle].level + 1 for _, middle in found) * of.TRIPLE
     own = len(found) * (of.FROM_BELOW + of.FROM_BELOW_TO_PARENT + of.PAIR)
     steps = -(-len(found) // lanes_of(plan)) * 2 * longest
-    return sums + towards_leaves + shared_out(plan, own + carried + triples, steps)
+    return sums + towards_leaves + divided(plan, own + carried + triples, steps)
 
 
 def _written(plan: ScanPlan, matrices: int) -> Work:

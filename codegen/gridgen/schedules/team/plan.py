@@ -145,7 +145,7 @@ class ScanPlan:
         return tuple(i for i, count in enumerate(self.rows) for _ in range(count))
 
     @property
-    def room(self) -> int:
+    def row_capacity(self) -> int:
         """Largest number of entries in the rows of one body."""
         return max(rows * (at + rows) for at, rows in zip(self.columns, self.rows, strict=True))
 

@@ -14,7 +14,7 @@ def lanes_of(plan: ScanPlan) -> int:
     return plan.width or plan.threads
 
 
-def shared_out(plan: ScanPlan, operations: int, steps: int) -> Work:
+def divided(plan: ScanPlan, operations: int, steps: int) -> Work:
     """Return the work of operations that lanes divide evenly."""
     return Work(operations, -(-operations // lanes_of(plan)), steps)
 

@@ -110,11 +110,11 @@ class TeamSchedule(ABC, Generic[Row]):
         """Return the robot-independent record of a kernel."""
         return with_inputs(self._rows[key.plain], key.inputs)
 
-    def keys(self, wanted: KernelSelection) -> Iterator[KernelKey]:
+    def keys(self, selection: KernelSelection) -> Iterator[KernelKey]:
         """Yield the requested kernels; see ``Schedule``."""
         for key, row in self._rows.items():
-            if key.function in wanted.functions and (wanted.variants or not key.variant):
-                for inputs in input_sets(row.optional_inputs, wanted.inputs):
+            if key.function in selection.functions and (selection.variants or not key.variant):
+                for inputs in input_sets(row.optional_inputs, selection.inputs):
                     yield replace(key, inputs=inputs)
 
     def has(self, key: KernelKey) -> bool:

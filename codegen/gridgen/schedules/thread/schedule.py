@@ -40,27 +40,29 @@ class ThreadSchedule:
     def __init__(self, teams: Teams) -> None:
         self.tree = teams.tree
 
-    def keys(self, wanted: KernelSelection) -> Iterator[KernelKey]:
+    def keys(self, selection: KernelSelection) -> Iterator[KernelKey]:
         """Yield the requested kernels; see ``Schedule``."""
         plain = [c for c in COMPUTATIONS.values() if not c.key.inputs]
-        for key in wanted.fused:
-            for inputs in input_sets(computation_of(self.tree, key).optional_inputs, wanted.inputs):
+        for key in selection.fused:
+            for inputs in input_sets(
+                computation_of(self.tree, key).optional_inputs, selection.inputs
+            ):
                 yield (several := replace(key, inputs=inputs))
-                if wanted.jacobians and self.refusal(several) is None:
+                if selection.jacobians and self.refusal(several) is None:
                     yield jacobian_key(self.kernel(several))
         of_frames = self._of_frames
-        if wanted.frames is not None:
-            of_frames = frame_computations(self.tree, wanted.frames)
+        if selection.frames is not None:
+            of_frames = frame_computations(self.tree, selection.frames)
         for computation in (*plain, *of_frames.values()):
-            is_wanted = computation.key.function in wanted.functions
-            if is_wanted and (wanted.variants or computation.is_called):
-                for inputs in input_sets(computation.optional_inputs, wanted.inputs):
+            is_selected = computation.key.function in selection.functions
+            if is_selected and (selection.variants or computation.is_called):
+                for inputs in input_sets(computation.optional_inputs, selection.inputs):
                     key = with_inputs(computation, inputs).key
                     yield key
                     if not key.step:
                         by = FUNCTIONS[key.function].arguments
-                        products = [key.product(kind, by) for kind in wanted.products]
-                        if wanted.jacobians and self.refusal(key) is None:
+                        products = [key.product(kind, by) for kind in selection.products]
+                        if selection.jacobians and self.refusal(key) is None:
                             products.append(jacobian_key(self.kernel(key)))
                         yield from dict.fromkeys(products)
 

@@ -170,7 +170,7 @@ class ThreadFunctionView(FunctionView):
         parked:     number of additional long-lived values, which a GPU may park in shared memory.
         packs:      number of packs that a part computes before the next part does, or 0 if each
                     pack runs all parts alone.
-        room:       number of values in the scratch memory of loops.
+        scratch:    number of values in the scratch memory of loops.
         memories:   arrays in the scratch memory.
         traits:     definitions of its ``gridgen::FunctionTraits``, in lines.
         has_rows:   whether there is a kernel for arrays in rows.
@@ -188,7 +188,7 @@ class ThreadFunctionView(FunctionView):
     kept: int
     parked: int
     packs: int
-    room: int
+    scratch: int
     memories: tuple[MemoryView, ...]
     traits: tuple[str, ...]
     has_rows: bool
@@ -208,8 +208,8 @@ class ThreadFunctionView(FunctionView):
     @property
     def parameters(self) -> Sequence[str]:
         """Its parameters, in lines that end the list."""
-        room, parked = ["Scratch scratch"], ["Parked parked"]
-        return self._parameters(*room * bool(self.room), *parked * bool(self.parked))
+        scratch, parked = ["Scratch scratch"], ["Parked parked"]
+        return self._parameters(*scratch * bool(self.scratch), *parked * bool(self.parked))
 
     def _parameters(self, *more: str) -> Sequence[str]:
         inputs = (f"gridgen::Same<In> {array.parameter}" for array in self.inputs)
@@ -227,7 +227,7 @@ class ThreadFunctionView(FunctionView):
         """The GPU kernels: for arrays of any strides, and for arrays in rows."""
         inputs = [f"gridgen::Input<T> {array.name}" for array in self.inputs]
         outputs = [f"gridgen::Output<T> {array.name}" for array in self.outputs]
-        scratch = ["scratch"] * bool(self.room)
+        scratch = ["scratch"] * bool(self.scratch)
         *names, last = ("n", *(array.name for array in self.arrays), *scratch)
         for form in ("", "rows_")[: 1 + self.has_rows]:
             parameters = [*inputs, *outputs, *(f"gridgen::Output<T> {name}" for name in scratch)]
@@ -284,7 +284,7 @@ def _function_view(
         kept=0 if split is None else split.kept,
         parked=0 if split is None else split.parked,
         packs=packs,
-        room=program.room,
+        scratch=program.room,
         memories=tuple(_memory_views(program)),
         traits=(),
         has_rows=staging is not None and staging.numbers > 0,
@@ -303,7 +303,7 @@ def _array_traits(function: ThreadFunctionView, configurations: int) -> Iterable
     shapes = [array.shape for array in (*function.inputs, *function.outputs)]
     yield f"gridgen::Axes axes[] = {braces(map(braces, shapes))}"
     numbers = {"inputs": len(function.inputs), "configurations": configurations}
-    more = {"scratch": function.room, "stored": function.kept, "parked": function.parked}
+    more = {"scratch": function.scratch, "stored": function.kept, "parked": function.parked}
     numbers |= {name: value for name, value in more.items() if value}
     yield f"int {', '.join(f'{name} = {value}' for name, value in numbers.items())}"
 
@@ -330,7 +330,7 @@ def _row_traits(function: ThreadFunctionView, program: Program, staging: Staging
 def _pack_traits(function: ThreadFunctionView) -> Iterable[str]:
     """Yield definitions that the entry point of a CPU uses."""
     places = [place for array in function.outputs if array.repeats for place in array.places]
-    if places and not function.room:
+    if places and not function.scratch:
         yield "bool repeats = true"
         kept = braces(array.kept for array in function.outputs)
         yield f"int kept[] = {kept}, places[] = {braces(places)}"
