@@ -133,8 +133,8 @@ bind = robot.bind
 #: compile("inverse_dynamics", dtype="float32"): compiles before the first call.
 compile = robot.compile
 
-if not TYPE_CHECKING:  # type checkers know what is there
+if not TYPE_CHECKING:  # type checkers use the names above
 
     def __getattr__(name):
-        why = f"; robot.{name} says why when it is called" if hasattr(robot, name) else ""
+        why = f"; call robot.{name} for the reason" if hasattr(robot, name) else ""
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{why}")

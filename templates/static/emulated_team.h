@@ -361,14 +361,14 @@ class Team {
         for (const Meeting* meeting = open_; meeting != nullptr; meeting = meeting->next) {
             reason += "\n  " + at(meeting->place);
             if (meeting->number) {
-                reason += " has met " + std::to_string(meeting->votes.arrived) + " of " +
+                reason += " is reached by " + std::to_string(meeting->votes.arrived) + " of " +
                           std::to_string(meeting->called) + " threads at barrier " +
                           std::to_string(meeting->number);
             } else if (meeting->warp == nullptr) {
-                reason += " has met " + std::to_string(meeting->votes.arrived) + " of " +
+                reason += " is reached by " + std::to_string(meeting->votes.arrived) + " of " +
                           std::to_string(live_) + " threads of the block";
             } else {
-                reason += " has met lanes " + hexadecimal(meeting->came) + " of mask " +
+                reason += " is reached by lanes " + hexadecimal(meeting->came) + " of mask " +
                           hexadecimal(meeting->mask) + " in warp " +
                           std::to_string(meeting->warp->index);
             }

@@ -29,7 +29,7 @@ static inline const char *gridgen_status_text(gridgen_status status)
     switch (status) {
     case gridgen_done: return "done";
     case gridgen_no_array: return "an array is missing: only those with a default may be NULL";
-    case gridgen_bad_count: return "the number of states is negative, or a range goes beyond it";
+    case gridgen_bad_count: return "the number of states is negative, or a range exceeds it";
     case gridgen_no_rotation: return "a quaternion is not of unit norm";
     case gridgen_bad_size: return "a range has another number of elements, or gaps between them";
     }

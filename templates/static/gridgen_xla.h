@@ -77,7 +77,7 @@ inline int64 count(const XLA_FFI_Buffer* buffer) {
 inline const char* read_arrays(const XLA_FFI_CallFrame* frame, const int64* numbers, int inputs,
                                int arrays, Arrays& found) {
     if (frame->args.size != inputs || frame->rets.size != arrays - inputs)
-        return "another number of arrays than the kernel has";
+        return "the number of arrays differs from the kernel's";
     const auto buffer = [&](int i) {
         return static_cast<const XLA_FFI_Buffer*>(i < inputs ? frame->args.args[i]
                                                              : frame->rets.rets[i - inputs]);
@@ -89,7 +89,7 @@ inline const char* read_arrays(const XLA_FFI_CallFrame* frame, const int64* numb
         const int64 there = count(buffer(i));
         const bool is_batch = there == found.states * numbers[i];
         if (!is_batch && (i >= inputs || there != numbers[i]))
-            return "an array has another shape than the kernel needs";
+            return "the shape of an array differs from the kernel's";
         found.array[i] = {buffer(i)->data, is_batch ? numbers[i] : 0, 1};
     }
     return nullptr;

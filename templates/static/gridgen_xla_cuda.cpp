@@ -60,7 +60,7 @@ XLA_FFI_Error* load(const XLA_FFI_CallFrame* frame, Kernel* kernel, Handle& func
     const Driver& driver = *kernel->driver;
     Handle context = nullptr, module = nullptr;
     if (const Status status = driver.get_context(&context))
-        return refused(frame, kernel, "tell the context", status);
+        return refused(frame, kernel, "return the current context", status);
     for (;;) {
         for (Loaded* one = __atomic_load_n(&kernel->loaded, __ATOMIC_ACQUIRE); one; one = one->next)
             if (one->context == context) return function = one->function, nullptr;
@@ -73,7 +73,7 @@ XLA_FFI_Error* load(const XLA_FFI_CallFrame* frame, Kernel* kernel, Handle& func
         found = refused(frame, kernel, "find the kernel", status);
     if (!found && kernel->shared &&
         (status = driver.set_attribute(function, max_dynamic_shared, int(kernel->shared))))
-        found = refused(frame, kernel, "grant its shared memory", status);
+        found = refused(frame, kernel, "set its shared memory", status);
     Loaded* one = found ? nullptr : static_cast<Loaded*>(malloc(sizeof(Loaded)));
     if (one) {
         *one = {kernel->loaded, context, function};
@@ -118,7 +118,7 @@ GRIDGEN_EXPORT XLA_FFI_Error* gridgen_call(XLA_FFI_CallFrame* frame) {
     if (tells_version(frame, 0)) return nullptr;
     Call call;
     if (!read_call(frame, call))
-        return error(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "attributes of another version");
+        return error(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "the attributes are of another version");
     Kernel* kernel = kernels.find(call.kernel);
     if (!kernel) return error(frame, XLA_FFI_Error_Code_FAILED_PRECONDITION, unknown_kernel);
     Handle function = nullptr;

@@ -146,7 +146,7 @@ class LibraryArrayView:
     is_number: bool
     fallback: str
 
-    def handed_on(self, scalar: str, namespace: str) -> str:
+    def argument(self, scalar: str, namespace: str) -> str:
         """Return its argument expression for ``gridgen::compute``."""
         if not (self.is_shared or self.has_default):
             return self.name
@@ -216,7 +216,7 @@ class LibraryFunctionView:
 
     def _typed(self, type_: TypeView) -> TypedView:
         every, scalar = self.parameters, type_.scalar
-        arrays = (array.handed_on(scalar, self.robot) for array in self.arrays)
+        arrays = (array.argument(scalar, self.robot) for array in self.arrays)
         return TypedView(
             **vars(type_),
             parameters=_lines(p.declared(scalar) for p in every),

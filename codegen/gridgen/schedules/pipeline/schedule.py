@@ -23,7 +23,7 @@ from gridgen.schedules.views import RobotView
 #: Warps of a block: one for every scheduler of a multiprocessor.
 WARPS = 4
 #: Numbers that the forward chain passes on for each body: a placement and a wrench.
-HANDED = 12 + 6
+RECORD_NUMBERS = 12 + 6
 SLOTS = 2
 
 PIPELINE_ROW = ScanKernel(
@@ -89,6 +89,6 @@ class PipelineSchedule(ScanSchedule):
         return TeamLaunch(
             threads_per_block=WARP * (self.split.forward + self.split.backward),
             states_per_block=1,
-            shared_numbers=SLOTS * HANDED * WARP * self.split.forward,
+            shared_numbers=SLOTS * RECORD_NUMBERS * WARP * self.split.forward,
             along=True,
         )

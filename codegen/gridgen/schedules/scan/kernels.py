@@ -19,7 +19,7 @@ class ScanKernel(TeamKernel):
         parks_if_free: additional numbers, for a robot with a free joint.
         parks_effort: whether the joint torque is among these numbers.
         memory:   arrays in a team's memory, see ``gridgen.schedules.team.memory``.
-        shows_rows: whether it broadcasts rows of the mass matrix to the whole team.
+        broadcasts_rows: whether it broadcasts rows of the mass matrix to the whole team.
     """
 
     part: str
@@ -28,7 +28,7 @@ class ScanKernel(TeamKernel):
     parks_if_free: int = 0
     parks_effort: bool = False
     memory: tuple[str, ...] = ()
-    shows_rows: bool = False
+    broadcasts_rows: bool = False
 
 
 def _scan(function: str, method: str = "", variant: str = "") -> KernelKey:
@@ -87,7 +87,7 @@ _OF_MOTION = (
         _MOTION,
         "jsiia",
         parks=12,
-        shows_rows=True,
+        broadcasts_rows=True,
     ),
 )
 

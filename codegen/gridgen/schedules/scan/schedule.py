@@ -51,7 +51,7 @@ class ScanSchedule(TeamSchedule[ScanKernel]):
 def scan_refusal(plan: ScanPlan, kernel: ScanKernel) -> str | None:
     """Return why the teams of a robot do not support a kernel, with the remedy, or ``None``."""
     tree = plan.tree
-    if kernel.shows_rows and not plan.on_warp:
+    if kernel.broadcasts_rows and not plan.on_warp:
         # A row of the mass matrix, and its torque, are broadcast to the block at once.
         if plan.columns_in_all + 1 > plan.piece * plan.bodies:
             return (
