@@ -166,7 +166,7 @@ def best_split(
         OptionError: ``workers`` is below 2, ``joints`` below 1, or ``goal`` unknown.
     """
     if workers < 2:
-        raise OptionError(f"workers is {workers}; a chain each takes 2 or more")
+        raise OptionError(f"workers is {workers}; use 2 or more, at least one for each chain")
     if joints < 1:
         raise OptionError(f"joints is {joints}; give a number of joints, 1 or more")
     if goal not in ("rate", "latency"):

@@ -24,8 +24,8 @@ def gradient_tables(tree: KinematicTree) -> Iterable[TableView]:
     yield indices_text("The velocities sorted by depth", "branch_ordered", branches.ordered)
     yield indices_text("Start of each depth", "branch_levels", branches.levels)
     if any(body.damping for body in tree.bodies) and "damping" not in tree.parameters:
-        met = [(damping,) for damping in dampings(tree.bodies)]
-        yield numbers_text("Viscous damping of each velocity", "dampings", met)
+        coefficients = [(damping,) for damping in dampings(tree.bodies)]
+        yield numbers_text("Viscous damping of each velocity", "dampings", coefficients)
     if tree.has_mimic:
         yield from _axis_tables(tree)
 

@@ -215,13 +215,13 @@ def plan_scan(tree: KinematicTree, *, threads: int | None = None) -> ScanPlan:
     """
     bodies = len(tree.bodies)
     if threads is not None and (threads % WARP or not WARP <= threads <= 1024):
-        raise OptionError(f"threads is {threads}; a multiple of {WARP} up to 1024 is needed")
+        raise OptionError(f"threads is {threads}; use a multiple of {WARP} up to 1024")
     if bodies <= WARP:
         return ScanPlan(tree, 1 << (bodies - 1).bit_length(), threads or WARP_BLOCK)
     if _shared_numbers(bodies) == 0:
         most = SHARED_BYTES // (2 * 8)
         raise ModelError(
-            f"{tree.source}: the robot has {bodies} bodies; the scan schedule takes at most "
+            f"{tree.source}: the robot has {bodies} bodies; the scan schedule supports at most "
             f'{most}: use schedule="thread"'
         )
     return ScanPlan(tree, 0, threads or min(MOST_LANES, -(-bodies // WARP) * WARP))
