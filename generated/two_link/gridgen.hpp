@@ -1,4 +1,4 @@
-// What the C++ interfaces of all robots have in common: errors, and threads that share a batch.
+// Code shared by the C++ interfaces of all robots: errors, and threads that share a batch.
 #ifndef GRIDGEN_HPP
 #define GRIDGEN_HPP
 
@@ -27,7 +27,7 @@
 
 namespace gridgen {
 
-// What the functions of a robot throw.
+// The exception of a robot's functions.
 class Error : public std::runtime_error {
 public:
     Error(gridgen_status status, const char* function)
@@ -43,12 +43,12 @@ inline void check(gridgen_status status, const char* function) {
     if (status != gridgen_done) throw Error(status, function);
 }
 
-// The array from so many elements on; one that is not given stays so.
+// The array from an element offset on; null stays null.
 template <class S> S* skip(S* array, long long elements) {
     return array ? array + elements : nullptr;
 }
 
-// The place of a name among others; in a constant expression an unknown one does not compile.
+// The index of a name among others; in a constant expression an unknown name does not compile.
 template <std::size_t N>
 constexpr int index_of(const std::array<std::string_view, N>& names, std::string_view name) {
     for (std::size_t i = 0; i < N; ++i)
@@ -62,7 +62,7 @@ using IfRange = std::enable_if_t<
     std::is_convertible_v<decltype(std::declval<R&>().data()), S*> &&
     std::is_integral_v<std::decay_t<decltype(std::declval<R&>().size())>>>;
 
-// The number of elements that the type of a range says; -1 if it leaves it open.
+// The number of elements that the type of a range specifies; -1 if it is dynamic.
 template <class R, class = void> constexpr long long fixed_size = -1;
 template <class R>
 constexpr long long fixed_size<R, std::void_t<decltype(std::tuple_size<R>::value)>> =
@@ -74,11 +74,11 @@ template <class R>
 constexpr long long fixed_size<R, std::enable_if_t<(R::SizeAtCompileTime > 0)>> =
     static_cast<long long>(R::SizeAtCompileTime);
 
-// Whether a range is a matrix of Eigen, whose elements may lie column by column, or apart.
+// Whether a range is an Eigen matrix, whose storage may be column-major or strided.
 template <class R, class = void> constexpr bool is_eigen = false;
 template <class R> constexpr bool is_eigen<R, std::void_t<decltype(R::IsRowMajor)>> = true;
 
-// The elements of an argument, row by row: of a range itself, or of a copy where they lie otherwise.
+// The elements of an argument in row-major order: of a range itself, or of a copy for other layouts.
 template <class S, int Rows, int Columns> class Elements {
 public:
     S* data() { return copied_ ? copy_.data() : data_; }
@@ -116,7 +116,7 @@ private:
     bool copied_ = false;
 };
 
-// What a function of one state reads: a pointer, or a range of so many elements.
+// An input of a function of one state: a pointer, or a range of the given number of elements.
 template <class S, int Rows, int Columns = 1>
 class In : public Elements<const S, Rows, Columns> {
     using Base = Elements<const S, Rows, Columns>;
@@ -129,7 +129,7 @@ public:
     }
 };
 
-// What it writes.
+// A result of such a function.
 template <class S, int Rows, int Columns = 1> class Out : public Elements<S, Rows, Columns> {
     using Base = Elements<S, Rows, Columns>;
 
@@ -139,7 +139,7 @@ public:
     Out(R&& range)
         : Base(range, 0), range_(const_cast<void*>(static_cast<const void*>(&range))),
           store_(&Out::into<std::remove_reference_t<R>>) {}
-    // Brings results to where they belong, if they lie otherwise there.
+    // Copies results to the range, if its layout differs.
     void store() {
         if (store_) (this->*store_)();
     }
@@ -153,11 +153,11 @@ private:
     void (Out::*store_)() = nullptr;
 };
 
-// Threads that outlive a call, started when they are first needed.
+// Threads that persist between calls; the first call that needs them starts them.
 class Workers {
 public:
-    // This process's. A child of a fork has none of its parent's threads, and cannot end what is left
-    // of them.
+    // The threads of this process. After a fork, the child has none of its parent's threads, and cannot
+    // join them.
     static Workers& shared() {
         static Owner owner(new Workers);
         Workers* found = owner.workers.load();
@@ -177,7 +177,7 @@ public:
         }();
         return threads;
     }
-    // Has so many threads, or as many as the system grants, each do a task once, some time.
+    // Runs a task once on each of up to `count` threads, asynchronously, or as many as the system grants.
     void hand_out(const std::function<void()>& task, int count) {
         {
             const std::lock_guard<std::mutex> lock(mutex_);
@@ -233,9 +233,9 @@ private:
     const pid_t process_ = getpid();
 };
 
-// A batch that several threads compute: each takes the next part until none is left, so that one
-// that starts late or is interrupted holds nobody up. It may start when all is done: it then finds
-// nothing to do, in memory that is still there.
+// A batch that several threads compute: each takes the next part until none is left, so that a thread
+// that starts late or is interrupted does not delay the others. A thread may start after the end of the
+// batch: it then finds no part, in memory that is still valid.
 template <class Compute> class SharedBatch {
 public:
     SharedBatch(long long states, long long part, Compute compute)
@@ -254,7 +254,7 @@ public:
             }
         }
     }
-    // The others need microseconds, and to be woken by the system would take longer.
+    // The other threads need microseconds, less than a wake-up by the system.
     gridgen_status wait() {
         constexpr int patience = 4000;
         for (int i = 0; i < patience && left_.load(std::memory_order_acquire); ++i) pause();
@@ -280,14 +280,14 @@ private:
     std::condition_variable done_;
 };
 
-// Computes a batch on several threads, where there is enough to do.
+// Computes a batch on several threads, if it is large enough.
 // states        of the batch
-// instructions  of a state, for one lane of a SIMD unit
-// threads       at most so many; 0: Workers::usual_threads()
+// instructions  per state, for one SIMD lane
+// threads       maximum; 0: Workers::usual_threads()
 // compute       computes states [begin, end)
 template <class S, class Compute>
 gridgen_status in_parts(long long states, double instructions, int threads, Compute compute) {
-    // Another thread takes 20 to 60 us to wake; a state of so many instructions about this long.
+    // Waking another thread takes 20 to 60 us; a state of this many instructions takes about this time.
     constexpr double least_share = 80e-6, seconds = 0.4e-9 * double(sizeof(S)) / 32;
     constexpr long long block = 64, parts = 16;
     const int most = threads > 0 ? threads : Workers::usual_threads();
@@ -304,7 +304,7 @@ gridgen_status in_parts(long long states, double instructions, int threads, Comp
 
 // --- Calls of C functions -----------------------------------------------------------------------
 
-// A type that no argument decides.
+// A type that is not deduced.
 template <class T> using Given = std::common_type_t<T>;
 
 // The function for an element type.
@@ -313,7 +313,7 @@ template <class S, class F32, class F64> auto of_type(F32* f32, F64* f64) {
     else return f64;
 }
 
-// An argument of one state as C takes it, and what is left to be done with it then.
+// An argument of one state for C, and the copy of its results after the call.
 template <class A> A argument(A number) { return number; }
 template <class S, int Rows, int Columns> const S* argument(In<S, Rows, Columns>& array) {
     return array.data();
@@ -331,8 +331,8 @@ void call(const char* name, Function function, Arguments&&... arguments) {
     (store(arguments), ...);
 }
 
-// An argument for states [begin, end): an array of so many numbers for each; 0 for what all states
-// share, `states` for the number of states.
+// An argument for states [begin, end): an array with this many numbers per state; 0 for an array
+// shared by all states, `states` for the number of states.
 constexpr int states = -1;
 template <int size, class A> A part_of(A argument, long long begin, long long end) {
     if constexpr (size == states) return end - begin;
@@ -340,7 +340,7 @@ template <int size, class A> A part_of(A argument, long long begin, long long en
     else return argument;
 }
 
-// Calls a C function of n states, on several threads where that is worth it; see in_parts.
+// Calls a C function of n states, on several threads if the batch is large enough; see in_parts.
 template <class S, int... sizes, class Function, class... Arguments>
 void call_batch(const char* name, Function function, double instructions, int threads, long long n,
                 Arguments... arguments) {

@@ -1,14 +1,14 @@
 // The sines and cosines of all angles of a function.
 //
-// Threads in step reduce the angles at its beginning, with one test for all of them whether any is far:
-// a test in each sincos would part what can be in flight at the same time. A processor that predicts the
-// tests reduces an angle where its sine is needed, and never asks for all of them.
+// Threads in lockstep reduce all angles at the start of a function, with one test for large angles: a
+// test in each sincos would separate instructions that can be in flight at the same time. A processor
+// with branch prediction reduces an angle where its sine is needed.
 #ifndef GRIDGEN_ANGLES_CUH
 #define GRIDGEN_ANGLES_CUH
 
 #include "gridgen_math.cuh"
 
-// Whether many threads compute in step, and none predicts a branch.
+// Whether threads run in lockstep, without branch prediction.
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__) || defined(GRIDGEN_EMULATED)
 #define GRIDGEN_IN_STEP 1
 #else
@@ -17,7 +17,7 @@
 
 namespace gridgen {
 
-// The reduction of any angle; of several, few are far.
+// The reduction of any angle; large angles are rare.
 template <class T> GRIDGEN_COLD Reduced<T> reduce(T x) {
     const T numbers[] = {x};
     Reduced<T> angle[1];
@@ -44,7 +44,7 @@ template <class T, int count> struct Angles {
         for (int k = 0; k < count; ++k)
             any_far |= Lanes<T>::any_beyond(next.x[k], fast_reduction_limit);
         if (__builtin_expect(any_far, false)) {
-            // One call in the text: it goes through the registers, not the registers through it.
+            // A single call site: the loop shifts the values through the registers, without indexing them.
             GRIDGEN_ROLLED
             for (int k = 0; k < count; ++k) {
                 const Reduced<T> last = reduce(next.x[0]);

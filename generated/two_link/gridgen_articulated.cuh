@@ -21,15 +21,15 @@ template <class T> GRIDGEN_DEVICE Articulated<T> load_articulated(View<const T> 
 
 // --- Joints -------------------------------------------------------------------------------------
 
-// How an articulated body answers its joint.
+// The response of an articulated body to its joint.
 template <class T> struct Answer {
     Spatial<T> U;     // wrench for a unit joint acceleration
     Spatial<T> gain;  // U / D
-    T D;              // effort for a unit joint acceleration, armature included
+    T D;              // joint torque for a unit joint acceleration, armature included
 };
 
-// Where a joint has no armature, what remains cannot resist it at all: that row is exactly zero,
-// unless the joint turns and slides, whose motion is no row's.
+// Without armature, the remaining inertia has no resistance along the joint: that row is exactly zero,
+// unless the joint has a pitch, whose motion is not a single row.
 template <class T>
 GRIDGEN_DEVICE Answer<T> answer(const Articulated<T>& A, const Screw<T>& axis, T armature) {
     const Spatial<T> along{{A.M.xz, A.M.yz, A.M.zz}, A.H.z};
@@ -46,7 +46,7 @@ GRIDGEN_DEVICE Answer<T> answer(const Articulated<T>& A, const Screw<T>& axis, T
     return {U, gain, D};
 }
 
-// What remains of an inertia when its joint gives way.
+// The inertia propagated across its joint.
 template <class T>
 GRIDGEN_DEVICE Articulated<T> given_way(const Articulated<T>& A, const Answer<T>& joint,
                                         const Screw<T>& axis) {
@@ -64,10 +64,10 @@ GRIDGEN_DEVICE Articulated<T> given_way(const Articulated<T>& A, const Answer<T>
     return rest;
 }
 
-// --- What a chain of joints that give way transmits ---------------------------------------------
+// --- Force propagation along a chain of joints ---------------------------------------------------
 
-// A 6x6 matrix by rows: the share of a wrench on a body that an ancestor feels through all joints
-// between them (Y of prefix sums eq. 8); transposed, the acceleration that arrives from there.
+// A 6x6 matrix by rows: the fraction of a wrench on a body that is propagated to an ancestor through all
+// joints between them (Y of prefix sums eq. 8); transposed, it propagates the ancestor's acceleration.
 template <class T> struct Transmission {
     Spatial<T> row[6];
 };
@@ -117,7 +117,7 @@ GRIDGEN_DEVICE Transmission<T> transmission(const Placement<T>& X, Spatial<T> ga
     return Y;
 }
 
-// R (A + R)^-1 b: what of a wrench on a free body its armature R passes on.
+// R (A + R)^-1 b: the wrench on a free body that its armature R transmits.
 template <class T>
 GRIDGEN_DEVICE Spatial<T> passed_on(const Articulated<T>& A, const Spatial<T>& armature,
                                     const Spatial<T>& b) {
@@ -163,7 +163,7 @@ __device__ __forceinline__ void extend(Team& team, const short* above,
     for (int j = 0; j < share; ++j) Y[j] = twice[j];
 }
 
-// Round k of prefix sums eq. 18: each body adds what its descendants exactly 2^k below transmit.
+// Round k of prefix sums eq. 18: each body adds the wrenches from its descendants exactly 2^k below.
 template <class T, class Team, int share>
 __device__ __forceinline__ void collect(Team& team, Lists below, const Transmission<T> (&Y)[share],
                                         Spatial<T> (&p)[share]) {
@@ -172,7 +172,7 @@ __device__ __forceinline__ void collect(Team& team, Lists below, const Transmiss
     team.add_listed(below, sent, p);
 }
 
-// Round k of prefix sums eq. 19: the acceleration that arrives from the ancestor 2^k above.
+// Round k of prefix sums eq. 19: the acceleration propagated from the ancestor 2^k above.
 template <class T, class Team, int share>
 __device__ __forceinline__ void propagate(Team& team, const short* above,
                                           const Transmission<T> (&Y)[share],

@@ -1,10 +1,9 @@
-// Operations on one body, for the kernels that compute a state with a team of lanes.
+// Operations on one body, for the kernels with one team of lanes per state.
 //
-// Generated from the algorithms of the other kernels. Motions and wrenches have their
-// linear part first and are seen from the body's canonical frame, whose z axis is the joint's. Every
-// product that enters a sum is a fused multiply-add that is written as one, so that a compiler has
-// nothing left to contract: the bits of a result depend neither on the distribution of bodies over
-// lanes nor on the target.
+// Generated from the algorithms of the other kernels. Motions and wrenches have their linear part first
+// and are expressed in the body's canonical frame, whose z axis is the joint's. Every product that
+// enters a sum is an explicit fused multiply-add, which leaves a compiler nothing to contract: the
+// results are bitwise independent of the distribution of bodies over lanes and of the target.
 #ifndef GRIDGEN_BODIES_CUH
 #define GRIDGEN_BODIES_CUH
 
@@ -15,7 +14,7 @@ namespace scan {
 
 template <class T> GRIDGEN_DEVICE T fma(T a, T b, T c) { return Lanes<T>::fma(a, b, c); }
 
-// a b, which no sum can take in.
+// a b, which is never contracted with a sum.
 template <class T> GRIDGEN_DEVICE T product(T a, T b) { return fma(a, b, T(0)); }
 
 // --- Records ------------------------------------------------------------------------------------
@@ -77,7 +76,7 @@ template <class T> struct Articulated {
     Symmetric<T> I;
 };
 
-// A change of motion: the point x accelerates by a + alpha x x + 2 w x xdot more.
+// A change of motion: point x has the additional acceleration a + alpha x x + 2 w x xdot.
 template <class T> struct MotionChange {
     Vector<T> a;
     Vector<T> alpha;
@@ -98,7 +97,7 @@ template <class T> struct MovingMass {
     Matrix<T> K;
 };
 
-// Its derivative by the position of the joint that carries it.
+// Its derivative by the position of its joint.
 template <class T> struct TurnedMass {
     Vector<T> f;
     Matrix<T> Q;
@@ -145,7 +144,7 @@ GRIDGEN_DEVICE Vector<T> turn_add(const Matrix<T>& E, Vector<T> a, Vector<T> b) 
     return {x, y, z};
 }
 
-// A wrench in the axes of a frame that E turns.
+// A wrench in the axes of a frame rotated by E.
 template <class T>
 GRIDGEN_DEVICE Spatial<T> turned_back(const Matrix<T>& E, const Spatial<T>& F) {
     const T linear_x = fma(E.z.x, F.linear.z, fma(E.y.x, F.linear.y, E.x.x * F.linear.x));
@@ -157,7 +156,7 @@ GRIDGEN_DEVICE Spatial<T> turned_back(const Matrix<T>& E, const Spatial<T>& F) {
     return {{linear_x, linear_y, linear_z}, {angular_x, angular_y, angular_z}};
 }
 
-// ad_a b + c: how the motion b changes when carried along by the motion a.
+// ad_a b + c: the rate of change of the motion b under the motion a, plus c.
 template <class T>
 GRIDGEN_DEVICE Spatial<T> carried_add(const Spatial<T>& a, const Spatial<T>& b, const Spatial<T>& c)
     {
@@ -173,7 +172,7 @@ GRIDGEN_DEVICE Spatial<T> carried_add(const Spatial<T>& a, const Spatial<T>& b, 
     return {{linear_x, linear_y, linear_z}, {angular_x, angular_y, angular_z}};
 }
 
-// The placement of `inner` when `outer` places the frame it is given in.
+// The placement of `inner` in the reference frame of `outer`.
 template <class T>
 GRIDGEN_DEVICE Placement<T> compose(const Placement<T>& outer, const Placement<T>& inner) {
     const T E_x_x = fma(outer.E.x.z, inner.E.z.x, fma(outer.E.x.y, inner.E.y.x, outer.E.x.x *
@@ -203,7 +202,7 @@ GRIDGEN_DEVICE Placement<T> compose(const Placement<T>& outer, const Placement<T
     return {{{E_x_x, E_x_y, E_x_z}, {E_y_x, E_y_y, E_y_z}, {E_z_x, E_z_y, E_z_z}}, {r_x, r_y, r_z}};
 }
 
-// The placement X of a body whose joint has turned about the body's z axis.
+// The placement X of a body after a rotation of its joint about the body's z axis.
 template <class T>
 GRIDGEN_DEVICE Placement<T> spun(const Placement<T>& X, T s, T c) {
     const T E_x_x = fma(X.E.x.y, s, X.E.x.x * c);
@@ -216,7 +215,7 @@ GRIDGEN_DEVICE Placement<T> spun(const Placement<T>& X, T s, T c) {
         X.r.y, X.r.z}};
 }
 
-// The same for a joint that has slid along it.
+// The same for a translation along it.
 template <class T>
 GRIDGEN_DEVICE Placement<T> slid(const Placement<T>& X, T distance) {
     const T r_x = fma(X.E.x.z, distance, X.r.x);
@@ -731,7 +730,7 @@ GRIDGEN_DEVICE MotionChange<T> change_by_velocity(const Spatial<T>& axis, const 
         axis.angular.z}};
 }
 
-// The same for an axis of a free joint; the body sees its carrier move with V_carrier.
+// The same for an axis of a free joint; V_carrier: the parent's motion in the body's frame.
 template <class T>
 GRIDGEN_DEVICE MotionChange<T> change_by_velocity(const Spatial<T>& axis, const Spatial<T>& V, const
     Spatial<T>& V_carrier, Vector<T> slide_rate) {
@@ -783,7 +782,7 @@ GRIDGEN_DEVICE MotionChange<T> change_by_position(const Spatial<T>& axis, const 
     return {{a_x, a_y, a_z}, {alpha_x, alpha_y, alpha_z}, {w_x, w_y, w_z}};
 }
 
-// The same for an axis of a free joint, of the carrier's motion as the body sees it.
+// The same for an axis of a free joint, of the parent's motion in the body's frame.
 template <class T>
 GRIDGEN_DEVICE MotionChange<T> change_by_position(const Spatial<T>& axis, const Spatial<T>&
     V_carrier, const Spatial<T>& A_carrier, Vector<T> slide_rate) {
@@ -999,7 +998,7 @@ GRIDGEN_DEVICE MovingMass<T> to_ancestor(const Placement<T>& X, Vector<T> drift,
         K_y_z}, {K_z_x, K_z_y, K_z_z}}};
 }
 
-// The change of the wrench that moves a subtree.
+// The change of the wrench that accelerates a subtree.
 template <class T>
 GRIDGEN_DEVICE Spatial<T> wrench(const MovingMass<T>& mass, const MotionChange<T>& change) {
     const T linear_x = fma(-mass.p.y, change.w.z, fma(mass.p.z, change.w.y, fma(-mass.rest.h.y,
@@ -1053,7 +1052,7 @@ GRIDGEN_DEVICE EffortRow<T> effort_row(const MovingMass<T>& mass, const Spatial<
     return {{a_x, a_y, a_z}, {alpha_x, alpha_y, alpha_z}, {w_x, w_y, w_z}};
 }
 
-// The derivative by a position as that of a subtree, whose mass stays.
+// The derivative by a position as that of a subtree with constant mass.
 template <class T>
 GRIDGEN_DEVICE MovingMass<T> by_position(const TurnedMass<T>& mass) {
     const T rest_I_xx = mass.Q.y.y + mass.Q.z.z;
@@ -1459,7 +1458,7 @@ GRIDGEN_DEVICE FromBelow<T> to_ancestor(const Placement<T>& X, Vector<T> drift, 
         velocity_angular_y, velocity_angular_z}}};
 }
 
-// Response of the tip's torque to changes at the middle when the middle joint turns.
+// Response of the tip's torque to changes at the middle, by the middle joint's position.
 template <class T>
 GRIDGEN_DEVICE EffortRow<T> turned_row(const Spatial<T>& axis, Vector<T> w, const FromBelow<T>&
     below) {

@@ -1,9 +1,9 @@
-// A CPU function that Python calls with NumPy arrays and that reads them itself: one state costs
-// less than the interpreter would need to look at the arguments.
+// A CPU function that Python calls with NumPy arrays and that parses them itself: for one state, this
+// costs less than validating the arguments in the interpreter.
 //
-// No Python header is needed to compile it: what it must know of the interpreter it is told once
-// (Interpreter), and it reads no more than the public beginning of a NumPy array object, which has
-// been the same since NumPy 1.7. Whatever is not the common case it declines, and Python takes over.
+// It needs no Python header. Python passes the required data of the interpreter once (Interpreter), and
+// the function reads only the public fields at the start of a NumPy array object, which are unchanged
+// since NumPy 1.7. It declines uncommon cases, which Python then handles.
 #ifndef GRIDGEN_CALL_H
 #define GRIDGEN_CALL_H
 
@@ -16,12 +16,12 @@ struct Interpreter {
     const void* array_type;  // numpy.ndarray
     const void* dtype;       // the array's element type, one object for all arrays that have it
     void* done;              // returned when the states have been computed
-    void* declined;          // returned when Python must look closer
+    void* declined;          // returned if Python must handle the call
     void (*own)(void*);      // Py_IncRef
     void* (*make_bytes)(const char*, int64);  // PyBytes_FromStringAndSize
 };
 
-// PyArrayObject_fields, as far as it is read.
+// PyArrayObject_fields, as far as they are read.
 struct NumpyArray {
     char* data;
     int axes;
@@ -51,8 +51,8 @@ inline Extent extent(const NumpyArray& array, int64 itemsize) {
     return all;
 }
 
-// Tells whether each axis steps over all that the axes of smaller steps reach: then no two elements
-// share memory.
+// Returns whether the step of each axis exceeds the extent of all axes with smaller steps: then no two
+// elements share memory.
 inline bool is_spread(const NumpyArray& array, int64 itemsize) {
     const int64* strides = array.strides;
     const auto step = [&](int i) { return strides[i] < 0 ? -strides[i] : strides[i]; };
@@ -66,7 +66,7 @@ inline bool is_spread(const NumpyArray& array, int64 itemsize) {
     return true;
 }
 
-// Strides of an array as a kernel takes them, or false: another type, shape or layout. A shared array,
+// Strides of an array for a kernel, or false for another type, shape or layout. A shared array, which is
 // any input, may lack the batch axis: all states then read the same numbers.
 inline bool read_array(const NumpyArray& array, const Axes& axes, bool shared, bool batched,
                        int64 batch, int64 itemsize, Array& result) {
@@ -86,10 +86,10 @@ inline bool read_array(const NumpyArray& array, const Axes& axes, bool shared, b
     return true;
 }
 
-// Tells whether the quaternions of states [begin, end) have unit norm up to rounding, or are NaN; any
-// other Python normalizes or refuses. The limits are those of runtime/configurations.py. `first`: elements of q
-// where a quaternion begins, and then -1. State by state: it is memory that takes the time, and that
-// is read fastest in order.
+// Returns whether the quaternions of states [begin, end) have unit norm up to rounding, or are NaN;
+// Python normalizes or rejects all others. The limits are those of runtime/configurations.py. `first`:
+// elements of q where a quaternion begins, and then -1. The loop is limited by memory, which is fastest
+// in sequential order.
 template <class S>
 bool has_unit_quaternions(const Array& q, const int* first, int64 begin, int64 end) {
     constexpr S limit = sizeof(S) == 4 ? S(1e-6) : S(1e-12);
@@ -104,8 +104,8 @@ bool has_unit_quaternions(const Array& q, const int* first, int64 begin, int64 e
     return !off && has_unit_quaternions<S>(q, first + 1, begin, end);
 }
 
-// Computes up to `most` states at once; of more, returns the arguments of the kernel as bytes, and
-// leaves it to Python to have the quaternions checked.
+// Computes up to `most` states at once; for more, returns the kernel's arguments as bytes, and Python
+// validates the quaternions.
 template <class S, class F>
 void* call(const Interpreter& python, int64 most, Kernel kernel, void* const* objects,
            int64 given) {

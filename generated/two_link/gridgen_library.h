@@ -1,4 +1,4 @@
-// What the C functions of a robot are made of.
+// Implementation of the C functions of a robot.
 #ifndef GRIDGEN_LIBRARY_H
 #define GRIDGEN_LIBRARY_H
 
@@ -8,7 +8,7 @@
 
 namespace gridgen {
 
-// States one behind the other, `numbers` each.
+// Consecutive states, `numbers` each.
 template <class S> Array in_rows(const S* data, int64 numbers) {
     return {const_cast<S*>(data), numbers, 1};
 }
@@ -18,7 +18,7 @@ template <class S> Array for_all(const S* data) { return {const_cast<S*>(data), 
 template <class S, int numbers> Array for_all(const S* data, const S (&fallback)[numbers]) {
     return for_all(data ? data : fallback);
 }
-// States one behind the other, or the default for the whole batch.
+// Consecutive states, or the default for the whole batch.
 template <class S, int numbers> Array in_rows(const S* data, const S (&fallback)[numbers]) {
     return data ? in_rows(data, numbers) : for_all(fallback);
 }

@@ -1,18 +1,17 @@
-// Number types, strided arrays and scalar mathematics of every generated file.
+// Number types, strided arrays and scalar mathematics for all generated files.
 //
-// Compiled by NVRTC, nvcc and host C++17 compilers; it includes nothing, so that no target needs a
-// host header or a C++ standard library. T is float or double here; gridgen_simd.h adds packs of
-// both. Every fused multiply-add of sine and cosine is written as one and no other product is
-// summed, so their bits are the same on every target that has the instruction, whatever a compiler
-// may contract.
+// Compiled by NVRTC, nvcc and host C++17 compilers. It includes no header, so that no target needs host
+// headers or a C++ standard library. T is float or double here; gridgen_simd.h adds packs of both. Every
+// fused multiply-add of sine and cosine is explicit and no other product is part of a sum: results are
+// bitwise equal on all targets with the instruction, for any contraction by a compiler.
 #ifndef GRIDGEN_MATH_CUH
 #define GRIDGEN_MATH_CUH
 
-// GRIDGEN_DEVICE marks small functions, which dissolve into their callers; GRIDGEN_LARGE the long
-// ones (thousands of statements), left to the compiler's judgement; GRIDGEN_PART a piece of one
-// that is too long to be compiled at once, and stays apart; GRIDGEN_JOINED_PART one that stays apart
-// on a CPU, but not on a GPU, where the pieces together still fit into registers; GRIDGEN_COLD what
-// is hardly ever called and must not cost its caller registers.
+// GRIDGEN_DEVICE marks small functions, which are inlined; GRIDGEN_LARGE marks long ones (thousands of
+// statements), for which the compiler decides; GRIDGEN_PART marks a part of a function that is too long
+// to compile in one piece, and is not inlined; GRIDGEN_JOINED_PART is not inlined on a CPU, but on a
+// GPU, where all parts together still fit in registers; GRIDGEN_COLD marks rarely called functions,
+// which must not use registers of the caller.
 #if defined(__CUDACC_RTC__)
 #define GRIDGEN_DEVICE __device__ __forceinline__
 #define GRIDGEN_LARGE __device__ inline
@@ -33,23 +32,23 @@
 #define GRIDGEN_COLD __attribute__((noinline, cold))
 #endif
 
-// A loop that NVRTC leaves one: unrolled, those of large robots take it minutes.
+// A loop that NVRTC must not unroll: unrolling those of large robots takes minutes.
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define GRIDGEN_ROLLED _Pragma("unroll 1")
-#define GRIDGEN_BY_TWO _Pragma("unroll 2")  // of stores alone: by one they would wait for its counter
+#define GRIDGEN_BY_TWO _Pragma("unroll 2")  // for stores: not unrolled, they would wait for the counter
 #else
 #define GRIDGEN_ROLLED
 #define GRIDGEN_BY_TWO
 #endif
 
-// A short loop over an array that lives in registers, which has no place where it is not unrolled.
+// A short loop over an array in registers, which must be unrolled: registers have no address.
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define GRIDGEN_UNROLLED _Pragma("unroll")
 #else
 #define GRIDGEN_UNROLLED
 #endif
 
-// Constant arrays, which lie in the memory of the device that reads them.
+// Constant arrays, in the memory of the device that reads them.
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define GRIDGEN_TABLE __device__ const
 #else
@@ -84,13 +83,13 @@ GRIDGEN_DEVICE void joined_float(Arguments... arguments) {
 
 // --- Arrays -------------------------------------------------------------------------------------
 
-// A type that no argument decides: the one that is named, or the default.
+// A type that is not deduced: the explicit one, or the default.
 template <class T> struct Named {
     using Type = T;
 };
 template <class T> using Same = typename Named<T>::Type;
 
-// The numbers 0, 1 ... n - 1, which no header brings to NVRTC.
+// The numbers 0, 1 ... n - 1; NVRTC has no header for them.
 template <int... i> struct Indices {};
 template <int n, int... i> struct CountTo : CountTo<n - 1, n - 1, i...> {};
 template <int... i> struct CountTo<0, i...> { using type = Indices<i...>; };
@@ -119,14 +118,14 @@ template <class T> struct Strided {
 template <class T> using Input = Strided<const T>;
 template <class T> using Output = Strided<T>;
 
-// What begins with component `start` of one state.
+// The view from component `start` of one state.
 template <class T> GRIDGEN_DEVICE T* from(T* state, int64 start) { return state + start; }
 template <class T> GRIDGEN_DEVICE View<T> from(View<T> state, int64 start) {
     return {state.data + start * state.component, state.component};
 }
 
-// Gives elements [begin, end) of a result one value. A view's are stored in a loop unless they are few:
-// its stride is known when it runs, so that each would take an address of its own.
+// Sets elements [begin, end) of a result to one value. Stores of a view are in a loop unless they are
+// few: its stride is a run-time value, so that each store would compute an address of its own.
 constexpr int few_elements = 4;
 template <int begin, int end, class Out, class T> GRIDGEN_DEVICE void fill(Out result, T value) {
     GRIDGEN_UNROLLED
@@ -160,35 +159,35 @@ struct Axes {
     }
 };
 
-// A part of a result's row: the first of its numbers among those of a state in shared memory, less
-// than 0 where it has no place there; and the element that is stored last.
+// A part of a result's row: its offset among the staged numbers of a state in shared memory, negative if
+// it is not staged; and the element that is stored last.
 struct Tile {
     int begin;
     int last;
 };
 
-// What kernels and entry points need to know of a function F. Those of a robot derive from this:
+// Traits of a function F for kernels and entry points. Those of a robot's functions derive from this:
 //
-//   axes, inputs    of its arrays, the first of which are inputs
-//   configurations  how many of these, the first ones, are configurations
+//   axes, inputs    axes of its arrays; number of inputs, which are the first arrays
+//   configurations  number of inputs, the first ones, that are configurations
 //   compute         the function
-//   scratch         numbers of scratch memory that its loops take
-//   stored, parked  values that its parts store for each other, and those that wait long
+//   scratch         numbers of scratch memory for its loops
+//   stored, parked  values that its parts exchange; long-lived values
 //
 // On a GPU:
 //
-//   staged, begins  numbers of shared memory that a state takes where arrays lie in rows, and where
-//                   inputs begin there, -1 for those that are read in place
-//   widths, tiles   of the tiles into which rows of results are cut; tiles of all results
-//   is_loaded       whether a thread reads all inputs at once, into registers
-//   is_read         whether it does so with those in shared memory, too
-//   is_apart        whether a function of its own copies tiles out
+//   staged, begins  numbers of shared memory per state for arrays in rows, and the offset of each
+//                   input there, -1 for inputs that are not staged
+//   widths, tiles   widths of the tiles of each result's rows; tiles of all results
+//   is_loaded       whether a thread loads all inputs into registers at once
+//   is_read         whether it also does so with inputs in shared memory
+//   is_apart        whether a separate function copies tiles to global memory
 //
 // On a CPU:
 //
-//   kept, places    if it `repeats`: different elements of every result, and, where some are equal,
-//                   which of these each element is
-//   parts, packs    its parts, and the packs that each computes before the next one does
+//   kept, places    if it `repeats`: number of distinct elements of every result and, for results with
+//                   equal ones, the distinct element of each element
+//   parts, packs    its parts, and the number of packs that each computes before the next one
 //   compute_part    a part
 struct FunctionTraits {
     static constexpr int scratch = 0, stored = 0, parked = 0, staged = 0, packs = 0;
@@ -201,8 +200,8 @@ template <class F, int k> constexpr bool is_input = k < F::inputs;
 
 // --- Number types -------------------------------------------------------------------------------
 
-// What the routines below need to know of T: Real is its scalar type, Bits and Signed are integers
-// (or packs of them) as wide, count is its number of lanes.
+// Constants of T for the routines below: Real is its scalar type, Bits and Signed are integers
+// (or packs of them) of the same width, count is its number of lanes.
 template <class T> struct Lanes;
 
 template <> struct Lanes<float> {
@@ -321,7 +320,7 @@ template <> struct Lanes<double> {
     }
 };
 
-// The scalar type of T, in which generated code writes its constants.
+// The scalar type of T, for constants in generated code.
 template <class T> using Real = typename Lanes<T>::Real;
 
 // A T with this value in every lane.
@@ -330,7 +329,7 @@ template <class T> GRIDGEN_DEVICE T broadcast(Real<T> value) { return Lanes<T>::
 template <class A, class B> constexpr bool are_same = false;
 template <class A> constexpr bool are_same<A, A> = true;
 
-// A T as it is, a real number in every lane.
+// T itself; a real number in every lane.
 template <class T, class S> GRIDGEN_DEVICE T widened(S value) {
     if constexpr (are_same<T, S>) {
         return value;
@@ -339,7 +338,7 @@ template <class T, class S> GRIDGEN_DEVICE T widened(S value) {
     }
 }
 
-// a b + c, rounded once where there is an instruction for it; a and c may be real numbers.
+// a b + c, rounded once if there is an instruction for it; a and c may be real numbers.
 template <class A, class T, class C> GRIDGEN_DEVICE T fma(A a, T b, C c) {
 #if GRIDGEN_FUSES
     return Lanes<T>::fma(widened<T>(a), b, widened<T>(c));
@@ -357,20 +356,20 @@ template <class A, class T, class C> GRIDGEN_DEVICE T fnma(A a, T b, C c) {
 #endif
 }
 
-// Has numbers of a GPU asked for before anything is computed of them: a compiler that puts each where it
-// is used first lets every one be waited for. No instruction is made of it.
+// Forces the loads of a GPU before any computation with their values: compilers move each load to its
+// first use, which serializes the waits. Compiles to no instruction.
 template <class T, int count> GRIDGEN_DEVICE void settle(T (&numbers)[count]) {
     GRIDGEN_UNROLLED
     for (int k = 0; k < count; ++k) Lanes<T>::settle(numbers[k]);
 }
 
-// -1, 0 or 1; NaN and signed zeros stay what they are.
+// -1, 0 or 1; NaN and signed zeros are unchanged.
 template <class T> GRIDGEN_DEVICE T sign(T x) {
     const T one = broadcast<T>(1);
     return x > Real<T>(0) ? one : (x < Real<T>(0) ? -one : x);
 }
 
-// a where the test is negative, elsewhere b; either may be a real number.
+// a if the test is negative, else b; either may be a real number.
 template <class T, class A, class B> GRIDGEN_DEVICE T select(T test, A a, B b) {
     return test < Real<T>(0) ? widened<T>(a) : widened<T>(b);
 }
@@ -489,8 +488,8 @@ template <class S> GRIDGEN_LARGE Reduced<S> reduce_exactly(S x) {
     return {beyond != (x < 0) ? -rest : rest, Bits(x < 0 ? -quadrant : quadrant)};
 }
 
-// The reduction of angles up to the limit; of one beyond, what reduce_far replaces. Here and below a
-// step is taken for all of them before the next: none waits for what it has just computed itself.
+// The reduction of angles up to the limit; reduce_far replaces those beyond. Here and below, a step
+// processes all angles before the next step starts: no operation waits for the previous result.
 template <class T, int count>
 GRIDGEN_DEVICE void reduce_near(const T (&x)[count], Reduced<T> (&angle)[count]) {
     using L = Lanes<T>;
@@ -513,7 +512,7 @@ GRIDGEN_DEVICE void reduce_near(const T (&x)[count], Reduced<T> (&angle)[count])
     }
 }
 
-// Replaces what the fast reduction made of lanes beyond its limit.
+// Replaces the fast reduction of lanes beyond its limit.
 template <class T> GRIDGEN_COLD Reduced<T> reduce_far(T x, Reduced<T> angle) {
     if constexpr (Lanes<T>::count == 1) {
         return reduce_exactly(x);
@@ -529,7 +528,7 @@ template <class T> GRIDGEN_COLD Reduced<T> reduce_far(T x, Reduced<T> angle) {
     }
 }
 
-// The polynomials of several numbers u, a step of all of them before the next: none waits for itself.
+// The polynomials of several numbers u, one step for all of them before the next step.
 template <class C, int step, class T, int count>
 GRIDGEN_DEVICE void add_terms(const T (&u)[count], T (&sine)[count], T (&cosine)[count]) {
     using L = Lanes<T>;
@@ -548,8 +547,8 @@ GRIDGEN_DEVICE void add_terms(const T (&u)[count], T (&sine)[count], T (&cosine)
     }
 }
 
-// An odd quadrant swaps sine s and cosine c, quadrants 2 and 3 turn both; the bits that say so go to the
-// sign bit, where SIMD selections look for them.
+// An odd quadrant swaps sine s and cosine c, quadrants 2 and 3 negate both. The bits move to the sign
+// bit, which SIMD selections test.
 template <class T>
 GRIDGEN_DEVICE void turn(typename Lanes<T>::Bits quadrant, T s, T c, T& sine, T& cosine) {
     using L = Lanes<T>;
@@ -557,8 +556,8 @@ GRIDGEN_DEVICE void turn(typename Lanes<T>::Bits quadrant, T s, T c, T& sine, T&
     constexpr int top = 8 * sizeof(Real<T>) - 1;
     const Bits half = quadrant << (top - 1);
 #if defined(__CUDA_ARCH__)
-    // Three instructions less: one tests a bit that was masked out of sight, one masks and flips a
-    // sign, if nothing else wants what is masked. The cosine is the sine a quadrant later.
+    // Saves three instructions: one tests a masked bit, one masks and flips a sign if the masked value has
+    // no other use. The cosine is the sine one quadrant later.
     bool is_odd = quadrant & 1;
     if constexpr (are_same<T, float>) {
         Bits bit;
@@ -576,7 +575,7 @@ GRIDGEN_DEVICE void turn(typename Lanes<T>::Bits quadrant, T s, T c, T& sine, T&
 #endif
 }
 
-// Sines and cosines of angles that have been reduced.
+// Sines and cosines of reduced angles.
 template <class T, int count>
 GRIDGEN_DEVICE void sincos(const Reduced<T> (&angle)[count], T (&sine)[count], T (&cosine)[count]) {
     using L = Lanes<T>;
@@ -592,7 +591,7 @@ GRIDGEN_DEVICE void sincos(const Reduced<T> (&angle)[count], T (&sine)[count], T
     }
     add_terms<C, 0>(u, sine, cosine);
 
-    // The sine of -0 is -0: without the smallest number the product added to r would be +0 there.
+    // The sine of -0 is -0: without the smallest number, the sum of r and the product would be +0.
     GRIDGEN_UNROLLED
     for (int k = 0; k < count; ++k)
         sine[k] = L::fma(angle[k].rest, sine[k], broadcast<T>(-C::smallest));
@@ -658,8 +657,8 @@ template <class T> GRIDGEN_DEVICE T atan2(T y, T x) {
     const T across = L::from_bits(L::bits(x) & ~Lanes<S>::sign_bit);
     const T up = L::from_bits(L::bits(y) & ~Lanes<S>::sign_bit);
 
-    // The vector is mirrored until its angle is at most pi/4, and turned back by pi/4 where it is
-    // more than pi/8.
+    // The vector is mirrored until its angle is at most pi/4, and rotated by -pi/4 if the angle exceeds
+    // pi/8.
     const auto is_steep = up > across;
     const T low = is_steep ? across : up, high = is_steep ? up : across;
     const auto is_middle = low > high * S(0x1.a827999fcef32p-2);  // tan(pi/8)

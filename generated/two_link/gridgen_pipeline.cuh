@@ -1,4 +1,4 @@
-// Pipelines: warps of one chain hand records to warps of another, which work on them meanwhile.
+// Pipelines: warps of one chain pass records to warps of another, which process them concurrently.
 #ifndef GRIDGEN_PIPELINE_CUH
 #define GRIDGEN_PIPELINE_CUH
 
@@ -7,22 +7,22 @@
 namespace gridgen {
 namespace pipeline {
 
-// How many samples a trajectory has, and how many there are in all; in the place of an array.
+// The samples per trajectory, and in total; passed in place of an array.
 struct Length {
-    int64 none;  // where an array has its address
+    int64 none;  // in place of an array's address
     int64 samples;
     int64 all;
 };
 
-// What the backward chain needs of a body: its placement in its parent, and the wrench that its
-// motion takes.
+// Input of the backward chain for a body: its placement in its parent, and the wrench of its
+// motion.
 template <class T> struct Handed {
     scan::Placement<T> X;
     scan::Spatial<T> F;
 };
 
-// Two slots in shared memory, each with a record for every lane of the forward chain. While one is
-// read the other is filled.
+// Two slots in shared memory, each with a record for every lane of the forward chain. One is read while
+// the other is filled.
 template <class T, class Record, int lanes> class Slots {
   public:
     __device__ __forceinline__ explicit Slots(T* data) : data_(data) {}
@@ -37,7 +37,7 @@ template <class T, class Record, int lanes> class Slots {
   private:
     static constexpr int numbers = sizeof(Record) / sizeof(T);
 
-    // Lanes side by side: each in a bank of its own.
+    // Consecutive lanes: each in a bank of its own.
     __device__ __forceinline__ T& at(int slot, int c, int lane) const {
         return data_[(slot * numbers + c) * lanes + lane];
     }
@@ -45,8 +45,8 @@ template <class T, class Record, int lanes> class Slots {
     T* data_;
 };
 
-// Barriers of some threads by number, 1 to 15: it is passed when so many have come. Who arrives goes
-// on at once, who waits goes on then, and sees what the others wrote before they came.
+// Numbered barriers, 1 to 15, of some threads: a barrier opens after `threads` threads have arrived.
+// barrier_arrive() does not wait; after barrier_wait() all writes before arrival are visible.
 #if defined(GRIDGEN_EMULATED)
 using emulated::barrier_arrive;
 using emulated::barrier_wait;

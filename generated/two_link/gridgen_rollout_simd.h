@@ -1,4 +1,4 @@
-// Rollouts over SIMD packs: what a pack of states reads and writes in each step.
+// Rollouts over SIMD packs: inputs and outputs of a pack of states in each step.
 #ifndef GRIDGEN_ROLLOUT_SIMD_H
 #define GRIDGEN_ROLLOUT_SIMD_H
 
@@ -12,7 +12,7 @@ inline Pair pair(const Array& argument) {
     return {reinterpret_cast<int64>(argument.data), argument.batch, argument.component};
 }
 
-// An argument of a pack of states: what it holds at a time; see InTime.
+// An argument of a pack of states: its values at one time; see InTime.
 template <class S> class PacksInTime {
     Array array_;
     int64 time_, begin_, count_;
@@ -33,9 +33,9 @@ public:
     }
 };
 
-// A result of a pack of states, n numbers at a time: of all steps, or of all together if not
-// `in_time`. Where those of a state lie one behind the other, some steps are kept in a block until
-// they fill lines of the cache: a walk along all rows in every step would bring each line several
+// A result of a pack of states, n numbers at a time: of all steps, or one for all steps if not
+// `in_time`. If the results of a state are consecutive, a block buffers several steps until they fill
+// cache lines: writing along all rows in every step would load each line several
 // times.
 template <class S, int n> class PacksOverTime {
     static constexpr int most_bytes = 8 << 10;
@@ -66,7 +66,7 @@ protected:
         __builtin_memcpy(block_ + place * n, x, n * sizeof(Pack<S>));
     }
 
-    // Writes so many steps, the first of which is t.
+    // Writes `count` steps, starting at step t.
     template <int count> void write(int64 t, const Pack<S>* x) const {
         reinterpret_cast<const Result<S, count * n>*>(x)->store(from(t), begin_, count_, false);
     }
@@ -81,7 +81,7 @@ public:
     bool moves() const { return time_ != 0; }
 };
 
-// One that is written from the first step to the last.
+// A result that is written from the first step to the last.
 template <class S, int n> class PacksAlong : public PacksOverTime<S, n> {
     using Base = PacksOverTime<S, n>;
     int64 done_, kept_;
@@ -99,12 +99,12 @@ public:
         kept_ = 0;
     }
 
-    // Writes what is still kept.
+    // Writes the buffered steps.
     void finish() { this->write_some(done_, kept_); }
 };
 
-// One that is written from the last step to the first. Blocks begin at multiples of their length, so
-// that nothing is left at the end.
+// A result that is written from the last step to the first. Blocks begin at multiples of their length, so
+// that none is incomplete at the end.
 template <class S, int n> class PacksBack : public PacksOverTime<S, n> {
     using Base = PacksOverTime<S, n>;
     int64 last_;
@@ -125,7 +125,7 @@ public:
     }
 };
 
-// Packs for as long as a call lasts, as many as it turns out to need.
+// Packs with the lifetime of a call; their number grows as required.
 template <class S> class BorrowedPacks {
     void* const memory_;
 
@@ -172,8 +172,8 @@ GRIDGEN_DEVICE void run_rollout_packs(Indices<k...>, const RolloutOptions& optio
     }
 }
 
-// Computes the rollouts of states [begin, end), one for each lane. arrays: those of F, each with an axis
-// of time followed by its stride, then the options.
+// Computes the rollouts of states [begin, end), one per lane. arrays: those of F, each with a time axis
+// followed by its stride, then the options.
 template <class S, class F>
 void run_rollout_packs(const Array* arrays, int64 begin, int64 end) {
     constexpr UpTo<array_count<F>> all;

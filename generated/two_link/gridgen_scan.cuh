@@ -1,5 +1,5 @@
-// Teams of lanes and their scans: one body per lane, one state on a team. What one body does is in
-// gridgen_bodies.cuh, and so are the conventions.
+// Teams of lanes and their scans: one body per lane, one team per state. gridgen_bodies.cuh contains the
+// operations on one body, and the conventions.
 #ifndef GRIDGEN_SCAN_CUH
 #define GRIDGEN_SCAN_CUH
 
@@ -44,7 +44,7 @@ template <class T> GRIDGEN_DEVICE Vector<T> scale_add(T s, Vector<T> a, Vector<T
     return {fma(s, a.x, b.x), fma(s, a.y, b.y), fma(s, a.z, b.z)};
 }
 
-// The placement X of a body whose joint has turned by an angle.
+// The placement X of a body after a rotation of its joint.
 template <class T> GRIDGEN_DEVICE Placement<T> spun(const Placement<T>& X, T angle) {
     T s, c;
     sincos<T>(angle, s, c);
@@ -53,14 +53,14 @@ template <class T> GRIDGEN_DEVICE Placement<T> spun(const Placement<T>& X, T ang
 
 // --- Axes of joints -----------------------------------------------------------------------------
 
-// How a joint of one degree of freedom moves its body: along z, or about it and, for each radian, by
-// `pitch` along it. In headers `pitch` is the constant zero where no joint of the robot does both.
+// Motion of a joint with one degree of freedom: along z, or about it with `pitch` of translation along it
+// per radian. In headers `pitch` is the constant zero if no joint of the robot has one.
 template <class T> struct Screw {
     bool slides;
     T pitch;
 };
 
-// The motion at a rate of the joint: S rate.
+// The motion at a joint rate: S rate.
 template <class T> GRIDGEN_DEVICE Spatial<T> motion_of(const Screw<T>& axis, T rate) {
     Spatial<T> motion{};
     (axis.slides ? motion.linear : motion.angular).z = rate;
@@ -68,18 +68,18 @@ template <class T> GRIDGEN_DEVICE Spatial<T> motion_of(const Screw<T>& axis, T r
     return motion;
 }
 
-// The rate of such a motion.
+// The joint rate of such a motion.
 template <class T> GRIDGEN_DEVICE T rate_of(const Screw<T>& axis, const Spatial<T>& motion) {
     return axis.slides ? motion.linear.z : motion.angular.z;
 }
 
-// The effort of a wrench: S^T F.
+// The joint torque of a wrench: S^T F.
 template <class T> GRIDGEN_DEVICE T effort_of(const Screw<T>& axis, const Spatial<T>& F) {
     const T effort = axis.slides ? F.linear.z : F.angular.z;
     return axis.pitch != T(0) ? fma(axis.pitch, F.linear.z, effort) : effort;
 }
 
-// A wrench with that effort.
+// A wrench with that joint torque.
 template <class T> GRIDGEN_DEVICE Spatial<T> wrench_of(const Screw<T>& axis, T effort) {
     Spatial<T> F{};
     (axis.slides ? F.linear : F.angular).z = effort;
@@ -88,7 +88,7 @@ template <class T> GRIDGEN_DEVICE Spatial<T> wrench_of(const Screw<T>& axis, T e
 
 // --- Records of numbers -------------------------------------------------------------------------
 
-// Component c of a record that is made of numbers of type T alone.
+// Component c of a record that consists of numbers of type T only.
 template <class T, class Record> GRIDGEN_DEVICE T& component(Record& record, int c) {
     return reinterpret_cast<T*>(&record)[c];
 }
@@ -97,7 +97,7 @@ template <class T, class Record> GRIDGEN_DEVICE T component(const Record& record
     return reinterpret_cast<const T*>(&record)[c];
 }
 
-// Column i of a table that has one row for each component.
+// Column i of a table with one row for each component.
 template <class Record, class T, int components, int columns>
 GRIDGEN_DEVICE Record load(const T (&table)[components][columns], int i) {
     static_assert(sizeof(Record) == components * sizeof(T), "one row for each component");
@@ -117,8 +117,8 @@ template <class T> GRIDGEN_DEVICE Spatial<T> load_spatial(View<const T> array, i
 
 // --- Teams --------------------------------------------------------------------------------------
 //
-// A team of lanes computes one state; each lane owns `share` bodies. Whatever the team, kernels
-// read alike: they keep a record for each body that the lane owns, and fetch those of others.
+// A team of lanes computes one state; each lane owns `share` bodies. Kernels are the same for all teams:
+// they store a record for each body that the lane owns, and fetch those of others.
 
 // For every body, a list of bodies: those of body i are members[starts[i]] to members[starts[i + 1]
 // - 1], in ascending order. No list is longer than `most`.
@@ -128,13 +128,13 @@ struct Lists {
     int most;
 };
 
-// Which bodies take part in an exchange, when all do.
+// For an exchange in which all bodies take part.
 struct Everyone {
     __device__ __forceinline__ bool operator()(int) const { return true; }
 };
 
 // A state on `width` neighboring lanes of a warp (a power of two): lane i owns body i. Lanes
-// beyond the last body and states beyond the last state repeat it, unheard.
+// beyond the last body and states beyond the last state repeat it without writing results.
 template <class T, int bodies, int width> class WarpTeam {
   public:
     static constexpr int share = 1;
@@ -147,7 +147,7 @@ template <class T, int bodies, int width> class WarpTeam {
         heard_ = asked < states;
     }
 
-    // The team of a state that is asked for, of those before `end`.
+    // The team of the requested state, of those before `end`.
     __device__ __forceinline__ WarpTeam(int64 asked, int64 end)
         : state(asked < end ? asked : end - 1),
           lane_(int(threadIdx.x) % width),
@@ -156,10 +156,10 @@ template <class T, int bodies, int width> class WarpTeam {
     // The j-th body of this lane, and whether this lane may write its results.
     __device__ __forceinline__ int body(int) const { return lane_ < bodies ? lane_ : bodies - 1; }
     __device__ __forceinline__ bool owns(int) const { return heard_ && lane_ < bodies; }
-    // Whether it keeps the body in the team's memory: unheard teams have one too.
+    // Whether it writes the body to the team's memory: teams beyond the last state also have one.
     __device__ __forceinline__ bool keeps(int) const { return lane_ < bodies; }
 
-    // The lane's number in the team, and how many there are; whether the team may write results.
+    // The lane's number in the team, and the number of lanes; whether the team may write results.
     __device__ __forceinline__ int lane() const { return lane_; }
     __device__ __forceinline__ bool heard() const { return heard_; }
     static constexpr int lanes = width;
@@ -170,8 +170,8 @@ template <class T, int bodies, int width> class WarpTeam {
         return (int64(blockIdx.x) * blockDim.x + threadIdx.x) / width;
     }
 
-    // The records of the bodies that `source` names for each body; those without one (-1) get
-    // something of no meaning.
+    // The records of the bodies that `source` names for each body; the result for a body without one (-1)
+    // is unspecified.
     template <class Record>
     __device__ __forceinline__ void fetch(const short* source, const Record (&mine)[1],
                                           Record (&theirs)[1]) {
@@ -180,8 +180,8 @@ template <class T, int bodies, int width> class WarpTeam {
             component<T>(theirs[0], c) = receive(component<T>(mine[0], c), from);
     }
 
-    // Adds to each total the records of the bodies on its list, in the order of the list. `adds`
-    // tells whose total, for the lane's j-th body; all that they list must be among `sends`.
+    // Adds to each total the records of the bodies on its list, in the order of the list. `adds` returns
+    // whether the lane's j-th body has a total; all bodies on its list must be among `sends`.
     template <class Record, class Sends = Everyone, class Adds = Everyone>
     __device__ __forceinline__ void add_listed(Lists lists, const Record (&sent)[1],
                                                Record (&total)[1], Sends = {}, Adds adds = {}) {
@@ -197,8 +197,8 @@ template <class T, int bodies, int width> class WarpTeam {
         }
     }
 
-    // Shows all lanes `count` numbers of one body, given by the lane that owns it, which tells the
-    // number c of its j-th body as number(j, c). `copy` is room for them where a team needs it.
+    // Broadcasts `count` numbers of one body from the lane that owns it to all lanes; number(j, c)
+    // returns number c of the lane's j-th body. `copy` is a buffer for teams that need one.
     template <class Number>
     __device__ __forceinline__ const T* broadcast(int of, int count, Number number, T* copy) {
         for (int c = 0; c < count; ++c) copy[c] = receive(body(0) == of ? number(0, c) : T(0), of);
@@ -206,8 +206,8 @@ template <class T, int bodies, int width> class WarpTeam {
     }
     static constexpr bool copies = true;
 
-    // Moves a record out of the registers while they are short; it comes back with take_back().
-    // `place` counts the numbers of the records that are away already.
+    // Saves a record to shared memory to free registers; take_back() restores it. `place` is the number
+    // of values that are already saved.
     template <class Record>
     __device__ __forceinline__ void put_away(int place, const Record (&record)[1]) const {
         for (int c = 0; c < int(sizeof(Record) / sizeof(T)); ++c)
@@ -217,7 +217,7 @@ template <class T, int bodies, int width> class WarpTeam {
 
     template <class Record>
     __device__ __forceinline__ void take_back(int place, Record (&record)[1]) const {
-        __syncwarp();  // or the compiler would see through it and keep the record in registers
+        __syncwarp();  // prevents the compiler from holding the record in registers
         for (int c = 0; c < int(sizeof(Record) / sizeof(T)); ++c)
             component<T>(record[0], c) =
                 dynamic_shared<T>()[(place + c) * blockDim.x + threadIdx.x];
@@ -234,10 +234,10 @@ template <class T, int bodies, int width> class WarpTeam {
     bool heard_;
 };
 
-// A state on a block: lane t owns the bodies t, t + threads, ... Records travel through shared
-// memory, `piece` numbers of each body at a time. Two buffers take turns, so that one barrier is
-// enough: whoever fills a buffer again has passed the barrier of the other one, which all reach
-// only after they have read this one.
+// A state on a block: lane t owns the bodies t, t + threads, ... Lanes exchange records through shared
+// memory, `piece` numbers of each body at a time. Two buffers alternate, so that one barrier is enough: a
+// thread that fills a buffer again has passed the barrier of the other one, which all threads reach only
+// after they have read this one.
 template <class T, int bodies, int threads, int piece> class BlockTeam {
   public:
     static constexpr int share = (bodies + threads - 1) / threads;
@@ -304,14 +304,14 @@ template <class T, int bodies, int threads, int piece> class BlockTeam {
     }
     static constexpr bool copies = false;
 
-    // The lanes of a block are left to the compiler.
+    // On a block the compiler alone manages the registers.
     template <class Record>
     __device__ __forceinline__ void put_away(int, const Record (&)[share]) const {}
     template <class Record>
     __device__ __forceinline__ void take_back(int, Record (&)[share]) const {}
 
   private:
-    // Shows all lanes a piece of the records of those who send, in buffer_.
+    // Shares a piece of the records of the sending lanes with all lanes, in buffer_.
     template <class Record, class Sends>
     __device__ __forceinline__ void publish(const Record (&mine)[share], int first, Sends sends) {
         constexpr int count = sizeof(Record) / sizeof(T);
@@ -336,8 +336,8 @@ template <class T, int bodies, int threads, int piece> class BlockTeam {
 
 // --- Scans --------------------------------------------------------------------------------------
 //
-// Round k of a scan towards the leaves combines each body with its ancestor 2^k above, `above`;
-// bodies without one have met the base already. X places each body in that ancestor.
+// Round k of a scan toward the leaves combines each body with its ancestor 2^k above, `above`;
+// bodies without one have already reached the base. X places each body in that ancestor.
 
 // The placement over twice as many joints.
 template <class T, class Team, int share>
@@ -350,7 +350,7 @@ __device__ __forceinline__ void extend(Team& team, const short* above,
         twice[j] = above[team.body(j)] >= 0 ? compose(theirs[j], X[j]) : X[j];
 }
 
-// A motion and the placement over which it is known.
+// A motion and the placement over which it is accumulated.
 template <class T> struct Moved {
     Placement<T> X;
     Spatial<T> V;
@@ -389,7 +389,7 @@ template <class T> struct Element {
     Spatial<T> A, V;
 };
 
-// The motions of the element `mine`, of joints that come after those of `theirs` (eq. 13 again).
+// The motions of the element `mine`, of joints that follow those of `theirs` (eq. 13 again).
 template <class T>
 __device__ __forceinline__ void append(const Placement<T>& X, Spatial<T>& V, Spatial<T>& A,
                                        const Spatial<T>& V_before, const Spatial<T>& A_before) {
@@ -428,7 +428,7 @@ __device__ __forceinline__ void propagate(Team& team, const short* above,
         if (above[team.body(j)] >= 0) append(X[j], V[j], A[j], theirs[j].V, theirs[j].A);
 }
 
-// Round k of a scan towards the root: each body adds the wrenches of its descendants exactly 2^k
+// Round k of a scan toward the root: each body adds the wrenches of its descendants exactly 2^k
 // below, each the sum over those less than 2^k below it.
 template <class T, class Team, int share>
 __device__ __forceinline__ void collect(Team& team, Lists below, const Placement<T> (&X)[share],
@@ -440,13 +440,13 @@ __device__ __forceinline__ void collect(Team& team, Lists below, const Placement
 
 // --- Observation --------------------------------------------------------------------------------
 
-// Kernels tell what they find on the way to a watcher; this one does not listen.
+// Kernels pass intermediate quantities to an observer; this one ignores them.
 struct Unwatched {
     template <class Record>
     __device__ __forceinline__ void operator()(int, int, const Record&) const {}
 };
 
-// This one writes it down: the record of body i that is preceded by `before` numbers of each body.
+// This one stores them: the record of body i with an offset of `before` numbers of each body.
 template <class T, int bodies> struct Recorder {
     View<T> trace;
 

@@ -1,5 +1,5 @@
-// A batch that several threads compute: each takes the next part until none is left, so that one
-// that starts late or is interrupted holds nobody up.
+// A batch that several threads compute: each takes the next part until none is left, so that a thread
+// that starts late or is interrupted does not delay the others.
 #ifndef GRIDGEN_SHARE_H
 #define GRIDGEN_SHARE_H
 
@@ -10,13 +10,13 @@ namespace gridgen {
 // Computes states [begin, end) of a batch of `batch` states.
 using Kernel = void (*)(const Array* arrays, int64 begin, int64 end, int64 batch);
 
-// What the threads share.
+// Data that the threads share.
 struct Share {
-    int64 next;  // the first state that nobody has taken
+    int64 next;  // the first state that no thread has taken
     int64 end;
     int64 part;  // states taken at once
-    int64 left;  // states that have not been computed yet
-    int64 off;   // whether a quaternion of theirs is not of unit norm, where that is computed
+    int64 left;  // states that are not computed yet
+    int64 off;   // whether one of their quaternions is not of unit norm, if validated
 };
 
 // Computes parts, states [begin, end) each, until none is left.
@@ -30,12 +30,12 @@ template <class Compute> void take_parts(Share& share, Compute compute) {
     }
 }
 
-// The C library's; its header would bring macros, which robots may be called like.
+// Declares a function of the C library: its header would define macros, which may clash with robot names.
 extern "C" int usleep(unsigned microseconds);
 
-// Withdraws the parts that no thread has taken, and waits for those that threads are computing. Then
-// no thread reads or writes the arrays any more, and one that comes later finds nothing to take. The
-// others need microseconds, and to sleep would take longer: only who has waited long does.
+// Withdraws the parts that no thread has taken, and waits for those in progress. Then no thread accesses
+// the arrays any more, and a late thread finds nothing to take. The remaining parts take microseconds,
+// and sleeping would take longer: the thread sleeps only after a long wait.
 inline void close(Share& share) {
     const int64 next = __atomic_exchange_n(&share.next, share.end, __ATOMIC_RELAXED);
     if (next < share.end) __atomic_fetch_sub(&share.left, share.end - next, __ATOMIC_RELAXED);

@@ -2,8 +2,8 @@
 //
 // Needs GCC or Clang (vector extensions) and no library. The widest unit that the compiler may use
 // (-march=native) decides W, the number of states computed together. <immintrin.h> would cost GCC
-// 0.4 s a file, so the few instructions that vector extensions cannot name are builtins, each with
-// a portable loop beside it.
+// 0.4 s per file, so instructions that vector extensions cannot express are builtins, each with a
+// portable loop as an alternative.
 #ifndef GRIDGEN_SIMD_H
 #define GRIDGEN_SIMD_H
 
@@ -70,7 +70,7 @@ template <class S> struct PackLanes {
         return result;
 #endif
     }
-    // GCC would compute -a once for all and keep it.
+    // GCC would compute -a once and reuse it.
     static GRIDGEN_DEVICE Pack<S> fnma(Pack<S> a, Pack<S> b, Pack<S> c) {
 #if defined(__AVX512F__) && GRIDGEN_HAS_BUILTIN(__builtin_ia32_vfnmaddps512_mask)
         constexpr int current_rounding = 4;
@@ -234,15 +234,15 @@ template <class S> void write_tile(S*, int64, Pack<S>*);
 
 // --- Streams: results that outgrow the cache -----------------------------------------------------
 
-// A processor reads a line from memory before it writes a part of it. Lines written whole and past
-// the cache save that reading, half of the traffic, where a call's results outgrow the cache anyway.
-// One thread, which waits for its lines, gains earlier than several, which wait side by side.
+// A processor reads a cache line from memory before it writes a part of it. Streaming stores of whole
+// lines avoid that read, half of the traffic, if a call's results exceed the cache. One thread, which
+// waits for its own lines, gains at a smaller size than several threads, whose waits overlap.
 constexpr int64 outgrown_by_one = int64(8) << 20, outgrown_by_several = int64(12) << 20;  // bytes
-// Rows are put together nearby before they are written. Where that is not the first level of the
-// cache, it costs one thread up to a tenth; several are short of bandwidth and gain a fifth.
+// Rows are assembled in a buffer before they are written. If the buffer exceeds the first-level cache,
+// this costs one thread up to a tenth; several threads are limited by bandwidth and gain a fifth.
 constexpr int64 near_bytes = int64(64) << 10;
 
-// Whether to do so with states [begin, end) of a batch, whose results are n numbers each.
+// Whether to stream the results of states [begin, end) of a batch, n numbers per state.
 template <class S>
 GRIDGEN_DEVICE bool are_streamed(int64 begin, int64 end, int64 batch, int64 n) {
     const int64 bytes = batch * n * int64(sizeof(S));
@@ -270,7 +270,7 @@ constexpr bool has_streams = false;
 template <class V> void write_past_cache(void*, V);
 #endif
 
-// n bytes, a multiple of a pack's, from aligned memory to anywhere.
+// Copies n bytes, a multiple of a pack's, from aligned memory to any address.
 GRIDGEN_LARGE void stream(char* to, const char* from, int64 n) {
     const int64 head = -reinterpret_cast<uint64>(to) % pack_bytes;
     __builtin_memcpy(to, from, head);
@@ -283,7 +283,7 @@ GRIDGEN_LARGE void stream(char* to, const char* from, int64 n) {
     __builtin_memcpy(to + i, from + i, n - i);
 }
 
-// Others see what was streamed.
+// Makes streamed data visible to other threads.
 GRIDGEN_DEVICE void finish_streams() {
 #if defined(__SSE__) && GRIDGEN_HAS_BUILTIN(__builtin_ia32_sfence)
     __builtin_ia32_sfence();
@@ -292,8 +292,8 @@ GRIDGEN_DEVICE void finish_streams() {
 #endif
 }
 
-// What is too large for a stack, for as long as a call lasts. Matrices of large robots are walked
-// through by columns too, for which a system with pages of 4 kB would look up one after the other.
+// A buffer that is too large for the stack, with the lifetime of a call. Matrices of large robots are
+// also accessed by columns, which with pages of 4 kB causes one TLB miss per element.
 #if defined(__linux__)
 extern "C" int madvise(void* begin, unsigned long size, int advice);
 constexpr int large_pages = 14;
@@ -320,9 +320,9 @@ private:
     void* begin_;
 };
 
-// In a long chain what one joint does to another dies away, and where it falls below 1e-38 an x86
-// processor takes a hundred cycles for every operation with it in float32. As long as this lives it
-// takes such numbers for zero.
+// In a long chain the effect of one joint on another decays. Below 1e-38, x86 processors take a hundred
+// cycles for every float32 operation on such a number. During the lifetime of this object denormals are
+// flushed to zero.
 template <class S> class NoSubnormals {
 #if defined(__SSE__) && GRIDGEN_HAS_BUILTIN(__builtin_ia32_ldmxcsr)
 public:
@@ -348,7 +348,7 @@ public:
 // Untyped counterpart of Strided<T>: the arguments of a CPU entry point.
 using Array = ::gridgen_array;
 
-// Any strides and any tail, number by number: one text for all N, out of the way of the fast paths.
+// Any strides and any tail, number by number: one function for all N, separate from the fast paths.
 template <class S>
 __attribute__((noinline)) void gather(const S* state, int64 batch, int64 component, int64 count,
                                       int n, S* lanes) {
@@ -366,14 +366,14 @@ __attribute__((noinline)) void scatter(S* state, int64 batch, int64 component, i
             state[j * component] = lanes[(places ? places[j] : j) * pack_size<S>];
 }
 
-// The last tile of N components overlaps the one before it where the chunk does not divide N.
+// The last tile of N components overlaps the previous one if the chunk does not divide N.
 template <class S, int N> constexpr bool is_tiled = has_tiles && N >= chunk_size<S>;
 template <class S, int N> constexpr int tile_begin(int j) {
     return j + chunk_size<S> <= N ? j : N - chunk_size<S>;
 }
 
-// N components of W states, read. Of a tail of fewer than W states the last one fills the spare
-// lanes, so that every lane holds a state of the caller and does what it would do anywhere in a
+// Reads N components of W states. If fewer than W states remain, the last one fills the spare lanes, so
+// that every lane contains a state of the caller and computes the same values as anywhere else in a
 // batch.
 template <class S, int N> struct Argument {
     Pack<S> x[N];
@@ -401,7 +401,7 @@ template <class S, int N> struct Argument {
     }
 };
 
-// Which pack holds each of the N components of a result: its own.
+// The pack of each of the N components of a result: its own.
 template <int N> struct OwnPacks {
     static constexpr bool repeats = false;
     static constexpr int kept = N;
@@ -409,13 +409,13 @@ template <int N> struct OwnPacks {
     static GRIDGEN_DEVICE constexpr const int* list() { return nullptr; }
 };
 
-// The same of result k of a function. Matrices have many components that equal others, zeros and those
-// across the diagonal: equal ones have one pack, so that they are written once and all stay in the
+// The same for result k of a function. Matrices have many equal components, zeros and those across the
+// diagonal: equal ones share a pack, so that they are written once and all packs stay in the
 // cache.
 template <class F, int k> struct SharedPacks {
     static constexpr bool repeats = true;
     static constexpr int kept = F::kept[k - F::inputs];
-    static constexpr int begin() {  // of its components in F::places
+    static constexpr int begin() {  // offset of its components in F::places
         int count = 0;
         for (int i = F::inputs; i < k; ++i)
             if (F::kept[i - F::inputs] < F::axes[i].size()) count += F::axes[i].size();
@@ -432,27 +432,27 @@ template <class F, int k> constexpr auto packs_of() {
     else return SharedPacks<F, k>();
 }
 
-// The components of a result for the function that computes them.
+// The components of a result, as the function writes them.
 template <class S, class Packs> struct Elements {
     Pack<S>* x;
 
     GRIDGEN_DEVICE Pack<S>& operator[](int j) const { return x[Packs::of(j)]; }
 };
 
-// Elements [begin, end) of one value have one pack.
+// Elements [begin, end) of one value share a pack.
 template <int begin, int end, class S, class Packs>
 GRIDGEN_DEVICE void fill(Elements<S, Packs> result, Pack<S> value) {
     static_assert(Packs::repeats, "equal elements are written once");
     result[begin] = value;
 }
 
-// N components of W states, written.
+// Writes N components of W states.
 template <class S, int N, class Packs = OwnPacks<N>> struct Result {
     Pack<S> x[Packs::kept];
 
     GRIDGEN_DEVICE Elements<S, Packs> elements() { return {x}; }
 
-    // States [begin, begin + count) of the array, 1 <= count <= W, past the cache if streamed.
+    // States [begin, begin + count) of the array, 1 <= count <= W, with streaming stores if streamed.
     GRIDGEN_LARGE void store(const Array& array, int64 begin, int64 count, bool streamed) const {
         constexpr int W = pack_size<S>;
         S* first = static_cast<S*>(array.data) + begin * array.batch;
@@ -460,7 +460,7 @@ template <class S, int N, class Packs = OwnPacks<N>> struct Result {
             for (int j = 0; j < N; ++j, first += array.component)
                 __builtin_memcpy(first, &x[Packs::of(j)], sizeof x[0]);
         } else if (is_tiled<S, N> && array.component == 1 && count == W) {
-            // W rows without gaps are whole lines but for the ends.
+            // W rows without gaps are whole lines except at the ends.
             constexpr bool fits_stack = N * pack_bytes <= 512 << 10;
             if constexpr (fits_stack) {
                 if (array.batch * int64(sizeof(S)) % page == 0 && !streamed) {
@@ -484,14 +484,14 @@ template <class S, int N, class Packs = OwnPacks<N>> struct Result {
     }
 
 private:
-    // Rows that are pages apart share a few lines of the cache, from which they drive each other
-    // before they are whole. They are put together where they do not.
+    // Rows that are pages apart map to the same few cache lines and evict each other before they are
+    // complete. They are assembled in a buffer.
     static constexpr int64 page = 4096;
     GRIDGEN_LARGE void store_apart(S* first, int64 stride) const {
         constexpr int row = N + pack_size<S>;
         alignas(pack_bytes) S rows[pack_size<S> * row];
         store_tiles(rows, row);
-        __asm__ __volatile__("" ::: "memory");  // as in write_chunks: what is copied is not known
+        __asm__ __volatile__("" ::: "memory");  // as in write_chunks: hides the contents
         for (int i = 0; i < pack_size<S>; ++i)
             __builtin_memcpy(first + i * stride, rows + i * row, N * sizeof(S));
     }
@@ -510,7 +510,7 @@ private:
 
 // --- Entry points -------------------------------------------------------------------------------
 
-// n numbers of `packs` packs of states: an input.
+// An input: n numbers of `packs` packs of states.
 template <class S, int n, int packs> struct PackedInput {
     Argument<S, n> packed[packs];
 
@@ -534,7 +534,7 @@ template <class S, int n, int packs, class Packs> struct PackedResult {
     }
 };
 
-// Array k of a function. Few types for many functions: each takes a compiler time.
+// Array k of a function. Few types for many functions, which shortens compilation.
 template <bool is_input> struct PackedArrayOf {
     template <class S, class F, int k, int packs> using Type = PackedInput<S, size_of<F, k>, packs>;
 };
@@ -564,7 +564,7 @@ struct States {
     bool streamed;
 };
 
-// Calls F with its arrays of a pack, and its scratch memory, if it takes any.
+// Calls F with its arrays of a pack, and its scratch memory, if it has any.
 template <class F, class T, class... Elements>
 GRIDGEN_DEVICE void compute_pack(T* scratch, Elements... elements) {
     if constexpr (F::scratch > 0) F::template compute<T, const T*>(elements..., scratch);
@@ -584,13 +584,13 @@ GRIDGEN_DEVICE void compute_packs(Indices<k...>, const States& states, Pack<S>* 
     }
 }
 
-// What the parts of a function store for each other.
+// Values that the parts of a function exchange.
 template <class S, class F> struct PartMemory {
     Pack<S> stored[F::stored], parked[F::parked > 0 ? F::parked : 1];
 };
 
-// Part `part` of a function, for several packs from the state `first` on: its instructions stay in the
-// cache.
+// Computes part `part` of a function for several packs, from the state `first`: its instructions stay in
+// the cache.
 template <int part, class S, class F, int... k, class... Packed>
 GRIDGEN_DEVICE void compute_part(Indices<k...>, const States& states, int64 first,
                                  PartMemory<S, F> (&memory)[F::packs], Packed&... packed) {
@@ -627,15 +627,15 @@ GRIDGEN_DEVICE void run_packs(Indices<k...> all, const States& states) {
     }
 }
 
-// The numbers of all results of a state.
+// The number of results of a state.
 template <class F> constexpr int64 result_size() {
     int64 size = 0;
     for (int k = F::inputs; k < array_count<F>; ++k) size += F::axes[k].size();
     return size;
 }
 
-// Computes states [begin, end) of a batch, one for each lane. arrays: those of F. A pack of states is
-// read, and its results are written, in registers.
+// Computes states [begin, end) of a batch, one per lane. arrays: those of F. Packs of states are read,
+// and their results are written, in registers.
 template <class S, class F>
 void run_packs(const Array* arrays, int64 begin, int64 end, int64 batch) {
     constexpr int64 results = result_size<F>();

@@ -6,9 +6,9 @@
 //   0     0  0  shoulder  revolute  base    upper_arm
 //   1     1  1  elbow     revolute  0       forearm
 //
-// The functions of two_link.h: scalars for one state, SIMD packs for more. A unit of this file may
-// define one function alone (GRIDGEN_ONLY and GRIDGEN_ONLY_<function>) and one element type alone
-// (GRIDGEN_ONLY_F32 or GRIDGEN_ONLY_F64), so that units are compiled in parallel.
+// The functions of two_link.h: scalars for one state, SIMD packs for more. To compile in parallel, a unit
+// of this file may define a single function (GRIDGEN_ONLY and GRIDGEN_ONLY_<function>) and a single element
+// type (GRIDGEN_ONLY_F32 or GRIDGEN_ONLY_F64).
 #include "two_link.h"
 
 #include "gridgen_library.h"

@@ -6,16 +6,16 @@
 //   0     0  0  shoulder  revolute  base    upper_arm
 //   1     1  1  elbow     revolute  0       forearm
 //
-// Kernels with one state per thread. Element j of state i of an array is
+// Kernels with one thread per state. Element j of state i of an array is
 // data[i * batch + j * component], strides counted in elements, so that (B, n) and (n, B) arrays
-// and broadcast vectors (batch = 0) are all read in place. n states; any grid of one dimension that
+// and broadcast vectors (batch = 0) are used without a copy. n states; any one-dimensional grid that
 // covers them, in blocks of up to 128 threads. `component` has 32 bits.
-// Kernels for rows take arrays whose states lie one behind the other, aligned to 16 bytes, and with
-// component = 1 those whose length in `rows` of model.json is 0, which are read in place. A block has
-// a multiple of 32 threads, and dynamic shared memory: `numbers` there * threads * sizeof(T).
-// Kernels of both forms that have `parked` values there are launched with blocks of a multiple of 32
-// threads too, and with `parked` * threads * 4 bytes more if T is float and the kernel is compiled
-// for sm_90 to sm_119. Above 48 kB ask for CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES.
+// Kernels for rows require consecutive states, aligned to 16 bytes; arrays whose length in `rows` of
+// model.json is 0 require component = 1 and are read without staging. A block has a multiple of 32
+// threads, and dynamic shared memory: `numbers` in model.json * threads * sizeof(T).
+// Kernels of both forms with `parked` values in model.json also require blocks of a multiple of 32
+// threads, and `parked` * threads * 4 additional bytes if T is float and the kernel is compiled
+// for sm_90 to sm_119. Above 48 kB set CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES.
 #include "gridgen_states.cuh"
 #include "two_link.cuh"
 #include "two_link_scan.cuh"

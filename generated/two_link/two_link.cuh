@@ -7,8 +7,8 @@
 //   1     1  1  elbow     revolute  0       forearm
 //
 // Functions of one state, for T = float or double on a GPU and for SIMD packs on a CPU: straight-line
-// code, or loops over bodies, which take scratch memory as the last argument:
-// <function>_traits::scratch numbers. In, the type of all inputs, and Out for each result are anything with
+// code, or loops over bodies, which use scratch memory as the last argument:
+// <function>_traits::scratch numbers. In, the type of all inputs, and Out for each result are any type with
 // operator[]: pointers, or gridgen::View for strided arrays. In a kernel of your own:
 //
 //     float q[2], M[2 * 2];
@@ -57,7 +57,7 @@ namespace two_link {
 using gridgen::fma;
 using gridgen::fnma;
 
-// What entry points know of all functions: elements of q where a quaternion begins, then -1.
+// For the entry points of all functions: elements of q where a quaternion begins, then -1.
 struct Traits : gridgen::FunctionTraits {
     static constexpr int quaternions[] = {-1};
 };

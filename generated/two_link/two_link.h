@@ -6,16 +6,16 @@
 //   0     0  0  shoulder  revolute  base    upper_arm
 //   1     1  1  elbow     revolute  0       forearm
 //
-// The functions of two_link for C99, C++ and languages that call C: those of libtwo_link.
+// The functions of two_link for C99, C++ and languages that call C, in libtwo_link.
 //
-// A function computes n states, which lie one behind the other in every array, elements in the order
-// of the table above, matrices row by row. Arrays that are said to be for all states hold one. NULL, where
-// it is allowed, stands for standard gravity, no wrench, a base at rest, the robot's own numbers. Results
-// must not overlap arguments. Functions have no state: any number of threads may call them at once.
-// A function of one state (n = 1) is computed in scalar registers, of more in SIMD lanes, with the same
-// bits where the processor has a fused multiply-add.
+// A function computes n states. States are consecutive in every array, elements in the order of the
+// table above, matrices in row-major order. An array that is shared by all states contains one. NULL, where
+// allowed, selects standard gravity, no wrench, a base at rest, or the robot's own parameters. Results must
+// not overlap arguments. Functions are stateless: any number of threads may call them at once.
+// One state (n = 1) is computed in scalar registers, more in SIMD lanes. The results are bitwise equal if
+// the processor has a fused multiply-add.
 //
-// With _strided, states [begin, end) of a batch of any layout: arrays as listed, read ones first.
+// _strided functions compute states [begin, end) of a batch of any layout: arrays as listed, inputs first.
 #ifndef GRIDGEN_ROBOT_two_link_H
 #define GRIDGEN_ROBOT_two_link_H
 

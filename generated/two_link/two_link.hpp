@@ -7,10 +7,10 @@
 //   1     1  1  elbow     revolute  0       forearm
 //
 // The functions of two_link for C++17: those of two_link.h, which lists their arguments, for float and
-// double, with exceptions (gridgen::Error) and threads. A function computes one state; with _batch it
+// double, with exceptions (gridgen::Error) and threads. A function computes one state; its _batch version
 // computes n consecutive states on at most `threads` threads (0: $GRIDGEN_NUM_THREADS, else every core).
-// nullptr stands for the default of an array that has one. Arrays of one state are pointers, or ranges of
-// that many elements: std::array, std::span, std::vector; vectors and matrices of Eigen, of any order.
+// nullptr selects the default of an array that has one. Arrays of one state are pointers, or ranges of the
+// same number of elements: std::array, std::span, std::vector; Eigen vectors and matrices of any order.
 #pragma once
 
 #include <array>
@@ -41,7 +41,7 @@ inline constexpr std::array<std::string_view, 4> frame_names = {
     "forearm",
     "tip",
 };
-// The index of a name; std::out_of_range where there is none.
+// The index of a name; throws std::out_of_range if there is none.
 constexpr int joint_index(std::string_view name) { return gridgen::index_of(joint_names, name); }
 constexpr int body_index(std::string_view name) { return gridgen::index_of(body_names, name); }
 constexpr int frame_index(std::string_view name) { return gridgen::index_of(frame_names, name); }

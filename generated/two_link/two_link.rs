@@ -7,7 +7,7 @@
 //   1     1  1  elbow     revolute  0       forearm
 //
 // The functions of two_link.h for Rust, declared as bindgen would: types, names and arguments are those
-// of C. A program includes this file as a module and links the library of two_link.
+// of C. Include this file as a module and link the library of two_link.
 
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

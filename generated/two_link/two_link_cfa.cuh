@@ -9,7 +9,7 @@
 // Forward dynamics by constraint forces: 2 lanes of a warp for each state.
 //
 // The wrenches of the joints solve a block system that couples a joint with those of its parent,
-// its siblings and its children. Its blocks are eliminated in 2 rounds, many at a time; the
+// its siblings and its children. 2 rounds eliminate its blocks, many in parallel; the
 // place of a joint is its number in that order. A coupling's rows belong to the earlier place.
 #pragma once
 
@@ -24,8 +24,8 @@ namespace cfa {
 using namespace gridgen::blocks;
 
 constexpr int velocities = 2;
-constexpr int size = 5;  // of a block
-constexpr int joints = 2;  // that have a block
+constexpr int size = 5;  // rows of a block
+constexpr int joints = 2;  // joints with a block
 constexpr int couplings = 1;
 constexpr int rounds = 2;
 
@@ -65,52 +65,52 @@ __device__ const short coupling_starts[3] = {
     0, 1, 1
 };
 
-// Place of each coupling's rows.
+// Row place of each coupling.
 __device__ const short rows[1] = {
     0
 };
 
-// Place of each coupling's columns.
+// Column place of each coupling.
 __device__ const short columns[1] = {
     1
 };
 
-// The link that each coupling goes through; -1: one that elimination makes.
+// The link of each coupling; -1: fill-in.
 __device__ const short links[1] = {
     0
 };
 
-// Diagonal blocks that are left: the first of each round.
+// Remaining diagonal blocks: the first of each round.
 __device__ const short square_rounds[3] = {
     0, 1, 1
 };
 
-// Where the list of each starts.
+// Start of each list.
 __device__ const short square_starts[2] = {
     0, 1
 };
 
-// The couplings whose squares they lose.
+// The couplings whose squares are subtracted.
 __device__ const short squared[1] = {
     0
 };
 
-// Couplings that change: the first of each round.
+// Updated couplings: the first of each round.
 __device__ const short product_rounds[3] = {
     0, 0, 0
 };
 
-// Where the list of each starts.
+// Start of each list.
 __device__ const short product_starts[1] = {
     0
 };
 
-// Couplings that change.
+// Updated couplings.
 __device__ const short product_targets[1] = {
     -1
 };
 
-// Left factors of the products they lose.
+// Left factors of the subtracted products.
 __device__ const short product_lefts[1] = {
     -1
 };
@@ -129,13 +129,13 @@ template <class T> struct Memory {
     static_assert(numbers == 125, "the launch reserves as many");
 
     Blocks<T> X;       // placements of the bodies in their parents
-    Blocks<T> sent;    // wrenches of the joints, seen from the parents
+    Blocks<T> sent;    // wrenches of the joints, in the parents' frames
     Blocks<T> motion;  // accelerations of the bodies over the bias motion
     Blocks<T> effort;  // tau - bias
     Blocks<T> x;       // the unknown wrenches of the joints
-    Blocks<T> rest;    // right-hand sides, which become changes of x
-    Blocks<T> D;       // diagonal blocks, which become their factors L
-    Blocks<T> A;       // couplings, which become Y = L^-1 A
+    Blocks<T> rest;    // right-hand sides, overwritten by changes of x
+    Blocks<T> D;       // diagonal blocks, overwritten by their factors L
+    Blocks<T> A;       // couplings, overwritten by Y = L^-1 A
 
     __device__ __forceinline__ explicit Memory(T* data)
         : X{data, bodies},
@@ -154,7 +154,7 @@ template <class T> __device__ __forceinline__ Mobility<T> mobility(int i) {
     return load<Mobility<T>>(mobilities<T>, i);
 }
 
-// The wrench that joint i transmits beyond that of the bias motion: F = S (tau - bias) + W x.
+// The additional wrench of joint i beyond the bias motion: F = S (tau - bias) + W x.
 template <class T>
 __device__ __forceinline__ Spatial<T> joint_wrench(const Memory<T>& memory, int i) {
     T x[6]{};
@@ -165,7 +165,7 @@ __device__ __forceinline__ Spatial<T> joint_wrench(const Memory<T>& memory, int 
     return from_joint_order(x, screw<T>(i));
 }
 
-// What the joints' wrenches make of the bodies: J dV = F - sum of X^T F over the children.
+// Accelerations of the bodies from the joints' wrenches: J dV = F - sum of X^T F over the children.
 template <class T>
 __device__ __forceinline__ void accelerate_bodies(const Memory<T>& memory, int lane, int lanes) {
     for (int i = lane; i < bodies; i += lanes) {
@@ -218,7 +218,7 @@ __device__ __forceinline__ void form_diagonal(const Memory<T>& memory, int lane,
     }
 }
 
-// Couplings of two joints of one link, W^T (+-X) J^-1 (+-X)^T W; zero for those yet to come.
+// Couplings of two joints of one link, W^T (+-X) J^-1 (+-X)^T W; zero for fill-in.
 template <class T>
 __device__ __forceinline__ void form_couplings(const Memory<T>& memory, int lane, int lanes) {
     for (int c = lane; c < couplings; c += lanes) {
@@ -228,7 +228,7 @@ __device__ __forceinline__ void form_couplings(const Memory<T>& memory, int lane
         for (int column = 0; column < size; ++column) {
             Spatial<T> a{};
             if (link >= 0) {
-                // A joint above the link drives it, one below takes the wrench from it.
+                // A joint above the link applies its wrench to it, a joint below the negative.
                 a = unit<T>(column, screw<T>(j));
                 if (j != link) a = to_ancestor(read<Placement<T>>(memory.X, j), a);
                 a = accelerate(mobility<T>(link), a);
@@ -247,9 +247,9 @@ __device__ __forceinline__ void form_couplings(const Memory<T>& memory, int lane
 
 // --- Elimination --------------------------------------------------------------------------------
 //
-// A round eliminates blocks that are not coupled with each other: first each is factored and its
-// couplings divided by the factor, then every remaining block subtracts its updates, in a
-// fixed order. Blocks are distributed over lanes; the owner of a block sums its updates.
+// A round eliminates blocks that are not coupled with each other. It factors each block, divides its
+// couplings by the factor, and then subtracts the updates of every remaining block in a fixed order.
+// Blocks are distributed over lanes; the owner of a block sums its updates.
 
 template <class T>
 __device__ __forceinline__ void eliminate(const Memory<T>& memory, int lane, int lanes) {
@@ -272,7 +272,7 @@ __device__ __forceinline__ void eliminate(const Memory<T>& memory, int lane, int
                 subtract_square<size>(sum, memory.A, squared[p]);
             write(memory.D, k, sum);
         }
-        // From the last lane backwards: the first ones had the squares.
+        // From the last lane down: the first lanes compute the squares.
         for (int u = product_rounds[round] + lanes - 1 - lane; u < product_rounds[round + 1];
              u += lanes) {
             T sum[size * size];
@@ -285,8 +285,8 @@ __device__ __forceinline__ void eliminate(const Memory<T>& memory, int lane, int
     }
 }
 
-// Replaces the right-hand sides by the solution. A place that is left meets the same lane in the
-// next round: between the two no barrier is needed.
+// Replaces the right-hand sides by the solution. A remaining place has the same lane in the next
+// round: no barrier is needed between the two.
 template <class T>
 __device__ __forceinline__ void solve(const Memory<T>& memory, int lane, int lanes) {
 #pragma unroll 1
@@ -383,7 +383,7 @@ __device__ __forceinline__ void forward_dynamics_cfa_scan(
     // Wrenches that the joints transmit: sums over their subtrees.
     collect(team, {below_starts[0], below_members, 1}, X[0], F);
 
-    // Torques beyond those of the bias motion.
+    // Additional torques beyond those of the bias motion.
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j), at = v_indices[i];
         if (lane + j * lanes >= bodies) continue;
@@ -400,7 +400,7 @@ __device__ __forceinline__ void forward_dynamics_cfa_scan(
     __syncwarp();
     eliminate(memory, lane, lanes);
 
-    // The solution, and a step of refinement: the residual is W^T K F, whatever the blocks were.
+    // The solution, and a step of refinement: the residual is W^T K F, for any blocks.
 #pragma unroll 1
     for (int pass = 0; pass < 2; ++pass) {
         accelerate_bodies(memory, lane, lanes);
@@ -413,7 +413,7 @@ __device__ __forceinline__ void forward_dynamics_cfa_scan(
                 memory.rest.at(k, place) = -x[k];
             }
         }
-        solve(memory, lane, lanes);  // whose first round finds each place at the same lane
+        solve(memory, lane, lanes);  // its first round assigns each place to the same lane
         for (int place = lane; place < joints; place += lanes)
             for (int k = 0; k < size; ++k) memory.x.at(k, place) += memory.rest.at(k, place);
         __syncwarp();
@@ -440,7 +440,7 @@ __device__ __forceinline__ void forward_dynamics_cfa_scan(
 //   tau               2     read     joint torques [N m or N]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
-//   workspace         125   scratch  a row for each team of the grid; batch = 0: shared memory
+//   workspace         125   scratch  one row per team of the grid; batch = 0: shared memory
 template <class T>
 __global__ void __launch_bounds__(96, 1) forward_dynamics_cfa_scan_kernel(
     gridgen::Strided<const T> q,

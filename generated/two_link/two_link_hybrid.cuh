@@ -17,7 +17,7 @@ namespace two_link {
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba_hybrid)
 namespace scan {
 
-// One state of forward dynamics, its second half (Yang, Wu, Pan (prefix sums) Algorithm 3, eq. 18 and 19).
+// The second half of forward dynamics for one state (Yang, Wu, Pan (prefix sums) Algorithm 3, eq. 18 and 19).
 template <class T, class Team, class Watch>
 __device__ __forceinline__ void forward_dynamics_aba_hybrid(
     Team& team,
@@ -56,7 +56,7 @@ __device__ __forceinline__ void forward_dynamics_aba_hybrid(
     team.add_listed({below_starts[0], below_members, 1}, pushed, p);
     collect(team, {below_starts[0], below_members, 1}, Y, p);
 
-    // --- Accelerations over those of the bias motion (prefix sums eq. 19) ---
+    // --- Accelerations relative to the bias motion (prefix sums eq. 19) ---
 
     Spatial<T> rate[share], a[share];
     team.take_back(0, X[0]);

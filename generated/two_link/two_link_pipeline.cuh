@@ -6,7 +6,7 @@
 //   0     0  0  shoulder  revolute  base    upper_arm
 //   1     1  1  elbow     revolute  0       forearm
 //
-// Inverse dynamics along trajectories, each on a block, in two chains:
+// Inverse dynamics along trajectories, one block per trajectory, in two chains:
 // 3 warps forward, one warp back, up to 48 samples at a time.
 // While the backward chain computes some samples, the forward chain computes the next ones.
 #pragma once
@@ -23,13 +23,13 @@ using namespace gridgen::pipeline;
 
 constexpr int forward_warps = 3, backward_warps = 1;
 constexpr int threads = 32 * (forward_warps + backward_warps);
-// Samples that the chains work on at a time, and their lanes in the forward chain.
+// Samples that a chain processes at a time, and their lanes in the forward chain.
 constexpr int lanes = 32 * forward_warps, at_once = 48;
-// Warps of the forward chain that a warp of the backward chain has samples of.
+// Warps of the forward chain whose samples one warp of the backward chain reads.
 constexpr int passes = (forward_warps + backward_warps - 1) / backward_warps;
 
-// Barriers, one for each slot: when it is full the backward chain goes on, when it is empty the
-// forward chain.
+// Two barriers for each slot: the backward chain waits until it is full, the forward chain until it
+// is empty.
 constexpr int full = 1, empty = 3;
 
 }  // namespace pipeline
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(128, 1) inverse_dynamics_pipeline_kernel(
             const int lane = first + p * 32 * backward_warps;
             if (lane < lanes) slots.take(slot, lane, handed[p]);
         }
-        // The last slots are not filled again: no warp would wait for them.
+        // The last slots are not filled again: no warp waits for them.
         if (round + 2 < rounds) barrier_arrive(empty + slot, threads);
         for (int p = 0; p < passes; ++p) {
             const int lane = first + p * 32 * backward_warps;

@@ -6,12 +6,12 @@
 //   0     0  0  shoulder  revolute  base    upper_arm
 //   1     1  1  elbow     revolute  0       forearm
 //
-// Kernels with one state on a team of lanes, one body per lane:
+// Kernels with one team of lanes per state, one body per lane:
 // 2 lanes of a warp for each state, 64 states a block.
 // Element j of state i of an array is data[i * batch + j * component], strides counted in elements.
 //
 // Names: X placement of a body in an ancestor; V, A velocity and acceleration (the derivative of V
-// less gravity), F wrench, all seen from the body's canonical frame, whose z axis is the joint's.
+// less gravity), F wrench, all expressed in the body's canonical frame, whose z axis is the joint's.
 // Prefix sums: Yang, Wu, Pan, Parallel dynamics computation using prefix sum operations.
 #pragma once
 
@@ -107,7 +107,7 @@ __device__ const short above[1][2] = {
     {-1, 0},
 };
 
-// Descendants exactly 1, 2, 4, ... joints below: where each body's list starts.
+// Descendants exactly 1, 2, 4, ... joints below: start of each body's list.
 __device__ const short below_starts[1][3] = {
     {0, 1, 1},
 };
@@ -122,12 +122,12 @@ __device__ const short columns[2] = {
     0, 1
 };
 
-// Rows of the mass matrix that each lane keeps.
+// Rows of the mass matrix of each lane.
 __device__ const short rows[2] = {
     1, 1
 };
 
-// Body that keeps the row of each velocity.
+// Body whose lane stores the row of each velocity.
 __device__ const short owners[2] = {
     0, 1
 };
@@ -137,32 +137,32 @@ __device__ const short row_ends[2] = {
     2, 2
 };
 
-// The velocity before each on the way to the base; -1: none.
+// The previous velocity on the path to the base; -1: none.
 __device__ const short branch_parents[2] = {
     -1, 0
 };
 
-// How many there are before it.
+// Number of velocities before it.
 __device__ const short branch_depths[2] = {
     0, 1
 };
 
-// Packed rows: where each starts.
+// Packed rows: start of each.
 __device__ const int branch_starts[3] = {
     0, 1, 3
 };
 
-// One past the last velocity that follows.
+// One past the last descendant of each.
 __device__ const short branch_ends[2] = {
     2, 2
 };
 
-// The velocities by depth.
+// The velocities sorted by depth.
 __device__ const short branch_ordered[2] = {
     0, 1
 };
 
-// Where those of each depth start.
+// Start of each depth.
 __device__ const short branch_levels[3] = {
     0, 1, 2
 };
@@ -171,7 +171,7 @@ __device__ const short branch_levels[3] = {
 
 constexpr short prismatic = 1, free_joint = 2;  // revolute: 0
 
-// How a joint of one degree of freedom moves.
+// The motion of a joint with one degree of freedom.
 template <class T>
 __device__ __forceinline__ Screw<T> screw(int) {
     return { false, T(0) };
@@ -187,7 +187,7 @@ __device__ __forceinline__ Placement<T> joint_placement(int i, View<const T> q) 
     return spun(rest, position);
 }
 
-// The rate of a joint of one degree of freedom.
+// The rate of a joint with one degree of freedom.
 template <class T>
 __device__ __forceinline__ T joint_rate(int i, View<const T> rates) {
     return rates[v_indices[i]];
@@ -205,25 +205,25 @@ __device__ __forceinline__ Spatial<T> joint_motion(int i, View<const T> rates) {
     return axis_motion(i, joint_rate(i, rates));
 }
 
-// The share of a wrench that acts along the axis of a joint of one degree of freedom: S^T F.
+// The component of a wrench along the axis of a joint with one degree of freedom: S^T F.
 template <class T>
 __device__ __forceinline__ T along_axis(int i, const Spatial<T>& F) {
     return effort_of(screw<T>(i), F);
 }
 
-// A wrench with the efforts that another one has on the joint.
+// A wrench with the joint torque of another one.
 template <class T>
 __device__ __forceinline__ Spatial<T> on_joint(int i, const Spatial<T>& F) {
     return wrench_of(screw<T>(i), along_axis(i, F));
 }
 
-// The efforts of a joint, as a wrench.
+// The generalized force of a joint, as a wrench.
 template <class T>
 __device__ __forceinline__ Spatial<T> effort_wrench(int i, View<const T> efforts) {
     return wrench_of(screw<T>(i), efforts[v_indices[i]]);
 }
 
-// What is added to the inertia that a velocity has.
+// The additional inertia of a velocity.
 template <class T>
 __device__ __forceinline__ T armature(int) {
     return T(0);
@@ -234,7 +234,7 @@ __device__ __forceinline__ Mass<T> body_mass(int i) {
     return load<Mass<T>>(masses<T>, i);
 }
 
-// The wrench on body i, which is given in its link's frame.
+// The external wrench on body i, given in its link's frame.
 template <class T>
 __device__ __forceinline__ Spatial<T> external_wrench(int i, View<const T> f_ext) {
     return turned_back(load<Matrix<T>>(link_rotations<T>, i), load_spatial(f_ext, 6 * i));
@@ -267,7 +267,7 @@ __device__ __forceinline__ Spatial<T> push(int i, const Answer<T>& joint,
     return scaled(along_axis(i, effort), joint.gain);
 }
 
-// The joint's acceleration where the parent moves as in the bias motion: S qdd.
+// The joint's acceleration if the parent moves as in the bias motion: S qdd.
 template <class T>
 __device__ __forceinline__ Spatial<T> joint_acceleration(int i, const Articulated<T>&,
                                                          const Answer<T>& joint,
@@ -289,7 +289,7 @@ __device__ __forceinline__ Paths mass_matrix_paths() {
     return {owners, v_indices, rows, columns, row_ends, 2};
 }
 
-// Unit accelerations of the velocities that have column w.
+// Unit accelerations of the velocities in column w.
 template <class T>
 __device__ __forceinline__ Spatial<T> column_motion(int i, int w) {
     Spatial<T> motion{};
@@ -298,7 +298,7 @@ __device__ __forceinline__ Spatial<T> column_motion(int i, int w) {
     return axis_motion(i, one);
 }
 
-// Keeps column w of the rows of each body: the efforts that the column's accelerations take.
+// Stores column w of the rows of each body: the joint torques for the column's accelerations.
 template <class T, class Team, int share, int count>
 __device__ __forceinline__ void keep_column(Team& team, int w,
                                             const Columns<T, count> (&F)[share], int c,
@@ -323,7 +323,7 @@ using gridgen::blocks::read;
 using gridgen::blocks::write;
 
 constexpr int velocities = 2;
-constexpr int axes = 2;  // of all joints; those that mimic have their own
+constexpr int axes = 2;  // of all joints; mimic joints have axes of their own
 
 __device__ __forceinline__ int axes_of(int) {
     return 1;
@@ -345,24 +345,24 @@ __device__ __forceinline__ Spatial<T> joint_axis(int i, int) {
     return axis_motion(i, one);
 }
 
-// The torque of a wrench along it.
+// The component of a wrench along the axis.
 template <class T>
 __device__ __forceinline__ T along(int i, int, const Spatial<T>& F) {
     return along_axis(i, F);
 }
 
-// The velocity that a joint gives the origin of its body, in the body's axes.
+// The velocity of the body's origin due to the joint, in the body's axes.
 template <class T> __device__ __forceinline__ Vector<T> slide_rate(int i, View<const T> qd) {
     return axis_motion(i, joint_rate(i, qd)).linear;
 }
 
-// Records that travel together.
+// Records that are exchanged together.
 template <class First, class Second> struct Pair {
     First first;
     Second second;
 };
 
-// Adds what the bodies of one level give to their parents.
+// Adds the contributions of the bodies of one level to their parents.
 template <class Record, class Team, int share>
 __device__ __forceinline__ void add_level(Team& team, int level, const Record (&felt)[share],
                                           Record (&sums)[share]) {
@@ -372,8 +372,8 @@ __device__ __forceinline__ void add_level(Team& team, int level, const Record (&
         [&](int j) { return levels[team.body(j)] == level - 1; });
 }
 
-// How the motion of body i changes with velocity c of its joint. V is the body's velocity, V_carrier
-// that of what carries it, as the body sees it.
+// Derivative of body i's motion by velocity c of its joint. V is the body's velocity, V_carrier that
+// of its parent, in the body's frame.
 template <class T>
 __device__ __forceinline__ MotionChange<T> joint_change_by_velocity(
     int i, int c, const Spatial<T>& V)
@@ -391,7 +391,7 @@ __device__ __forceinline__ MotionChange<T> joint_change_by_position(
     return change_by_position(S, V, A);
 }
 
-// Contribution to the mass matrix in row `axis` and the columns on the way to the base. X: placements.
+// Contribution to the mass matrix in row `axis` and the columns on the path to the base. X: placements.
 template <class T, class Target>
 __device__ __forceinline__ void couple_masses(Blocks<T> X, int i, const Mass<T>& mass,
                                               const Target& target) {
@@ -413,8 +413,8 @@ template <class T> struct Kept {
     Blocks<T> placements, drifts, by_position, by_velocity;
 };
 
-// The derivatives of the efforts between a joint and all those on its way to the base. F is the
-// wrench that the joint transmits.
+// The derivatives of the joint torques between a joint and its ancestors. F is the wrench that the
+// joint transmits.
 template <class T>
 __device__ __forceinline__ void couple_changes(const Kept<T>& kept, int i,
                                                const MovingMass<T>& mass, const Spatial<T>& F,
@@ -431,7 +431,7 @@ __device__ __forceinline__ void couple_changes(const Kept<T>& kept, int i,
             by_position.at(first + r, axis) = along(i, r, F_q);
             by_velocity.at(first + r, axis) = along(i, r, F_qd);
         }
-        // The body's frame moves with the joint: what carries it sees the whole wrench turn.
+        // The body's frame moves with the joint: the whole wrench rotates relative to the parent.
         F_q = F_q + turned_wrench(S, F);
 #pragma unroll 1
         for (int below = i, a = above[0][i]; a >= 0; below = a, a = above[0][a]) {
@@ -452,7 +452,7 @@ __device__ __forceinline__ void couple_changes(const Kept<T>& kept, int i,
     }
 }
 
-// Zeros where two velocities lie on different branches.
+// Zeros for two velocities on different branches.
 template <class T, class Team>
 __device__ __forceinline__ void clear_unrelated(const Team& team, const Square<T>& matrix) {
     const Branches tree = branches();
@@ -462,7 +462,7 @@ __device__ __forceinline__ void clear_unrelated(const Team& team, const Square<T
     }
 }
 
-// Where the entries of the mass matrix go that couple_masses() finds.
+// Stores the entries of the mass matrix that couple_masses() computes.
 template <class T> struct PackedRows {
     BranchMatrix<T> M;
 
@@ -670,7 +670,7 @@ __device__ __forceinline__ void forward_dynamics_aba_scan(
     Spatial<T> V[share], A[share], F[share];
     for (int j = 0; j < share; ++j) X[0][j] = joint_placement(team.body(j), q);
 
-    // --- The bias motion, that of zero joint accelerations ---
+    // --- The bias motion: zero joint accelerations ---
 
     // Velocities V = X V_parent + S qd, and the placements over twice as many joints.
     for (int j = 0; j < share; ++j) {
@@ -698,7 +698,7 @@ __device__ __forceinline__ void forward_dynamics_aba_scan(
         watch(6, i, A[j]);
     }
 
-    // Torques that move the articulated bodies: those given less friction.
+    // Torques on the articulated bodies: inputs less friction.
     Spatial<T> effort[share];  // as wrenches
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
@@ -738,7 +738,7 @@ __device__ __forceinline__ void forward_dynamics_aba_scan(
     team.add_listed({below_starts[0], below_members, 1}, pushed, p);
     collect(team, {below_starts[0], below_members, 1}, Y, p);
 
-    // --- Accelerations over those of the bias motion (prefix sums eq. 19) ---
+    // --- Accelerations relative to the bias motion (prefix sums eq. 19) ---
 
     Spatial<T> rate[share], a[share];
     team.take_back(0, X[0]);
@@ -833,7 +833,7 @@ __device__ __forceinline__ void forward_dynamics_jsiia_scan(
 
     // Inverse dynamics at rest, of unit accelerations of the velocities of one column (prefix sums
     // eq. 17).
-    // The first one, at place -1, is that of the bias motion.
+    // The first one, at place -1, is the bias motion.
     T mass_rows[share][room];
     team.put_away(0, V);
     team.put_away(6, A);
@@ -870,7 +870,7 @@ __device__ __forceinline__ void forward_dynamics_jsiia_scan(
     }
     team.take_back(0, F_bias);
 
-    // Torques that accelerate: those given less the bias forces.
+    // Accelerating torques: inputs less the bias forces.
     T effort[share], x[share][freedoms];
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
@@ -955,7 +955,7 @@ __device__ __forceinline__ void mass_matrix_scan(
             if (first + c >= 0) keep_column(team, first + c, F, c, mass_rows);
     }
 
-    // Each lane writes the rows that it keeps, and their mirror images.
+    // Each lane writes its rows and their mirror images.
     const Paths paths = mass_matrix_paths();
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
@@ -1035,7 +1035,7 @@ __device__ __forceinline__ void mass_matrix_inverse_scan(
     }
     eliminate(team, M, [] { __syncwarp(); });
 
-    // Columns of M^-1, each by one lane; the upper triangle is that of the lower one, mirrored.
+    // Columns of M^-1, one per lane; the upper triangle mirrors the lower one.
     for (int column = team.lane(); column < velocities && team.heard(); column += Team::lanes) {
         const View<T> x{&Minv[column], Minv.component * velocities};
         const T one = 1;
@@ -1119,7 +1119,7 @@ __device__ __forceinline__ void inverse_dynamics_gradient_scan(
         watch(6, i, A[j]);
     }
 
-    // --- The gradient of the efforts ---
+    // --- The gradient of the joint torques ---
 
     const Kept<T> kept{{memory + 0, bodies},
                        {memory + 24, bodies},
@@ -1226,7 +1226,7 @@ __device__ __forceinline__ void forward_dynamics_gradient_scan(
     Placement<T> X[1][share];  // over 1, 2, 4, ... joints
     for (int j = 0; j < share; ++j) X[0][j] = joint_placement(team.body(j), q);
 
-    // --- The bias motion, that of zero joint accelerations ---
+    // --- The bias motion: zero joint accelerations ---
 
     // Velocities V = X V_parent + S qd, and the placements over twice as many joints.
     for (int j = 0; j < share; ++j) {
@@ -1254,7 +1254,7 @@ __device__ __forceinline__ void forward_dynamics_gradient_scan(
         watch(6, i, A[j]);
     }
 
-    // --- The mass matrix, M = L^T D L, and the accelerations that the efforts produce ---
+    // --- The mass matrix, M = L^T D L, and the accelerations from the joint torques ---
 
     const BranchMatrix<T> M{branches(), memory + 66, memory + 69};
     const View<T> solution{memory + 71, 1};
@@ -1282,7 +1282,7 @@ __device__ __forceinline__ void forward_dynamics_gradient_scan(
             }
         }
 
-        // Torques that accelerate: those given less the bias forces.
+        // Accelerating torques: inputs less the bias forces.
         T effort[share];
         for (int j = 0; j < share; ++j) {
             const int i = team.body(j);
@@ -1303,12 +1303,12 @@ __device__ __forceinline__ void forward_dynamics_gradient_scan(
     eliminate(team, M, [] { __syncwarp(); });
     solve(team, M, solution, [] { __syncwarp(); });
 
-    // --- The motion with them ---
+    // --- The motion with these accelerations ---
 
     const View<const T> qdd{solution.data, 1};
     {
         Spatial<T> more[share];
-        Placement<T> span[share];  // over 1, 2, 4, ... joints in turn
+        Placement<T> span[share];  // over 1, 2, 4, ... joints, one at a time
         for (int j = 0; j < share; ++j) {
             more[j] = joint_motion(team.body(j), qdd);
             span[j] = X[0][j];
@@ -1330,7 +1330,7 @@ __device__ __forceinline__ void forward_dynamics_gradient_scan(
         watch(6, i, A[j]);
     }
 
-    // --- The gradient of the efforts ---
+    // --- The gradient of the joint torques ---
 
     const Kept<T> kept{{memory + 0, bodies},
                        {memory + 24, bodies},
@@ -1382,7 +1382,7 @@ __device__ __forceinline__ void forward_dynamics_gradient_scan(
     clear_unrelated(team, rates);
     __syncwarp();
 
-    // --- -M^-1 times it, a column for each lane ---
+    // --- -M^-1 times the gradient, one column per lane ---
 
     for (int t = team.lane(); t < 2 * velocities && team.heard(); t += Team::lanes) {
         const int column = t % velocities;
@@ -1393,7 +1393,7 @@ __device__ __forceinline__ void forward_dynamics_gradient_scan(
         solve_column(M, column, x);
     }
 
-    // Columns of M^-1, each by one lane; the upper triangle is that of the lower one, mirrored.
+    // Columns of M^-1, one per lane; the upper triangle mirrors the lower one.
     for (int column = team.lane(); column < velocities && team.heard(); column += Team::lanes) {
         const View<T> x{&dqdd_dtau[column], dqdd_dtau.component * velocities};
         const T one = 1;

@@ -1,27 +1,27 @@
-// CUDA C++ for the host compiler: what a kernel file needs to compile and run without a GPU.
+// CUDA C++ for the host compiler: declarations to compile and run a kernel file without a GPU.
 //
-// Include it before the kernel file. The file itself is the text that NVRTC gets, unchanged:
+// Include it before the kernel file. The kernel file is the same text as for NVRTC:
 //
-//   * `__shared__` variables of functions become static ones: blocks run one after another, so one
-//     copy serves them all. Before every block they are filled with a NaN pattern.
-//   * Dynamic shared memory is asked for as `gridgen::dynamic_shared<T>()` (gridgen_shared.cuh);
+//   * `__shared__` variables of functions become static: blocks run in sequence, so that one copy is
+//     enough. Before every block they are filled with a NaN pattern.
+//   * Dynamic shared memory is available as `gridgen::dynamic_shared<T>()` (gridgen_shared.cuh);
 //     `extern __shared__` has no meaning in C++.
-//   * Each thread is a fiber, and all of them share one OS thread. `__syncthreads`, `__syncwarp`,
-//     shuffles and votes wait for the threads CUDA waits for, order memory where CUDA orders it,
-//     and say so when they cannot complete, instead of waiting for ever. See emulated_team.h.
-//   * A shuffle from a lane that takes no part yields the NaN pattern; CUDA leaves it undefined.
-//   * `__activemask` is missing on purpose: which lanes happen to run together is no property of
-//     the text. Name the lanes in a mask.
+//   * Each thread is a fiber, and all fibers share one OS thread. `__syncthreads`, `__syncwarp`, shuffles
+//     and votes wait for the same threads as in CUDA, order memory as in CUDA, and report an error
+//     instead of a deadlock. See emulated_team.h.
+//   * A shuffle from an inactive lane returns the NaN pattern; in CUDA the value is undefined.
+//   * `__activemask` is deliberately missing: the set of lanes that run together is not a property of the
+//     program. Name the lanes in a mask.
 //
-// It includes no library, as every kernel is compiled with it: what takes one is compiled once, in
-// emulated_runtime.cpp.
+// It includes no library, because every kernel compiles it: emulated_runtime.cpp, compiled once, contains
+// the code that needs one.
 #pragma once
 
 #include "emulated_kernel.h"
 
 #define GRIDGEN_EMULATED 1
 
-// Standard headers use some of these words: none may be included after this line.
+// Standard headers use some of these identifiers: do not include any after this line.
 #define __global__
 #define __device__
 #define __host__
@@ -50,7 +50,7 @@ T shuffle(Place place, unsigned mask, T value, int width, Source source) {
     return value;
 }
 
-// A type that is given, not deduced.
+// A type that is not deduced.
 template <class T>
 struct Given {
     using type = T;
@@ -59,7 +59,7 @@ struct Given {
 }  // namespace emulated
 }  // namespace gridgen
 
-// Hidden parameters: the file and the line of the call.
+// Hidden parameters: the source location of the call.
 #define GRIDGEN_CALLER const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
 // ---- barriers ----
@@ -85,7 +85,7 @@ inline void __syncwarp(unsigned mask = 0xffffffffu, GRIDGEN_CALLER) {
     gridgen::emulated::meet_warp({"__syncwarp", file, line}, mask, true, false);
 }
 
-// Barriers of a part of the block, which CUDA has in PTX alone: bar.arrive and bar.sync.
+// Barriers for a part of the block, which CUDA provides in PTX only: bar.arrive and bar.sync.
 namespace gridgen {
 namespace emulated {
 
@@ -194,7 +194,7 @@ T atomicAdd(T* address, typename gridgen::emulated::Given<T>::type value) {
 
 // ---- arithmetic ----
 
-// The functions of <math.h>: for double, under CUDA's names for float, and overloaded.
+// The functions of <math.h>: for double, for float under CUDA's names, and overloaded.
 #define GRIDGEN_FUNCTION(name)                                       \
     inline float name##f(float x) { return __builtin_##name##f(x); } \
     inline double name(double x) { return __builtin_##name(x); }     \
@@ -240,7 +240,7 @@ inline bool isnan(double x) { return __builtin_isnan(x); }
 inline bool isinf(double x) { return __builtin_isinf(x); }
 inline bool isfinite(double x) { return __builtin_isfinite(x); }
 
-// In the type that arithmetic on both would have; a NaN is ignored.
+// In the common arithmetic type of both; ignores a NaN.
 template <class T, class U>
 constexpr auto min(T a, U b) -> decltype(a + b) {
     const decltype(a + b) x = a, y = b;

@@ -1,9 +1,9 @@
-// Flows of control that share one OS thread: each has a stack of its own, and runs until it
+// Fibers: threads of control that share one OS thread. Each has its own stack, and runs until it
 // switches to another one.
 //
-// Sanitizers are told of every switch. ThreadSanitizer takes each fiber for a thread; switches order
-// no memory, so that it sees races between fibers as it does between threads. What orders memory is
-// an `Order`. This file is not itself compiled with -fsanitize, so it sees nothing else of it.
+// Sanitizers are notified of every switch. ThreadSanitizer treats each fiber as a thread; switches do not
+// order memory, so that it detects races between fibers as between threads. An `Order` orders memory.
+// This file itself is not compiled with -fsanitize.
 #pragma once
 
 #include <sys/mman.h>
@@ -32,8 +32,8 @@ void __sanitizer_finish_switch_fiber(void* saved, const void** bottom, std::size
 }
 #endif
 
-// gridgen_switch saves what a function must keep on the stack of the fiber that runs, leaves that
-// stack's pointer in *from, and goes on where the stack `to` was left.
+// gridgen_switch saves the callee-saved registers on the stack of the current fiber, stores that stack's
+// pointer in *from, and continues where the stack `to` was suspended.
 #if defined(__x86_64__) && !defined(_WIN32)
 #define GRIDGEN_SWITCH 1
 void gridgen_switch(void** from, void* to) __asm__("gridgen_switch");
@@ -89,16 +89,16 @@ __asm__(
     "    add sp, sp, #160\n"
     "    ret\n");
 #else
-#include <ucontext.h>  // everywhere else: a hundred times slower, for it asks the system
+#include <ucontext.h>  // elsewhere: a hundred times slower because of system calls
 #endif
 
 namespace gridgen::emulated {
 
-// Memory for the stacks of several fibers, with a page below each that no one may touch. Only what
-// is used of it takes room.
+// Memory for the stacks of several fibers, with a guard page below each. Only used pages are
+// committed.
 class Stacks {
   public:
-    // Throws std::system_error where the machine does not grant it.
+    // Throws std::system_error if the system is out of memory.
     explicit Stacks(std::size_t count)
         : guard_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))), bytes_(count * (guard_ + size)) {
         memory_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
@@ -125,17 +125,17 @@ class Stacks {
 
 class Fiber {
   public:
-    // The flow that runs already.
+    // The current thread of control.
     Fiber() {
 #if defined(GRIDGEN_THREAD_SANITIZER)
         sanitizer_ = __tsan_get_current_fiber();
 #endif
     }
 
-    // One that begins with `run`, which must not return, when it is first switched to.
+    // A fiber that starts with `run`, which must not return, at the first switch to it.
     Fiber(unsigned char* stack, void (*run)()) : stack_(stack) {
 #if defined(GRIDGEN_SWITCH)
-        // As gridgen_switch leaves a stack: registers, then where to go on; `run` finds no caller.
+        // The layout of gridgen_switch: registers, then the return address; `run` has no caller.
         auto* top = reinterpret_cast<void**>(stack + Stacks::size);
 #if defined(__x86_64__)
         top[-2] = reinterpret_cast<void*>(run);
@@ -163,7 +163,7 @@ class Fiber {
     Fiber(const Fiber&) = delete;
     Fiber& operator=(const Fiber&) = delete;
 
-    // Leaves this fiber, which runs, for another; returns when this one is switched to again.
+    // Switches from this fiber, the current one, to another; returns at the next switch to this one.
     void switch_to(Fiber& other) {
 #if defined(GRIDGEN_THREAD_SANITIZER)
         constexpr unsigned no_order = 1;
@@ -180,13 +180,13 @@ class Fiber {
         arrived();
     }
 
-    // To be called first by what a new fiber runs.
+    // The first call of a new fiber.
     void arrived() {
 #if defined(GRIDGEN_ADDRESS_SANITIZER)
         const void* bottom;
         std::size_t size;
         __sanitizer_finish_switch_fiber(sanitizer_, &bottom, &size);
-        // The only way to learn of the stack of the OS thread.
+        // The only way to obtain the stack of the OS thread.
         if (previous_->stack_ == nullptr) {
             previous_->stack_ = static_cast<unsigned char*>(const_cast<void*>(bottom));
             previous_->size_ = size;
@@ -210,11 +210,11 @@ class Fiber {
 #endif
 };
 
-// What orders the memory of fibers, for ThreadSanitizer to see: whoever leaves comes after all who
-// have entered since the last one who entered first.
+// An order of memory between fibers for ThreadSanitizer: a fiber that leaves is ordered after all fibers
+// that entered since the last one that entered first.
 class Order {
   public:
-    // A store forgets whom an earlier use of this word ordered; an addition does not.
+    // A store discards the order of earlier uses of this word; an addition does not.
     void enter_first() {
 #if defined(GRIDGEN_THREAD_SANITIZER)
         __tsan_atomic32_store(&word_, 0, __ATOMIC_RELEASE);

@@ -1,4 +1,4 @@
-// What an emulated kernel and emulated_runtime.cpp know of each other. It includes no library.
+// Interface between an emulated kernel and emulated_runtime.cpp. It includes no library.
 #pragma once
 
 struct uint3 {
@@ -9,7 +9,7 @@ struct dim3 {
     unsigned x = 1, y = 1, z = 1;
 };
 
-// Those of the thread that runs.
+// Coordinates of the current thread.
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 constexpr int warpSize = 32;
@@ -17,35 +17,35 @@ constexpr int warpSize = 32;
 namespace gridgen {
 namespace emulated {
 
-// Where a kernel calls for others.
+// The source location of a kernel's collective call.
 struct Place {
     const char* operation;
     const char* file;
     int line;
 };
 
-// What those who met said about a predicate.
+// The predicates of the threads of a collective.
 struct Votes {
-    unsigned lanes;    // with a true predicate (a warp's meeting)
-    unsigned agreed;   // how many with a true predicate
-    unsigned arrived;  // how many came
+    unsigned lanes;    // lanes with a true predicate (in a warp)
+    unsigned agreed;   // number of threads with a true predicate
+    unsigned arrived;  // number of threads
 };
 
-// ---- what the runtime does for a kernel ----
+// ---- services of the runtime for a kernel ----
 
 Votes meet_block(Place place, bool predicate);
-// Meets so many threads of the block at a barrier with a number from 1 to 15; who does not wait has
-// come, and goes on.
+// Synchronizes some threads of the block at a barrier numbered 1 to 15; a thread that only arrives does
+// not wait.
 void meet_some(Place place, int number, int threads, bool waits);
-// Meets the live lanes of a mask; `ordered` if CUDA orders memory there.
+// Synchronizes the live lanes of a mask; `ordered` if CUDA orders memory there.
 Votes meet_warp(Place place, unsigned mask, bool ordered, bool predicate);
-// The bits that lane `from` hands over.
+// The bits of lane `from`.
 unsigned long long exchange(Place place, unsigned mask, unsigned long long bits, int from);
 void* dynamic_shared();
-// Ends the launch, which has failed for this reason.
+// Ends the launch with this error message.
 [[noreturn]] void give_up(const char* reason);
 
-// ---- how the runtime calls a kernel, whatever its parameters ----
+// ---- kernel calls of the runtime, for any parameters ----
 
 // An array as the caller describes it; strides counted in elements.
 struct Array {
@@ -54,16 +54,16 @@ struct Array {
     long long component;
 };
 
-// A kernel that takes its arguments from a list.
+// A kernel that reads its arguments from a list.
 struct Entry {
-    int arrays;  // that it takes
+    int arrays;  // number of its arrays
     void (*run)(const Array* arrays, long long states);
 };
 
 // The kernel of this unit.
 extern const Entry kernel;
 
-// The kernel's parameter of a given place: a strided array, or what has the bytes of one; or the
+// The kernel's parameter with a given index: a strided array, or a type with the same bytes; or the
 // number of states, which is last.
 template <class Parameter>
 struct Argument {
@@ -105,7 +105,7 @@ struct Called<function> {
   private:
     template <int... Index>
     static void run(const Array* given, long long states, Places<Index...>) {
-        // There is no array in the place of the number of states.
+        // The last parameter, the number of states, has no array.
         function(Argument<Parameters>::of(given[Index < arrays ? Index : 0], states)...);
     }
 };

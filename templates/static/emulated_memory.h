@@ -1,4 +1,4 @@
-// The shared memory of an emulated CUDA block: where it lies, and what it holds at first.
+// The shared memory of an emulated CUDA block: its location and initial contents.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace gridgen::emulated {
 
-// Uninitialized shared memory and lanes that gave no value: a NaN as float and as double, and as
-// an index far outside of any array.
+// Uninitialized shared memory and inactive lanes: a NaN as float and as double, and as an index far
+// outside of any array.
 constexpr unsigned char poison_bytes[4] = {0xAD, 0xDE, 0xF4, 0x7F};
 
 inline void poison(void* memory, std::size_t size) {
@@ -30,8 +30,8 @@ struct Region {
 };
 
 // The `__shared__` variables of this object file: static variables of functions, which the symbol
-// table of the file lists as writable objects with a local mangled name. C++ has no other way to
-// ask for them. Elsewhere than on Linux shared variables keep what the block before left in them.
+// table of the file lists as writable objects with a local mangled name. C++ has no other way to list
+// them. On other systems than Linux, shared variables retain the values of the previous block.
 inline std::vector<Region> find_shared_variables() {
     std::vector<Region> found;
 #if defined(__linux__) && defined(__LP64__)

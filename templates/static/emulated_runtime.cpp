@@ -1,5 +1,5 @@
-// What every emulated kernel is linked with: how it is launched, from a library or as a program of
-// its own, and how its threads meet.
+// Runtime of every emulated kernel: launches, from a library or as a standalone program, and thread
+// synchronization.
 #include "emulated_team.h"
 
 #include <cstdio>
@@ -15,9 +15,9 @@ namespace gridgen::emulated {
 namespace {
 
 struct Grid {
-    std::int64_t threads;       // of a block
+    std::int64_t threads;       // per block
     std::int64_t blocks;
-    std::int64_t shared_bytes;  // of dynamic shared memory for each block
+    std::int64_t shared_bytes;  // of dynamic shared memory per block
 };
 
 struct Launch {
@@ -32,7 +32,7 @@ void serve() {
     current.team->serve([] { kernel.run(current.arrays, current.states); });
 }
 
-// Runs the kernel over a grid. Returns what went wrong; empty when nothing did.
+// Runs the kernel over a grid. Returns an error message; empty on success.
 std::string launch(const std::vector<Array>& arrays, std::int64_t states, const Grid& grid,
                    LeftOut left_out) {
     if (static_cast<int>(arrays.size()) != kernel.arrays) {
@@ -82,8 +82,8 @@ void give_up(const char* reason) { current.team->give_up(reason); }
 
 using namespace gridgen::emulated;
 
-// The entry of a library. Returns 0; 1 where the kernel went wrong and 2 where the machine refused
-// the memory, with the reason in `message`.
+// The entry point of a library. Returns 0; 1 for an error of the kernel and 2 if the system is out of
+// memory, with the message in `message`.
 extern "C" __attribute__((visibility("default"))) int gridgen_entry(
     const std::int64_t* arrays, std::int64_t count, std::int64_t states, const std::int64_t* grid,
     char* message, std::int64_t capacity) {
@@ -104,11 +104,11 @@ extern "C" __attribute__((visibility("default"))) int gridgen_entry(
     }
 }
 
-// A program: `program inputs outputs [file line]`, where file and line are a barrier to leave out.
+// A program: `program inputs outputs [file line]`, where file and line select a barrier to omit.
 //
-// The file of inputs holds 64-bit integers: number of states, threads, blocks, shared bytes, number
+// The file of inputs contains 64-bit integers: number of states, threads, blocks, shared bytes, number
 // of arrays; for each array its size in bytes and its two strides; then the arrays' bytes. The file
-// of outputs holds the bytes of all arrays after the run. Returns 3 where the kernel gave up.
+// of outputs contains the bytes of all arrays after the run. Returns 3 for an error of the kernel.
 int main(int count, char** words) {
     std::FILE* input = count == 3 || count == 5 ? std::fopen(words[1], "rb") : nullptr;
     if (input == nullptr) {
@@ -132,7 +132,7 @@ int main(int count, char** words) {
         arrays[i].batch = integer();
         arrays[i].component = integer();
     }
-    // One allocation each, of the exact size, so that AddressSanitizer sees where an array ends.
+    // One allocation each, of the exact size, so that AddressSanitizer detects accesses beyond the end.
     std::vector<std::unique_ptr<unsigned char[]>> memory;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
         memory.emplace_back(new unsigned char[sizes[i]]);

@@ -1,12 +1,11 @@
-// The threads of an emulated CUDA block: a fiber each, blocks one after another.
+// The threads of an emulated CUDA block: one fiber each, blocks in sequence.
 //
-// Threads meet: all live threads of the block at __syncthreads, so many of them at a barrier with a
-// number, the live lanes named by a mask at __syncwarp, a shuffle or a vote. No one waits for a thread
-// that has returned from the kernel, but at a barrier with a number. A
-// thread runs until it has to wait; then the one that has been ready for longest goes on. So a
-// launch takes the same course every time.
+// Collectives synchronize threads: all live threads of the block at __syncthreads, a given number of them
+// at a numbered barrier, the live lanes of a mask at __syncwarp, a shuffle or a vote. Only numbered
+// barriers wait for threads that have returned from the kernel. A thread runs until it has to wait; then
+// the thread that has been ready for longest runs. Launches are therefore deterministic.
 //
-// ThreadSanitizer sees memory ordered only where CUDA orders it: at barriers and __syncwarp.
+// Memory is ordered for ThreadSanitizer only where CUDA orders it: at barriers and __syncwarp.
 // Shuffles and votes carry values but order nothing, as in CUDA.
 #pragma once
 
@@ -38,12 +37,12 @@ struct Thread {
     const unsigned index;
     const std::uint32_t bit;  // of its lane
     Warp* const warp;
-    Thread* next = nullptr;  // in the queue that it stands in
+    Thread* next = nullptr;  // in its queue
     Fiber fiber;
 };
 
-// Threads in the order in which they came. Fibers use no container that takes memory: sanitizers
-// look at who does.
+// Threads in order of arrival. Fibers use no container that allocates memory: sanitizers attribute
+// allocations to threads.
 class Queue {
   public:
     bool empty() const { return first_ == nullptr; }
@@ -66,25 +65,25 @@ class Queue {
 };
 
 struct Meeting {
-    Meeting* next = nullptr;  // among those open, or those to be used again
-    const Warp* warp;         // null: the block's
-    int number;               // of a barrier of some threads; 0: of all
-    unsigned called;          // threads that such a barrier calls for
-    bool ordered;             // whether one that came to it wrote what others shall see
+    Meeting* next = nullptr;  // in the list of open or of free ones
+    const Warp* warp;         // null for the block's
+    int number;               // of a numbered barrier; 0: __syncthreads
+    unsigned called;          // number of threads of a numbered barrier
+    bool ordered;             // whether an arriving thread wrote data for others
     Place place;
-    std::uint32_t mask;       // lanes called for (a warp's meeting)
-    std::uint32_t came;       // lanes that came
+    std::uint32_t mask;       // requested lanes (in a warp)
+    std::uint32_t came;       // arrived lanes
     Votes votes;
-    unsigned inside = 0;      // threads that came and have not left
+    unsigned inside = 0;      // threads that arrived and have not left
     Queue waiting;
     Order order;
-    std::uint64_t values[warpSize];  // that the lanes hand over
+    std::uint64_t values[warpSize];  // of each lane
 };
 
-// Where a kernel's barrier is to be passed without waiting: for tests that a check finds it missing.
+// The location of a barrier to omit: for tests that a check detects a missing barrier.
 struct LeftOut {
     std::string file;
-    int line = 0;  // 0: nowhere
+    int line = 0;  // 0: none
 
     bool operator()(const Place& place) const {
         if (line != place.line) return false;
@@ -97,14 +96,14 @@ class Team {
     static constexpr int most_barriers = 16;
 
   public:
-    // Throws std::system_error where the machine does not grant that many stacks.
+    // Throws std::system_error if the system has no memory for the stacks.
     Team(unsigned threads, std::size_t shared_bytes, void (*serve)(), LeftOut left_out)
         : shared_bytes_(shared_bytes),
           dynamic_shared_(new unsigned char[shared_bytes]),
           stacks_(threads),
           left_out_(std::move(left_out)),
           warps_((threads + warpSize - 1) / warpSize),
-          // Each thread is in one, or comes to one; it may have come to others, and gone on.
+          // Each thread is in one, or about to enter one; it may have arrived at others without waiting.
           meetings_(threads + 1 + most_barriers) {
         for (Meeting& meeting : meetings_) link(free_, meeting);
         for (unsigned i = 0; i < warps_.size(); ++i) warps_[i].index = i;
@@ -113,8 +112,8 @@ class Team {
         }
     }
 
-    // Runs a block: every thread runs `serve`, as given, once.
-    // Returns what the kernel did wrong; empty when nothing.
+    // Runs a block: every thread runs `serve` once, with the given argument.
+    // Returns the error message of the kernel; empty on success.
     std::string run_block() {
         poison(dynamic_shared_.get(), shared_bytes_);
         for (const Region& region : shared_variables()) poison(region.memory, region.size);
@@ -133,7 +132,7 @@ class Team {
         return failure_;
     }
 
-    // What a thread does on its fiber, block after block.
+    // The loop of a thread on its fiber, block after block.
     template <class Run>
     [[noreturn]] void serve(const Run& run) {
         self_->fiber.arrived();
@@ -145,7 +144,7 @@ class Team {
         }
     }
 
-    // Meets all live threads of the block.
+    // Synchronizes all live threads of the block.
     Votes meet_block(const Place& place, bool vote) {
         if (left_out_(place)) return {};
         Meeting* meeting = find(nullptr, 0, 0);
@@ -162,8 +161,8 @@ class Team {
         return votes;
     }
 
-    // Meets so many threads at a barrier with a number. Who comes to one that is left out is counted,
-    // so that the others go on, but neither waits nor shows what it wrote.
+    // Synchronizes some threads at a numbered barrier. A thread at an omitted barrier is counted, so that
+    // the others continue, but it neither waits nor publishes its writes.
     void meet_some(const Place& place, int number, int threads, bool waits) {
         if (number < 1 || number >= most_barriers || threads < warpSize || threads % warpSize) {
             give_up(at(place) + " names barrier " + std::to_string(number) + " of " +
@@ -204,7 +203,7 @@ class Team {
         }
     }
 
-    // Meets the live lanes of a mask; `ordered` if CUDA orders memory there.
+    // Synchronizes the live lanes of a mask; `ordered` if CUDA orders memory there.
     Votes meet_warp(const Place& place, std::uint32_t mask, bool ordered, bool vote) {
         if (left_out_(place)) return {};
         Meeting& meeting = join(place, mask);
@@ -214,7 +213,7 @@ class Team {
         return votes;
     }
 
-    // The bits that lane `from` hands over.
+    // The bits of lane `from`.
     std::uint64_t exchange(const Place& place, std::uint32_t mask, std::uint64_t bits, int from) {
         Meeting& meeting = join(place, mask);
         meeting.values[self_->index % warpSize] = bits;
@@ -226,16 +225,16 @@ class Team {
 
     void* dynamic_shared() const { return dynamic_shared_.get(); }
 
-    // Ends the run, and leaves all fibers as they are.
+    // Ends the run; all fibers stay suspended.
     [[noreturn]] void give_up(std::string reason) {
         failure_ = std::move(reason);
         end_.enter();
         self_->fiber.switch_to(outside_);
-        std::abort();  // no one switches back
+        std::abort();  // no fiber switches back
     }
 
   private:
-    // The meeting of these lanes, to which the thread that runs comes.
+    // The meeting of these lanes for the current thread.
     Meeting& join(const Place& place, std::uint32_t mask) {
         const Thread& self = *self_;
         if ((mask & self.bit) == 0) {
@@ -254,8 +253,8 @@ class Team {
         return *meeting;
     }
 
-    // The open meeting of the block (no warp), at one of its barriers, or of these lanes, if `bit` has
-    // yet to come to it.
+    // The open meeting of the block (no warp), at one of its barriers, or of these lanes, if `bit` has not
+    // arrived yet.
     Meeting* find(const Warp* warp, std::uint32_t mask, std::uint32_t bit, int number = 0) {
         for (Meeting* meeting = open_; meeting != nullptr; meeting = meeting->next) {
             if (meeting->warp == warp && meeting->mask == mask && (meeting->came & bit) == 0 &&
@@ -286,7 +285,7 @@ class Team {
         first = &meeting;
     }
 
-    // Waits until all have come.
+    // Waits until all have arrived.
     void await(Meeting& meeting, bool vote, bool ordered) {
         Thread& self = *self_;
         if (ordered && meeting.votes.arrived == 0) {
@@ -315,7 +314,7 @@ class Team {
                                        : (meeting.mask & meeting.warp->live & ~meeting.came) == 0;
     }
 
-    // All have come: they are ready, and the meeting is no longer open.
+    // All have arrived: they are ready, and the meeting is closed.
     void dismiss(Meeting& meeting) {
         Meeting** place = &open_;
         while (*place != &meeting) place = &(*place)->next;
@@ -323,12 +322,12 @@ class Team {
         while (!meeting.waiting.empty()) ready_.push(meeting.waiting.pop());
     }
 
-    // The last one to leave makes room for another meeting.
+    // The last thread to leave frees the meeting for reuse.
     void depart(Meeting& meeting) {
         if (--meeting.inside == 0) link(free_, meeting);
     }
 
-    // A thread returns from the kernel; goes on with the next block.
+    // A thread returns from the kernel and continues with the next block.
     void leave() {
         Thread& self = *self_;
         self.warp->live &= ~self.bit;
@@ -347,7 +346,7 @@ class Team {
         }
     }
 
-    // Leaves a fiber to the thread that has been ready for longest.
+    // Switches to the thread that has been ready for longest.
     void go_on(Fiber& fiber) {
         if (ready_.empty()) give_up_stuck();
         Thread& next = ready_.pop();
@@ -362,14 +361,14 @@ class Team {
         for (const Meeting* meeting = open_; meeting != nullptr; meeting = meeting->next) {
             reason += "\n  " + at(meeting->place);
             if (meeting->number) {
-                reason += " has met " + std::to_string(meeting->votes.arrived) + " of " +
+                reason += " is reached by " + std::to_string(meeting->votes.arrived) + " of " +
                           std::to_string(meeting->called) + " threads at barrier " +
                           std::to_string(meeting->number);
             } else if (meeting->warp == nullptr) {
-                reason += " has met " + std::to_string(meeting->votes.arrived) + " of " +
+                reason += " is reached by " + std::to_string(meeting->votes.arrived) + " of " +
                           std::to_string(live_) + " threads of the block";
             } else {
-                reason += " has met lanes " + hexadecimal(meeting->came) + " of mask " +
+                reason += " is reached by lanes " + hexadecimal(meeting->came) + " of mask " +
                           hexadecimal(meeting->mask) + " in warp " +
                           std::to_string(meeting->warp->index);
             }
@@ -390,18 +389,18 @@ class Team {
     }
 
     const std::size_t shared_bytes_;
-    const std::unique_ptr<unsigned char[]> dynamic_shared_;  // exact, so that ASan sees its end
+    const std::unique_ptr<unsigned char[]> dynamic_shared_;  // exact size, so that ASan detects overruns
     const Stacks stacks_;
     const LeftOut left_out_;
     std::vector<Warp> warps_;
     std::deque<Thread> threads_;
 
-    Fiber outside_;                // of whoever launched the kernel
-    Thread* self_ = nullptr;       // the thread that runs
-    Queue ready_;                  // those that need not wait
+    Fiber outside_;                // of the caller of the launch
+    Thread* self_ = nullptr;       // the current thread
+    Queue ready_;                  // threads that can run
     std::vector<Meeting> meetings_;
-    Meeting* open_ = nullptr;      // those that wait for someone
-    Meeting* free_ = nullptr;      // those to be used again
+    Meeting* open_ = nullptr;      // meetings with waiting threads
+    Meeting* free_ = nullptr;      // meetings for reuse
     unsigned live_ = 0;            // threads that have not returned from the block
     std::string failure_;
     Order begin_, end_;            // of a block

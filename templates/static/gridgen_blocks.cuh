@@ -1,10 +1,10 @@
-// Algebra of the constraint-force system: small dense blocks, and links as mobilities.
+// Algebra of the constraint-force system: small dense blocks, and links as inverse inertias.
 //
-// N x N blocks, N known at compile time. Those that lanes share lie in memory element by element:
-// element e of block b is data[e * count + b], so that lanes at consecutive blocks touch
-// consecutive words. Routines read row by row what they need: no more than one block and two rows
-// are in registers at a time. A symmetric block is its lower triangle by rows; after cholesky() it
-// holds L of A = L L^T with the reciprocals of L's diagonal on the diagonal.
+// N x N blocks, N known at compile time. Shared blocks are stored element by element: element e of
+// block b is data[e * count + b], so that lanes at consecutive blocks access consecutive words.
+// Routines read the required rows one at a time: at most one block and two rows are in registers. A
+// symmetric block is its lower triangle by rows; after cholesky() it contains L of A = L L^T with the
+// reciprocals of L's diagonal on the diagonal.
 //
 // As in gridgen_bodies.cuh, every product that enters a sum is a fused multiply-add.
 #ifndef GRIDGEN_BLOCKS_CUH
@@ -31,7 +31,7 @@ template <class T> GRIDGEN_DEVICE void subtract(T& x, T a, T b) { x = Lanes<T>::
 // Number of entries of a lower triangle.
 GRIDGEN_DEVICE constexpr int triangle(int n) { return n * (n + 1) / 2; }
 
-// An array of numbers, or a record that is made of them alone.
+// An array of numbers, or a record that consists of numbers only.
 template <class Record, class T> GRIDGEN_DEVICE void read(Blocks<T> from, int block, Record& x) {
 #pragma unroll
     for (int e = 0; e < int(sizeof(Record) / sizeof(T)); ++e)
@@ -175,10 +175,10 @@ GRIDGEN_DEVICE void subtract_applied(T (&x)[N], Blocks<T> blocks, int y, const T
 
 // --- Links and joints ---------------------------------------------------------------------------
 
-// The order of components in which blocks are written: the axis along which a joint moves comes
-// last, so that its constraints are the first five. A prismatic joint's z changes places. What a
-// joint with a pitch slides while it turns is taken off its motions, and its constraints have no
-// effort.
+// The order of components in blocks: the axis of the joint's motion is last, so that its constraints
+// are the first five. A prismatic joint swaps its z components. For a joint with a pitch, the sliding
+// component is subtracted from its motions, and its constraints transmit no
+// joint torque.
 template <class T>
 GRIDGEN_DEVICE void to_joint_order(const scan::Spatial<T>& motion, const scan::Screw<T>& axis,
                                    T (&x)[6]) {

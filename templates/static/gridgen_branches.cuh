@@ -1,4 +1,4 @@
-// A symmetric matrix that couples each velocity with those on its way to the base, shared by a team.
+// A symmetric matrix that couples each velocity with those on its path to the base, shared by a team.
 #ifndef GRIDGEN_BRANCHES_CUH
 #define GRIDGEN_BRANCHES_CUH
 
@@ -7,18 +7,17 @@
 namespace gridgen {
 namespace scan {
 
-// What is coupled with what. The velocities that follow a velocity on its branches are the next
-// ones, up to its `ends`.
+// The sparsity of the matrix. The descendants of a velocity are the next ones, up to its `ends`.
 struct Branches {
-    const short* parents;  // the velocity before each on the way to the base, or -1
-    const short* depths;   // how many there are before it
-    const int* starts;     // where its row starts
-    const short* ends;     // one past the last velocity that it is on the way of
-    const short* ordered;  // the velocities by their depth
-    const short* levels;   // where those of each depth start
+    const short* parents;  // the previous velocity of each on the path to the base, or -1
+    const short* depths;   // number of velocities before it
+    const int* starts;     // start of its row
+    const short* ends;     // one past its last descendant
+    const short* ordered;  // the velocities sorted by depth
+    const short* levels;   // start of the velocities of each depth
     int velocities, deepest;
 
-    // Whether velocity a is velocity b, or on its way to the base.
+    // Whether velocity a is velocity b, or on its path to the base.
     __device__ __forceinline__ bool leads(int a, int b) const { return a <= b && b < ends[a]; }
 };
 
@@ -30,7 +29,7 @@ template <class T> struct Square {
     GRIDGEN_DEVICE T& at(int row, int column) const { return entries[row * size + column]; }
 };
 
-// The matrix M = L^T D L: rows packed up to their diagonal, U = D L once it is eliminated, and 1/D.
+// The matrix M = L^T D L: rows packed up to their diagonal, U = D L after the factorization, and 1/D.
 template <class T> struct BranchMatrix {
     Branches branches;
     T* rows;
@@ -40,8 +39,8 @@ template <class T> struct BranchMatrix {
     __device__ __forceinline__ T* row(int i) const { return rows + branches.starts[i]; }
 };
 
-// From the leaves to the base, all velocities of a depth at once. An entry takes what all further
-// down leave to it, in descending order: no entry appears where there was none (Featherstone 2005).
+// From the leaves to the base, all velocities of a depth at once. An entry subtracts the contributions of
+// all its descendants, in descending order, without fill-in (Featherstone 2005).
 template <class T, class Team, class Barrier>
 __device__ __forceinline__ void eliminate(const Team& team, const BranchMatrix<T>& M,
                                           Barrier barrier) {
@@ -67,7 +66,7 @@ __device__ __forceinline__ void eliminate(const Team& team, const BranchMatrix<T
     }
 }
 
-// What the velocities further down leave of x_j, times 1/D: an entry of D^-1 L^-T x.
+// The remainder of x_j after its descendants, times 1/D: an entry of D^-1 L^-T x.
 template <class T, class Entries>
 __device__ __forceinline__ T reduced(const BranchMatrix<T>& M, int j, int end, const Entries& x) {
     const int depth = M.branches.depths[j];
@@ -77,7 +76,7 @@ __device__ __forceinline__ T reduced(const BranchMatrix<T>& M, int j, int end, c
     return product(rest, M.inverse[j]);
 }
 
-// An entry of L^-1 x where those on the way to the base are known.
+// An entry of L^-1 x, given those on the path to the base.
 template <class T, class Entries>
 __device__ __forceinline__ T followed(const BranchMatrix<T>& M, int k, const Entries& x) {
     const T* const row = M.row(k);
@@ -114,14 +113,14 @@ __device__ __forceinline__ void solve(const Team& team, const BranchMatrix<T>& M
     }
 }
 
-// x = M^-1 x, by one lane. x is zero in the rows that neither lead to `column` nor follow it.
+// x = M^-1 x, by one lane. x is zero in the rows that are neither ancestors nor descendants of `column`.
 template <class T, class Entries>
 __device__ __forceinline__ void solve_column(const BranchMatrix<T>& M, int column,
                                              const Entries& x) {
     const Branches& tree = M.branches;
 #pragma unroll 1
     for (int j = tree.ends[column] - 1; j >= column; --j) x[j] = reduced(M, j, tree.ends[j], x);
-    // What lies beside the way down to the column is zero still, and beyond the column's end too.
+    // Rows off the column's path are still zero, and so are those beyond the column's end.
 #pragma unroll 1
     for (int j = tree.parents[column]; j >= 0; j = tree.parents[j])
         x[j] = reduced(M, j, tree.ends[column], x);

@@ -1,4 +1,4 @@
-// What the functions of all robots for CasADi have in common: its interface of external functions.
+// Code shared by the CasADi functions of all robots: CasADi's interface of external functions.
 #ifndef GRIDGEN_CASADI_H
 #define GRIDGEN_CASADI_H
 
@@ -9,7 +9,7 @@ namespace casadi {
 
 using Index = long long;
 
-// An array of a function, dense and row by row there; CasADi has its nonzeros column by column.
+// An array of a function, dense and row-major; CasADi stores its nonzeros by columns.
 struct Matrix {
     const char* name;
     Index rows, columns;
@@ -17,7 +17,7 @@ struct Matrix {
     const int* quaternions;  // where the quaternions of a configuration begin, ended by -1
 
     constexpr Index size() const { return rows * columns; }
-    // The place among rows of an element that is counted along columns.
+    // The row-major index of a column-major element.
     constexpr Index by_rows(Index element) const {
         return element % rows * columns + element / rows;
     }
@@ -38,7 +38,7 @@ constexpr Function describe(const Matrix (&in)[In], const Matrix (&out)[Out],
     return {in, In, out, Out, evaluate, room};
 }
 
-// Calls visit(row, column) for every nonzero, in the order of CasADi.
+// Calls visit(row, column) for every nonzero, in CasADi's order.
 template <class Visit> void each_nonzero(const Index* sparsity, Visit visit) {
     const Index rows = sparsity[0], columns = sparsity[1];
     const Index *starts = sparsity + 2, *listed = starts + columns + 1;
@@ -55,7 +55,7 @@ inline double norm(const double* quaternion) {
     return __builtin_sqrt(sum);
 }
 
-// Copies an argument, whose elements CasADi has along columns; none stands for zeros.
+// Copies an argument, which CasADi stores by columns; null stands for zeros.
 inline void bring(const Matrix& matrix, const double* given, double* to) {
     for (Index i = 0; i < matrix.size(); ++i) to[matrix.by_rows(i)] = given ? given[i] : 0;
     if (matrix.quaternions)
@@ -82,16 +82,16 @@ int values(const Matrix (&in)[In], const Matrix (&out)[Out],
     return 0;
 }
 
-// What an array of a product with a Jacobian is.
+// The role of an array of a product with a Jacobian.
 struct Role {
     enum Kind { value, direction, result, discarded, change, usual } kind;
-    int of;      // which input or result it is, or belongs to
-    Index size;  // of what is written
+    int of;      // index of its input or result
+    Index size;  // of a written array
 };
 constexpr Role::Kind value = Role::value, direction = Role::direction, result = Role::result,
                      discarded = Role::discarded, change = Role::change, usual = Role::usual;
 
-// The Jacobian by all inputs, each column a state of a batch: directions are the columns of an identity.
+// The Jacobian by all inputs, one state of a batch per column: the directions are columns of an identity.
 template <int In, int Out, int Blocks, int Arrays>
 int columns(const Matrix (&in)[In], const Matrix (&out)[Out], const Matrix (&blocks)[Blocks],
             const Role (&roles)[Arrays],
@@ -104,7 +104,7 @@ int columns(const Matrix (&in)[In], const Matrix (&out)[Out], const Matrix (&blo
         bring(in[i], arg[i], room), given[i] = room;
         begins[i] = count, count += in[i].size();
     }
-    // Element j of direction i is element j - i of this, where the only one is at its beginning.
+    // Element j of direction i is element j - i of this array, whose only one is at the start.
     double* const one = room + count;
     for (Index i = -count; i < count; ++i) one[i] = i == 0;
     room += 2 * count;
@@ -131,7 +131,7 @@ int columns(const Matrix (&in)[In], const Matrix (&out)[Out], const Matrix (&blo
         each_nonzero(blocks[i].sparsity, [&](Index row, Index column) {
             const Index element = by.by_rows(column);
             double scale = 1;
-            // What is differentiated by is not of unit norm, what it is differentiated at is.
+            // Differentiates by the given quaternion, at the normalized one.
             if (by.quaternions)
                 for (const int* first = by.quaternions; *first >= 0; ++first)
                     if (element >= *first && element < *first + 4) scale = norm(arg[i % In] + *first);
@@ -146,7 +146,7 @@ int columns(const Matrix (&in)[In], const Matrix (&out)[Out], const Matrix (&blo
 
 #define GRIDGEN_CASADI_EXPORT extern "C" __attribute__((visibility("default")))
 
-// What CasADi looks for by name.
+// The symbols that CasADi loads.
 #define GRIDGEN_CASADI(NAME, FUNCTION)                                                            \
     GRIDGEN_CASADI_EXPORT int NAME(const double** arg, double** res, long long*, double* w, int) { \
         return FUNCTION.evaluate(arg, res, w);                                                    \

@@ -1,5 +1,5 @@
-// Several inverse dynamics at once, and the linear system that they make (Yang, Wu, Pan (prefix
-// sums) Algorithm 2).
+// Several inverse dynamics at once, and the solution of the resulting linear system (Yang, Wu, Pan
+// (prefix sums) Algorithm 2).
 #ifndef GRIDGEN_COLUMNS_CUH
 #define GRIDGEN_COLUMNS_CUH
 
@@ -10,7 +10,7 @@ namespace scan {
 
 // --- Columns ------------------------------------------------------------------------------------
 
-// The motions or wrenches of one body in `count` computations.
+// The motions or wrenches of one body in `count` inverse dynamics.
 template <class T, int count> struct Columns {
     Spatial<T> at[count];
 };
@@ -38,29 +38,29 @@ __device__ __forceinline__ void collect(Team& team, Lists below, const Placement
 
 // --- Rows of the mass matrix --------------------------------------------------------------------
 
-// Where the numbers of a matrix are that couples each velocity with those on its way to the base.
+// Layout of a matrix that couples each velocity with those on its path to the base.
 //
-// The lane of a body keeps the rows of the body's velocities: the entries up to the diagonal, one
-// for each column. Velocities that no path has in common share a column.
+// The lane of a body stores the rows of the body's velocities: the entries up to the diagonal, one
+// for each column. Velocities that are not on a common path share a column.
 struct Paths {
-    const short* owners;   // of each velocity: the body whose lane keeps its row
+    const short* owners;   // of each velocity: the body whose lane stores its row
     const short* first;    // of each body: its first velocity
-    const short* rows;     // how many velocities it has
+    const short* rows;     // of each body: its number of velocities
     const short* columns;  // the column of the first one
-    const short* ends;     // one past the last body that it is on the way of
+    const short* ends;     // of each body: one past its last descendant
     int velocities;
 
-    // Where the row of the body's velocity r starts in the lane's memory.
+    // The offset of the row of the body's velocity r in the lane's memory.
     __device__ __forceinline__ int row(int i, int r) const { return r * (columns[i] + rows[i]); }
 
-    // Whether velocity s of body `above` is on the way of velocity r of body `below`, and before it.
+    // Whether velocity s of body `above` is on the path of velocity r of body `below` to the base.
     __device__ __forceinline__ bool precedes(int above, int s, int below, int r) const {
         return above <= below && below < ends[above] && (above < below || s < r);
     }
 };
 
-// x = M^-1 x by M = L^T D L, from the leaves to the base and back; no entry appears where there was
-// none (Featherstone 2005). M is lost. `copy` has room for a row and one number more.
+// x = M^-1 x by M = L^T D L, from the leaves to the base and back, without fill-in (Featherstone 2005).
+// M is overwritten. `copy` has memory for a row and one more number.
 template <class T, class Team, int share, int room, int freedoms>
 __device__ __forceinline__ void solve(Team& team, const Paths& paths, T (&M)[share][room],
                                       T (&x)[share][freedoms], T* copy) {

@@ -1,4 +1,4 @@
-// Rollouts: what a loop over time reads and writes in each step, and its state.
+// Rollouts: inputs, outputs and the state of each step of a loop over time.
 #ifndef GRIDGEN_ROLLOUT_CUH
 #define GRIDGEN_ROLLOUT_CUH
 
@@ -13,13 +13,14 @@ struct Pair {
     int64 second;
 };
 
-// How a rollout goes. Of `steps` steps, each of `substeps` with the same efforts, one in `every` is
-// stored, and the initial state too if `begins`. A backward pass has a checkpoint every `between` steps.
+// Options of a rollout. Each of `steps` steps has `substeps` substeps with the same joint torques. One of
+// `every` steps is stored, and also the initial state if `begins`. A backward pass has a checkpoint every
+// `between` steps.
 struct RolloutOptions {
     int64 steps, substeps, every, between;
-    bool begins, follows, limits;  // follows a reference; limits efforts
+    bool begins, follows, limits;  // follows a reference; limits joint torques
 
-    // As a launch passes them.
+    // As passed to a launch.
     GRIDGEN_DEVICE RolloutOptions(Pair steps_substeps, Pair every_begins, Pair follows_limits, Pair between)
         : steps(steps_substeps.first),
           substeps(steps_substeps.second),
@@ -30,15 +31,15 @@ struct RolloutOptions {
           limits(follows_limits.second) {}
 };
 
-// What entry points need to know of a rollout beside FunctionTraits: `over_time`, which arrays have an
-// axis of time; whether it is a backward pass, and the numbers of scratch memory that this takes for
-// each substep between two checkpoints.
+// Traits of a rollout for entry points, in addition to FunctionTraits: `over_time`, whether each array
+// has a time axis; whether it is a backward pass; and the numbers of scratch memory of a backward pass
+// for each substep between two checkpoints.
 struct RolloutTraits {
     static constexpr bool is_backward = false;
     static constexpr int trail = 0;
 };
 
-// Which steps are stored, in order.
+// The steps to store, in order.
 struct Kept {
     int64 every, left, count;
 
@@ -52,7 +53,7 @@ struct Kept {
     }
 };
 
-// The same from the last step to the first: `count` is the place of the state that is next.
+// The same from the last step to the first: `count` is the index of the next state.
 struct KeptBackwards {
     int64 every, left, count;
 
@@ -73,7 +74,7 @@ template <class T, int count> struct Read {
 };
 template <class T, int count> struct Read<const T, count> : Read<T, count> {};
 
-// An array of one state: what it holds at a time.
+// An array of one state: its values at one time.
 template <class T> struct InTime {
     T* data;
     int64 component;
@@ -94,7 +95,7 @@ template <class T> struct InTime {
         for (int j = 0; j < count; ++j) to[j * component] = x[j];
     }
 
-    // Whether it has an axis of time, along which it is more than one.
+    // Whether it has a time axis with more than one value.
     GRIDGEN_DEVICE bool moves() const { return time != 0; }
 };
 
@@ -111,7 +112,7 @@ template <class T> GRIDGEN_DEVICE OverTime<T> over_time(const Strided<T>& array,
     return {array, time};
 }
 
-// The time of a substep.
+// The time step of a substep.
 template <class T> struct Substep {
     T x[1];
 
@@ -120,7 +121,7 @@ template <class T> struct Substep {
         : x{dt.x[0] / broadcast<T>(Real<T>(options.substeps))} {}
 };
 
-// The state of a rollout and the next one.
+// The current and the next state of a rollout.
 template <class T, int nq, int nv> class Rolled {
   public:
     struct State {
@@ -140,7 +141,7 @@ template <class T, int nq, int nv> class Rolled {
     GRIDGEN_DEVICE State& next() { return next_; }
     GRIDGEN_DEVICE void move() { now_ = next_; }
 
-    // Adds derivatives by the same state from elsewhere.
+    // Adds further derivatives by the same state.
     template <class Positions, class Velocities>
     GRIDGEN_DEVICE void add(const Positions& q, const Velocities& qd) {
         GRIDGEN_UNROLLED
@@ -149,7 +150,7 @@ template <class T, int nq, int nv> class Rolled {
         for (int j = 0; j < nv; ++j) now_.qd[j] += qd.x[j];
     }
 
-    // The same of a controller, which reads the deviation of the state from a reference.
+    // The same for a controller, which reads the deviation of the state from a reference.
     template <class Back> GRIDGEN_DEVICE void follow_back(const T* q, const Back& way) {
         GRIDGEN_UNROLLED
         for (int j = 0; j < nq; ++j) now_.q[j] += q[j];
@@ -161,7 +162,7 @@ template <class T, int nq, int nv> class Rolled {
     State now_, next_;
 };
 
-// The states from a checkpoint to the next, in memory.
+// The states between two checkpoints, in memory.
 template <class T, int nq, int nv, class Room> class Trail {
     using State = typename Rolled<T, nq, nv>::State;
     Room room_;
@@ -223,7 +224,7 @@ template <class T> GRIDGEN_DEVICE void limit(T& effort, Real<T> limit) {
     effort = effort > most ? most : (effort < least ? least : effort);
 }
 
-// Derivatives by a deviation, whose products with gains have been added to efforts.
+// Derivatives by a deviation, whose products with gains were added to the joint torques.
 template <class T, int nv> struct DeviationBack {
     T x[2 * nv];
 
@@ -238,13 +239,13 @@ template <class T, int nv> struct DeviationBack {
     }
 };
 
-// Derivatives by a joint torque: zero where it has been clamped.
+// Derivatives by a joint torque: zero if it was clamped.
 template <class T> GRIDGEN_DEVICE void limit_back(T& bar, const T& effort, Real<T> limit) {
     const T most = broadcast<T>(limit), least = broadcast<T>(-limit), none = broadcast<T>(0);
     bar = effort > most ? none : (effort < least ? none : bar);
 }
 
-// Derivatives by a quaternion that is normalized before it is used: the component along it is zero.
+// Derivatives by a quaternion that is normalized before use: the component along it is zero.
 template <class T> GRIDGEN_DEVICE void on_sphere(T* bar, const T* quaternion) {
     T along = quaternion[0] * bar[0];
     GRIDGEN_UNROLLED

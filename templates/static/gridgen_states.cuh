@@ -1,10 +1,10 @@
-// How a kernel with one state per thread gets at its states.
+// Memory access of kernels with one thread per state.
 //
-// Whatever the strides, all numbers of a state are asked for before the first is waited for. In rows,
-// a state's numbers lie side by side and states one after another: a thread that walked along a row of
-// its own would touch a line of memory for every number, and its neighbors the same lines again and
-// again. There the rows of a warp's states go through shared memory: the warp copies them together, 16
-// bytes for each thread at a time, and each thread finds its row in it.
+// For any strides, all loads of a state are issued before the first wait. In rows, the numbers of a
+// state are consecutive, and so are the states: a thread that read its own row would touch one cache
+// line per number, and its neighbors the same lines again. Kernels for rows therefore stage the rows of a
+// warp's states in shared memory: the warp copies them together, 16 bytes per thread at a time, and each
+// thread then reads its row there.
 #ifndef GRIDGEN_STATES_CUH
 #define GRIDGEN_STATES_CUH
 
@@ -13,9 +13,9 @@
 
 namespace gridgen {
 
-// Component j of one state is data[j * component]. Each address is computed by itself, by a single
-// instruction: a compiler that knew them to be multiples of one stride would form each from the last,
-// and keep many of them.
+// Component j of one state is data[j * component]. A single instruction computes each address: a
+// compiler that knew them to be multiples of one stride would derive each from the previous one, and
+// hold many of them in registers.
 template <class T> struct Components {
     T* data;
     int component;
@@ -56,10 +56,10 @@ template <class T, int length> struct Loaded {
 
 constexpr int warp_states = 32;
 
-// The states of a warp, one for each thread; threads beyond the batch compute its last state, for
-// all of them take part in every copy, and write nothing.
+// The states of a warp, one per thread. Threads beyond the batch compute its last state, because all
+// threads take part in every copy, and write nothing.
 struct Warp {
-    int states;     // none where the batch ends before
+    int states;     // zero beyond the end of the batch
     uint32 lane;
     uint32 row;     // of this thread's state
     uint32 number;  // of the warp; there is no memory for 2^32 of them
@@ -72,7 +72,7 @@ struct Warp {
         row = uint32(int(lane) < states - 1 ? int(lane) : states - 1);
     }
 
-    // The numbers of its rows.
+    // The number of its rows.
     GRIDGEN_DEVICE uint32 numbers(int length) const { return uint32(states) * uint32(length); }
 
     GRIDGEN_DEVICE bool is_whole() const { return states == warp_states; }
@@ -80,7 +80,7 @@ struct Warp {
     // The first of its states.
     GRIDGEN_DEVICE int64 begin() const { return int64(uint64(number) * warp_states); }
 
-    // Where its rows of an array begin.
+    // The start of its rows of an array.
     template <int length, class T> GRIDGEN_DEVICE T* rows(T* array) const {
         return array + uint64(number) * (warp_states * length);
     }
@@ -90,18 +90,18 @@ struct Warp {
         return array + (begin() + row) * stride;
     }
 
-    // Its part of the block's shared memory, of so many numbers for each state.
+    // Its part of the block's shared memory, with this many numbers per state.
     template <class T> GRIDGEN_DEVICE T* shared(int numbers) const {
         return dynamic_shared<T>() + (threadIdx.x - lane) * numbers;
     }
 };
 
-// Numbers that move as one.
+// Numbers that one instruction copies.
 template <class T, int size> struct alignas(size * sizeof(T)) Piece {
     T x[size];
 };
 
-// The largest piece into which rows of this length can be cut, wherever they begin.
+// The largest piece that divides rows of this length, from any offset.
 template <class T> GRIDGEN_DEVICE constexpr int piece_size(int length) {
     const int most = 16 / int(sizeof(T));
     return length % most == 0 ? most : length % 2 == 0 ? 2 : 1;
@@ -110,8 +110,8 @@ template <class T> GRIDGEN_DEVICE constexpr int piece_size(int length) {
 // Numbers from one row in shared memory to the next; see symbolic/tiles.py.
 GRIDGEN_DEVICE constexpr int pitch(int length) { return length % 4 == 0 ? length + 1 : length; }
 
-// What the threads of a whole warp copy of its rows: pieces of 16 bytes, the threads' side by side.
-// Pieces of one turn and the next are a warp apart; in the last turn there may be fewer.
+// The copy of a whole warp's rows: pieces of 16 bytes, consecutive threads on consecutive pieces. Pieces
+// of successive iterations are one warp apart; the last iteration may have fewer.
 template <class T, int length> struct Pieces {
     static constexpr int size = 16 / int(sizeof(T));
     static constexpr int count = warp_states * length / size;
@@ -123,8 +123,8 @@ template <class T, int length> struct Pieces {
     }
 };
 
-// The rows of an argument, read by a whole warp, and stored in shared memory. All arguments are read
-// before the first is stored; no branch is between them, as one after each would be where batches end.
+// Loads the rows of an argument by a whole warp, and stores them in shared memory. All arguments are
+// loaded before the first is stored, without branches between them.
 template <class T, int length> class InputRows {
     using Copied = Pieces<T, length>;
     using P = typename Copied::Type;
@@ -142,7 +142,7 @@ template <class T, int length> class InputRows {
             if (Copied::has(turn, warp)) piece_[turn] = from[turn * warp_states];
     }
 
-    // Threads must meet before they read them there.
+    // Threads must synchronize before they read them there.
     GRIDGEN_DEVICE void store() const {
         P* const dense = reinterpret_cast<P*>(shared_) + warp_.lane;
         GRIDGEN_UNROLLED
@@ -160,7 +160,7 @@ template <class T, int length> class InputRows {
     }
 };
 
-// Copies a number of the rows where the batch ends, if there is so much of them.
+// Copies one number of the rows at the end of the batch, if it exists.
 template <int length, class T>
 GRIDGEN_DEVICE void store_number(uint32 i, const T* array, T* shared, const Warp& warp) {
     if (i < warp.numbers(length))
@@ -172,10 +172,9 @@ template <int length, class T> GRIDGEN_DEVICE const T* row(T* shared, const Warp
     return shared + warp.row * pitch(length);
 }
 
-// Values that wait long in a state's program. Of float, on multiprocessors that have 227 kB of shared
-// memory, they do so there: a warp's threads have theirs side by side, after `staged` numbers of each.
-// Where there is less, as many warps would not fit, and a double takes too much of it: the compiler
-// keeps them where it can.
+// Long-lived values of a state's program. In float, on multiprocessors with 227 kB of shared memory, they
+// are parked there: the values of a warp's threads are interleaved, after `staged` numbers of each.
+// Elsewhere fewer warps would fit, and doubles are too large: the compiler decides where to hold them.
 template <class T, int count> class Parked {
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1200)
     static constexpr bool is_shared = false;
@@ -186,7 +185,7 @@ template <class T, int count> class Parked {
     T own_[is_shared ? 1 : count];
     T* first_;
 
-    // What is written is read from there again, not kept in a register beside.
+    // Written values are read from there again, without a copy in a register.
     struct Values {
         volatile T* first;
 
@@ -215,7 +214,7 @@ template <class T, int count> GRIDGEN_DEVICE constexpr int parked_in_shared_memo
     else return 0;
 }
 
-// How array k of a function, a result, is cut into tiles.
+// The tiles of array k of a function, a result.
 template <class F, int k> struct TilesOf {
     static constexpr int length = size_of<F, k>, width = F::widths[k - F::inputs];
     static constexpr bool is_apart = F::is_apart;
@@ -232,8 +231,8 @@ template <class F, int k> struct TilesOf {
     }
 };
 
-// A result whose tiles wait in shared memory until they are complete. Plan is its TilesOf. What copies
-// tiles out is a function of its own (is_apart) where many copies of it would not fit into the caches.
+// A result whose tiles stay in shared memory until they are complete. Plan is its TilesOf. A separate
+// function copies tiles (is_apart) if inlined copies would not fit in the instruction caches.
 template <class T, class Plan> class ResultRows {
     static constexpr int length = Plan::length;
     static constexpr bool is_dense = Plan::width == length && pitch(length) == length;
@@ -261,12 +260,12 @@ template <class T, class Plan> class ResultRows {
 
     GRIDGEN_DEVICE Element operator[](int j) const { return {*this, j}; }
 
-    // Gives elements [begin, end) one value, tile by tile.
+    // Sets elements [begin, end) to one value, tile by tile.
     template <int begin, int end> GRIDGEN_DEVICE void fill(T value) const {
         constexpr int number = begin / Plan::width, next = (number + 1) * Plan::width;
         constexpr int stop = next < end ? next : end;
         constexpr Tile tile = Plan::tile(number);
-        constexpr int rest = stop - begin - (tile.last == stop - 1);  // those that do not complete it
+        constexpr int rest = stop - begin - (tile.last == stop - 1);  // those before the last one
         if constexpr (tile.begin < 0) {
             if (int(warp_.lane) < warp_.states) fill_places<rest>(row_ + begin, value);
         } else {
@@ -298,7 +297,7 @@ template <class T, class Plan> class ResultRows {
         result.write(number, tile);
     }
 
-    // Copies a complete tile out of shared memory.
+    // Copies a complete tile from shared to global memory.
     GRIDGEN_DEVICE void write(int number, const T* tile) const {
         __syncwarp();
         if constexpr (is_dense) {
@@ -308,7 +307,7 @@ template <class T, class Plan> class ResultRows {
         } else {
             write_part<(length - 1) % Plan::width + 1>(number, tile);
         }
-        __syncwarp();  // before another tile takes the place
+        __syncwarp();  // before the next tile uses the memory
     }
 
     GRIDGEN_DEVICE void write_dense(const T* tile) const {
@@ -327,11 +326,11 @@ template <class T, class Plan> class ResultRows {
         }
     }
 
-    // A tile of `width` elements: a few threads for each row, several rows at a time.
+    // A tile of `width` elements: several threads per row, several rows at a time.
     template <int width> GRIDGEN_DEVICE void write_part(int number, const T* tile) const {
         constexpr int size = piece_size<T>(length), of_row = width / size;
         static_assert(width % size == 0, "a tile ends where a piece does");
-        // Threads beyond the last whole row of a turn take no part in it.
+        // Threads beyond the last whole row of an iteration are idle.
         constexpr int rows = warp_states / of_row, turns = (warp_states + rows - 1) / rows;
         const int row = int(warp_.lane / of_row), part = int(warp_.lane % of_row) * size;
         const int end = row < rows ? warp_.states - row : 0;
@@ -355,13 +354,13 @@ GRIDGEN_DEVICE void fill(const ResultRows<T, Plan>& result, T value) {
 
 // --- Kernels ------------------------------------------------------------------------------------
 
-// What a function is given of an argument: registers that hold it, or how it is read.
+// The argument of a function: registers with its values, or an accessor.
 template <class State> GRIDGEN_DEVICE State given(const State& state) { return state; }
 template <class T, int length> GRIDGEN_DEVICE const T* given(const Loaded<T, length>& state) {
     return state.x;
 }
 
-// Calls F with the arrays of a state. `staged` is the shared memory that the state takes for them.
+// Calls F with the arrays of a state. `staged` is the state's shared memory for them.
 template <class T, class In, class F, class... States>
 GRIDGEN_DEVICE void compute(int staged, const States&... states) {
     if constexpr (F::parked > 0) {
@@ -391,13 +390,13 @@ GRIDGEN_DEVICE void run_states(Indices<k...>, int64 n, const Arrays&... arrays) 
     if (i < n) compute<T, In, F>(0, state_of<T, F, k>(arrays, i)...);
 }
 
-// Computes a state per thread, of arrays with any strides: those of F, then scratch memory.
+// Computes one state per thread, for arrays with any strides: those of F, then scratch memory.
 template <class T, class F, class... Arrays>
 GRIDGEN_DEVICE void run_states(int64 n, const Arrays&... arrays) {
     run_states<T, F>(UpTo<sizeof...(Arrays)>(), n, arrays...);
 }
 
-// Computes the rollout of a state per thread; see gridgen_rollout.cuh. arrays: those of F over time,
+// Computes the rollout of one state per thread; see gridgen_rollout.cuh. arrays: those of F over time,
 // then scratch memory.
 struct RolloutOptions;
 template <class T, class F, class... Arrays>
@@ -406,7 +405,7 @@ GRIDGEN_DEVICE void run_rollouts(int64 n, const RolloutOptions& options, const A
     if (i < n) F::template compute<T>(options, arrays[i]...);
 }
 
-// Whether an array goes through shared memory on its way in, and the numbers of the longest that does.
+// Whether an input is staged in shared memory, and the length of the longest such input.
 template <class F> GRIDGEN_DEVICE constexpr bool is_staged(int k) {
     return k < F::inputs && F::begins[k] >= 0;
 }
@@ -417,7 +416,7 @@ template <class F> GRIDGEN_DEVICE constexpr int longest_row() {
     return longest;
 }
 
-// An argument that does not go through shared memory on its way in.
+// An input that is not staged in shared memory.
 struct NotStaged {
     GRIDGEN_DEVICE NotStaged pieces() const { return {}; }
     GRIDGEN_DEVICE void store() const {}
@@ -425,7 +424,7 @@ struct NotStaged {
     GRIDGEN_DEVICE void load() {}
 };
 
-// Array k of a function whose arrays lie in rows, for one thread. A result:
+// Array k of a function for rows, for one thread. A result:
 template <class T, class F, int k, bool is_input, bool is_staged> struct RowOf : NotStaged {
     ResultRows<T, TilesOf<F, k>> rows;
 
@@ -434,7 +433,7 @@ template <class T, class F, int k, bool is_input, bool is_staged> struct RowOf :
     GRIDGEN_DEVICE const auto& state() const { return rows; }
 };
 
-// An input that is read in place.
+// An input that is read without staging.
 template <class T, class F, int k> struct RowOf<T, F, k, true, false> : NotStaged {
     const T* begin;
     Loaded<T, size_of<F, k>> loaded;
@@ -449,7 +448,7 @@ template <class T, class F, int k> struct RowOf<T, F, k, true, false> : NotStage
     }
 };
 
-// An input that goes through shared memory.
+// An input that is staged in shared memory.
 template <class T, class F, int k> struct RowOf<T, F, k, true, true> {
     static constexpr int length = size_of<F, k>;
 
@@ -504,7 +503,7 @@ GRIDGEN_DEVICE void run_rows(Indices<k...>, int64 n, const Arrays&... arrays) {
         warp, RowOf<T, F, k, is_input<F, k>, is_staged<F>(k)>(arrays, shared, warp)...);
 }
 
-// Computes a state per thread, of arrays that lie in rows.
+// Computes one state per thread, for arrays in rows.
 template <class T, class F, class... Arrays>
 GRIDGEN_DEVICE void run_rows(int64 n, const Arrays&... arrays) {
     run_rows<T, F>(UpTo<array_count<F>>(), n, arrays...);

@@ -1,8 +1,8 @@
-// What handlers of XLA's foreign functions have in common: the kernels that they call by number, and
-// what they read of a call.
+// Code shared by the handlers of XLA's foreign functions: the kernels by number, and the parsing of
+// calls.
 //
-// XLA hands over buffers in C order, each with its own shape. A state of an array has so many numbers;
-// an array with as many as one state is read by the whole batch.
+// XLA passes buffers in C order, each with its own shape. Each state of an array has a fixed number of
+// elements; all states of the batch share an array with the size of a single state.
 #ifndef GRIDGEN_XLA_H
 #define GRIDGEN_XLA_H
 
@@ -39,7 +39,7 @@ inline XLA_FFI_Error* error(const XLA_FFI_CallFrame* frame, XLA_FFI_Error_Code c
     return frame->api->XLA_FFI_Error_Create(&args);
 }
 
-// Forgets an error of a function whose answer nothing depends on.
+// Frees the error of a function whose result is not used.
 inline bool dropped(const XLA_FFI_CallFrame* frame, XLA_FFI_Error* found) {
     if (!found) return false;
     XLA_FFI_Error_Destroy_Args args = {};
@@ -49,7 +49,7 @@ inline bool dropped(const XLA_FFI_CallFrame* frame, XLA_FFI_Error* found) {
     return true;
 }
 
-// Answers XLA when it asks which version of its interface a handler was made for.
+// Answers XLA's query for the interface version of a handler.
 inline bool tells_version(XLA_FFI_CallFrame* frame, XLA_FFI_Handler_Traits traits) {
     XLA_FFI_Extension_Base* extension = frame->extension_start;
     if (!extension || extension->type != XLA_FFI_Extension_Metadata) return false;
@@ -60,7 +60,7 @@ inline bool tells_version(XLA_FFI_CallFrame* frame, XLA_FFI_Handler_Traits trait
     return true;
 }
 
-// The number of the kernel that a call names: its only attribute.
+// The kernel number of a call: its only attribute.
 inline int64 kernel_number(const XLA_FFI_CallFrame* frame) {
     if (frame->attrs.size != 1 || frame->attrs.types[0] != XLA_FFI_AttrType_SCALAR) return 0;
     const auto scalar = static_cast<const XLA_FFI_Scalar*>(frame->attrs.attrs[0]);
@@ -73,11 +73,11 @@ inline int64 count(const XLA_FFI_Buffer* buffer) {
     return numbers;
 }
 
-// Reads the arrays of a call. `numbers`: of one state, for each array. Returns what does not fit.
+// Parses the arrays of a call. `numbers`: per state, for each array. Returns an error for other shapes.
 inline const char* read_arrays(const XLA_FFI_CallFrame* frame, const int64* numbers, int inputs,
                                int arrays, Arrays& found) {
     if (frame->args.size != inputs || frame->rets.size != arrays - inputs)
-        return "another number of arrays than the kernel has";
+        return "the number of arrays differs from the kernel's";
     const auto buffer = [&](int i) {
         return static_cast<const XLA_FFI_Buffer*>(i < inputs ? frame->args.args[i]
                                                              : frame->rets.rets[i - inputs]);
@@ -89,13 +89,13 @@ inline const char* read_arrays(const XLA_FFI_CallFrame* frame, const int64* numb
         const int64 there = count(buffer(i));
         const bool is_batch = there == found.states * numbers[i];
         if (!is_batch && (i >= inputs || there != numbers[i]))
-            return "an array has another shape than the kernel needs";
+            return "the shape of an array differs from the kernel's";
         found.array[i] = {buffer(i)->data, is_batch ? numbers[i] : 0, 1};
     }
     return nullptr;
 }
 
-// The kernels of a process by their numbers. They are added while others are called, and stay.
+// The kernels of a process by number. Kernels are added concurrently with calls, and never removed.
 template <class Kernel> struct Table {
     Kernel* first = nullptr;
 

@@ -1,5 +1,5 @@
-// The handler by which XLA calls the functions of the cpu backend. XLA's own threads share a batch;
-// Python is not entered.
+// The XLA handler of the functions of the cpu backend. XLA's own threads share a batch, without entering
+// Python.
 #include <float.h>
 #include <math.h>
 #include <time.h>
@@ -24,7 +24,7 @@ using TakeParts = void (*)(const Array*, Share*, int64);
 using Close = void (*)(Share*);
 using Check = int (*)(const Array*, int64, int64);
 
-// A function that XLA may call; Python fills it in (frameworks/jax/cpu.py).
+// A function for calls by XLA; filled in by Python (frameworks/jax/cpu.py).
 struct Kernel {
     Kernel* next;
     int64 number;
@@ -33,20 +33,20 @@ struct Kernel {
     Close close;
     Check has_unit_quaternions;
     const char* robot;
-    const int64* numbers;      // of a state, for each array
+    const int64* numbers;      // per state, for each array
     const int64* quaternions;  // elements of a configuration where one begins, and then -1
     int64 inputs;
     int64 arrays;
-    int64 configurations;  // among the first inputs
+    int64 configurations;  // number of inputs, the first ones, that are configurations
     int64 is_double;
     int64 most_threads;
-    int64 block;       // batches are cut at multiples of so many states
-    double share;      // the least work worth handing to another thread [s]
-    double tolerance;  // of the norm of a quaternion
-    double per_state;  // seconds; 0 until something is known
-    int64 params;      // which input are rows of inertias that are checked; -1 if none is
+    int64 block;       // batches are divided at multiples of this number of states
+    double share;      // the least work for another thread [s]
+    double tolerance;  // for the norm of a quaternion
+    double per_state;  // seconds; 0 until measured
+    int64 params;      // the input with rows of inertias to validate; -1 if none
     int64 rows;        // of a state
-    const double* own_rows;  // those of the file, which pass whatever they are
+    const double* own_rows;  // those of the file, which are always valid
     const char* const* links;
     double row_tolerance;
     double row_left;
@@ -66,8 +66,8 @@ double seconds() {
     return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
 }
 
-// A batch that threads share. The last that lets go of it frees it: one that comes too late finds
-// nothing left to do.
+// A batch that threads share. The last owner frees it: a late thread finds no part
+// left.
 struct Work {
     Kernel* kernel;
     Arrays arrays;
@@ -103,7 +103,7 @@ bool is_helped(const XLA_FFI_CallFrame* frame, Work* work) {
     return !dropped(frame, frame->api->XLA_FFI_ThreadPool_Schedule(&args));
 }
 
-// Computes states from `begin` on with the help of other threads.
+// Computes states from `begin` on with other threads.
 bool divide(const XLA_FFI_CallFrame* frame, Kernel* kernel, const Arrays& arrays, int64 begin,
             int64 threads) {
     Work* work = static_cast<Work*>(malloc(sizeof(Work)));
@@ -120,7 +120,7 @@ bool divide(const XLA_FFI_CallFrame* frame, Kernel* kernel, const Arrays& arrays
     return true;
 }
 
-// As CpuKernel does for callers in Python (backends/cpu/backend.py).
+// As CpuKernel for callers in Python (backends/cpu/backend.py).
 void compute(const XLA_FFI_CallFrame* frame, Kernel* kernel, const Arrays& arrays) {
     const int64 batch = arrays.states, block = kernel->block;
     if (batch <= block || kernel->most_threads < 2) {
@@ -130,7 +130,7 @@ void compute(const XLA_FFI_CallFrame* frame, Kernel* kernel, const Arrays& array
     int64 begin = 0;
     double per_state;
     __atomic_load(&kernel->per_state, &per_state, __ATOMIC_RELAXED);
-    if (per_state == 0) {  // nothing is known yet: the first block is the measurement
+    if (per_state == 0) {  // not measured yet: the first block is the measurement
         const double start = seconds();
         kernel->entry(arrays.array, 0, block, batch);
         per_state = (seconds() - start) / double(block);
@@ -145,7 +145,7 @@ void compute(const XLA_FFI_CallFrame* frame, Kernel* kernel, const Arrays& array
         threads = 1;
         kernel->entry(arrays.array, begin, batch, batch);
     }
-    // The least time seen: whatever disturbs a measurement makes it longer.
+    // The shortest time so far: disturbances only lengthen a measurement.
     const double now = (seconds() - start) * double(threads) / double(batch - begin);
     if (now < per_state) per_state = now;
     __atomic_store(&kernel->per_state, &per_state, __ATOMIC_RELAXED);
@@ -161,7 +161,7 @@ double smallest(double a, double b, double c, double d, double e, double f) {
     return mean + 2 * p * cos((acos(r) + 2 * acos(-1.0)) / 3);
 }
 
-// Tells whether some body has a row of mass and inertia, as `impossible` of runtime/parameters.py.
+// Returns whether a row of mass and inertia is physical, as `impossible` of runtime/parameters.py.
 template <class S> bool is_possible(const Kernel* kernel, const S* row) {
     for (int i = 0; i < 10; ++i)
         if (!isfinite(row[i])) return false;
@@ -182,7 +182,7 @@ template <class S> bool is_possible(const Kernel* kernel, const S* row) {
     return smallest(a, b, c, d, e, f) >= -slack;
 }
 
-// Returns the error of the first row that is neither that of a body nor the file's.
+// Returns the error of the first row that is neither physical nor the file's.
 template <class S>
 XLA_FFI_Error* check_rows(const XLA_FFI_CallFrame* frame, const Kernel* kernel,
                           const Arrays& arrays) {
@@ -208,7 +208,7 @@ XLA_FFI_Error* check_rows(const XLA_FFI_CallFrame* frame, const Kernel* kernel,
     return nullptr;
 }
 
-// Brings the quaternions of a copy to unit norm, or returns the error of one that is too far off.
+// Normalizes the quaternions of a copy, or returns the error of one that is too far off.
 template <class S>
 XLA_FFI_Error* normalize(const XLA_FFI_CallFrame* frame, const Kernel* kernel, int input, S* q,
                          int64 states) {
@@ -218,7 +218,7 @@ XLA_FFI_Error* normalize(const XLA_FFI_CallFrame* frame, const Kernel* kernel, i
             double square = 0;
             for (int k = 0; k < 4; ++k) square += double(turn[k]) * double(turn[k]);
             const double norm = sqrt(square);
-            if (!isfinite(norm)) continue;  // reaches the results, as in any other coordinate
+            if (!isfinite(norm)) continue;  // propagates to the results, as in any other coordinate
             if (!(fabs(norm - 1) <= kernel->tolerance)) {
                 char text[400];
                 snprintf(text, sizeof text,
@@ -236,7 +236,7 @@ XLA_FFI_Error* normalize(const XLA_FFI_CallFrame* frame, const Kernel* kernel, i
     return nullptr;
 }
 
-// Computes with copies of the configurations, whose quaternions are off unit norm.
+// Computes with copies of the configurations whose quaternions are not of unit norm.
 XLA_FFI_Error* compute_normalized(const XLA_FFI_CallFrame* frame, Kernel* kernel, Arrays& arrays) {
     const int64 itemsize = kernel->is_double ? 8 : 4;
     void* copies[most_arrays] = {};

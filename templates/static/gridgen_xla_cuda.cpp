@@ -1,5 +1,5 @@
-// The handler by which XLA calls kernels of the cuda backend: it launches what NVRTC has made on XLA's
-// stream, through the driver's interface, whose functions Python hands over (frameworks/jax/cuda.py).
+// The XLA handler of the kernels of the cuda backend. It launches kernels compiled by NVRTC on XLA's
+// stream through the driver API, whose functions Python passes (frameworks/jax/cuda.py).
 #include "gridgen_xla.h"
 
 #define GRIDGEN_EXPORT extern "C" __attribute__((visibility("default")))
@@ -19,21 +19,21 @@ struct Driver {
     Status (*name)(Status, const char**);
 };
 
-// A kernel on the devices where it has been loaded: one for each context.
+// A kernel on the devices on which it is loaded: one for each context.
 struct Loaded {
     Loaded* next;
     Handle context;
     Handle function;
 };
 
-// A kernel that XLA may call; Python fills it in.
+// A kernel for calls by XLA; filled in by Python.
 struct Kernel {
     Kernel* next;
     int64 number;
     const Driver* driver;
     const void* image;
     const char* entry;
-    int64 shared;  // the most dynamic shared memory of a block that it may ask for; 0: what all grant
+    int64 shared;  // most dynamic shared memory per block; 0: the default limit
     Loaded* loaded;
     char is_loading;
 };
@@ -55,12 +55,12 @@ XLA_FFI_Error* refused(const XLA_FFI_CallFrame* frame, const Kernel* kernel, con
     return error(frame, XLA_FFI_Error_Code_INTERNAL, text);
 }
 
-// Finds a kernel in the current context, loaded if it is not there yet.
+// Returns a kernel in the current context, and loads it if necessary.
 XLA_FFI_Error* load(const XLA_FFI_CallFrame* frame, Kernel* kernel, Handle& function) {
     const Driver& driver = *kernel->driver;
     Handle context = nullptr, module = nullptr;
     if (const Status status = driver.get_context(&context))
-        return refused(frame, kernel, "tell the context", status);
+        return refused(frame, kernel, "return the current context", status);
     for (;;) {
         for (Loaded* one = __atomic_load_n(&kernel->loaded, __ATOMIC_ACQUIRE); one; one = one->next)
             if (one->context == context) return function = one->function, nullptr;
@@ -73,7 +73,7 @@ XLA_FFI_Error* load(const XLA_FFI_CallFrame* frame, Kernel* kernel, Handle& func
         found = refused(frame, kernel, "find the kernel", status);
     if (!found && kernel->shared &&
         (status = driver.set_attribute(function, max_dynamic_shared, int(kernel->shared))))
-        found = refused(frame, kernel, "grant its shared memory", status);
+        found = refused(frame, kernel, "set its shared memory", status);
     Loaded* one = found ? nullptr : static_cast<Loaded*>(malloc(sizeof(Loaded)));
     if (one) {
         *one = {kernel->loaded, context, function};
@@ -85,8 +85,8 @@ XLA_FFI_Error* load(const XLA_FFI_CallFrame* frame, Kernel* kernel, Handle& func
     return found;
 }
 
-// The attributes of a call, which XLA sorts by their names: kernel, launch (states, blocks, threads
-// of a block, its shared memory), strides (of states and of components, for each array).
+// The attributes of a call, sorted by name as in XLA: kernel, launch (states, blocks, threads per block,
+// its shared memory), strides (of states and of components, for each array).
 struct Call {
     int64 kernel;
     const int64* launch;
@@ -118,7 +118,7 @@ GRIDGEN_EXPORT XLA_FFI_Error* gridgen_call(XLA_FFI_CallFrame* frame) {
     if (tells_version(frame, 0)) return nullptr;
     Call call;
     if (!read_call(frame, call))
-        return error(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "attributes of another version");
+        return error(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "the attributes are of another version");
     Kernel* kernel = kernels.find(call.kernel);
     if (!kernel) return error(frame, XLA_FFI_Error_Code_FAILED_PRECONDITION, unknown_kernel);
     Handle function = nullptr;

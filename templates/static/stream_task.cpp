@@ -1,6 +1,6 @@
-// A batch that the stream of a GPU has the host compute. Whoever gave the order may hold the
-// interpreter's lock, and wait for room in a full stream: so nothing here asks for the interpreter.
-// The threads that share a batch are made for it, and end with it.
+// A batch that a GPU stream enqueues as a host function. The caller may hold the interpreter's lock while
+// it waits for space in a full stream; therefore this code never acquires that lock. It creates the
+// threads that share a batch, and they end with it.
 #include <pthread.h>
 #include <time.h>
 
@@ -15,9 +15,9 @@ struct Task {
     gridgen::Kernel kernel;
     const gridgen::Array* arrays;
     int64 batch;
-    int64 threads;      // the most that may share it
-    int64 block;        // states by whose multiples it is cut
-    double least_share; // work that is worth a thread [s]
+    int64 threads;      // the most for the batch
+    int64 block;        // the batch is divided at multiples of this number of states
+    double least_share; // least work per thread [s]
 };
 
 struct Shared {
@@ -46,7 +46,7 @@ int64 least(int64 a, int64 b) { return a < b ? a : b; }
 
 }  // namespace
 
-// The first block tells how long the others take, and so how many threads are worth their start.
+// The first block measures the time per state, which decides the number of threads.
 extern "C" __attribute__((visibility("default"))) void gridgen_run_task(void* given) {
     const Task& task = *static_cast<const Task*>(given);
     const int64 first = least(task.batch, task.block), left = task.batch - first;

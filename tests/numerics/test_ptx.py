@@ -176,7 +176,7 @@ def test_what_nvrtc_makes_does_what_the_text_does(function: str) -> None:
 @pytest.mark.parametrize(
     ("function", "what"),
     [
-        ("stuck", r"bar\.warp\.sync has met lanes 0x0000ffff of mask 0xffffffff"),
+        ("stuck", r"bar\.warp\.sync is reached by lanes 0x0000ffff of mask 0xffffffff"),
         ("divergent", "must not stand in divergent code"),
     ],
 )

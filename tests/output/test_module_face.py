@@ -82,7 +82,7 @@ def test_the_function_of_a_module_is_that_of_its_robot(name, face):
     if name in (*THERE, "bind", "compile"):
         assert getattr(face, name) == method
     else:
-        with pytest.raises(AttributeError, match=rf"no attribute '{name}'; robot\.{name} says why"):
+        with pytest.raises(AttributeError, match=rf"no attribute '{name}'; call robot\.{name} for"):
             getattr(face, name)
 
 

@@ -247,7 +247,7 @@ def test_a_file_that_was_not_written_or_was_changed_is_refused(fill, change, tmp
     path = tmp_path / "file"
     write_file(path, fill)
     path.write_bytes(changed := change(path.read_bytes()))
-    with pytest.raises(OptionError, match="file exists, and grid-gen has not written it"):
+    with pytest.raises(OptionError, match="file exists and was not written by grid-gen"):
         write_file(path, fill)
     assert path.read_bytes() == changed
     write_file(path, fill, force=True)
@@ -262,7 +262,7 @@ def test_an_archive_with_a_seal_is_read_as_any(tmp_path):
 def test_the_file_behind_a_link_counts(tmp_path):
     (tmp_path / "mine.urdf").write_text("<robot/>")
     (tmp_path / "link").symlink_to("mine.urdf")
-    with pytest.raises(OptionError, match="link exists, and grid-gen has not written it"):
+    with pytest.raises(OptionError, match="link exists and was not written by grid-gen"):
         write_file(tmp_path / "link", page)
     write_file(tmp_path / "page", page)
     (tmp_path / "other").symlink_to("page")
@@ -304,5 +304,5 @@ def test_a_file_in_the_way_of_another_leaves_nothing_written(option, tmp_path, c
     before = content(tmp_path)
     functions = ["--functions", "gravity_forces", "--quiet", "-o", str(tmp_path / "out")]
     assert cli.main([str(urdf), *functions, *words[option]]) == 2
-    assert "grid-gen has not written it" in capsys.readouterr().err
+    assert "was not written by grid-gen" in capsys.readouterr().err
     assert content(tmp_path) == before

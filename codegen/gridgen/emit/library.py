@@ -1,4 +1,4 @@
-"""The files of a module that make its functions a library for C and C++."""
+"""The files of a module's C and C++ library."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from gridgen.schedules.thread.view import cpu_view, gpu_view
 from gridgen.schedules.views import robot_view
 from gridgen.template_root import static_text
 
-#: What they include: the same in every module.
+#: Headers that these files include: the same in every module.
 LIBRARY_FILES = ("gridgen.hpp", "gridgen_library.h")
-#: Those that programs include which use the library.
+#: Headers for programs that use the library.
 _FACES = ("gridgen.h", "gridgen.hpp")
 _GNU_ALONE = ("-fpeel-loops",)
 
@@ -47,11 +47,11 @@ def render_library(
         tree:     the robot.
         ident:    its identifier.
         version:  of the generator.
-        kernels:  those that have programs.
+        kernels:  those with programs.
         programs: theirs, by name.
-        flags:    what the library is compiled with.
+        flags:    compiler flags of the library.
         sources:  names of the module's other files.
-        casadi:   whether CasADi shall have its functions, too.
+        casadi:   whether to include functions for CasADi.
 
     Returns:
         text by file name.
@@ -61,7 +61,7 @@ def render_library(
     for kernel in kernels:
         both = programs[kernel.name]
         on_cpu = cpu_view(tree, kernel, both, gpu_view(tree, kernel, both))
-        # The first method of a function that a robot has is what is meant where none is named.
+        # The first available method of a function is its default.
         plain = replace(kernel.key, method="").name
         called = (kernel.name,) if plain in taken else (kernel.name, plain)
         taken.update(called)

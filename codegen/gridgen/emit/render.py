@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gridgen.dynamics.arrays import array_shape
-from gridgen.emit.views.module import face_views, fused_view, way_views
+from gridgen.emit.views.module import fused_view, method_views, signature_views
 from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
@@ -32,7 +32,7 @@ STATIC_FILES = (
     "gridgen_states.cuh",
     "gridgen_shared.cuh",
 )
-#: What they include where there are rollouts.
+#: Additional headers of modules with rollouts.
 ROLLOUT_FILES = ("gridgen_rollout.cuh", "gridgen_rollout_simd.h")
 _TEAM_STATIC_FILES = (
     "gridgen_scan.cuh",
@@ -57,9 +57,9 @@ def render_sources(
         schedules: of the robot.
         ident:     its identifier: namespace and stem of the file names.
         version:   of the generator.
-        kernels:   what the files shall define.
-        programs:  those of the thread schedule, by the names of their kernels; those that rollouts
-                   call are among them.
+        kernels:   kernels to define.
+        programs:  those of the thread schedule, by the names of their kernels; includes the
+                   programs that rollouts call.
 
     Returns:
         text by file name.
@@ -97,7 +97,7 @@ def render_sources(
 
 
 def with_called(schedules: Schedules, kernels: Sequence[Kernel]) -> list[Kernel]:
-    """Return the kernels that have programs: of those given, and those that rollouts call."""
+    """Return the kernels with programs: those of the arguments, and those that rollouts call."""
     own = [kernel for kernel in kernels if kernel.team is None and not kernel.calls]
     called = (schedules.kernel(key) for kernel in kernels for key in kernel.calls)
     return list({kernel.name: kernel for kernel in (*own, *called)}.values())
@@ -106,9 +106,9 @@ def with_called(schedules: Schedules, kernels: Sequence[Kernel]) -> list[Kernel]
 def _team_files(
     schedules: Schedules, robot: RobotView, kernels: Sequence[Kernel]
 ) -> dict[str, str]:
-    """Return the files of the schedules that give a state a team of threads.
+    """Return the files of the schedules with one team of threads per state.
 
-    All build on the tables and the joints in that of the scan schedule.
+    All include the tables and the joints in the file of the scan schedule.
     """
     files = {}
     for schedule in schedules.teams:
@@ -120,18 +120,18 @@ def _team_files(
 
 
 def team_headers() -> dict[str, str]:
-    """Return the headers that these files include, the same in every module."""
+    """Return the headers of these files, the same in every module."""
     return {BODIES_FILE: bodies_text()} | {name: static_text(name) for name in _TEAM_STATIC_FILES}
 
 
 def render_team(
     schedule: TeamSchedule[Any], robot: RobotView, kernels: Sequence[Kernel], **options: bool
 ) -> str:
-    """Return the file with a schedule's kernels: what its view sees, in its template.
+    """Render the file with a schedule's kernels.
 
     Args:
         schedule: of the robot.
-        robot:    what the banner shows.
+        robot:    data of the banner.
         kernels:  the schedule's.
         options:  further arguments of the view.
     """
@@ -152,24 +152,24 @@ def render_module(
         tree:    the robot.
         ident:   its identifier.
         version: of the generator.
-        kernels: those that the module has.
-        fused:   kernels of several functions in one, with the names of these.
+        kernels: kernels of the module.
+        fused:   fused kernels, with the names of their functions.
     """
-    functions, ways = face_views(tree, kernels), way_views(kernels)
+    functions, methods = signature_views(tree, kernels), method_views(kernels)
     called = [kernel.name for kernel, _ in fused]
-    there = [face.name for face in functions] + [way.name for way in ways]
+    there = [signature.name for signature in functions] + [method.name for method in methods]
     view = {
         "robot": robot_view(tree, ident, version),
         "names": sorted(["robot", *called, *there]),
         "functions": functions,
-        "ways": ways,
+        "methods": methods,
         "fused": [fused_view(kernel, names) for kernel, names in fused],
     }
     return render("module/__init__.py.jinja", view)
 
 
 def array_data(tree: KinematicTree, kernels: Sequence[Kernel]) -> dict[str, Any]:
-    """Describe the arrays that kernels read and write."""
+    """Describe the arrays of kernels."""
     used = {kernel.kind(name) for kernel in kernels for name in (*kernel.inputs, *kernel.outputs)}
     return {
         name: {
@@ -184,13 +184,13 @@ def array_data(tree: KinematicTree, kernels: Sequence[Kernel]) -> dict[str, Any]
 
 
 def model_text(model: Mapping[str, Any]) -> str:
-    """Return the description as JSON, one field a line where it is short."""
+    """Return the description as JSON, one line for each short field."""
     lines = [f"  {json.dumps(key)}: {_value_text(value)}" for key, value in model.items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def _value_text(value: Any) -> str:
-    """Return a value in one line, records one a line."""
+    """Return a value on one line, with one line for each record."""
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return "[\n    " + ",\n    ".join(map(json.dumps, value)) + "\n  ]"
     if isinstance(value, dict) and any(isinstance(entry, dict) for entry in value.values()):

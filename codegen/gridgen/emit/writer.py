@@ -1,8 +1,8 @@
-"""Writing where a user says: whole or not at all, and never over what grid-gen has not written.
+"""Write output files atomically, and never overwrite files that grid-gen has not written.
 
 A module's folder has a manifest, which lists the digest of every other file and names the robot's
 file. A single file (a report, a wheel, the result of a pipeline) ends with a seal: the digest of
-what precedes it. Files that fit their digests may be replaced; everything else is the user's.
+the preceding bytes. Files that match their digests may be replaced; all others are the user's.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import Any, BinaryIO
 
 from gridgen.errors import OptionError
 
-#: The file of a module's folder that lists the others.
+#: The manifest of a module's folder.
 MANIFEST = "manifest.json"
 _FORCE = "--force (in Python: force=True)"
 _SEAL = b"grid-gen sha256:"
 _SEAL_BYTES = len(_SEAL) + 64
-# In a page a seal is a comment; in a zip archive it is the archive's comment.
+# A seal is a comment in a page, and the archive comment of a zip file.
 _OPEN, _CLOSE = b"<!-- ", b" -->\n"
 _ZIP = b"PK\x03\x04"
 _SCRATCH = ".grid-gen-"
@@ -35,21 +35,21 @@ _BLOCK = 1 << 20
 def write_folder(
     folder: Path, files: Mapping[str, str | bytes], source: str, digest: str, force: bool = False
 ) -> None:
-    """Write a module's files and their manifest beside its folder, then rename them into place.
+    """Write a module's files and their manifest to a temporary folder, then rename it into place.
 
-    A module that is already there is replaced; a run that fails leaves it as it was.
+    An existing module is replaced. If the write fails, it stays unchanged.
 
     Args:
         folder: the module's.
-        files:  what is put in it, by name.
-        source: the robot's file as the user named it, or a word for what is no file.
+        files:  their content by name.
+        source: the robot's file as the user named it, or a word for a source that is not a file.
         digest: SHA-256 of the robot's text.
-        force:  also replace the files of those names and of another robot's manifest;
+        force:  also replace files of those names and the files of another robot's manifest;
                 other files in the folder stay.
 
     Raises:
-        OptionError: something in the folder is not grid-gen's, or the module is of another file,
-            or the folder cannot be written.
+        OptionError: the folder contains files of the user, or a module of another file, or cannot
+            be written.
     """
     folder = Path(os.path.realpath(folder))
     content = {name: _bytes(text) for name, text in files.items()}
@@ -66,7 +66,7 @@ def write_folder(
             _swap(folder, fresh, old)
             for path in replaced:
                 (old / path).unlink()
-        finally:  # remove what is known, and nothing else
+        finally:  # remove the known files only
             shutil.rmtree(fresh, ignore_errors=True)
             with suppress(OSError):
                 _move_content(old, folder)
@@ -80,18 +80,18 @@ def check_folder(
 
     Args:
         folder: the module's; it need not exist.
-        source: as for ``write_folder``.
-        digest: as there.
-        force:  as there.
-        names:  the files that are to be written.
+        source: see ``write_folder``.
+        digest: see ``write_folder``.
+        force:  see ``write_folder``.
+        names:  the files to write.
 
     Raises:
-        OptionError: as there.
+        OptionError: see ``write_folder``.
     """
     if not os.path.lexists(folder):
         return []
     if not folder.is_dir():
-        raise OptionError(f"{folder} is no folder: choose another --output or --name")
+        raise OptionError(f"{folder} is not a folder: choose another --output or --name")
     with _writing(folder):
         there = {path.relative_to(folder).as_posix() for path in _files(folder)}
         manifest = _read_manifest(folder)
@@ -109,8 +109,8 @@ def check_folder(
         for name in sorted(there - own):
             if name not in digests and not _is_sealed(folder / name):
                 raise OptionError(
-                    f"{folder / name} is not a file of grid-gen: move it away, or keep it beside "
-                    f"the new module with {_FORCE}"
+                    f"{folder / name} is not a file of grid-gen: move it away, or leave it "
+                    f"there and add the new module with {_FORCE}"
                 )
             if name in digests and _digest(folder / name) != digests[name]:
                 raise OptionError(
@@ -122,7 +122,7 @@ def check_folder(
 
 
 def check_file(path: Path, force: bool = False) -> None:
-    """Raise unless a file may be written: it is absent, sealed by grid-gen, or no file at all.
+    """Raise unless a file may be written: it is absent, sealed by grid-gen, or a device or pipe.
 
     Raises:
         OptionError: it is a folder, or a file that grid-gen has not written.
@@ -132,23 +132,23 @@ def check_file(path: Path, force: bool = False) -> None:
     with _writing(path):
         if path.is_file() and not force and not _is_sealed(path):
             raise OptionError(
-                f"{path} exists, and grid-gen has not written it, or it was changed since: choose "
+                f"{path} exists and was not written by grid-gen, or has changed since: choose "
                 f"another file, or overwrite it with {_FORCE}"
             )
 
 
 def write_file(path: Path, fill: Callable[[BinaryIO], object], force: bool = False) -> None:
-    """Write a page or a zip archive with a seal, whole or not at all; see ``check_file``.
+    """Write a page or a zip archive with a seal, atomically; see ``check_file``.
 
-    Where a link leads to a file, that file is replaced.
+    If the path is a link to a file, that file is replaced.
 
     Args:
         path:  of the file.
         fill:  writes its content.
-        force: also replace what is not sealed.
+        force: also replace a file without a seal.
 
     Raises:
-        OptionError: there is something else, or it cannot be written.
+        OptionError: the path is not replaceable, or cannot be written.
     """
     check_file(path, force)
     with _writing(path):
@@ -168,7 +168,7 @@ def write_file(path: Path, fill: Callable[[BinaryIO], object], force: bool = Fal
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Turn what a system refuses into an error that names the place."""
+    """Convert an error of the operating system into one that names the path."""
     try:
         yield
     except OSError as error:
@@ -180,7 +180,7 @@ def _bytes(content: str | bytes) -> bytes:
 
 
 def _swap(folder: Path, fresh: Path, old: Path) -> None:
-    """Put a fresh folder in the place of one that may be there."""
+    """Rename a new folder into place, replacing an old one if it exists."""
     if folder.exists():
         folder.rename(old)
     try:
@@ -192,7 +192,7 @@ def _swap(folder: Path, fresh: Path, old: Path) -> None:
 
 
 def _move_content(old: Path, folder: Path) -> None:
-    """Move what is left in a folder to another, unless the name is taken there; then remove it."""
+    """Move the remaining files to a folder, unless their names exist there; remove the old one."""
     if not old.is_dir():
         return
     for item in sorted(old.iterdir()):
@@ -206,26 +206,26 @@ def _move_content(old: Path, folder: Path) -> None:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield everything below a folder but folders; empty ones hold nothing to lose."""
+    """Yield all files below a folder; folders are skipped."""
     for place, folders, names in os.walk(folder):
         links = [name for name in folders if os.path.islink(os.path.join(place, name))]
         yield from (Path(place, name) for name in (*names, *links))
 
 
 def _check_no_folders(folder: Path, names: Iterable[str]) -> None:
-    """Raise if a folder has the name of a file that is to be written."""
+    """Raise if a folder has the name of a file to write."""
     for name in names:
         if (folder / name).is_dir():
             raise OptionError(f"{folder / name} is a folder: move it away")
 
 
 def _is_bytecode(name: str) -> bool:
-    """Return whether a file is what Python makes of a module when it is imported."""
+    """Return whether a file is Python's bytecode of a module."""
     return name.startswith("__pycache__/__init__.") and name.endswith(".pyc")
 
 
 def _digest(path: Path) -> str:
-    """Return the digest of a file; of what is none, nothing."""
+    """Return the digest of a file; empty if the path is not a file."""
     is_plain = path.is_file() and not path.is_symlink()
     return hashlib.sha256(path.read_bytes()).hexdigest() if is_plain else ""
 
@@ -237,10 +237,10 @@ def _manifest(folder: Path, content: Mapping[str, bytes], source: str, digest: s
 
 
 def _path_from(folder: Path, source: str) -> str | None:
-    """Return the path of a robot's file from a module's folder, the same in every checkout.
+    """Return the path of a robot's file relative to a module's folder, for any checkout.
 
     Returns:
-        ``None`` for a text, an object or a pipe, which cannot be found again.
+        ``None`` for a text, an object or a pipe, which have no path.
     """
     if not os.path.isfile(source):
         return None
@@ -252,7 +252,7 @@ def _path_from(folder: Path, source: str) -> str | None:
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a folder; one without robot and files if it has none of grid-gen."""
+    """Return the manifest of a folder; an empty one if grid-gen has not written any."""
     nothing: dict[str, Any] = {"robot": {}, "files": {}}
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
@@ -266,7 +266,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _check_robot(folder: Path, robot: Mapping[str, Any], source: str, digest: str) -> None:
-    """Raise unless a module is of the same file or text."""
+    """Raise unless a module was generated from the same file or text."""
     path = _path_from(folder, source)
     if robot and digest != robot["sha256"] and (path is None or path != robot["file"]):
         other = f"another file, {robot['file']}" if robot["file"] else "another robot"
@@ -280,7 +280,7 @@ def _seal(file: BinaryIO) -> None:
     """Add the digest of a page or an archive at its end."""
     file.seek(0)
     is_archive = file.read(len(_ZIP)) == _ZIP
-    if is_archive:  # it ends with the length of its comment, which it has none of
+    if is_archive:  # it ends with the length of its comment, 0 so far
         file.seek(-2, os.SEEK_END)
         file.write(_SEAL_BYTES.to_bytes(2, "little"))
     else:
@@ -291,7 +291,7 @@ def _seal(file: BinaryIO) -> None:
 
 
 def _is_sealed(path: Path) -> bool:
-    """Return whether a file is as ``write_file`` left it."""
+    """Return whether a file is unchanged since ``write_file`` wrote it."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -304,7 +304,7 @@ def _is_sealed(path: Path) -> bool:
 
 
 def _digest_until(file: BinaryIO, end: int) -> bytes:
-    """Return the digest of a file's first bytes, in hexadecimal; leave the file behind them."""
+    """Return the hexadecimal digest of a file's first bytes; leave the position behind them."""
     digest = hashlib.sha256()
     file.seek(0)
     while end > 0 and (block := file.read(min(end, _BLOCK))):

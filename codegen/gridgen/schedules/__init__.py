@@ -1,4 +1,4 @@
-"""Schedules: how the states of a robot are laid over threads, and who computes what."""
+"""Schedules: how each one maps the states of a robot to threads."""
 
 from __future__ import annotations
 
@@ -38,27 +38,27 @@ class Schedules:
         self.all = tuple(schedule(teams) for schedule in _ALL)
 
     def of(self, key: KernelKey) -> Schedule:
-        """Return the schedule that has a kernel."""
+        """Return the schedule that provides a kernel."""
         return next(schedule for schedule in self.all if schedule.has(key))
 
     def kernel(self, key: KernelKey) -> Kernel:
-        """Return the record of a kernel that the robot can have."""
+        """Return the record of a kernel that the robot supports."""
         return self.of(key).kernel(key)
 
     def work(self, kernel: Kernel) -> Work:
-        """Return what a state costs a kernel: counted, not traced."""
+        """Return the work of a kernel per state, counted without tracing."""
         return self.of(kernel.key).work(kernel.key)
 
     @property
     def teams(self) -> Iterator[TeamSchedule[Any]]:
-        """Those that give a state a team of threads."""
+        """Schedules with one team of threads per state."""
         return (schedule for schedule in self.all if isinstance(schedule, TeamSchedule))
 
-    def select(self, wanted: KernelSelection) -> tuple[list[Kernel], dict[str, str]]:
-        """Return the kernels asked for that the robot can have; why not the others, by name."""
+    def select(self, selection: KernelSelection) -> tuple[list[Kernel], dict[str, str]]:
+        """Return the requested kernels that the robot supports; reasons for the others, by name."""
         kernels, refusals = [], {}
         for schedule in self.all:
-            for key in schedule.keys(wanted):
+            for key in schedule.keys(selection):
                 if (reason := schedule.refusal(key)) is None:
                     kernels.append(schedule.kernel(key))
                 else:

@@ -1,4 +1,4 @@
-"""What a schedule is: one way to lay the states of a robot over threads."""
+"""The interface of schedules: each one maps the states of a robot to threads."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from gridgen.kernel import Kernel, KernelKey, Work
 
 
 def is_rollout(key: KernelKey) -> bool:
-    """Tell whether a kernel takes states from step to step."""
+    """Return whether a kernel integrates states over many time steps."""
     return key.function == "rollout"
 
 
 @dataclass(frozen=True)
 class KernelSelection:
-    """Which kernels are asked for.
+    """The requested kernels.
 
     Attributes:
         functions: names of functions, of ``gridgen.functions.GENERATED``.
-        frames:    the frames that have kernels of their own; ``None`` for all.
-        inputs:    the optional inputs that variants shall read; ``None`` for all.
-        variants:  whether those kernels too that nothing calls unasked.
-        fused:     kernels that compute several functions in one.
-        products:  whether the products with the derivatives of the functions too, by all their
-                   arguments, and which: ``vjp``, ``jvp``.
-        jacobians: whether the ``jvp`` by all their inputs but gravity, too.
+        frames:    frames with kernels of their own; ``None`` for all.
+        inputs:    optional inputs that variants may read; ``None`` for all.
+        variants:  whether to include kernels that no call uses by default.
+        fused:     kernels that compute several functions.
+        products:  products with the derivatives of the functions by all their arguments: ``vjp``,
+                   ``jvp``.
+        jacobians: whether to include the ``jvp`` by all inputs except gravity.
     """
 
     functions: Sequence[str]
@@ -39,28 +39,28 @@ class KernelSelection:
 
 
 class Schedule(Protocol):
-    """The kernels of one robot under one schedule; what they have in common is planned once.
+    """The kernels of one robot under one schedule. Data that they share is planned once.
 
-    Its folder has what it is made of: ``schedule`` its class, ``kernels`` the kernels of any robot,
-    ``plan`` what is laid out for one robot, ``view`` what its templates see (those in the folder of
-    its name), ``work`` what its kernels cost.
+    Modules of a schedule's package: ``schedule``, its class; ``kernels``, the kernels of any robot;
+    ``plan``, the layout for one robot; ``view``, the data of its templates (in the template folder
+    of the same name); ``work``, the cost of its kernels.
     """
 
     @property
     def name(self) -> str:
-        """What its view, its templates and its file are called."""
+        """The name of its view, its templates and its file."""
 
-    def keys(self, wanted: KernelSelection) -> Iterable[KernelKey]:
-        """Return the kernels asked for, whether or not the robot can have them."""
+    def keys(self, selection: KernelSelection) -> Iterable[KernelKey]:
+        """Return the requested kernels, including those that the robot does not support."""
 
     def has(self, key: KernelKey) -> bool:
-        """Tell whether a kernel is one of this schedule, whatever optional inputs it reads."""
+        """Return whether a kernel, with any optional inputs, belongs to this schedule."""
 
     def refusal(self, key: KernelKey) -> str | None:
-        """Return why the robot cannot have a kernel, with the remedy, or ``None``."""
+        """Return why the robot does not support a kernel, with the remedy, or ``None``."""
 
     def kernel(self, key: KernelKey) -> Kernel:
-        """Return the record of a kernel that the robot can have."""
+        """Return the record of a kernel that the robot supports."""
 
     def work(self, key: KernelKey) -> Work:
-        """Return what a state costs a kernel that the robot can have: counted, not traced."""
+        """Return the work of a supported kernel per state, counted without tracing."""

@@ -55,19 +55,19 @@ def indices_text(comment: str, name: str, values: Sequence[int], kind: str = "sh
 
 
 def rows_text(comment: str, name: str, rows: Sequence[Sequence[int]]) -> TableView:
-    """Return a table of several rows of indices."""
+    """Return a table with several rows of indices."""
     text = [[str(value) for value in row] for row in rows]
     declaration = f"__device__ const short {name}[{len(rows)}][{len(rows[0])}]"
     return TableView(comment, declaration, tuple(braced(text)))
 
 
 def lists_text(comment: str, name: str, tables: Sequence[Lists]) -> Iterable[TableView]:
-    """Return the starts of all lists, one row for each table, and the members of all."""
+    """Return the start offsets of all lists, one row for each table, and their members."""
     lengths = [len(members) for lists in tables for members in lists]
     starts = list(accumulate(lengths, initial=0))
     count = len(tables[0])
     rows = [starts[k * count : (k + 1) * count + 1] for k in range(len(tables))]
-    yield rows_text(f"{comment}: where each body's list starts", f"{name}_starts", rows)
+    yield rows_text(f"{comment}: start of each body's list", f"{name}_starts", rows)
     members = [member for lists in tables for listed in lists for member in listed]
     yield indices_text(f"{comment}: the lists", f"{name}_members", members or [-1])
 

@@ -1,4 +1,4 @@
-"""What the templates of every schedule see: the robot, and the arrays of a function."""
+"""Data of the templates of every schedule: the robot, and the arrays of a function."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gridgen.naming import comment
 
 @dataclass(frozen=True)
 class RobotView:
-    """The robot as comments tell of it.
+    """The robot, as generated comments describe it.
 
     Attributes:
         ident:   namespace and stem of the file names.
@@ -127,7 +127,7 @@ class FunctionView:
 
     @property
     def arrays(self) -> tuple[ArrayView, ...]:
-        """All, in the order in which they are handed over."""
+        """All arrays, in the order of the arguments."""
         return self.inputs + self.outputs
 
 

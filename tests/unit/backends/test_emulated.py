@@ -95,8 +95,8 @@ def test_a_deadlock_is_reported_with_the_lines_where_threads_wait(cache: BuildCa
     line = 1 + KERNELS[: KERNELS.index("if (threadIdx.x < 16) __syncwarp();")].count("\n")
     message = str(caught.value)
     assert "toy::stuck_kernel (float64): deadlock: every thread waits" in message
-    assert f"toy.cu:{line}: __syncwarp has met lanes 0x0000ffff of mask 0xffffffff" in message
-    assert f"toy.cu:{line + 1}: __syncthreads has met 48 of 64 threads" in message
+    assert f"toy.cu:{line}: __syncwarp is reached by lanes 0x0000ffff of mask 0xffffffff" in message
+    assert f"toy.cu:{line + 1}: __syncthreads is reached by 48 of 64 threads" in message
 
 
 def test_warps_hand_over_what_they_have_found(cache: BuildCache) -> None:

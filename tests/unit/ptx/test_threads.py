@@ -275,7 +275,9 @@ def test_an_address_that_is_not_aligned_is_reported() -> None:
 def test_a_barrier_that_not_all_reach_is_reported() -> None:
     body = "    .reg .pred %p;\n    setp.lt.u32 %p, %tid, 16;\n    @%p bar.warp.sync -1;"
     text = kernel_text(body + "\n    bar.sync 0;")
-    with pytest.raises(InternalError, match=r"bar\.warp\.sync has met lanes 0x0000ffff of mask"):
+    with pytest.raises(
+        InternalError, match=r"bar\.warp\.sync is reached by lanes 0x0000ffff of mask"
+    ):
         run(text, words(1), 64)
 
 

@@ -89,7 +89,7 @@ def test_large_robots_take_a_block_within_48_kib(bodies, threads):
 
 @pytest.mark.parametrize("threads", [0, 31, 48, 2048])
 def test_a_block_has_whole_warps(threads):
-    with pytest.raises(OptionError, match=f"threads is {threads}; a multiple of 32 up to 1024"):
+    with pytest.raises(OptionError, match=f"threads is {threads}; use a multiple of 32 up to 1024"):
         plan_scan(tree_of("arm7"), threads=threads)
 
 

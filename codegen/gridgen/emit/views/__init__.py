@@ -1,1 +1,1 @@
-"""What the templates see: strings and lists of strings, nothing to compute."""
+"""Data of the templates: strings and lists of strings, without logic."""

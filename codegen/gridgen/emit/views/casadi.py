@@ -1,4 +1,4 @@
-"""What the template of a robot's functions for CasADi sees: shapes, sparsity, calls."""
+"""Data of the template of a robot's CasADi functions: shapes, sparsity, calls."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _WIDTH = 95
 
 @dataclass(frozen=True)
 class MatrixView:
-    """An array as CasADi sees it: a matrix.
+    """An array as a matrix of CasADi.
 
     Attributes:
         name:     ``q``.
-        ident:    of its sparsity.
+        ident:    name of its sparsity.
         rows:     its rows.
         columns:  its columns.
-        sparsity: compressed columns, as CasADi has them, in lines.
+        sparsity: compressed columns, in CasADi's format, in lines.
         has_quaternions: whether it is a configuration.
     """
 
@@ -44,11 +44,11 @@ class JacobianView:
 
     Attributes:
         product: the product with it, in the C interface.
-        roles:   initializers that say what each array of the product is.
+        roles:   initializers with the role of each array of the product.
         inputs:  those of the function.
-        results: the function's, which are inputs here.
+        results: the function's, which are inputs of a Jacobian.
         blocks:  one for each result and input.
-        room:    numbers of scratch memory.
+        scratch: numbers of scratch memory.
     """
 
     product: str
@@ -56,11 +56,11 @@ class JacobianView:
     inputs: tuple[MatrixView, ...]
     results: tuple[MatrixView, ...]
     blocks: tuple[MatrixView, ...]
-    room: int
+    scratch: int
 
     @property
     def given(self) -> tuple[MatrixView, ...]:
-        """All that CasADi gives."""
+        """All arguments that CasADi passes."""
         return self.inputs + self.results
 
 
@@ -70,12 +70,12 @@ class CasadiFunctionView:
 
     Attributes:
         name:      its name without the robot's.
-        c_name:    that in the C interface.
-        inputs:    what it reads.
-        outputs:   what it returns.
+        c_name:    its name in the C interface.
+        inputs:    arrays that it reads.
+        outputs:   arrays that it returns.
         arguments: those of the C function, in lines.
-        room:      numbers of scratch memory.
-        jacobian:  its Jacobian, if the robot has the product with it.
+        scratch:   numbers of scratch memory.
+        jacobian:  its Jacobian, if the robot has the product.
     """
 
     name: str
@@ -83,7 +83,7 @@ class CasadiFunctionView:
     inputs: tuple[MatrixView, ...]
     outputs: tuple[MatrixView, ...]
     arguments: tuple[str, ...]
-    room: int
+    scratch: int
     jacobian: JacobianView | None
 
 
@@ -97,9 +97,9 @@ def casadi_view(
 
     Args:
         kernel:   the function.
-        function: as the C interface has it.
+        function: its view in the C interface.
         program:  its program.
-        product:  the same of the product with its Jacobian, if there is one.
+        product:  the same data of the product with its Jacobian, if the robot has it.
     """
     inputs = tuple(
         _matrix(name, kernel.inputs[name], has_quaternions=ARRAYS[name].shape == ("nq",))
@@ -116,22 +116,22 @@ def casadi_view(
         ("*" if parameter.kind == "S" else "") + words[parameter.name]
         for parameter in function.parameters
     )
-    room = sum(view.rows * view.columns for view in (*inputs, *outputs))
+    scratch = sum(view.rows * view.columns for view in (*inputs, *outputs))
     return CasadiFunctionView(
         name=function.called[-1],
         c_name=function.name,
         inputs=inputs,
         outputs=outputs,
         arguments=tuple(wrap(", ".join(arguments), _WIDTH)),
-        room=room,
-        jacobian=None if product is None else _jacobian(inputs, outputs, room, *product),
+        scratch=scratch,
+        jacobian=None if product is None else _jacobian(inputs, outputs, scratch, *product),
     )
 
 
 def _jacobian(
     inputs: Sequence[MatrixView],
     outputs: Sequence[MatrixView],
-    room: int,
+    scratch: int,
     kernel: Kernel,
     function: LibraryFunctionView,
     program: Program,
@@ -171,23 +171,23 @@ def _jacobian(
         inputs=tuple(inputs),
         results=tuple(_result(view, kernel) for view in outputs),
         blocks=tuple(blocks),
-        room=room + 2 * columns + columns * written,
+        scratch=scratch + 2 * columns + columns * written,
     )
 
 
 def _result(view: MatrixView, product: Kernel) -> MatrixView:
-    """Describe a result that a Jacobian is given; one that it does not read has no elements."""
+    """Describe a result as an input of a Jacobian; an unused result has no elements."""
     nonzeros: set[tuple[int, int]] | None = None if view.name in product.inputs else set()
     return _matrix(f"out_{view.name}", (view.rows, view.columns), nonzeros)
 
 
 def _extents(shape: Shape) -> tuple[int, int]:
-    """Return rows and columns: those of all matrices of an array below each other."""
+    """Return rows and columns of an array, with its matrices stacked."""
     return (math.prod(shape), 1) if len(shape) < 2 else (math.prod(shape[:-1]), shape[-1])
 
 
 def _by_columns(index: int, matrix: MatrixView) -> int:
-    """Return the place among columns of an element that is counted along rows."""
+    """Return the column-major index of a row-major element."""
     row, column = divmod(index, matrix.columns)
     return column * matrix.rows + row
 
@@ -206,7 +206,7 @@ def _matrix(
     *,
     has_quaternions: bool = False,
 ) -> MatrixView:
-    """Describe a matrix; all of its elements may be other than zero if nothing is known."""
+    """Describe a matrix; by default all of its elements may be nonzero."""
     rows, columns = _extents(shape)
     if nonzeros is None or len(nonzeros) == rows * columns:
         numbers = [rows, columns, 1]

@@ -1,4 +1,4 @@
-"""What the templates of a robot's library see: its functions as C and C++ have them."""
+"""Data of the templates of a robot's library: its functions in C and C++."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class TypeView:
     Attributes:
         suffix: of the names of C functions: ``f32``.
         scalar: its name in C.
-        macro:  what a unit defines that has no other.
-        other:  what a unit defines that lacks it.
+        macro:  macro of a translation unit that defines this element type only.
+        other:  macro of a translation unit that does not define this element type.
     """
 
     suffix: str
@@ -35,7 +35,7 @@ class TypeView:
     other: str
 
 
-#: What a function returns, as gridgen.h numbers it.
+#: Status codes of functions, as in gridgen.h.
 STATUSES = (
     ("gridgen_done", 0),
     ("gridgen_no_array", 1),
@@ -53,7 +53,7 @@ class TypedView(TypeView):
     Attributes:
         parameters: of the C function.
         of_one:     of the C++ function of one state.
-        arrays:     what the C function hands on: the number of states, and its arrays.
+        arrays:     arguments that the C function passes on: the number of states, and its arrays.
     """
 
     parameters: tuple[str, ...]
@@ -70,8 +70,8 @@ class ParameterView:
         kind:        its type: ``const S*`` where S is the element type.
         size:        numbers of one state.
         extents:     the rows and columns of a matrix; else its size alone.
-        has_default: whether NULL stands for its default.
-        is_shared:   whether all states have one.
+        has_default: whether NULL selects its default.
+        is_shared:   whether all states share it.
     """
 
     name: str
@@ -82,11 +82,11 @@ class ParameterView:
     is_shared: bool = False
 
     def declared(self, scalar: str) -> str:
-        """Return it as a declaration of C."""
+        """Return its declaration in C."""
         return f"{self.kind.replace('S', scalar)} {self.name}"
 
     def as_range(self, scalar: str) -> str:
-        """Return it as a declaration that takes pointers, containers and matrices."""
+        """Return its declaration for pointers, containers and matrices."""
         if not self.extents:
             return self.declared(scalar)
         face = "Out" if self.is_result else "In"
@@ -95,21 +95,21 @@ class ParameterView:
 
     @property
     def of_batch(self) -> str:
-        """It as a declaration of a template; arrays without a default decide its element type S."""
+        """Its declaration in a template; arrays without a default decide the element type S."""
         if self.has_default:
             return f"gridgen::Given<{self.kind}> {self.name} = nullptr"
         return self.declared("gridgen::Given<S>" if self.kind == "S" else "S")
 
     @property
     def size_in_batch(self) -> str:
-        """What ``gridgen::call_batch`` knows of it."""
+        """Its size for ``gridgen::call_batch``."""
         if self.name == "n":
             return "gridgen::states"
         return "0" if self.is_shared else str(self.size)
 
     @property
     def rust(self) -> dict[str, str]:
-        """Its type in Rust, for each element type's suffix, which is Rust's name of it."""
+        """Its type in Rust, by element type suffix, which is Rust's name of the type."""
         kinds = {"S": "{}", "S*": "*mut {}", "const S*": "*const {}"}
         kind = kinds.get(self.kind, "::std::os::raw::c_longlong")
         return {type_.suffix: kind.format(type_.suffix) for type_ in TYPES}
@@ -122,17 +122,17 @@ class ParameterView:
 
 @dataclass(frozen=True)
 class LibraryArrayView:
-    """One array of a function, as the SIMD function takes it.
+    """One array argument of a SIMD function.
 
     Attributes:
         name:      ``q``.
         size:      its elements for one state.
         use:       ``read`` or ``written``.
-        text:      what it holds, and how it is given.
+        text:      description and layout.
         is_result: whether it is written.
         has_default: whether it may be NULL.
-        is_shared: whether all states have one.
-        is_number: whether that is handed over by value.
+        is_shared: whether all states share it.
+        is_number: whether it is a number passed by value.
         fallback:  the name of its default.
     """
 
@@ -146,8 +146,8 @@ class LibraryArrayView:
     is_number: bool
     fallback: str
 
-    def handed_on(self, scalar: str, namespace: str) -> str:
-        """Return the expression that ``gridgen::compute`` is given."""
+    def argument(self, scalar: str, namespace: str) -> str:
+        """Return its argument expression for ``gridgen::compute``."""
         if not (self.is_shared or self.has_default):
             return self.name
         layout = "for_all" if self.is_shared else "in_rows"
@@ -157,7 +157,7 @@ class LibraryArrayView:
 
 @dataclass(frozen=True)
 class DefaultView:
-    """What stands in for an array that is not given: its name, its numbers in lines."""
+    """The default of an array: its name, its numbers in lines."""
 
     name: str
     lines: tuple[str, ...]
@@ -170,11 +170,11 @@ class LibraryFunctionView:
     Attributes:
         name:           ``inverse_dynamics``.
         robot:          the robot's identifier.
-        called:         its names in C++: that of its algorithm; where this is the first one that
-                        the robot has, that of the function alone.
+        called:         its names in C++: the name of its algorithm and, if it is the robot's first
+                        algorithm of the function, the name of the function.
         title:          what it computes, lines.
-        arrays:         what it reads and writes, in the order of the SIMD function.
-        parameters:     of the C function: what must be given, results, ``n``, what has a default.
+        arrays:         its arrays, in the order of the SIMD function.
+        parameters:     of the C function: required inputs, results, ``n``, inputs with a default.
         traits:         its traits in the robot's namespace, as a CPU computes it.
         instructions:   of its program.
     """
@@ -206,7 +206,7 @@ class LibraryFunctionView:
 
     @property
     def sizes(self) -> str:
-        """The numbers of a state that each argument has."""
+        """The size of each argument per state."""
         return ", ".join(parameter.size_in_batch for parameter in self.parameters)
 
     @property
@@ -216,7 +216,7 @@ class LibraryFunctionView:
 
     def _typed(self, type_: TypeView) -> TypedView:
         every, scalar = self.parameters, type_.scalar
-        arrays = (array.handed_on(scalar, self.robot) for array in self.arrays)
+        arrays = (array.argument(scalar, self.robot) for array in self.arrays)
         return TypedView(
             **vars(type_),
             parameters=_lines(p.declared(scalar) for p in every),
@@ -226,7 +226,7 @@ class LibraryFunctionView:
 
 
 def _lines(words: Iterable[str]) -> tuple[str, ...]:
-    """Return a list as lines that end between words, which may have blanks."""
+    """Return a comma-separated list as lines; words may contain blanks."""
     whole = ", ".join(word.replace(" ", "\0") for word in words)
     lines = wrap(whole, _WIDTH, break_long_words=False, break_on_hyphens=False)
     return tuple(line.replace("\0", " ") for line in lines)
@@ -234,7 +234,7 @@ def _lines(words: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class LimitsView:
-    """Limits of a robot: their name, their number, their initializer in lines."""
+    """Limits of a robot: their name, number, and initializer in lines."""
 
     name: str
     extent: str
@@ -243,7 +243,7 @@ class LimitsView:
 
 @dataclass(frozen=True)
 class FactsView:
-    """What is known of a robot, as initializers in lines."""
+    """Constants of a robot, as initializers in lines."""
 
     total_mass: str
     frames: int
@@ -267,7 +267,7 @@ def library_view(
         kernel:       the function.
         robot:        the robot's identifier.
         called:       its names in C++.
-        function:     as the CPU computes it.
+        function:     its CPU version.
         instructions: of its program.
     """
     shapes = {**kernel.inputs, **kernel.outputs}
@@ -305,7 +305,7 @@ def _parameter(array: LibraryArrayView, shape: Shape) -> ParameterView:
 
 
 def _array(array: ArrayView, kind: str) -> LibraryArrayView:
-    """Describe an array; a result has no kind here."""
+    """Describe an array; a result has an empty kind."""
     text = f"{array.text} [{array.unit}]" if array.unit else array.text
     is_shared, has_default = bool(kind) and ARRAYS[kind].shared, kind in DEFAULTED
     how = "; one for all states" if is_shared else ""
@@ -325,7 +325,7 @@ def _array(array: ArrayView, kind: str) -> LibraryArrayView:
 def default_views(
     tree: KinematicTree, functions: Iterable[LibraryFunctionView]
 ) -> list[DefaultView]:
-    """Describe what stands in for inputs that are not given, each once."""
+    """Describe the defaults of inputs, each once."""
     arrays = {
         array.fallback: array for view in functions for array in view.arrays if array.has_default
     }
@@ -353,7 +353,7 @@ def _numbers(values: Iterable[float]) -> tuple[str, ...]:
 
 
 def facts_view(tree: KinematicTree) -> FactsView:
-    """Describe what is known of a robot."""
+    """Describe the constants of a robot."""
     limits = (
         ("lower_limits", "nq", tree.lower_limits),
         ("upper_limits", "nq", tree.upper_limits),

@@ -1,4 +1,4 @@
-"""What the template of a module's Python file sees."""
+"""Data of the template of a module's Python file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gridgen.model.tree import KinematicTree
 
 
 @dataclass(frozen=True)
-class FaceView:
+class SignatureView:
     """One function of a module.
 
     Attributes:
@@ -28,7 +28,7 @@ class FaceView:
 
 @dataclass(frozen=True)
 class FusedView:
-    """Several functions of a module in one.
+    """Fused functions of a module.
 
     Attributes:
         name:   ``control``.
@@ -42,41 +42,41 @@ class FusedView:
 
 
 @dataclass(frozen=True)
-class WayView:
-    """One way to call any function of a module.
+class MethodView:
+    """One method of a module for calls of any function.
 
     Attributes:
         name: ``bind``.
-        text: an example, and what it is for.
+        text: an example, and its purpose.
     """
 
     name: str
     text: str
 
 
-_WAYS = {
-    "bind": '("inverse_dynamics", q, qd, qdd): a call that is checked once, to be made many times.',
-    "compile": '("inverse_dynamics", dtype="float32"): what is else compiled at the first call.',
-    "compute": '(("mass_matrix", "bias_forces"), q, qd): several results by one kernel.',
-    "vjp": '("inverse_dynamics", tau_bar, q, qd, qdd): what backpropagation through it takes.',
-    "jvp": '("inverse_dynamics", (u, v, w), q, qd, qdd): results, and their change in a direction.',
-    "rollout_vjp": "(q0, qd0, tau, dt, (q_path_bar, qd_path_bar)): the same through a rollout.",
+_METHODS = {
+    "bind": '("inverse_dynamics", q, qd, qdd): validates a call once, for repeated use.',
+    "compile": '("inverse_dynamics", dtype="float32"): compiles before the first call.',
+    "compute": '(("mass_matrix", "bias_forces"), q, qd): computes fused functions in one kernel.',
+    "vjp": '("inverse_dynamics", tau_bar, q, qd, qdd): the vector-Jacobian product.',
+    "jvp": '("inverse_dynamics", (u, v, w), q, qd, qdd): results and Jacobian-vector products.',
+    "rollout_vjp": "(q0, qd0, tau, dt, (q_path_bar, qd_path_bar)): the backward pass of a rollout.",
 }
 # Functions that call others.
 _MADE_OF = {"rollout_gradient": {"step", "step_gradient"}}
 
 
-def way_views(kernels: Iterable[Kernel]) -> list[WayView]:
-    """Describe the ways to call functions that a module has kernels for."""
+def method_views(kernels: Iterable[Kernel]) -> list[MethodView]:
+    """Describe the methods that call the functions of a module."""
     keys = [kernel.key for kernel in kernels]
     there = {"bind", "compile", *(kind for key in keys for kind, _ in key.products)}
     there |= {"compute" for key in keys if key.parts}
     there |= {"rollout_vjp" for key in keys if key.function == "rollout" and key.products}
-    return [WayView(name, name + text) for name, text in _WAYS.items() if name in there]
+    return [MethodView(name, name + text) for name, text in _METHODS.items() if name in there]
 
 
-def face_views(tree: KinematicTree, kernels: Iterable[Kernel]) -> list[FaceView]:
-    """Describe the functions of a module: those of its kernels, and those that take no code."""
+def signature_views(tree: KinematicTree, kernels: Iterable[Kernel]) -> list[SignatureView]:
+    """Describe the functions of a module: its kernels, and functions without generated code."""
     has = {kernel.key.function for kernel in kernels}
     views = []
     for name, row in FUNCTIONS.items():
@@ -91,12 +91,12 @@ def face_views(tree: KinematicTree, kernels: Iterable[Kernel]) -> list[FaceView]
                 for name in row.results
             )
             shapes = f"{arguments} -> {results}" if results else arguments
-            views.append(FaceView(name, tuple(wrap(shapes, 95))))
+            views.append(SignatureView(name, tuple(wrap(shapes, 95))))
     return views
 
 
 def fused_view(kernel: Kernel, names: Sequence[str]) -> FusedView:
-    """Describe several functions in one.
+    """Describe fused functions.
 
     Args:
         kernel: computes them.
@@ -118,7 +118,7 @@ def _of_batch(name: str, shape: tuple[str | int, ...]) -> str:
 
 
 def _shaped(tree: KinematicTree, name: str, times: tuple[str, ...]) -> str:
-    """Return an array with its shape for a batch, any other argument by its name alone."""
+    """Return an array with its shape for a batch; the name alone for any other argument."""
     if name not in ARRAYS:
         return name
     return _of_batch(name, (*times, *array_shape(name, tree)))

@@ -1,9 +1,9 @@
 """The order of elimination of the constraint-force system's blocks (docs/cfa_elimination.md).
 
-A body is coupled with its parent, its siblings and its children. Eliminating it couples all that
-it was coupled with; bodies that are not coupled are eliminated in one round, at the same time.
-Everything here is decided at generation time: a robot's rounds, which blocks exist, and which
-product updates which block.
+Each body is coupled with its parent, its siblings and its children. Eliminating it couples all its
+neighbors with each other; bodies that are not coupled are eliminated in one round, in parallel.
+The generator decides everything: a robot's rounds, the blocks that exist, and the products that
+update each block.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 SMALLEST_LIMIT = 3
-"""Couplings with which a body may always be eliminated: a chain between two branches has three."""
+"""Any body with this many couplings may be eliminated: a chain between two branches has three."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class Product:
 
 @dataclass(frozen=True)
 class Update:
-    """What one round subtracts from one block, in a fixed order.
+    """The products that one round subtracts from one block, in a fixed order.
 
     Attributes:
         target:   a position for a diagonal block, a coupling for any other.
-        products: none only for a diagonal block that the round happens to leave alone.
+        products: empty only for a diagonal block that the round does not change.
     """
 
     target: int
@@ -43,11 +43,11 @@ class Update:
 
 @dataclass(frozen=True)
 class Round:
-    """Bodies eliminated at the same time.
+    """Bodies eliminated in parallel.
 
     Attributes:
         positions: of the bodies, consecutive.
-        diagonal:  updates of the diagonal blocks of all bodies that are left, in order; left and
+        diagonal:  updates of the diagonal blocks of all remaining bodies, in order; left and
                    right of their products are the same.
         coupled:   updates of couplings.
     """
@@ -68,7 +68,7 @@ class Elimination:
         order:     the body at every position.
         couplings: all blocks off the diagonal, by position.
         first:     couplings of position p are ``first[p]`` to ``first[p + 1]``.
-        original:  for every coupling, the link it goes through; -1 for one that elimination makes.
+        original:  for every coupling, the link that causes it; -1 for fill-in.
         rounds:    in the order of elimination.
     """
 
@@ -80,17 +80,17 @@ class Elimination:
 
     @property
     def widest(self) -> int:
-        """Largest number of bodies that one is coupled with when it is eliminated."""
+        """Largest number of couplings of a body when it is eliminated."""
         return max((b - a for a, b in zip(self.first, self.first[1:], strict=False)), default=0)
 
 
 def plan_elimination(parents: Sequence[int], joined: Sequence[bool]) -> Elimination:
     """Choose the rounds for a robot.
 
-    Each round takes the bodies with the fewest couplings first, and every one that is coupled with
-    none taken before. Those with many couplings wait: taking them would couple everything with
-    everything. The limit is what the largest family of a parent and its children has from the
-    beginning, and never less than ``SMALLEST_LIMIT``.
+    Each round takes the bodies with the fewest couplings first, and every one without a coupling to
+    a body of the same round. Bodies with many couplings wait, since eliminating them would couple
+    all bodies with each other. The limit is the number of couplings in the largest family of a
+    parent and its children, and at least ``SMALLEST_LIMIT``.
 
     Args:
         parents: of every body; -1 is the base.
@@ -117,7 +117,7 @@ def plan_elimination(parents: Sequence[int], joined: Sequence[bool]) -> Eliminat
 
 
 def _links(parents: Sequence[int], joined: Sequence[bool]) -> dict[tuple[int, int], int]:
-    """Return every coupling of the robot, lower body first, with the link it goes through."""
+    """Return every coupling of the robot, lower body first, with the link that causes it."""
     families: dict[int, list[int]] = {}
     for body, parent in enumerate(parents):
         if joined[body] and parent >= 0:

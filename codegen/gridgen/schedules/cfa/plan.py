@@ -1,4 +1,4 @@
-"""The constraint-force algorithm on the teams of the scan schedule: what a launch needs."""
+"""The constraint-force algorithm on the teams of the scan schedule: requirements of a launch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gridgen.model.tree import KinematicTree
 from gridgen.schedules.cfa.elimination import Elimination, plan_elimination
 from gridgen.schedules.team.plan import SHARED_BYTES, ScanPlan
 
-#: Numbers in the shared memory that every GPU grants without being asked, in float64.
+#: Numbers in the shared memory that every GPU provides without opting in, in float64.
 AVAILABLE = SHARED_BYTES // 8
 
 
@@ -21,7 +21,7 @@ class CfaPlan:
     """The constraint-force algorithm for one robot.
 
     Attributes:
-        scan:        the teams, and the scans that give the bias motion.
+        scan:        the teams, and the scans that compute the bias motion.
         elimination: the rounds.
     """
 
@@ -40,12 +40,12 @@ class CfaPlan:
 
     @property
     def size(self) -> int:
-        """Rows of a block: five constraints, and the joint's axis where a joint has armature."""
+        """Rows of a block: five constraints, and the joint's axis if a joint has armature."""
         return 6 if any(self.tree.armature) else 5
 
     @property
     def body_numbers(self) -> int:
-        """Numbers of each body among them: placement, wrench, motion, a mobility of its own."""
+        """Numbers per body in a team's memory: placement, wrench, motion, a mobility of its own."""
         return 34 if "params" in self.tree.parameters else 24
 
     @property
@@ -58,7 +58,7 @@ class CfaPlan:
 
     @property
     def threads(self) -> int:
-        """Threads of a block: no more warps than whose systems fit in shared memory, in float64."""
+        """Threads of a block, limited by the float64 systems of its warps in shared memory."""
         if not self.scan.on_warp:
             return self.scan.threads
         one_warp = WARP // self.scan.width * self.numbers
@@ -66,23 +66,23 @@ class CfaPlan:
 
     @property
     def states_per_block(self) -> int:
-        """States that a block computes at a time: teams.
+        """States, or teams, that a block computes at a time.
 
-        A kernel on warps takes a team for every state. One on blocks takes a grid of any size,
-        whose blocks share out the states.
+        A kernel on warps has a team for every state. A kernel on blocks has a grid of any size,
+        whose blocks divide the states.
         """
         return self.threads // self.scan.width if self.scan.on_warp else 1
 
     def in_shared_memory(self, available: int = AVAILABLE) -> bool:
-        """Return whether a block's systems fit in so many numbers; if not, in the workspace."""
+        """Return whether a block's systems fit in shared memory; else they use the workspace."""
         return self.states_per_block * self.numbers <= available
 
     def shared_numbers(self, available: int = AVAILABLE) -> int:
         """Return the numbers in the dynamic shared memory of a block.
 
         Args:
-            available: numbers of the element type that a block may have; by default what every GPU
-                grants without being asked, in float64.
+            available: numbers of the element type that a block may have; by default the limit
+                without opting in, in float64.
         """
         exchanged = 0 if self.scan.on_warp else 2 * self.scan.piece * self.scan.bodies
         system = self.states_per_block * self.numbers if self.in_shared_memory(available) else 0
@@ -91,7 +91,8 @@ class CfaPlan:
     def workspace(self, blocks: int, available: int = AVAILABLE) -> tuple[int, int]:
         """Return the rows and columns of the workspace of a grid: a row for each team.
 
-        No rows where the systems lie in shared memory: the kernel sees it by a batch stride of 0.
+        There are no rows if the systems are in shared memory; the kernel then gets a batch stride
+        of 0.
         """
         rows = 0 if self.in_shared_memory(available) else blocks * self.states_per_block
         return rows, self.numbers
@@ -101,7 +102,7 @@ def plan_cfa(scan: ScanPlan) -> CfaPlan:
     """Plan the algorithm for one robot.
 
     Raises:
-        ModelError: the robot has mimic joints, or a link that cannot be inverted.
+        ModelError: the robot has mimic joints, or a link with a singular inertia.
     """
     tree = scan.tree
     if (reason := refusal(tree)) is not None:

@@ -19,7 +19,7 @@ CFA_ROWS = (
         KernelKey("forward_dynamics", "cfa", "scan"),
         KernelKey("forward_dynamics", "aba"),
         "Yang, Wu, Pan (GPU scheme) Algorithms 1 and 2",
-        # Motion and wrench of the bias motion, and C, what the joint transmits beyond that.
+        # Motion and wrench of the bias motion, and C, the additional wrench of the joint.
         (("V", 6), ("A", 6), ("F", 6), ("C", 6)),
     ),
 )
@@ -35,7 +35,7 @@ class CfaSchedule(TeamSchedule[TeamKernel]):
 
     @cached_property
     def plan(self) -> CfaPlan:
-        """The plan of a robot that has the algorithm."""
+        """The plan of a robot that supports the algorithm."""
         return plan_cfa(self.teams.plan)
 
     def _tables(self, rows: Sequence[TeamKernel]) -> dict[str, Any]:
@@ -45,7 +45,7 @@ class CfaSchedule(TeamSchedule[TeamKernel]):
         return cfa_function_view(kernel, row, observed)
 
     def work(self, key: KernelKey) -> Work:
-        """Return what a state costs a kernel; see ``Schedule``."""
+        """Return the work of a kernel per state; see ``Schedule``."""
         return cfa_work(self.plan)
 
     def _refusal(self, row: TeamKernel) -> str | None:

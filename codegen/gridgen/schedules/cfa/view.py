@@ -1,4 +1,4 @@
-"""What the templates of the constraint-force algorithm see."""
+"""Data of the templates of the constraint-force algorithm."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHORTEST_INT = 1 << 15
 
 @dataclass(frozen=True)
 class CfaView:
-    """The system as kernels see it.
+    """The system of the kernels.
 
     Attributes:
         size:      rows of a block.
@@ -30,10 +30,10 @@ class CfaView:
         rounds:    rounds of elimination.
         passes:    solutions: the first and its refinements.
         numbers:   numbers that a team shares.
-        body_numbers: those of each body among them, its joint left out.
+        body_numbers: those of each body among them, without its joint.
         threads:   of a block, at most.
-        on_warp:   whether a state takes a part of a warp.
-        layout:    how states are laid over threads, one line.
+        on_warp:   whether a state uses a part of a warp.
+        layout:    how states map to threads, one line.
         tables:    the constants.
     """
 
@@ -56,9 +56,9 @@ class KernelView:
 
     Attributes:
         name:     ``<name>_kernel``.
-        title:    what it computes, and where that is described, as lines.
-        observed: whether it records what is found on the way.
-        watch:    the watcher it hands to the device function.
+        title:    description of the computation and its source, as lines.
+        observed: whether it records intermediate quantities.
+        watch:    the observer that it passes to the device function.
     """
 
     name: str
@@ -96,13 +96,13 @@ def cfa_view(plan: CfaPlan) -> CfaView:
 
 
 def cfa_function_view(kernel: Kernel, row: TeamKernel, observed: bool) -> CfaFunctionView:
-    """Describe one kernel; where it is observed, also the one that records what is on the way."""
+    """Describe one kernel and, if requested, the one that records intermediate quantities."""
     name = kernel.name
     title = tuple(f"{kernel.title} ({kernel.source}).".splitlines())
     kernels = [KernelView(name, title, False, "gridgen::scan::Unwatched{}")]
     if observed:
         numbers = sum(size for _, size in row.observed)
-        same = f"The same, with what is found on the way: {numbers} numbers of each body."
+        same = f"The same with intermediate quantities: {numbers} numbers of each body."
         watch = "gridgen::scan::Recorder<T, scan::bodies>{trace[team.state]}"
         kernels.append(KernelView(f"{name}_observed", (same,), True, watch))
     return CfaFunctionView(**vars(team_function_view(kernel, row)), kernels=tuple(kernels))
@@ -131,29 +131,29 @@ def _tables(plan: CfaPlan) -> Iterable[TableView]:
         [0, *(r.positions.stop for r in elimination.rounds)],
     )
     yield _indices("First coupling of each place", "coupling_starts", elimination.first)
-    yield _indices("Place of each coupling's rows", "rows", [a for a, _ in elimination.couplings])
+    yield _indices("Row place of each coupling", "rows", [a for a, _ in elimination.couplings])
     yield _indices(
-        "Place of each coupling's columns", "columns", [b for _, b in elimination.couplings]
+        "Column place of each coupling", "columns", [b for _, b in elimination.couplings]
     )
     yield _indices(
-        "The link that each coupling goes through; -1: one that elimination makes",
+        "The link of each coupling; -1: fill-in",
         "links",
         elimination.original,
     )
     squares = [r.diagonal for r in elimination.rounds]
     products = [r.coupled for r in elimination.rounds]
-    yield from _updates("Diagonal blocks that are left", "square", squares)
+    yield from _updates("Remaining diagonal blocks", "square", squares)
     yield _indices(
-        "The couplings whose squares they lose",
+        "The couplings whose squares are subtracted",
         "squared",
         [p.left for updates in squares for u in updates for p in u.products],
     )
-    yield from _updates("Couplings that change", "product", products)
+    yield from _updates("Updated couplings", "product", products)
     targets = [update.target for updates in products for update in updates]
-    yield _indices("Couplings that change", "product_targets", targets)
+    yield _indices("Updated couplings", "product_targets", targets)
     pairs = [p for updates in products for u in updates for p in u.products]
     yield _indices(
-        "Left factors of the products they lose", "product_lefts", [p.left for p in pairs]
+        "Left factors of the subtracted products", "product_lefts", [p.left for p in pairs]
     )
     yield _indices("Right factors of the same", "product_rights", [p.right for p in pairs])
 
@@ -166,7 +166,7 @@ def _updates(what: str, name: str, rounds: Sequence[Sequence[Update]]) -> Iterab
         list(accumulate(map(len, rounds), initial=0)),
     )
     yield _indices(
-        "Where the list of each starts",
+        "Start of each list",
         f"{name}_starts",
         list(accumulate((len(u.products) for u in updates), initial=0)),
     )
@@ -184,7 +184,7 @@ def _armature_tables(plan: CfaPlan) -> Iterable[TableView]:
         "1 / armature of each component of a joint's wrench", "compliances", compliances
     )
     yield rows_text(
-        "Components that the joint's effort determines", "known", list(zip(*known, strict=True))
+        "Components determined by the joint torque", "known", list(zip(*known, strict=True))
     )
 
 

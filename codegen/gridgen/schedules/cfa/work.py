@@ -10,7 +10,7 @@ from gridgen.schedules.cfa.plan import CfaPlan
 from gridgen.schedules.scan.kernels import SCAN_KERNELS
 from gridgen.schedules.scan.work import scan_work
 from gridgen.schedules.team import operations as of
-from gridgen.schedules.team.rounds import each, shared_out
+from gridgen.schedules.team.rounds import divided, each
 
 
 def cfa_work(plan: CfaPlan) -> Work:
@@ -27,11 +27,11 @@ def cfa_work(plan: CfaPlan) -> Work:
     )
     applied = size * size * (len(plan.elimination.order) + 2 * len(couplings))
     accelerated = each(scan, of.TO_ANCESTOR + of.ACCELERATE + of.TO_BODY) + Work(0, 0, 1)
-    solved = shared_out(scan, applied, 2 * len(rounds)) + accelerated
+    solved = divided(scan, applied, 2 * len(rounds)) + accelerated
     return (
         scan_work(scan, SCAN_KERNELS["bias_forces_scan"])
-        + shared_out(scan, formed, 1)
-        + shared_out(scan, factored + changed, 2 * len(rounds))
+        + divided(scan, formed, 1)
+        + divided(scan, factored + changed, 2 * len(rounds))
         + solved
         + solved
         + accelerated

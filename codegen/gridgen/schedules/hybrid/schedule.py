@@ -1,7 +1,7 @@
-"""The hybrid schedule: articulated inertias on the CPU, bias efforts and the rest on the GPU.
+"""The hybrid schedule: articulated inertias on the CPU, bias forces and the rest on the GPU.
 
-The inertias are a program of the thread schedule and the bias efforts a kernel of the scan
-schedule; what is its own is the kernel that goes on when both are known.
+The inertias are a program of the thread schedule and the bias forces a kernel of the scan
+schedule. This schedule adds the kernel that combines both.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from gridgen.schedules.scan.kernels import ScanKernel
 from gridgen.schedules.scan.schedule import ScanSchedule
 from gridgen.schedules.team.schedule import Teams
 
-#: The half of Algorithm 3 that follows when the articulated inertias are known.
+#: The second half of Algorithm 3, which uses the articulated inertias.
 HYBRID_ROW = ScanKernel(
     ACCELERATIONS,
     KernelKey("forward_dynamics", method="aba", step="articulated_accelerations"),

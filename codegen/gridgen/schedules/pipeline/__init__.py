@@ -1,1 +1,1 @@
-"""A block for each trajectory, some of its warps for each chain of Newton-Euler."""
+"""One block per trajectory, with separate warps for each chain of Newton-Euler."""

@@ -1,9 +1,9 @@
-"""How fast a pipeline of the two chains of Newton-Euler is (Iannello, Siciliano eq. 1 to 3).
+"""Performance model of a pipeline of the two Newton-Euler chains (Iannello, Siciliano eq. 1 to 3).
 
-The forward chain goes from the base to the tips and finds motions, the backward chain comes back
-and finds efforts. Each is a pipeline of processors of its own; while the backward chain works on
-a sample, the forward chain works on the next one. docs/pipeline_model.md has the derivation and
-compares the model with the paper's tables.
+The forward chain computes motions from the base to the tips. The backward chain computes joint
+torques from the tips to the base. Each is a pipeline of its own processors: while the backward
+chain processes a sample, the forward chain processes the next one. docs/pipeline_model.md derives
+the model and compares it with the paper's tables.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal
 from gridgen.errors import OptionError
 from gridgen.naming import show_value
 
-#: What a split is chosen for: samples in a second, or the time from a sample to its efforts.
+#: Objective of a split: samples per second, or the time from a sample to its joint torques.
 Goal = Literal["rate", "latency"]
 
 
@@ -25,8 +25,8 @@ class Machine:
 
     Attributes:
         operation: of one operation, t_e.
-        start:     that it takes to start an input and an output, T_c.
-        message:   until what a stage has found is with the next one, k l.
+        start:     of starting an input and an output, T_c.
+        message:   of passing a result to the next stage, k l.
     """
 
     operation: float
@@ -36,11 +36,11 @@ class Machine:
 
 @dataclass(frozen=True)
 class Operations:
-    """What a joint costs.
+    """Operation counts of a joint.
 
     Attributes:
         forward:  operations of a joint in the forward chain.
-        backward: in the backward chain.
+        backward: operations of a joint in the backward chain.
     """
 
     forward: float
@@ -49,7 +49,7 @@ class Operations:
 
 @dataclass(frozen=True)
 class Split:
-    """How many processors each chain has."""
+    """The number of processors of each chain."""
 
     forward: int
     backward: int
@@ -61,7 +61,7 @@ class Chain:
 
     Attributes:
         operations: of all stages in one cycle, C.
-        cycles:     that each stage makes for a sample: joints.
+        cycles:     of each stage per sample: one per joint.
         stages:     number of processors, N.
     """
 
@@ -70,15 +70,15 @@ class Chain:
     stages: int
 
     def cycle(self, machine: Machine) -> float:
-        """Return how long a stage takes for a joint: D t_e + T_c with D = C / N (eq. 3) [s].
+        """Return the time of a stage per joint: D t_e + T_c with D = C / N (eq. 3) [s].
 
-        A chain of one stage starts one transfer for a joint, to or from the other chain, not two.
+        A chain of one stage starts one transfer per joint, to or from the other chain, not two.
         """
         started = machine.start if self.stages > 1 else machine.start / 2
         return self.operations / self.stages * machine.operation + started
 
     def interval(self, machine: Machine) -> float:
-        """Return the time between two samples, of which eq. 2 is about [s]."""
+        """Return the time between two samples (eq. 2) [s]."""
         return self.cycles * self.cycle(machine)
 
     def completion(self, machine: Machine, ahead: int = 0) -> float:
@@ -86,7 +86,7 @@ class Chain:
 
         Args:
             machine: times of a processor and its links.
-            ahead:   stages that have done their first cycle before.
+            ahead:   stages whose first cycle is already complete.
         """
         filled = max(self.stages - 1 - ahead, 0) * (self.cycle(machine) + machine.message)
         return filled + self.interval(machine)
@@ -109,14 +109,14 @@ class Pipeline:
         return max(self.forward.interval(machine), self.backward.interval(machine))
 
     def rate(self, machine: Machine) -> float:
-        """Return the samples in a second [Hz]."""
+        """Return the samples per second [Hz]."""
         return 1 / self.interval(machine)
 
     def latency(self, machine: Machine) -> float:
-        """Return the time from a sample to its efforts [s].
+        """Return the time from a sample to its joint torques [s].
 
-        What the first stage of the backward chain does for a joint needs that joint's motion alone:
-        it is done while the forward chain still works.
+        For each joint, the first stage of the backward chain needs the motion of that joint only.
+        It therefore runs while the forward chain still computes.
         """
         forward, backward = self.forward.completion(machine), self.backward
         return forward + machine.message + backward.completion(machine, ahead=1)
@@ -125,8 +125,7 @@ class Pipeline:
 def pipeline(joints: int, split: Split, operations: Operations) -> Pipeline:
     """Return the pipeline of a serial arm.
 
-    The first joint moves on a base at rest, which leaves nothing to wait for: the forward chain
-    starts at joint 2.
+    The first joint moves on a base at rest and needs no input: the forward chain starts at joint 2.
 
     Args:
         joints:     number of joints, n.
@@ -140,7 +139,7 @@ def pipeline(joints: int, split: Split, operations: Operations) -> Pipeline:
 
 
 def splits(workers: int) -> Iterator[Split]:
-    """Yield the ways to give up to so many processors to two chains."""
+    """Yield every division of up to ``workers`` processors between two chains."""
     for used in range(2, workers + 1):
         for forward in range(1, used):
             yield Split(forward, used - forward)
@@ -153,21 +152,21 @@ def best_split(
     machine: Machine,
     goal: Goal = "rate",
 ) -> Split:
-    """Return how to divide processors between the chains.
+    """Return the best division of processors between the chains.
 
     Args:
-        workers:    processors that there are, at least 2; no more are used than are of use.
+        workers:    available processors, at least 2; the split uses fewer if more do not help.
         joints:     number of joints, n.
         operations: of a joint.
         machine:    times of a processor and its links.
-        goal:       ``rate``, most samples in a second, and of splits with the same rate the one
-                    with the shortest latency; ``latency``, the other way about.
+        goal:       ``rate``, most samples per second, then shortest latency; ``latency``, shortest
+                    latency, then most samples per second.
 
     Raises:
-        OptionError: there are fewer than two processors, no joints, or no such goal.
+        OptionError: ``workers`` is below 2, ``joints`` below 1, or ``goal`` unknown.
     """
     if workers < 2:
-        raise OptionError(f"workers is {workers}; a chain each takes 2 or more")
+        raise OptionError(f"workers is {workers}; use 2 or more, at least one for each chain")
     if joints < 1:
         raise OptionError(f"joints is {joints}; give a number of joints, 1 or more")
     if goal not in ("rate", "latency"):

@@ -1,8 +1,8 @@
-"""The pipeline schedule: a block for each trajectory, some of its warps for each chain.
+"""The pipeline schedule: one block per trajectory, with separate warps for each chain.
 
-Warps of the forward chain compute velocities, accelerations and wrenches of some samples, and hand
-the wrenches to warps of the backward chain, which collect them while the forward chain works on the
-next samples. In each chain a sample is laid over lanes as in the scan schedule.
+Warps of the forward chain compute velocities, accelerations and wrenches of some samples. Warps of
+the backward chain sum these wrenches while the forward chain computes the next samples. In each
+chain a sample is mapped to lanes as in the scan schedule.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from gridgen.schedules.views import RobotView
 
 #: Warps of a block: one for every scheduler of a multiprocessor.
 WARPS = 4
-#: Numbers that the forward chain hands over for each body: a placement and a wrench.
-HANDED = 12 + 6
+#: Numbers that the forward chain passes on for each body: a placement and a wrench.
+RECORD_NUMBERS = 12 + 6
 SLOTS = 2
 
 PIPELINE_ROW = ScanKernel(
@@ -34,8 +34,8 @@ PIPELINE_ROW = ScanKernel(
     "inverse_dynamics",
 )
 
-# Operations of a body, as ``gridgen.schedules.scan.work`` counts them: what each chain does, and in
-# each round.
+# Operations per body, as ``gridgen.schedules.scan.work`` counts them: of each chain, and of each
+# round.
 _FORWARD, _FORWARD_ROUND = 121, 2 * 30 + 36
 _BACKWARD, _BACKWARD_ROUND = 1, 24 + 6 + 36
 # Clocks of an operation of a lane, and of a barrier.
@@ -52,7 +52,7 @@ class PipelineSchedule(ScanSchedule):
 
     @cached_property
     def split(self) -> Split:
-        """The warps of each chain; for the robots that it takes."""
+        """The warps of each chain, for a supported robot."""
         rounds = self.teams.plan.rounds
         operations = Operations(
             _FORWARD + rounds * _FORWARD_ROUND, _BACKWARD + rounds * _BACKWARD_ROUND
@@ -61,7 +61,7 @@ class PipelineSchedule(ScanSchedule):
 
     @property
     def at_once(self) -> int:
-        """Samples that a chain works on at a time."""
+        """Samples that a chain processes at a time."""
         return self.split.forward * WARP // self.teams.plan.width
 
     def view(
@@ -74,14 +74,14 @@ class PipelineSchedule(ScanSchedule):
         return with_chains(view, kernels, self.split, self.at_once)
 
     def work(self, key: KernelKey) -> Work:
-        """Return what a state costs a kernel; see ``Schedule``."""
+        """Return the work of a kernel per state; see ``Schedule``."""
         return pipeline_work(self.teams.plan, self.row(key))
 
     def _refusal(self, row: ScanKernel) -> str | None:
         if not self.teams.plan.on_warp:
             return (
-                f"the robot has {self.teams.plan.bodies} bodies, and a warp of the pipeline has a "
-                f'lane for each of up to {WARP}: use schedule="scan"'
+                f"the robot has {self.teams.plan.bodies} bodies, and a warp of the pipeline has "
+                f'lanes for at most {WARP}: use schedule="scan"'
             )
         return super()._refusal(row)
 
@@ -89,6 +89,6 @@ class PipelineSchedule(ScanSchedule):
         return TeamLaunch(
             threads_per_block=WARP * (self.split.forward + self.split.backward),
             states_per_block=1,
-            shared_numbers=SLOTS * HANDED * WARP * self.split.forward,
+            shared_numbers=SLOTS * RECORD_NUMBERS * WARP * self.split.forward,
             along=True,
         )

@@ -1,4 +1,4 @@
-"""What the templates of the pipeline schedule see: the teams of scan, and how warps share them."""
+"""Data of the templates of the pipeline schedule: scan teams, and their division among warps."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class PipelineView:
     Attributes:
         forward:  warps of the forward chain.
         backward: warps of the backward chain.
-        at_once:  samples that a chain works on at a time.
-        layout:   this in words, one line.
+        at_once:  samples that a chain processes at a time.
+        layout:   a description, one line.
     """
 
     forward: int
@@ -30,13 +30,13 @@ class PipelineView:
 def with_chains(
     view: Mapping[str, Any], kernels: Sequence[Kernel], split: Split, at_once: int
 ) -> dict[str, Any]:
-    """Return what the templates see, from what those of the scan schedule see.
+    """Extend the template data of the scan schedule by the chains.
 
     Args:
-        view:    the latter.
+        view:    data of the scan schedule.
         kernels: the schedule's.
         split:   warps of each chain.
-        at_once: samples that a chain works on at a time.
+        at_once: samples that a chain processes at a time.
     """
     counted = ["one warp" if count == 1 else f"{count} warps" for count in vars(split).values()]
     layout = f"{counted[0]} forward, {counted[1]} back, up to {at_once} samples at a time"

@@ -1,1 +1,1 @@
-"""Trajectories: a thread takes its state from step to step, and back."""
+"""Rollouts: one thread integrates a state over all time steps, forward and backward."""

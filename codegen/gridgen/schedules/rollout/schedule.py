@@ -1,4 +1,4 @@
-"""Rollouts: a thread takes its state from step to step, which it keeps in registers, and back."""
+"""Rollouts: one thread integrates a state, in registers, over all time steps; backward passes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gridgen.schedules.thread.schedule import ThreadSchedule
 _ROW = FUNCTIONS["rollout"]
 _DIFFERENCE = KernelKey("difference")
 _BEHIND = _DIFFERENCE.product("vjp", ("q0",))
-# What a step's pullback is always by: the state, and the efforts that feedback makes of it.
+# The inputs of every pullback of a step: the state, and the torques that include feedback.
 _STATE_AND_EFFORTS = {"q0": "q", "qd0": "qd", "tau": "tau"}
 
 
@@ -30,7 +30,7 @@ class RolloutSchedule:
     """The rollouts of one robot, one for each integrator.
 
     Args:
-        teams: of the robot, which it does without.
+        teams: of the robot; not used.
     """
 
     name = "rollout"
@@ -39,37 +39,37 @@ class RolloutSchedule:
         self.tree = teams.tree
         self._thread = ThreadSchedule(teams)
 
-    def keys(self, wanted: KernelSelection) -> Iterator[KernelKey]:
-        """Yield the kernels asked for; see ``Schedule``."""
-        if _ROW.name in wanted.functions:
+    def keys(self, selection: KernelSelection) -> Iterator[KernelKey]:
+        """Yield the requested kernels; see ``Schedule``."""
+        if _ROW.name in selection.functions:
             for integrator in _ROW.methods:
-                for inputs in input_sets(_ROW.optional_inputs, wanted.inputs):
+                for inputs in input_sets(_ROW.optional_inputs, selection.inputs):
                     key = KernelKey(_ROW.name, integrator, inputs=inputs)
                     yield key
-                    if wanted.variants:
+                    if selection.variants:
                         yield replace(key, variant=WITH_EFFORTS)
-                    if "vjp" in wanted.products:
+                    if "vjp" in selection.products:
                         yield key.product("vjp", BEGINNING_AND_EFFORTS)
 
     def has(self, key: KernelKey) -> bool:
-        """Tell whether a kernel is one of this schedule; see ``Schedule``."""
+        """Return whether a kernel belongs to this schedule; see ``Schedule``."""
         return is_rollout(key)
 
     def refusal(self, key: KernelKey) -> str | None:
-        """Return why the robot cannot have a kernel; see ``Schedule``."""
+        """Return why the robot does not support a kernel; see ``Schedule``."""
         if key.wrt:
             return self._thread.refusal(step_back(key))
         return computation_of(self.tree, step_of(key).name).refusal(self.tree)
 
     def work(self, key: KernelKey) -> Work:
-        """Return what a step costs a kernel; see ``Schedule``."""
+        """Return the work of a kernel per step; see ``Schedule``."""
         return self._thread.work(repeated(key))
 
     def kernel(self, key: KernelKey) -> Kernel:
         """Return the record of a kernel; see ``Schedule``.
 
-        A way back has states of the way there in place of the beginning, and derivatives by the
-        path; it calls the programs of the way there, then those of their pullbacks.
+        A backward pass reads checkpoints of the forward pass instead of the initial state, and
+        derivatives by the path. It calls the programs of the forward pass, then their pullbacks.
         """
         optional = (array for name in key.inputs for array in OPTIONAL_INPUTS[name].arrays)
         parameters = (name for name in _ROW.parameters if name in self.tree.parameters)
@@ -98,16 +98,16 @@ class RolloutSchedule:
 
 
 def step_of(key: KernelKey) -> KernelKey:
-    """Return the kernel whose program takes a step of a rollout."""
+    """Return the kernel whose program computes a step of a rollout."""
     return replace(key.primal, function="step", variant="")
 
 
 def step_back(key: KernelKey) -> KernelKey:
-    """Return the kernel whose program takes a step of a rollout backwards."""
+    """Return the kernel whose program computes the backward pass of a step."""
     others = (name for name in key.wrt if name not in _STATE_AND_EFFORTS)
     return step_of(key).product("vjp", (*_STATE_AND_EFFORTS.values(), *others))
 
 
 def repeated(key: KernelKey) -> KernelKey:
-    """Return the kernel whose program a rollout spends its time in."""
+    """Return the kernel whose program dominates the time of a rollout."""
     return step_back(key) if key.wrt else step_of(key)

@@ -1,4 +1,4 @@
-"""What the templates see of rollouts."""
+"""Data of the templates of rollouts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gridgen.schedules.thread.plan import Programs
 from gridgen.schedules.views import ArrayView, array_view
 from gridgen.symbolic.program import Program
 
-# What templates call the arrays of programs where it is not their own name: those of a step, of the
-# way to a reference, and of both backwards.
+# Names that templates use for arrays of programs, where they differ: the arrays of a step, of the
+# difference from a reference, and of their backward passes.
 _OF_STEP = {
     "q": "state.now().q",
     "qd": "state.now().qd",
@@ -34,9 +34,9 @@ _OF_DIFFERENCE = {
     "v_bar": "way_bar.x",
     "q0_bar": "q_part",
 }
-#: Arguments that tell how a rollout goes, the words of ``CourseWords`` two by two.
+#: Arguments with the options of a rollout, the words of ``CourseWords`` in pairs.
 _OPTIONS = ("steps_substeps", "every_begins", "follows_limits", "between")
-# What a way back ends with.
+# The additional outputs of a backward pass.
 _ENDS = {"q0_bar": "bar.now().q", "qd0_bar": "bar.now().qd"}
 
 
@@ -45,14 +45,14 @@ class RolloutArrayView(ArrayView):
     """One argument of a rollout.
 
     Attributes:
-        shape:     for one state at a time.
+        shape:     for one state and one time.
         kind:      type of the parameter.
         result:    type of a result in a template.
         is_input:  whether it is read.
-        over_time: whether it has an axis of time.
-        is_now:    whether the program of a step reads what it holds at that time.
-        is_parameter: whether it reads what it holds at all times.
-        known:     how that is declared: efforts are changed on the way.
+        over_time: whether it has a time axis.
+        is_now:    whether the program of a step reads its value at that time.
+        is_parameter: whether it is a parameter of the robot.
+        known:     declaration of that value; joint torques are modified before use.
     """
 
     shape: Shape
@@ -67,7 +67,7 @@ class RolloutArrayView(ArrayView):
 
 @dataclass(frozen=True)
 class CallView:
-    """A call of a program: the function with its namespace, and what it is given."""
+    """A call of a program: the function with its namespace, and its arguments."""
 
     function: str
     arguments: tuple[str, ...]
@@ -75,15 +75,15 @@ class CallView:
 
 @dataclass(frozen=True)
 class SumView:
-    """Derivatives by what steps read, each of which adds some.
+    """Derivatives by an input of the steps: the sum over all steps.
 
     Attributes:
-        name:   of what they are by: ``gravity``.
-        size:   of that.
-        result: of which they are: ``gravity_bar``.
-        is_of_efforts: whether they are by the efforts.
-        is_written:    whether that is a result.
-        may_move:      whether it is at every time by itself where its array is.
+        name:   of the input: ``gravity``.
+        size:   of the input.
+        result: the sum: ``gravity_bar``.
+        is_of_efforts: whether the input is the joint torques.
+        is_written:    whether the sum is a result.
+        may_move:      whether it has one value per time if its input has a time axis.
     """
 
     name: str
@@ -96,7 +96,7 @@ class SumView:
 
 @dataclass(frozen=True)
 class EndView:
-    """A result that is known at the end of a way back."""
+    """A result that is known at the end of a backward pass."""
 
     result: str
     size: int
@@ -105,31 +105,31 @@ class EndView:
 
 @dataclass(frozen=True)
 class RolloutView:
-    """One rollout, or one way back, and its entry points.
+    """One rollout or backward pass, and its entry points.
 
     Attributes:
         name:    ``rollout_rk4``.
         title:   what it computes, lines.
         source:  where the algorithm is described.
-        template: of its text.
+        template: path of its template.
         called:  names of the programs that it calls.
         step:    the program of a step.
-        difference: that of the way to the reference.
-        step_back: the pullback of a step, on a way back.
-        difference_back: that of the way to the reference.
-        is_own:  whether it is a CPU's alone, in the namespace ``straight``.
+        difference: the program of the difference from the reference.
+        step_back: the pullback of a step, in a backward pass.
+        difference_back: the pullback of the difference from the reference.
+        is_own:  whether it is for CPUs only, in the namespace ``straight``.
         inputs:  arrays read.
         outputs: arrays written.
         traits:  definitions of its ``gridgen::RolloutTraits``, in lines.
         nq:      number of positions.
         nv:      number of velocities.
-        room:    numbers that the loops of the programs keep of a state.
-        has_efforts: whether the efforts that are applied are written, too.
-        trail:   numbers that a way back keeps of a state for each substep.
-        limits:  the velocities whose efforts are limited, and the limits.
-        sums:    what steps back add up.
-        ends:    the other results of a way back.
-        quaternions: where those begin in q that are normalized before they are used.
+        scratch: numbers of scratch memory per state for the loops of the programs.
+        has_efforts: whether to write the applied joint torques.
+        trail:   numbers of scratch memory per state and substep of a backward pass.
+        limits:  the velocities with limited joint torques, and the limits.
+        sums:    sums over the steps of a backward pass.
+        ends:    the other results of a backward pass.
+        quaternions: offsets in q of the quaternions to normalize before use.
     """
 
     name: str
@@ -146,7 +146,7 @@ class RolloutView:
     traits: tuple[str, ...]
     nq: int
     nv: int
-    room: int
+    scratch: int
     has_efforts: bool
     trail: int
     is_own: bool
@@ -157,21 +157,21 @@ class RolloutView:
 
     @property
     def arrays(self) -> tuple[RolloutArrayView, ...]:
-        """All, in the order in which they are handed over."""
+        """All arrays, in the order of the arguments."""
         return self.inputs + self.outputs
 
     @property
     def scope(self) -> str:
-        """Its namespace in that of the robot."""
+        """Its namespace, relative to the robot's."""
         return "simd::straight::" if self.is_own else ""
 
     @property
     def _scratch(self) -> list[str]:
-        return ["scratch"] * bool(self.room or self.trail)
+        return ["scratch"] * bool(self.scratch or self.trail)
 
     @property
     def parameters(self) -> Sequence[str]:
-        """Those of a kernel, in lines."""
+        """The parameters of a kernel, in lines."""
         arrays = (
             f"gridgen::{'Input' if array.is_input else 'Output'}<T> {array.name}"
             + f", gridgen::Pair {array.name}_time" * array.over_time
@@ -183,7 +183,7 @@ class RolloutView:
 
     @property
     def arguments(self) -> Sequence[str]:
-        """What a kernel hands on, in lines."""
+        """The arguments that a kernel passes on, in lines."""
         arrays = (
             f"over_time({array.name}{f', {array.name}_time' * array.over_time})"
             for array in self.arrays
@@ -201,7 +201,7 @@ def rollout_view(
         tree:     the robot.
         kernel:   the rollout.
         programs: those that it calls, by name.
-        on_cpu:   the robot's namespace, for the rollout as a CPU computes it.
+        on_cpu:   the robot's namespace, for the CPU version of the rollout.
     """
     arrays = list(_array_views(kernel))
     count = len(kernel.inputs)
@@ -210,7 +210,7 @@ def rollout_view(
     step, difference, *back = (
         _call_view(key, programs[key.name], on_cpu, is_own) for key in kernel.calls
     )
-    room = max((both.cpu if on_cpu else both.gpu).room for both in called)
+    scratch = max((both.cpu if on_cpu else both.gpu).room for both in called)
     trail = tree.nq + tree.nv if back else 0
     return RolloutView(
         name=kernel.name,
@@ -224,10 +224,10 @@ def rollout_view(
         difference_back=back[1] if back else None,
         inputs=tuple(arrays[:count]),
         outputs=tuple(arrays[count:]),
-        traits=tuple(_traits(arrays, count, room, trail)),
+        traits=tuple(_traits(arrays, count, scratch, trail)),
         nq=tree.nq,
         nv=tree.nv,
-        room=room,
+        scratch=scratch,
         has_efforts="tau_path" in kernel.outputs,
         trail=trail,
         is_own=is_own,
@@ -243,7 +243,7 @@ def rollout_view(
 
 
 def _call_view(key: KernelKey, both: Programs, on_cpu: str, is_own: bool) -> CallView:
-    """Describe the call of a program, as a CPU or a GPU computes it."""
+    """Describe the call of a program on a CPU or a GPU."""
     program = both.cpu if on_cpu else both.gpu
     scope = f"::{on_cpu}::{'' if both.are_one else 'simd::straight::'}" if is_own else ""
     arrays = (*program.inputs, *program.outputs)
@@ -253,16 +253,16 @@ def _call_view(key: KernelKey, both: Programs, on_cpu: str, is_own: bool) -> Cal
         known = others | _OF_STEP
     else:
         known = _OF_DIFFERENCE
-    room = ("scratch",) * bool(program.room)
-    return CallView(f"{scope}{key.name}", (*(known[array.name] for array in arrays), *room))
+    scratch = ("scratch",) * bool(program.room)
+    return CallView(f"{scope}{key.name}", (*(known[array.name] for array in arrays), *scratch))
 
 
 def _traits(
-    arrays: Sequence[RolloutArrayView], inputs: int, room: int, trail: int
+    arrays: Sequence[RolloutArrayView], inputs: int, scratch: int, trail: int
 ) -> Iterator[str]:
     """Yield definitions that entry points read."""
     numbers = {"inputs": inputs, "configurations": 1}
-    numbers |= {name: size for name, size in (("scratch", room), ("trail", trail)) if size}
+    numbers |= {name: size for name, size in (("scratch", scratch), ("trail", trail)) if size}
     words = ", ".join(f"{name} = {value}" for name, value in numbers.items())
     over_time = braces(str(array.over_time).lower() for array in arrays)
     yield from definition(f"gridgen::Axes axes[] = {braces(braces(a.shape) for a in arrays)}")
@@ -271,7 +271,7 @@ def _traits(
 
 
 def _sum_views(kernel: Kernel, step_back: Program) -> Iterator[SumView]:
-    """Yield what the steps of a way back add up, but for derivatives by the state."""
+    """Yield the sums over the steps of a backward pass, except derivatives by the state."""
     of_efforts = cotangent("tau")
     inputs = {cotangent(array.name): array.name for array in step_back.inputs}
     for array in step_back.outputs:
@@ -316,6 +316,6 @@ def _array_views(kernel: Kernel) -> Iterator[RolloutArrayView]:
 
 
 def _is_read_by_steps(name: str, checkpoints: Sequence[str]) -> bool:
-    """Tell whether a step reads what an array with an axis of time holds then."""
+    """Return whether a step reads the current value of an array with a time axis."""
     apart = (*checkpoints, *map(cotangent, checkpoints), *FEEDBACK)
     return name not in apart

@@ -1,1 +1,1 @@
-"""One team of lanes for each state: a lane for each body, parallel prefix sums."""
+"""One team of lanes per state: one lane per body, parallel prefix sums."""

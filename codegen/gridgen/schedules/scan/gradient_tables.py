@@ -11,29 +11,29 @@ from gridgen.schedules.team.memory import Branches, axis_starts, pair_starts, pa
 
 
 def gradient_tables(tree: KinematicTree) -> Iterable[TableView]:
-    """Return the tables in the order in which they are written."""
+    """Return the tables, in the order of the generated text."""
     branches = Branches(tree)
     yield indices_text(
-        "The velocity before each on the way to the base; -1: none",
+        "The previous velocity on the path to the base; -1: none",
         "branch_parents",
         branches.parents,
     )
-    yield indices_text("How many there are before it", "branch_depths", branches.depths)
-    yield indices_text("Packed rows: where each starts", "branch_starts", branches.starts, "int")
-    yield indices_text("One past the last velocity that follows", "branch_ends", branches.ends)
-    yield indices_text("The velocities by depth", "branch_ordered", branches.ordered)
-    yield indices_text("Where those of each depth start", "branch_levels", branches.levels)
+    yield indices_text("Number of velocities before it", "branch_depths", branches.depths)
+    yield indices_text("Packed rows: start of each", "branch_starts", branches.starts, "int")
+    yield indices_text("One past the last descendant of each", "branch_ends", branches.ends)
+    yield indices_text("The velocities sorted by depth", "branch_ordered", branches.ordered)
+    yield indices_text("Start of each depth", "branch_levels", branches.levels)
     if any(body.damping for body in tree.bodies) and "damping" not in tree.parameters:
-        met = [(damping,) for damping in dampings(tree.bodies)]
-        yield numbers_text("Viscous damping that each velocity meets", "dampings", met)
+        coefficients = [(damping,) for damping in dampings(tree.bodies)]
+        yield numbers_text("Viscous damping of each velocity", "dampings", coefficients)
     if tree.has_mimic:
         yield from _axis_tables(tree)
 
 
-def curvature_tables(tree: KinematicTree) -> Iterable[TableView]:
-    """Return those that kernels of second derivatives read beside."""
+def second_derivative_tables(tree: KinematicTree) -> Iterable[TableView]:
+    """Return the additional tables of kernels of second derivatives."""
     yield indices_text(
-        "Pairs with bodies on the way to the base: where those of each body start",
+        "Pairs of a body and an ancestor: start of each body's",
         "pair_starts",
         pair_starts(tree)[:-1],
         "int",
@@ -44,7 +44,7 @@ def curvature_tables(tree: KinematicTree) -> Iterable[TableView]:
 
 
 def _axis_tables(tree: KinematicTree) -> Iterable[TableView]:
-    """Return what tells axes from velocities where joints mimic others."""
+    """Return the tables that distinguish axes from velocities if there are mimic joints."""
     starts = axis_starts(tree)
     owners = [i for i, body in enumerate(tree.bodies) for _ in range(body.nv)]
     moved: list[list[int]] = [[] for _ in range(tree.nv)]
@@ -54,6 +54,6 @@ def _axis_tables(tree: KinematicTree) -> Iterable[TableView]:
     ends = [tree.subtree(i).stop for i in range(len(tree.bodies))]
     yield indices_text("First axis of each body's joint", "axis_starts", starts[:-1])
     yield indices_text("The body of each axis", "axis_bodies", owners)
-    yield indices_text("One past the last body that each carries", "subtree_ends", ends)
+    yield indices_text("One past the last descendant of each", "subtree_ends", ends)
     lists = tuple(tuple(members) for members in moved)
     yield from lists_text("Axes that each velocity moves", "moved", [lists])

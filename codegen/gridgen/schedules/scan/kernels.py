@@ -14,12 +14,12 @@ class ScanKernel(TeamKernel):
 
     Attributes:
         part:     the template of its device function, in the folder of its schedule.
-        merged:   whether the two scans towards the root are one (prefix sums eq. 20).
-        parks:    numbers that each lane of a warp puts away in shared memory, to save registers.
-        parks_if_free: numbers in addition, for a robot with a free joint.
-        parks_effort: whether the effort on the joint is among these numbers.
-        memory:   arrays that a team keeps, see ``gridgen.schedules.team.memory``.
-        shows_rows: whether rows of the mass matrix are shown to the whole team at once.
+        merged:   whether the two scans toward the root are one (prefix sums eq. 20).
+        parks:    numbers that each lane of a warp saves in shared memory, to free registers.
+        parks_if_free: additional numbers, for a robot with a free joint.
+        parks_effort: whether the joint torque is among these numbers.
+        memory:   arrays in a team's memory, see ``gridgen.schedules.team.memory``.
+        broadcasts_rows: whether it broadcasts rows of the mass matrix to the whole team.
     """
 
     part: str
@@ -28,7 +28,7 @@ class ScanKernel(TeamKernel):
     parks_if_free: int = 0
     parks_effort: bool = False
     memory: tuple[str, ...] = ()
-    shows_rows: bool = False
+    broadcasts_rows: bool = False
 
 
 def _scan(function: str, method: str = "", variant: str = "") -> KernelKey:
@@ -87,7 +87,7 @@ _OF_MOTION = (
         _MOTION,
         "jsiia",
         parks=12,
-        shows_rows=True,
+        broadcasts_rows=True,
     ),
 )
 

@@ -1,4 +1,4 @@
-"""The scan schedule: one state on a team of lanes, one body per lane, log-many rounds."""
+"""The scan schedule: one team of lanes per state, one body per lane, log-many rounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gridgen.schedules.team.memory import axis_starts
 from gridgen.schedules.team.plan import ScanPlan
 from gridgen.schedules.team.schedule import Teams, TeamSchedule
 
-#: Entries of the largest array of one state that a kernel can number.
+#: Most entries of the largest array of one state: kernels use 32-bit indices.
 MOST_ENTRIES = 2**31 - 1
 
 
@@ -32,7 +32,7 @@ class ScanSchedule(TeamSchedule[ScanKernel]):
         return scan_function_view(self.teams.plan, kernel, row)
 
     def work(self, key: KernelKey) -> Work:
-        """Return what a state costs a kernel; see ``Schedule``."""
+        """Return the work of a kernel per state; see ``Schedule``."""
         return scan_work(self.teams.plan, self.row(key))
 
     def _refusal(self, row: ScanKernel) -> str | None:
@@ -49,10 +49,10 @@ class ScanSchedule(TeamSchedule[ScanKernel]):
 
 
 def scan_refusal(plan: ScanPlan, kernel: ScanKernel) -> str | None:
-    """Return why the teams of a robot cannot run a kernel, with the remedy, or ``None``."""
+    """Return why the teams of a robot do not support a kernel, with the remedy, or ``None``."""
     tree = plan.tree
-    if kernel.shows_rows and not plan.on_warp:
-        # The row of one velocity, and its effort, are shown to the block at once.
+    if kernel.broadcasts_rows and not plan.on_warp:
+        # A row of the mass matrix, and its torque, are broadcast to the block at once.
         if plan.columns_in_all + 1 > plan.piece * plan.bodies:
             return (
                 f"a row of the mass matrix has {plan.columns_in_all} numbers, and a block of the "
@@ -63,6 +63,6 @@ def scan_refusal(plan: ScanPlan, kernel: ScanKernel) -> str | None:
         if entries > MOST_ENTRIES:
             return (
                 f"{tree.nv} velocities have {tree.nv**3} second derivatives, more than a kernel "
-                "can number: take differences of inverse_dynamics_gradient"
+                "can index: use finite differences of inverse_dynamics_gradient"
             )
     return None

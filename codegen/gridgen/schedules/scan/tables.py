@@ -1,4 +1,4 @@
-"""Constants of the robot that all kernels on teams read."""
+"""Constants of the robot that all kernels on teams use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gridgen.symbolic.scalars import FloatScalars
 
 
 def scan_tables(plan: ScanPlan) -> Iterable[TableView]:
-    """Return the tables in the order in which they are written."""
+    """Return the tables, in the order of the generated text."""
     bodies = plan.tree.bodies
     yield numbers_text(
         "Placements in the parents at q = 0: E by rows, r [m]",
@@ -42,7 +42,7 @@ def scan_tables(plan: ScanPlan) -> Iterable[TableView]:
     joints = ", ".join(f"{number} {kind}" for number, kind in found)
     yield indices_text(f"Joints: {joints}", "kinds", [numbers[body.kind] for body in bodies])
     if any(pitches := [body.joint_type.pitch for body in bodies]):
-        comment = "How far each joint that turns slides for each radian [m]"
+        comment = "Pitch of each joint: translation per radian [m]"
         yield numbers_text(comment, "pitches", [(pitch,) for pitch in pitches])
     yield indices_text("First coordinate of each joint", "q_indices", [b.q_index for b in bodies])
     yield indices_text("First velocity of each joint", "v_indices", [b.v_index for b in bodies])
@@ -50,8 +50,8 @@ def scan_tables(plan: ScanPlan) -> Iterable[TableView]:
     yield rows_text("Ancestors 1, 2, 4, ... joints above; -1: none", "above", plan.above)
     yield from lists_text("Descendants exactly 1, 2, 4, ... joints below", "below", plan.below)
     yield indices_text("Column of each body's first velocity", "columns", plan.columns)
-    yield indices_text("Rows of the mass matrix that each lane keeps", "rows", plan.rows)
-    yield indices_text("Body that keeps the row of each velocity", "owners", plan.owners)
+    yield indices_text("Rows of the mass matrix of each lane", "rows", plan.rows)
+    yield indices_text("Body whose lane stores the row of each velocity", "owners", plan.owners)
     yield indices_text("One past the last body coupled with each body", "row_ends", plan.row_ends)
     yield from _optional_tables(plan)
 
@@ -65,9 +65,9 @@ def _optional_tables(plan: ScanPlan) -> Iterable[TableView]:
             [(body.multiplier, body.offset) for body in bodies],
         )
         yield indices_text(
-            "Whether each joint follows another", "follows", [b.mimics for b in bodies]
+            "Whether each joint mimics another", "follows", [b.mimics for b in bodies]
         )
-        yield from lists_text("Joints that follow each joint", "followers", [plan.followers])
+        yield from lists_text("Joints that mimic each joint", "followers", [plan.followers])
     if "params" in tree.parameters:
         yield from _part_tables(bodies)
     if "damping" in tree.parameters or any(body.damping or body.friction for body in bodies):
@@ -78,11 +78,11 @@ def _optional_tables(plan: ScanPlan) -> Iterable[TableView]:
 
 
 def _part_tables(bodies: Sequence[Body]) -> Iterable[TableView]:
-    """Return where the frames lie that rows of ``params`` are about."""
+    """Return the placements of the frames in which rows of ``params`` are expressed."""
     parts = [part for body in bodies for part in body.parts]
     starts = accumulate((len(body.parts) for body in bodies), initial=0)
     yield indices_text(
-        "Parts whose masses are inputs: where each body's start", "part_starts", [*starts]
+        "Parts with masses as inputs: start of each body's", "part_starts", [*starts]
     )
     yield indices_text("The row of each", "part_rows", [part.row for part in parts])
     yield numbers_text(

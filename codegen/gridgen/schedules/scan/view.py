@@ -1,4 +1,4 @@
-"""What the templates of the scan schedule see of the robot and of kernels."""
+"""Data of the templates of the scan schedule: the robot and its kernels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from gridgen.functions.arrays import ARRAYS, BODY_PARAMETERS, PARAMETERS
 from gridgen.kernel import Kernel
-from gridgen.schedules.scan.gradient_tables import curvature_tables, gradient_tables
+from gridgen.schedules.scan.gradient_tables import gradient_tables, second_derivative_tables
 from gridgen.schedules.scan.kernels import ScanKernel
 from gridgen.schedules.scan.tables import scan_tables
 from gridgen.schedules.tables import TableView
@@ -24,9 +24,9 @@ class RoundView:
 
     Attributes:
         index: of the round.
-        next:  of the round after it.
-        last:  whether there is none.
-        most:  longest list of descendants that a body collects in this round.
+        next:  index of the next round.
+        last:  whether it is the last round.
+        most:  length of the longest list of descendants of a body in this round.
     """
 
     index: int
@@ -37,39 +37,39 @@ class RoundView:
 
 @dataclass(frozen=True)
 class ScanView:
-    """The robot as scan kernels see it.
+    """The robot, as kernels of the scan schedule use it.
 
     Attributes:
         team:         the type of a state's team, for a scalar ``T``.
-        layout:       how states are laid over threads, one line.
+        layout:       how states map to threads, one line.
         bodies:       number of bodies.
         tables:       the robot's constants.
         rounds:       of a scan.
-        round_count:  how many there are.
-        spans:        placements that are kept: over 1, 2, 4, ... joints.
+        round_count:  number of rounds.
+        spans:        stored placements: over 1, 2, 4, ... joints.
         deepest:      the deepest level; that of the children of the base is 0.
         most_children: of one body.
         most_followers: of one joint.
-        columns:      inverse dynamics that the mass matrix takes.
+        columns:      number of inverse dynamics that compute the mass matrix.
         freedoms:     most velocities of one body.
-        room:         most numbers in the rows of the mass matrix of one body.
+        row_capacity: most numbers in the rows of the mass matrix of one body.
         at_once_float32: inverse dynamics that a lane computes at once.
-        at_once_float64: the same with twice as long numbers.
-        kinds:        of its joints.
+        at_once_float64: the same in float64.
+        kinds:        kinds of its joints.
         has_free:     whether a joint is free.
-        holds_free:   whether a carrier feels a free joint's body, by the joint's armature.
-        has_mimic:    whether a joint follows another.
+        holds_free:   whether a free joint with armature has a parent body.
+        has_mimic:    whether a joint mimics another.
         has_losses:   whether a joint has damping or friction.
         has_armature: whether a joint has an armature.
         has_damping:  whether a joint has damping.
-        given:        which numbers of the robot come with each state.
+        given:        parameters of the robot that are inputs of each state.
         row_numbers:  of a row of ``params``.
         has_gradients: whether a kernel computes derivatives or inverses.
-        has_curvature: whether a kernel computes second derivatives.
-        pairs:        of a body and one on its way to the base, or itself.
-        axes:         of all joints.
-        deepest_velocity: most velocities on the way of one to the base.
-        barrier:      the statement at which a team's lanes meet.
+        has_second_derivatives: whether a kernel computes second derivatives.
+        pairs:        number of pairs of a body and itself or an ancestor.
+        axes:         number of axes of all joints.
+        deepest_velocity: most velocities on the path of one to the base.
+        barrier:      the statement that synchronizes a team's lanes.
     """
 
     team: str
@@ -84,7 +84,7 @@ class ScanView:
     most_followers: int
     columns: int
     freedoms: int
-    room: int
+    row_capacity: int
     at_once_float32: int
     at_once_float64: int
     kinds: frozenset[str]
@@ -97,7 +97,7 @@ class ScanView:
     given: dict[str, bool]
     row_numbers: int
     has_gradients: bool
-    has_curvature: bool
+    has_second_derivatives: bool
     pairs: int
     axes: int
     deepest_velocity: int
@@ -110,7 +110,7 @@ class TeamFunctionView(FunctionView):
 
     Attributes:
         reads:  whether it reads an array, by name.
-        before: where a watcher finds a quantity: the numbers of each body that precede it.
+        before: offset of an observed quantity: the numbers of each body that precede it.
     """
 
     reads: dict[str, bool]
@@ -122,15 +122,15 @@ class ScanFunctionView(TeamFunctionView):
     """One device function and its kernel, ``<name>_kernel``.
 
     Attributes:
-        title:    what it computes, and where that is described, as lines.
+        title:    description of the computation and its source, as lines.
         part:     the template of the device function.
-        observed: numbers of each body that a watcher is told.
-        parks_effort: whether lanes put the efforts on joints away while scans run.
-        parked_inertia: where they put inertias.
-        merged:   whether the two scans towards the root are one.
-        memory:   where the arrays that a team keeps start, by name.
-        memory_numbers: numbers that a team keeps.
-        has_workspace: whether it keeps them in a workspace, not in shared memory.
+        observed: numbers of each body that an observer records.
+        parks_effort: whether lanes save the joint torques in shared memory during scans.
+        parked_inertia: offset of the saved inertias.
+        merged:   whether the two scans toward the root are one.
+        memory:   offsets of the arrays in a team's memory, by name.
+        memory_numbers: numbers in a team's memory.
+        has_workspace: whether this memory is a workspace instead of shared memory.
         exchanged: numbers of shared memory before them.
         threads:  of a block, at most.
     """
@@ -153,11 +153,11 @@ def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
 
     Args:
         plan:    the schedule.
-        kernels: those that there are to be.
+        kernels: the kernels to generate.
     """
     kernels = tuple(kernels)
     has_gradients = any(kernel.memory for kernel in kernels)
-    has_curvature = any("above" in kernel.memory for kernel in kernels)
+    has_second_derivatives = any("above" in kernel.memory for kernel in kernels)
     tree = plan.tree
     given = {name: name in tree.parameters for name in PARAMETERS}
     rounds = tuple(
@@ -171,7 +171,7 @@ def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
         tables=(
             *scan_tables(plan),
             *(gradient_tables(tree) if has_gradients else ()),
-            *(curvature_tables(tree) if has_curvature else ()),
+            *(second_derivative_tables(tree) if has_second_derivatives else ()),
         ),
         rounds=rounds,
         round_count=plan.rounds,
@@ -181,7 +181,7 @@ def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
         most_followers=max(map(len, plan.followers)),
         columns=plan.columns_in_all,
         freedoms=max(plan.rows),
-        room=plan.room,
+        row_capacity=plan.row_capacity,
         at_once_float32=AT_ONCE["float32"],
         at_once_float64=AT_ONCE["float64"],
         kinds=frozenset(body.kind for body in tree.bodies),
@@ -197,7 +197,7 @@ def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
         given=given,
         row_numbers=BODY_PARAMETERS,
         has_gradients=has_gradients,
-        has_curvature=has_curvature,
+        has_second_derivatives=has_second_derivatives,
         pairs=pair_starts(tree)[-1],
         axes=axis_starts(tree)[-1],
         deepest_velocity=max(Branches(tree).depths),
@@ -206,7 +206,7 @@ def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
 
 
 def scan_function_view(plan: ScanPlan, kernel: Kernel, row: ScanKernel) -> ScanFunctionView:
-    """Describe one kernel of the scan schedule, or of one that goes on from it."""
+    """Describe one kernel of the scan schedule, or of a schedule derived from it."""
     return ScanFunctionView(
         **vars(team_function_view(kernel, row)),
         title=tuple(f"{kernel.title} ({kernel.source}).".splitlines()),
@@ -236,7 +236,7 @@ def team_function_view(kernel: Kernel, row: TeamKernel) -> TeamFunctionView:
 
 
 def _preceding(observed: Sequence[tuple[str, int]]) -> dict[str, int]:
-    """Return how many numbers of each body a watcher is told before each quantity, by symbol."""
+    """Return the offset of each observed quantity among the numbers of a body, by symbol."""
     starts = accumulate((size for _, size in observed), initial=0)
     return {symbol: start for (symbol, _), start in zip(observed, starts, strict=False)}
 

@@ -10,13 +10,13 @@ from gridgen.schedules.team import operations as of
 from gridgen.schedules.team.memory import Branches, pairs
 from gridgen.schedules.team.plan import AT_ONCE, ScanPlan
 from gridgen.schedules.team.rounds import (
+    divided,
     doublings,
     each,
     inward,
     lanes_of,
     levels,
     outward,
-    shared_out,
     walks,
 )
 
@@ -26,7 +26,7 @@ def scan_work(plan: ScanPlan, kernel: ScanKernel) -> Work:
 
     Args:
         plan:   the schedule of the robot.
-        kernel: which one.
+        kernel: identifies it.
     """
     parts = sum(len(body.parts) for body in plan.tree.bodies)
     if parts and kernel.part != "articulated_accelerations":
@@ -37,7 +37,7 @@ def scan_work(plan: ScanPlan, kernel: ScanKernel) -> Work:
 
 
 def _known_work(plan: ScanPlan, kernel: ScanKernel) -> Work:
-    """Return the work where the bodies' masses are known."""
+    """Return the work for constant masses."""
     loads = of.EXTERNAL_WRENCH if "f_ext" in kernel.key.inputs else 0
     start = each(plan, of.PLACEMENT + 2 * of.JOINT_MOTION)
     velocities = outward(plan, of.TO_BODY) + doublings(plan, of.COMPOSE, 0)
@@ -81,7 +81,7 @@ def _inertias(plan: ScanPlan) -> Work:
 
 
 def _articulated_scans(plan: ScanPlan) -> Work:
-    """Return the work of the articulated bodies' scans in both directions."""
+    """Return the work of the articulated-body scans in both directions."""
     carried = sum(parent >= 0 for parent in plan.tree.parents)
     children = max(map(len, plan.below[0]))
     pushes = each(plan, of.JOINT_ANSWER + of.TRANSMISSION + of.TO_ANCESTOR) + Work(
@@ -109,7 +109,7 @@ def _columns(plan: ScanPlan, *, bias: bool) -> Work:
 
 
 def _solve(plan: ScanPlan) -> Work:
-    """Return the work of factorization and solution, one velocity after the other."""
+    """Return the work of factorization and solution, one velocity at a time."""
     work = lane = 0
     for owner, rows in enumerate(plan.rows):
         for r in range(rows):
@@ -120,56 +120,56 @@ def _solve(plan: ScanPlan) -> Work:
 
 
 def _gradient(plan: ScanPlan) -> Work:
-    """Return the work of the derivatives of the efforts at a motion."""
+    """Return the work of the derivatives of the joint torques."""
     handed = of.MOVING_MASS_TO_PARENT + of.TO_ANCESTOR + of.SUM
     step = of.ROW_TO_PARENT + 2 * of.TO_ANCESTOR + 2 * of.ANSWER
     return each(plan, of.CHANGES) + levels(plan, handed) + each(plan, of.ROW) + walks(plan, step)
 
 
 def _factors(plan: ScanPlan) -> Work:
-    """Return the work of the mass matrix and its elimination, a depth at a time."""
+    """Return the work of the mass matrix and its factorization, one depth at a time."""
     branches = Branches(plan.tree)
     updates = sum(
         2 * (depth + 1) * (end - velocity)
         for velocity, (depth, end) in enumerate(zip(branches.depths, branches.ends, strict=True))
     )
     formed = levels(plan, of.MASS_TO_PARENT) + walks(plan, of.TO_ANCESTOR)
-    eliminated = shared_out(plan, updates, max(branches.depths) + 1)
+    eliminated = divided(plan, updates, max(branches.depths) + 1)
     return formed + replace(eliminated, lane=of.ENTRY * eliminated.lane)
 
 
 def _solutions(plan: ScanPlan, count: int) -> Work:
-    """Return the work of solving: one system by the whole team, several by a lane each."""
+    """Return the work of solving: the whole team for one system, one lane each for several."""
     branches = Branches(plan.tree)
     turns = -(-count // lanes_of(plan))
     one = 2 * branches.starts[-1]
     if count == 1:
-        return shared_out(plan, one, 2 * (max(branches.depths) + 1))
+        return divided(plan, one, 2 * (max(branches.depths) + 1))
     return Work(count * one, turns * of.ENTRY * one, turns * 2 * plan.tree.nv)
 
 
 def _second_order(plan: ScanPlan) -> Work:
-    """Return the work of the second derivatives at a motion."""
+    """Return the work of the second derivatives."""
     bodies, found = plan.tree.bodies, pairs(plan.tree)
     sums = each(plan, of.CHANGES) + levels(plan, of.MOVING_MASS_TO_PARENT + of.TO_ANCESTOR + of.SUM)
     depth = len(plan.tree.levels)
-    towards_leaves = shared_out(plan, len(found) * (of.COMPOSE + of.FROM_ABOVE), depth)
+    towards_leaves = divided(plan, len(found) * (of.COMPOSE + of.FROM_ABOVE), depth)
     longest = bodies[found[0][1]].level + 1
     carried = sum(bodies[tip].level - bodies[middle].level for tip, middle in found) * of.COMPOSE
     triples = sum(bodies[middle].level + 1 for _, middle in found) * of.TRIPLE
     own = len(found) * (of.FROM_BELOW + of.FROM_BELOW_TO_PARENT + of.PAIR)
     steps = -(-len(found) // lanes_of(plan)) * 2 * longest
-    return sums + towards_leaves + shared_out(plan, own + carried + triples, steps)
+    return sums + towards_leaves + divided(plan, own + carried + triples, steps)
 
 
 def _written(plan: ScanPlan, matrices: int) -> Work:
-    """Return what it takes to write results, each row by the lane of its body: no operations."""
+    """Return the memory traffic of results, each row written by the lane of its body."""
     rows = plan.share * max(plan.rows)
     return Work(0, matrices * rows * plan.tree.nv * of.WRITTEN, 0)
 
 
 def _path(plan: ScanPlan, body: int) -> int:
-    """Return the number of velocities whose rows the elimination of a body's first one updates."""
+    """Return the number of velocities that the elimination of a body's first one updates."""
     if plan.tree.has_mimic:
         return plan.tree.bodies[body].v_index
     return sum(plan.rows[above] for above in plan.tree.ancestors(body))

@@ -1,1 +1,1 @@
-"""What the schedules with a team of threads for each state have in common."""
+"""Code shared by the schedules with a team of threads per state."""

@@ -1,7 +1,7 @@
-"""What one body does, as functions of C++ that the kernels of teams call.
+"""Operations on one body, as C++ functions that the kernels of teams call.
 
-Each is traced from ``gridgen.dynamics`` with a letter in place of every number, so that the physics
-is told there and nowhere else. The text is the same for every robot.
+Each function is traced from ``gridgen.dynamics`` with symbols for all numbers, so that the dynamics
+are implemented only there. The text is the same for every robot.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gridgen.symbolic.expr import Expr, Graph
 from gridgen.symbolic.fuse import Fused, fuse, unsigned
 from gridgen.symbolic.printer import fused_expression
 
-#: The file that holds them.
+#: The file that contains them.
 BODIES_FILE = "gridgen_bodies.cuh"
 
 # Columns of a line.
@@ -32,7 +32,7 @@ class OperatorView:
         comment:      what it computes, one line.
         head:         its type, name and parameters, as lines.
         lines:        its body.
-        instructions: it takes: a fused multiply-add is one.
+        instructions: number of its instructions; a fused multiply-add counts as one.
     """
 
     comment: str
@@ -74,7 +74,7 @@ def bodies_text() -> str:
 
 @cache
 def operator_view(operator: Operator) -> OperatorView:
-    """Trace an operator, fuse what it leaves behind, and print it."""
+    """Trace an operator, fuse its multiply-adds, and print it."""
     graph = Graph()
     operands = [
         build(kind, name, lambda path: graph.input(path, 0))
@@ -98,7 +98,7 @@ def operator_view(operator: Operator) -> OperatorView:
 
 
 def _names(leaves: Mapping[str, Expr], fused: Fused) -> dict[Expr, str]:
-    """Name what results are, and what has more than one reader."""
+    """Name the results, and each value with more than one use."""
     names: dict[Expr, str] = {}
     for path, node in leaves.items():
         if path and unsigned(node)[1].op not in ("input", "const"):

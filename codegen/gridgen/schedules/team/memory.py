@@ -1,4 +1,4 @@
-"""What a team of the scan schedule keeps in memory while it computes gradients."""
+"""Memory layout of a scan team that computes gradients."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gridgen.model.tree import KinematicTree
 
 @dataclass(frozen=True)
 class Branches:
-    """Which velocities the mass matrix couples: each with those on its way to the base.
+    """Velocities that the mass matrix couples: each with those on its path to the base.
 
-    Where joints mimic others branches couple, and every velocity follows the one before.
+    With mimic joints branches couple, and every velocity follows the previous one.
 
     Attributes:
         tree: the robot.
@@ -24,12 +24,12 @@ class Branches:
 
     @cached_property
     def parents(self) -> tuple[int, ...]:
-        """The velocity before each on the way to the base, -1 where there is none."""
+        """The previous velocity of each on the path to the base, -1 if there is none."""
         return self.tree.velocities.parents
 
     @cached_property
     def depths(self) -> tuple[int, ...]:
-        """Number of velocities before each on the way to the base."""
+        """Number of velocities before each on the path to the base."""
         depths: list[int] = []
         for parent in self.parents:
             depths.append(depths[parent] + 1 if parent >= 0 else 0)
@@ -37,12 +37,12 @@ class Branches:
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """Where the packed row of each velocity starts, and where the last one ends."""
+        """Start offset of the packed row of each velocity, and the end of the last one."""
         return tuple(accumulate((depth + 1 for depth in self.depths), initial=0))
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
-        """One past the last velocity that each is on the way of; those between all are."""
+        """One past the last descendant of each velocity; the descendants are consecutive."""
         ends = list(range(1, len(self.parents) + 1))
         for velocity in reversed(range(len(ends))):
             if self.parents[velocity] >= 0:
@@ -57,7 +57,7 @@ class Branches:
 
     @cached_property
     def levels(self) -> tuple[int, ...]:
-        """Where the velocities of each depth start in ``ordered``, and where the last end."""
+        """Start of the velocities of each depth in ``ordered``, and the end of the last."""
         counts = [self.depths.count(depth) for depth in range(max(self.depths) + 1)]
         return tuple(accumulate(counts, initial=0))
 
@@ -65,15 +65,15 @@ class Branches:
 def axis_starts(tree: KinematicTree) -> tuple[int, ...]:
     """Return the number of each body's first axis, and that of all axes.
 
-    Joints that mimic have axes of their own; without them an axis has the number of its velocity.
+    Mimic joints have axes of their own; without them an axis has the number of its velocity.
     """
     return tuple(accumulate((body.nv for body in tree.bodies), initial=0))
 
 
 def pairs(tree: KinematicTree) -> list[tuple[int, int]]:
-    """Return all pairs of a body and one on its way to the base, or itself.
+    """Return all pairs of a body and itself or an ancestor.
 
-    Those with the longest way on come first, so that lanes that take pairs in turn finish together.
+    Pairs with the longest path come first, which balances lanes that take pairs alternately.
     """
     found = [
         (tip, middle) for tip in range(len(tree.bodies)) for middle in (tip, *tree.ancestors(tip))
@@ -82,12 +82,12 @@ def pairs(tree: KinematicTree) -> list[tuple[int, int]]:
 
 
 def pair_starts(tree: KinematicTree) -> tuple[int, ...]:
-    """Return where each body's pairs with the bodies on its way to the base start."""
+    """Return where each body's pairs with its ancestors start."""
     return tuple(accumulate((body.level + 1 for body in tree.bodies), initial=0))
 
 
 def array_numbers(tree: KinematicTree, name: str) -> int:
-    """Return how many numbers an array takes that a team keeps."""
+    """Return how many numbers a team's array has."""
     bodies, axes = len(tree.bodies), axis_starts(tree)[-1]
     couplings = axes * axes if tree.has_mimic else 0
     sizes = {
@@ -98,7 +98,7 @@ def array_numbers(tree: KinematicTree, name: str) -> int:
         "rows": Branches(tree).starts[-1],
         "inverse": tree.nv,
         "solution": tree.nv,
-        # Between axes, before those of joints that mimic are added to those of their leaders.
+        # Between axes, before those of mimic joints are added to those of their leaders.
         "masses": couplings,
         "positions": couplings,
         "velocities": couplings,
@@ -118,5 +118,5 @@ def array_starts(tree: KinematicTree, names: Sequence[str]) -> dict[str, int]:
 
 
 def memory_numbers(tree: KinematicTree, names: Sequence[str]) -> int:
-    """Return how many numbers several arrays take."""
+    """Return how many numbers several arrays have in total."""
     return sum(array_numbers(tree, name) for name in names)

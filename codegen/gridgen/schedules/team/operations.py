@@ -1,4 +1,4 @@
-"""Operations that one body takes in kernels of teams, by the text that they call."""
+"""Operation counts of one body in kernels of teams, from the generated operators."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _COUNTS = {
 
 
 def operations(name: str, *operands: str) -> int:
-    """Return the operations of one body's operator; a fused multiply-add is one."""
+    """Return the operation count of a body operator; a fused multiply-add is one."""
     return _COUNTS[(name, *operands)]
 
 
-# What is no operator: sine and cosine of gridgen_math.cuh, and what the kernels do by themselves.
+# Not operators: sine and cosine of gridgen_math.cuh, and work in the kernels themselves.
 SINE_COSINE = 23
 JOINT_MOTION = 1
 SUM = 6
@@ -25,11 +25,11 @@ JOINT_ANSWER = 8
 TRANSMIT = 6 * 6
 DOUBLE_TRANSMISSION = 6 * TRANSMIT
 
-# What a lane does for an operation on entries of packed rows, and to write an entry of a matrix:
-# finding out where they lie is most of it.
+# Lane work for an operation on entries of packed rows, and to write an entry of a matrix: most of
+# it is index arithmetic.
 ENTRY, WRITTEN = 4, 8
 
-# Operations on one body, with the sum that follows where there is one.
+# Operations on one body, including the following sum if there is one.
 PLACEMENT = SINE_COSINE + operations("spun", "Placement", "T", "T")
 COMPOSE = operations("compose", "Placement", "Placement")
 TO_BODY = operations("to_body", "Placement", "Spatial") + SUM
@@ -67,7 +67,7 @@ ANSWER = operations("answer", "EffortRow", "MotionChange")
 FROM_ABOVE = operations("to_body", "Placement", "Vector", "FromAbove")
 FROM_BELOW = operations("from_below", "FromAbove", "MovingMass", "Spatial", "Vector")
 FROM_BELOW_TO_PARENT = operations("to_ancestor", "Placement", "Vector", "FromBelow")
-# What a pair of joints has in common with all on its way to the base, and with each.
+# Work that a pair of joints shares with all its ancestors, and with each.
 PAIR = (
     operations("turned_row", "Spatial", "Vector", "FromBelow")
     + operations("quadratic_row", "Spatial", "FromBelow")

@@ -1,4 +1,4 @@
-"""Which functions of ``gridgen.dynamics`` the kernels of teams call for a body, and on what."""
+"""The functions of ``gridgen.dynamics`` that kernels of teams call for a body."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from gridgen.symbolic.spatial import (
     transpose,
 )
 
-# Constants of the operators are numbers, whatever their operands.
+# Constants of the operators are numbers, for any operands.
 _NUMBERS = FloatScalars()
 
 
@@ -62,7 +62,7 @@ class Record:
     Attributes:
         comment: what it holds, one line.
         fields:  type of every field by name: ``T`` for a number, or a record.
-        make:    what ``gridgen.dynamics`` has in its place, of the fields.
+        make:    makes the corresponding value of ``gridgen.dynamics`` from the fields.
     """
 
     comment: str
@@ -75,11 +75,11 @@ class Operator:
     """A function of records.
 
     Attributes:
-        name:     in C++, where operands tell functions of one name apart.
+        name:     in C++; functions of one name are overloads.
         comment:  what it computes, one line.
         operands: their types by name: ``T`` for a number, or a record.
         result:   its type.
-        function: of ``gridgen.dynamics``, on what the operands stand for.
+        function: of ``gridgen.dynamics``, applied to the values of the operands.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Operator:
 
 
 def build(kind: str, path: str, number: Callable[[str], Any]) -> Any:
-    """Return what stands for a record, or a number, made of what ``number`` says of each path."""
+    """Return the value of a record, or a number, built from ``number`` of each path."""
     if kind == "T":
         return number(path)
     record = RECORDS[kind]
@@ -100,7 +100,7 @@ def build(kind: str, path: str, number: Callable[[str], Any]) -> Any:
 
 
 def flat(kind: str, value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the numbers of a record with their paths: ``.linear.x``; of a number, an empty one."""
+    """Yield the numbers of a record with their paths: ``.linear.x``; of a number, an empty path."""
     if kind == "T":
         yield path, value
         return
@@ -122,7 +122,7 @@ def _dense(E: Matrix, r: Vector) -> Placement:
 
 
 _THREE = ("x", "y", "z")
-#: Those of the operators, each after those that it is made of.
+#: Records of the operators, each after the records of its fields.
 RECORDS: dict[str, Record] = {
     "Vector": Record("Three components.", dict.fromkeys(_THREE, "T"), _tuple),
     "Matrix": Record("A 3x3 matrix by rows.", dict.fromkeys(_THREE, "Vector"), _tuple),
@@ -155,7 +155,7 @@ RECORDS: dict[str, Record] = {
         ArticulatedInertia,
     ),
     "MotionChange": Record(
-        "A change of motion: the point x accelerates by a + alpha x x + 2 w x xdot more.",
+        "A change of motion: point x has the additional acceleration a + alpha x x + 2 w x xdot.",
         {"a": "Vector", "alpha": "Vector", "w": "Vector"},
         MotionChange,
     ),
@@ -170,7 +170,7 @@ RECORDS: dict[str, Record] = {
         MovingMass,
     ),
     "TurnedMass": Record(
-        "Its derivative by the position of the joint that carries it.",
+        "Its derivative by the position of its joint.",
         {"f": "Vector", "Q": "Matrix", "p": "Vector", "K": "Matrix"},
         TurnedMass,
     ),
@@ -206,13 +206,13 @@ def _compose(outer: Placement, inner: Placement) -> tuple[Matrix, Vector]:
 
 
 def _joined(kind: str, X: Placement, *values: Scalar) -> tuple[Matrix, Vector]:
-    """Return the placement of a body whose joint has moved, by its place and the symbols."""
+    """Return the placement of a body after its joint has moved, from its name and the symbols."""
     return _compose(X, _dense(*joint_form(kind).evaluate(values, _NUMBERS)))
 
 
 def _motion_wrench(J: Mass, V: Motion, A: Motion) -> Wrench:
-    # Not by the acceleration field, which is less work by a sixteenth: the kernels would need more
-    # registers.
+    # The acceleration field would take one sixteenth fewer operations, but the kernels would
+    # need more registers.
     return add_wrenches(J.wrench(*A), turned_wrench(V, J.wrench(*V)))
 
 
@@ -257,27 +257,27 @@ OPERATORS = (
     ),
     _operator(
         "Spatial turned_back(Matrix E, Spatial F)",
-        "A wrench in the axes of a frame that E turns.",
+        "A wrench in the axes of a frame rotated by E.",
         lambda E, F: (apply(transpose(E), F[0]), apply(transpose(E), F[1])),
     ),
     _operator(
         "Spatial carried_add(Spatial a, Spatial b, Spatial c)",
-        "ad_a b + c: how the motion b changes when carried along by the motion a.",
+        "ad_a b + c: the rate of change of the motion b under the motion a, plus c.",
         lambda a, b, c: add_wrenches(carried(a, b), c),
     ),
     _operator(
         "Placement compose(Placement outer, Placement inner)",
-        "The placement of `inner` when `outer` places the frame it is given in.",
+        "The placement of `inner` in the reference frame of `outer`.",
         _compose,
     ),
     _operator(
         "Placement spun(Placement X, T s, T c)",
-        "The placement X of a body whose joint has turned about the body's z axis.",
+        "The placement X of a body after a rotation of its joint about the body's z axis.",
         lambda X, s, c: _joined("revolute", X, s, c),
     ),
     _operator(
         "Placement slid(Placement X, T distance)",
-        "The same for a joint that has slid along it.",
+        "The same for a translation along it.",
         lambda X, distance: _joined("prismatic", X, distance),
     ),
     _operator(
@@ -363,7 +363,7 @@ OPERATORS = (
     _operator(
         "MotionChange change_by_velocity(Spatial axis, Spatial V, Spatial V_carrier, "
         "Vector slide_rate)",
-        "The same for an axis of a free joint; the body sees its carrier move with V_carrier.",
+        "The same for an axis of a free joint; V_carrier: the parent's motion in the body's frame.",
         lambda axis, V, carrier, rate: change_by_velocity(axis, add(carrier[1], V[1]), rate),
     ),
     _operator(
@@ -374,7 +374,7 @@ OPERATORS = (
     _operator(
         "MotionChange change_by_position(Spatial axis, Spatial V_carrier, "
         "Spatial A_carrier, Vector slide_rate)",
-        "The same for an axis of a free joint, of the carrier's motion as the body sees it.",
+        "The same for an axis of a free joint, of the parent's motion in the body's frame.",
         lambda axis, V, A, rate: change_by_position(axis, twist_motion(V, A), rate),
     ),
     _operator(
@@ -409,7 +409,7 @@ OPERATORS = (
     ),
     _operator(
         "Spatial wrench(MovingMass mass, MotionChange change)",
-        "The change of the wrench that moves a subtree.",
+        "The change of the wrench that accelerates a subtree.",
         lambda mass, change: mass.wrench(change),
     ),
     _operator(
@@ -419,7 +419,7 @@ OPERATORS = (
     ),
     _operator(
         "MovingMass by_position(TurnedMass mass)",
-        "The derivative by a position as that of a subtree, whose mass stays.",
+        "The derivative by a position as that of a subtree with constant mass.",
         lambda mass: mass.by_position(0.0),
     ),
     _operator(
@@ -444,7 +444,7 @@ OPERATORS = (
     ),
     _operator(
         "EffortRow turned_row(Spatial axis, Vector w, FromBelow below)",
-        "Response of the tip's torque to changes at the middle when the middle joint turns.",
+        "Response of the tip's torque to changes at the middle, by the middle joint's position.",
         lambda axis, w, below: turned_row(axis, w, below.row, below.mass),
     ),
     _operator(

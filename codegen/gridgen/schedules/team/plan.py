@@ -1,7 +1,7 @@
-"""The scan schedule: one state on a team of lanes, one body per lane, log-many rounds.
+"""The scan schedule: one team of lanes per state, one body per lane, log-many rounds.
 
-Everything that a kernel needs to know of the tree's shape is decided here: which bodies meet in
-which round, how lanes are laid over bodies, what a block shares.
+The plan contains all data of a kernel that depends on the tree's shape: the bodies that combine in
+each round, the mapping of bodies to lanes, the shared memory of a block.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ from gridgen.schedules.team.memory import memory_numbers
 
 Lists = tuple[tuple[int, ...], ...]
 
-#: Threads of a block whose states each take a part of a warp: one warp for every scheduler of a
+#: Threads of a block whose states each use a part of a warp: one warp for every scheduler of a
 #: multiprocessor.
 WARP_BLOCK = 128
-#: Threads of a block that computes one state, at most: 128 registers are left for each.
+#: Most threads of a block that computes one state: leaves 128 registers for each.
 MOST_LANES = 512
-#: Shared memory that every GPU grants without being asked.
+#: Shared memory that every GPU provides without opting in.
 SHARED_BYTES = 48 * 1024
-#: The same in numbers, in float64.
+#: The same as a number of float64 values.
 AVAILABLE = SHARED_BYTES // 8
 #: Numbers of the longest record that lanes exchange: an element of Yang, Wu, Pan (prefix sums)
 #: eq. 13.
 LONGEST_PIECE = 24
-#: Inverse dynamics of one state that a lane computes at once: as many as its registers hold.
+#: Inverse dynamics of one state that a lane computes at once, limited by its registers.
 AT_ONCE = {"float32": 4, "float64": 2}
 
 
 class Needs(Protocol):
-    """What a kernel needs of a block's memory; see ``ScanKernel``."""
+    """The memory requirements of a kernel; see ``ScanKernel``."""
 
     @property
     def memory(self) -> tuple[str, ...]:
-        """Arrays that a team keeps."""
+        """Arrays in the memory of a team."""
 
     @property
     def parks(self) -> int:
-        """Numbers that each lane of a warp puts away in shared memory."""
+        """Numbers that each lane of a warp saves in shared memory."""
 
     @property
     def parks_if_free(self) -> int:
-        """Numbers in addition, for a robot with a free joint."""
+        """Additional numbers, for a robot with a free joint."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class ScanPlan:
 
     Attributes:
         tree:    the robot.
-        width:   lanes of one state where it takes a part of a warp; 0 where it takes a block.
+        width:   lanes per state if a state uses a part of a warp; 0 if it uses a block.
         threads: threads of a block.
     """
 
@@ -71,7 +71,7 @@ class ScanPlan:
 
     @property
     def on_warp(self) -> bool:
-        """Whether lanes exchange by shuffles, not through shared memory."""
+        """Whether lanes exchange data by shuffles instead of shared memory."""
         return self.width > 0
 
     @property
@@ -86,9 +86,9 @@ class ScanPlan:
 
     @cached_property
     def above(self) -> Lists:
-        """Each round's partner of each body: its ancestor 2^k above, -1 where there is none.
+        """Each round's partner of each body: its ancestor 2^k above, -1 if there is none.
 
-        The first table, the parents, is there even if a scan takes no rounds.
+        The first table, the parents, exists even if a scan has no rounds.
         """
         tables = [self.tree.parents]
         for _ in range(1, self.rounds):
@@ -103,7 +103,7 @@ class ScanPlan:
 
     @cached_property
     def followers(self) -> Lists:
-        """For each body, the bodies whose joints follow its joint."""
+        """For each body, the bodies whose joints mimic its joint."""
         leaders = {body.v_index: i for i, body in enumerate(self.tree.bodies) if not body.mimics}
         table = tuple(leaders[body.v_index] if body.mimics else -1 for body in self.tree.bodies)
         return inverted(table, self.bodies)
@@ -112,7 +112,7 @@ class ScanPlan:
     def columns(self) -> tuple[int, ...]:
         """The column of the mass matrix in which each body's first velocity is computed.
 
-        Velocities that no path to the base has in common share a column. Where joints mimic others,
+        Velocities that are not on a common path to the base share a column. With mimic joints
         branches couple, and every velocity has a column of its own.
         """
         if self.tree.has_mimic:
@@ -123,13 +123,13 @@ class ScanPlan:
 
     @property
     def columns_in_all(self) -> int:
-        """Number of inverse dynamics that the mass matrix takes."""
+        """Number of inverse dynamics that compute the mass matrix."""
         bodies = zip(self.columns, self.tree.bodies, strict=True)
         return max(column + body.nv for column, body in bodies)
 
     @cached_property
     def rows(self) -> tuple[int, ...]:
-        """Rows of the mass matrix that each body's lane keeps."""
+        """Rows of the mass matrix that each body's lane stores."""
         return tuple(0 if body.mimics else body.nv for body in self.tree.bodies)
 
     @cached_property
@@ -141,12 +141,12 @@ class ScanPlan:
 
     @cached_property
     def owners(self) -> tuple[int, ...]:
-        """The body whose lane keeps the row of each velocity."""
+        """The body whose lane stores the row of each velocity."""
         return tuple(i for i, count in enumerate(self.rows) for _ in range(count))
 
     @property
-    def room(self) -> int:
-        """Most numbers in the rows of one body."""
+    def row_capacity(self) -> int:
+        """Largest number of entries in the rows of one body."""
         return max(rows * (at + rows) for at, rows in zip(self.columns, self.rows, strict=True))
 
     @property
@@ -160,11 +160,11 @@ class ScanPlan:
         return self.threads // self.width if self.on_warp else 1
 
     def memory_numbers(self, kernel: Needs) -> int:
-        """Return how many numbers the team of a state keeps in memory."""
+        """Return how many numbers of memory the team of a state has."""
         return memory_numbers(self.tree, kernel.memory)
 
     def threads_of(self, kernel: Needs) -> int:
-        """Return the threads of a block of a kernel: no more warps than whose memory fits."""
+        """Return the threads of a block of a kernel, limited by the memory of its warps."""
         numbers = self.memory_numbers(kernel)
         if not self.on_warp or not numbers:
             return self.threads
@@ -176,52 +176,52 @@ class ScanPlan:
         return self.threads_of(kernel) // self.width if self.on_warp else 1
 
     def exchanged_numbers(self, kernel: Needs) -> int:
-        """Return the numbers that a block needs in shared memory beside what teams keep."""
+        """Return the numbers of shared memory that a block needs besides its teams' memory."""
         if not self.on_warp:
             return 2 * self.piece * self.bodies
         has_free = any(body.joint_type.is_free for body in self.tree.bodies)
         return self.threads * (kernel.parks + (kernel.parks_if_free if has_free else 0))
 
     def kept_in_shared_memory(self, kernel: Needs) -> bool:
-        """Return whether what a block's teams keep fits in shared memory; if not, a workspace."""
+        """Return whether the memory of a block's teams fits in shared memory; else a workspace."""
         kept = self.states_of(kernel) * self.memory_numbers(kernel)
         return self.exchanged_numbers(kernel) + kept <= AVAILABLE
 
     def shared_numbers(self, kernel: Needs) -> int:
-        """Return how many numbers a block of a kernel has in dynamic shared memory."""
+        """Return how many numbers of dynamic shared memory a block of a kernel has."""
         exchanged = self.exchanged_numbers(kernel)
         if not self.kept_in_shared_memory(kernel):
             return exchanged
         return exchanged + self.states_of(kernel) * self.memory_numbers(kernel)
 
     def workspace_numbers(self, kernel: Needs) -> int | None:
-        """Return the numbers of scratch memory of each state; ``None`` for a kernel without."""
+        """Return the numbers of scratch memory per state; ``None`` if the kernel has none."""
         if self.kept_in_shared_memory(kernel):
             return None
         return self.memory_numbers(kernel)
 
 
 def plan_scan(tree: KinematicTree, *, threads: int | None = None) -> ScanPlan:
-    """Lay the bodies of a robot over lanes.
+    """Map the bodies of a robot to lanes.
 
     Args:
         tree:    the robot.
-        threads: threads of a block; by default what suits the number of bodies. The results do
+        threads: threads of a block; by default chosen from the number of bodies. The results do
                  not depend on it.
 
     Raises:
-        OptionError: ``threads`` is no number of threads that a block can have.
+        OptionError: ``threads`` is not a valid number of threads of a block.
         ModelError:  the robot has too many bodies for the shared memory of a block.
     """
     bodies = len(tree.bodies)
     if threads is not None and (threads % WARP or not WARP <= threads <= 1024):
-        raise OptionError(f"threads is {threads}; a multiple of {WARP} up to 1024 is needed")
+        raise OptionError(f"threads is {threads}; use a multiple of {WARP} up to 1024")
     if bodies <= WARP:
         return ScanPlan(tree, 1 << (bodies - 1).bit_length(), threads or WARP_BLOCK)
     if _shared_numbers(bodies) == 0:
         most = SHARED_BYTES // (2 * 8)
         raise ModelError(
-            f"{tree.source}: the robot has {bodies} bodies; the scan schedule takes at most "
+            f"{tree.source}: the robot has {bodies} bodies; the scan schedule supports at most "
             f'{most}: use schedule="thread"'
         )
     return ScanPlan(tree, 0, threads or min(MOST_LANES, -(-bodies // WARP) * WARP))
@@ -237,5 +237,5 @@ def inverted(table: tuple[int, ...], count: int) -> Lists:
 
 
 def _shared_numbers(bodies: int) -> int:
-    """Return how many numbers of each body fit twice into shared memory, in float64."""
+    """Return how many numbers per body fit twice into shared memory, in float64."""
     return SHARED_BYTES // (2 * 8 * bodies)

@@ -1,4 +1,4 @@
-"""The work of what the lanes of a team do together: phases, scans, levels."""
+"""The work of operations of a whole team: phases, scans, levels."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ def lanes_of(plan: ScanPlan) -> int:
     return plan.width or plan.threads
 
 
-def shared_out(plan: ScanPlan, operations: int, steps: int) -> Work:
-    """Return the work of what lanes share out evenly."""
+def divided(plan: ScanPlan, operations: int, steps: int) -> Work:
+    """Return the work of operations that lanes divide evenly."""
     return Work(operations, -(-operations // lanes_of(plan)), steps)
 
 
 def each(plan: ScanPlan, operations: int) -> Work:
-    """Return the work of a phase in which every body works by itself."""
+    """Return the work of a phase that processes every body independently."""
     return Work(plan.bodies * operations, plan.share * operations, 1)
 
 
 def outward(plan: ScanPlan, operations: int) -> Work:
-    """Return the work of a scan towards the leaves."""
+    """Return the work of a scan toward the leaves."""
     total = sum(map(_meeting, plan.above[: plan.rounds])) * operations
     return Work(total, plan.rounds * plan.share * operations, plan.rounds)
 
 
 def inward(plan: ScanPlan, sends: int, adds: int) -> Work:
-    """Return the work of a scan towards the root, in which every body prepares what it sends."""
+    """Return the work of a scan toward the root, in which every body prepares its message."""
     total = plan.rounds * plan.bodies * sends
     total += sum(map(_meeting, plan.above[: plan.rounds])) * adds
     most = sum(max(map(len, lists)) for lists in plan.below[: plan.rounds])
@@ -39,14 +39,14 @@ def inward(plan: ScanPlan, sends: int, adds: int) -> Work:
 
 
 def doublings(plan: ScanPlan, operations: int, steps: int) -> Work:
-    """Return the work of what a scan's rounds but the last double; ``steps`` in each."""
+    """Return the work of all doublings of a scan: every round except the last; ``steps`` each."""
     rounds = plan.above[: max(plan.rounds - 1, 0)]
     total = sum(map(_meeting, rounds)) * operations
     return Work(total, len(rounds) * plan.share * operations, len(rounds) * steps)
 
 
 def levels(plan: ScanPlan, operations: int) -> Work:
-    """Return the work of what the bodies hand to their parents level by level."""
+    """Return the work of passing data from bodies to their parents level by level."""
     carried = sum(parent >= 0 for parent in plan.tree.parents)
     steps = len(plan.tree.levels) - 1
     return Work(carried * operations, steps * operations, steps)

@@ -1,4 +1,4 @@
-"""Kernels that compute a state with a team of threads: what their schedules have in common."""
+"""Kernels with one team of threads per state: the code that their schedules share."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from gridgen.schedules.views import RobotView
 
 @dataclass(frozen=True)
 class TeamKernel:
-    """One kernel that computes a state with a team of threads.
+    """One kernel with a team of threads per state.
 
     Attributes:
-        key:      which one it is.
+        key:      identifies it.
         same:     the computation of ``gridgen.dynamics.functions`` with the same arrays.
-        source:   where its way to compute it is described.
-        observed: what a watcher is told of each body, in this order: symbol and number of numbers.
+        source:   reference of its algorithm.
+        observed: quantities of each body for an observer, in order: symbol and number of numbers.
     """
 
     key: KernelKey
@@ -66,11 +66,11 @@ def by_name(rows: Iterable[Row]) -> dict[str, Row]:
 
 
 class Teams:
-    """How the bodies of a robot are laid over the lanes of a team, planned once.
+    """The mapping of the bodies of a robot to the lanes of a team, planned once.
 
     Args:
         tree:    the robot.
-        threads: threads of a block; by default what suits the number of bodies.
+        threads: threads of a block; by default chosen from the number of bodies.
     """
 
     def __init__(self, tree: KinematicTree, threads: int | None = None) -> None:
@@ -79,12 +79,12 @@ class Teams:
 
     @cached_property
     def plan(self) -> ScanPlan:
-        """The plan of a robot that ``refusal`` does not refuse."""
+        """The plan of a robot without a ``refusal``."""
         return plan_scan(self.tree, threads=self._threads)
 
     @cached_property
     def refusal(self) -> str | None:
-        """Why the robot does not fit on a team, or ``None``."""
+        """Why the schedules do not support the robot, or ``None``."""
         try:
             assert self.plan
         except ModelError as error:  # too many bodies for a block of threads
@@ -93,11 +93,11 @@ class Teams:
 
 
 class TeamSchedule(ABC, Generic[Row]):
-    """A schedule of such kernels for one robot.
+    """A schedule with one team of threads per state, for one robot.
 
     Args:
         teams: of the robot.
-        rows:  the kernels that there are, without optional inputs.
+        rows:  its kernels, without optional inputs.
     """
 
     name: ClassVar[str]
@@ -107,22 +107,22 @@ class TeamSchedule(ABC, Generic[Row]):
         self._rows: Mapping[KernelKey, Row] = {row.key: row for row in rows}
 
     def row(self, key: KernelKey) -> Row:
-        """Return what is known of a kernel of any robot."""
+        """Return the robot-independent record of a kernel."""
         return with_inputs(self._rows[key.plain], key.inputs)
 
-    def keys(self, wanted: KernelSelection) -> Iterator[KernelKey]:
-        """Yield the kernels asked for; see ``Schedule``."""
+    def keys(self, selection: KernelSelection) -> Iterator[KernelKey]:
+        """Yield the requested kernels; see ``Schedule``."""
         for key, row in self._rows.items():
-            if key.function in wanted.functions and (wanted.variants or not key.variant):
-                for inputs in input_sets(row.optional_inputs, wanted.inputs):
+            if key.function in selection.functions and (selection.variants or not key.variant):
+                for inputs in input_sets(row.optional_inputs, selection.inputs):
                     yield replace(key, inputs=inputs)
 
     def has(self, key: KernelKey) -> bool:
-        """Tell whether a kernel is one of this schedule; see ``Schedule``."""
+        """Return whether a kernel belongs to this schedule; see ``Schedule``."""
         return key.plain in self._rows
 
     def refusal(self, key: KernelKey) -> str | None:
-        """Return why the robot cannot have a kernel; see ``Schedule``."""
+        """Return why the robot does not support a kernel; see ``Schedule``."""
         return self.teams.refusal or self._refusal(self.row(key))
 
     def kernel(self, key: KernelKey) -> Kernel:
@@ -132,18 +132,18 @@ class TeamSchedule(ABC, Generic[Row]):
         return same.kernel(self.tree, key, row.source, self._launch(row))
 
     def _refusal(self, row: Row) -> str | None:
-        """Return why a robot that fits on a team cannot have a kernel, or ``None``."""
+        """Return why a robot with a plan does not support a kernel, or ``None``."""
         return computation_of(self.tree, row.computes).refusal(self.tree)
 
     def view(
         self, robot: RobotView, kernels: Sequence[Kernel], *, observed: bool = False
     ) -> dict[str, Any]:
-        """Return the fields of the template that holds the kernels of the schedule.
+        """Return the fields of the template that contains the kernels of the schedule.
 
         Args:
             robot:    what the banner shows.
             kernels:  the schedule's.
-            observed: also make the kernels that record intermediate quantities.
+            observed: whether to include the kernels that record intermediate quantities.
         """
         rows = [self.row(kernel.key) for kernel in kernels]
         pairs = zip(kernels, rows, strict=True)
@@ -156,11 +156,11 @@ class TeamSchedule(ABC, Generic[Row]):
 
     @abstractmethod
     def _tables(self, rows: Sequence[Row]) -> dict[str, Any]:
-        """Return what all kernels of the robot share, by the template's word."""
+        """Return the data that all kernels of the robot share, by template variable."""
 
     @abstractmethod
     def _function(self, kernel: Kernel, row: Row, observed: bool) -> Any:
-        """Return what the template sees of one kernel."""
+        """Return the template data of one kernel."""
 
     @abstractmethod
     def _launch(self, row: Row) -> TeamLaunch:

@@ -1,1 +1,1 @@
-"""One thread for each state, or one SIMD lane: straight-line code, or loops over bodies."""
+"""One thread, or SIMD lane, per state: straight-line code, or loops over bodies."""

@@ -1,4 +1,4 @@
-"""Programs of the thread schedule: traced, counted, laid out for rows."""
+"""Programs of the thread schedule: tracing, operation counts, layout for rows."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Programs:
     """The programs of one kernel: a single one, unless a GPU alone has loops.
 
     Attributes:
-        cpu: what runs over SIMD packs.
-        gpu: what a thread of a GPU runs.
+        cpu: the program for SIMD packs.
+        gpu: the program for a GPU thread.
     """
 
     cpu: Program
@@ -39,12 +39,12 @@ class Programs:
 
     @property
     def are_one(self) -> bool:
-        """Whether both are the same program, whose results have the same bits everywhere."""
+        """Whether both are the same program, whose results are bitwise equal on both targets."""
         return self.cpu is self.gpu
 
     @cached_property
     def gpu_parts(self) -> SplitProgram | None:
-        """Parts of the GPU's, if it is long."""
+        """Parts of the GPU's program, if it is long."""
         return split_program(self.gpu)
 
 
@@ -63,7 +63,7 @@ def _is_reversed(key: KernelKey) -> bool:
 
 
 def is_never_in_loops(key: KernelKey) -> bool:
-    """Tell whether loops over bodies do not have a kernel: the jvp of a vjp, constraints."""
+    """Return whether a kernel has no version with loops: the jvp of a vjp, constraints."""
     if [product.kind for product in key.products] == ["vjp", "jvp"]:
         return True
     parts = key.parts or (key,)
@@ -77,14 +77,14 @@ def plan_programs(
     longest: int = LONGEST_PROGRAM,
     longest_on_gpu: int = LONGEST_GPU_PROGRAM,
 ) -> Programs:
-    """Trace one function of a robot into the program of a CPU and that of a GPU.
+    """Trace one function of a robot into the programs of a CPU and a GPU.
 
     Args:
         tree:           the robot.
         function:       name of the computation, or its key.
         longest:        operations of the longest straight-line program.
-        longest_on_gpu: those of a GPU's, if they are fewer. A shorter one has loops as well, if
-                        their predicted time is less.
+        longest_on_gpu: the same for a GPU, if fewer. A shorter one has loops as well, if their
+                        predicted time is less.
     """
     key = function if isinstance(function, KernelKey) else computation_of(tree, function).key
     if is_never_in_loops(key) or key.bodies:
@@ -123,7 +123,7 @@ def plan_lines(tree: KinematicTree, function: str | KernelKey) -> Program:
 
 
 def plan_loops(tree: KinematicTree, function: str | KernelKey) -> Program:
-    """Trace one function of a robot into a program whose loops over bodies stay loops."""
+    """Trace one function of a robot into a program with loops over bodies."""
     spec = computation_of(tree, function)
     inputs, outputs = _arrays(tree, spec, spec.inputs), _arrays(tree, spec, spec.outputs)
     trace = trace_with_loops(tree, spec.results, inputs, outputs)  # type: ignore[arg-type]
@@ -132,14 +132,14 @@ def plan_loops(tree: KinematicTree, function: str | KernelKey) -> Program:
 
 
 def _arrays(tree: KinematicTree, spec: Computation, names: Sequence[str]) -> list[Array]:
-    """Return arrays of a computation for one state."""
+    """Return the arrays of a computation for one state."""
     return [Array(name, math.prod(spec.shape(name, tree))) for name in names]
 
 
 def plan_rows(program: Program) -> Staging | None:
-    """Lay out the shared memory of a kernel whose arrays are rows; ``None`` if there is none.
+    """Lay out the shared memory of a kernel for row arrays; ``None`` if there is none.
 
-    Arrays that all states may share are read in place.
+    Arrays that all states may share are used without a copy.
     """
     used = used_inputs(program)
     names = (array.name for array in program.inputs)

@@ -23,8 +23,8 @@ from gridgen.schedules.thread.plan import is_never_in_loops, jacobian_key
 from gridgen.schedules.thread.work import is_longer, thread_work
 
 _NOT_TWICE = (
-    "its program would have loops over bodies, of which there is no jvp of a vjp: take the vjp of "
-    "the jvp, or of the vjp"
+    "its program would have loops over bodies, for which the jvp of a vjp is not available: use "
+    "the vjp of the jvp, or of the vjp"
 )
 _NO_LOOPS = (
     f"its program would have more than {LONGEST_PROGRAM} operations, and it has none with loops "
@@ -36,7 +36,7 @@ class ThreadSchedule:
     """The thread schedule of one robot.
 
     Args:
-        teams: of the robot, which it does without.
+        teams: of the robot; not used.
     """
 
     name = "thread"
@@ -44,36 +44,38 @@ class ThreadSchedule:
     def __init__(self, teams: Teams) -> None:
         self.tree = teams.tree
 
-    def keys(self, wanted: KernelSelection) -> Iterator[KernelKey]:
-        """Yield the kernels asked for; see ``Schedule``."""
+    def keys(self, selection: KernelSelection) -> Iterator[KernelKey]:
+        """Yield the requested kernels; see ``Schedule``."""
         plain = [c for c in COMPUTATIONS.values() if not c.key.inputs]
-        for key in wanted.fused:
-            for inputs in input_sets(computation_of(self.tree, key).optional_inputs, wanted.inputs):
+        for key in selection.fused:
+            for inputs in input_sets(
+                computation_of(self.tree, key).optional_inputs, selection.inputs
+            ):
                 yield (several := replace(key, inputs=inputs))
-                if wanted.jacobians and self.refusal(several) is None:
+                if selection.jacobians and self.refusal(several) is None:
                     yield jacobian_key(self.kernel(several))
         of_frames = self._of_frames
-        if wanted.frames is not None:
-            of_frames = frame_computations(self.tree, wanted.frames)
+        if selection.frames is not None:
+            of_frames = frame_computations(self.tree, selection.frames)
         for computation in (*plain, *of_frames.values()):
-            is_wanted = computation.key.function in wanted.functions
-            if is_wanted and (wanted.variants or computation.is_called):
-                for inputs in input_sets(computation.optional_inputs, wanted.inputs):
+            is_selected = computation.key.function in selection.functions
+            if is_selected and (selection.variants or computation.is_called):
+                for inputs in input_sets(computation.optional_inputs, selection.inputs):
                     key = with_inputs(computation, inputs).key
                     yield key
                     if not key.step:
                         by = FUNCTIONS[key.function].arguments
-                        products = [key.product(kind, by) for kind in wanted.products]
-                        if wanted.jacobians and self.refusal(key) is None:
+                        products = [key.product(kind, by) for kind in selection.products]
+                        if selection.jacobians and self.refusal(key) is None:
                             products.append(jacobian_key(self.kernel(key)))
                         yield from dict.fromkeys(products)
 
     def has(self, key: KernelKey) -> bool:
-        """Tell whether a kernel is one of this schedule; see ``Schedule``."""
+        """Return whether a kernel belongs to this schedule; see ``Schedule``."""
         return key.schedule == self.name and not is_rollout(key)
 
     def refusal(self, key: KernelKey) -> str | None:
-        """Return why the robot cannot have a kernel; see ``Schedule``."""
+        """Return why the robot does not support a kernel; see ``Schedule``."""
         computation = self._computation(key)
         if (reason := computation.refusal(self.tree)) is not None:
             return reason
@@ -97,5 +99,5 @@ class ThreadSchedule:
         return frame_computations(self.tree)
 
     def work(self, key: KernelKey) -> Work:
-        """Return what a state costs a kernel; see ``Schedule``."""
+        """Return the work of a kernel per state; see ``Schedule``."""
         return thread_work(self.tree, key)

@@ -1,4 +1,4 @@
-"""What the templates of the thread schedule see: programs as lines of text."""
+"""Data of the templates of the thread schedule: programs as lines of text."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ from gridgen.symbolic.program import (
 )
 from gridgen.symbolic.tiles import Staging
 
-#: A long program's parts each compute up to so many packs before the next part does: instructions
-#: are fetched once for all of them. What is known of every pack, arguments, results and what parts
-#: keep, then leaves the first level of the cache, which costs more than it saves where that is much
-#: for the program's length (gradients), or where all packs' together is more than so many values.
+#: Most packs that each part of a long program computes before the next part: the instructions are
+#: fetched once for all of them. The data of all packs (arguments, results, values between parts)
+#: then leaves the first-level cache. Interleaving is slower where this data is large relative to
+#: the program's length (gradients), or exceeds ``MOST_VALUES`` values.
 MOST_PACKS = 4
 MOST_VALUES = 2560
 INSTRUCTIONS_OF_VALUE = 8
 
-#: Instructions of the longest program that copies results out of shared memory in line, and has its
-#: arguments in registers from the beginning: a longer one has dozens of such copies, and no room.
+#: Instructions of the longest program that inlines the copies of results out of shared memory, and
+#: loads its arguments into registers first: longer ones have dozens of copies and few registers.
 LONGEST_INLINE = 3_000
 
-#: Tiles of a function's results, each with code of its own to copy it out: more have one in common.
+#: Most tiles of a function's results with an inlined copy each: more tiles share one function.
 MOST_COPIES = 16
 
-#: Numbers of a state that a thread of a GPU asks for at once, in registers, where it reads arrays
-#: in place: a quarter of those that it has.
+#: Numbers of a state that a GPU thread loads at once into registers when it reads arrays without a
+#: copy: a quarter of its registers.
 MOST_LOADED = 64
-#: Instructions of the longest program that reads its numbers from shared memory at once: in a
-#: longer one they would keep registers from what it computes.
+#: Instructions of the longest program that loads all its numbers from shared memory first: a longer
+#: one would have too few registers left.
 LONGEST_READ = 1000
 
 _PHASES = {
@@ -88,9 +88,9 @@ class ThreadArrayView(ArrayView):
 
     Attributes:
         shape:     for one state.
-        parameter: its name in a parameter list, in comment signs where the robot does not need it.
+        parameter: its name in a parameter list, in comment signs if the robot does not need it.
         kind:      its type in a template: ``In``, or ``Out``, ``Out2``, ... for each result.
-        places:    of a result, which of its different elements each one is.
+        places:    of a result, for each element the index among its distinct elements.
     """
 
     shape: Shape
@@ -100,18 +100,18 @@ class ThreadArrayView(ArrayView):
 
     @property
     def kept(self) -> int:
-        """The number of different elements of a result."""
+        """The number of distinct elements of a result."""
         return len(set(self.places)) or self.size
 
     @property
     def repeats(self) -> bool:
-        """Whether some elements of a result are the same."""
+        """Whether some elements of a result are equal."""
         return self.kept < self.size
 
 
 @dataclass(frozen=True)
 class BlockView:
-    """Statements under a comment; none where they only begin or end loops."""
+    """Statements under a comment; no comment if they only begin or end loops."""
 
     title: str
     lines: tuple[str, ...]
@@ -123,7 +123,7 @@ class PartView:
 
     Attributes:
         name:        ``forward_dynamics_gradient_part_3``.
-        parameters:  ``In q``, ``Out tau``, ``T* kept``: what it needs of the function's.
+        parameters:  ``In q``, ``Out tau``, ``T* kept``: the function's parameters that it uses.
         arguments:   their names.
         blocks:      the body.
         has_numbers: whether the body has real constants.
@@ -138,7 +138,7 @@ class PartView:
 
 @dataclass(frozen=True)
 class MemoryView:
-    """What loops keep: its name, where it begins, the numbers of one record."""
+    """An array of loops in scratch memory: its name, offset, and numbers per record."""
 
     name: str
     start: int
@@ -151,7 +151,7 @@ class KernelView:
 
     Attributes:
         name:       ``inverse_dynamics_rows_kernel``.
-        run:        what it calls: ``run_rows``.
+        run:        the function that it calls: ``run_rows``.
         parameters: its parameter list, in lines.
         arguments:  names of the parameters, the number of states first, in lines.
     """
@@ -169,20 +169,20 @@ class ThreadFunctionView(FunctionView):
     Attributes:
         title:      what it computes, lines.
         cost:       counts, one line.
-        blocks:     the body, or nothing if there are parts.
+        blocks:     the body; empty if there are parts.
         has_numbers: whether the body has real constants.
-        parts:      what the body calls, in order.
-        kept:       the number of values that the parts keep for each other at once.
-        parked:     the number of those beside that are parked.
-        packs:      the number of packs that a part computes before the next part does, or 0 where
-                    each pack goes through all parts by itself.
-        room:       the number of values that loops keep.
-        memories:   what they keep, and where.
+        parts:      functions that the body calls, in order.
+        kept:       number of values that the parts exchange, live at once.
+        parked:     number of additional long-lived values, which a GPU may park in shared memory.
+        packs:      number of packs that a part computes before the next part does, or 0 if each
+                    pack runs all parts alone.
+        scratch:    number of values in the scratch memory of loops.
+        memories:   arrays in the scratch memory.
         traits:     definitions of its ``gridgen::FunctionTraits``, in lines.
         has_rows:   whether there is a kernel for arrays in rows.
-        is_joined:  whether its parts, if it has any, are one piece on a GPU.
-        is_joined_float: whether they are so in float32 alone.
-        is_own:     whether it is a CPU's alone, in the namespace ``straight``.
+        is_joined:  whether a GPU inlines its parts, if any, into one function.
+        is_joined_float: whether it does so in float32 alone.
+        is_own:     whether it is for CPUs only, in the namespace ``straight``.
     """
 
     inputs: tuple[ThreadArrayView, ...]
@@ -195,7 +195,7 @@ class ThreadFunctionView(FunctionView):
     kept: int
     parked: int
     packs: int
-    room: int
+    scratch: int
     memories: tuple[MemoryView, ...]
     traits: tuple[str, ...]
     has_rows: bool
@@ -216,8 +216,8 @@ class ThreadFunctionView(FunctionView):
     @property
     def parameters(self) -> Sequence[str]:
         """Its parameters, in lines that end the list."""
-        room, parked = ["Scratch scratch"], ["Parked parked"]
-        return self._parameters(*room * bool(self.room), *parked * bool(self.parked))
+        scratch, parked = ["Scratch scratch"], ["Parked parked"]
+        return self._parameters(*scratch * bool(self.scratch), *parked * bool(self.parked))
 
     def _parameters(self, *more: str) -> Sequence[str]:
         inputs = (f"gridgen::Same<In> {array.parameter}" for array in self.inputs)
@@ -227,15 +227,15 @@ class ThreadFunctionView(FunctionView):
 
     @property
     def scope(self) -> str:
-        """Its namespace in that of the robot."""
+        """Its namespace, relative to the robot's."""
         return "simd::straight::" if self.is_own else ""
 
     @property
     def kernels(self) -> Iterable[KernelView]:
-        """Those of a GPU: for arrays of any strides, and for arrays in rows."""
+        """The GPU kernels: for arrays of any strides, and for arrays in rows."""
         inputs = [f"gridgen::Input<T> {array.name}" for array in self.inputs]
         outputs = [f"gridgen::Output<T> {array.name}" for array in self.outputs]
-        scratch = ["scratch"] * bool(self.room)
+        scratch = ["scratch"] * bool(self.scratch)
         *names, last = ("n", *(array.name for array in self.arrays), *scratch)
         for form in ("", "rows_")[: 1 + self.has_rows]:
             parameters = [*inputs, *outputs, *(f"gridgen::Output<T> {name}" for name in scratch)]
@@ -248,7 +248,7 @@ class ThreadFunctionView(FunctionView):
 
 
 def gpu_view(tree: KinematicTree, kernel: Kernel, programs: Programs) -> ThreadFunctionView:
-    """Describe one function of the robot as a thread of a GPU computes it."""
+    """Describe one function of the robot for a GPU thread."""
     program = programs.gpu
     return _function_view(tree, kernel, program, programs.gpu_parts, plan_rows(program))
 
@@ -256,7 +256,7 @@ def gpu_view(tree: KinematicTree, kernel: Kernel, programs: Programs) -> ThreadF
 def cpu_view(
     tree: KinematicTree, kernel: Kernel, programs: Programs, on_gpu: ThreadFunctionView
 ) -> ThreadFunctionView:
-    """Describe one function of the robot as a CPU computes it."""
+    """Describe one function of the robot for a CPU."""
     if programs.are_one:
         return on_gpu
     own = _function_view(tree, kernel, programs.cpu, split_program(programs.cpu), None)
@@ -292,7 +292,7 @@ def _function_view(
         kept=0 if split is None else split.kept,
         parked=0 if split is None else split.parked,
         packs=packs,
-        room=program.room,
+        scratch=program.room,
         memories=tuple(_memory_views(program)),
         traits=(),
         has_rows=staging is not None and staging.numbers > 0,
@@ -308,17 +308,17 @@ def _function_view(
 
 
 def _array_traits(function: ThreadFunctionView, configurations: int) -> Iterable[str]:
-    """Yield definitions that all kernels and entry points read."""
+    """Yield definitions that all kernels and entry points use."""
     shapes = [array.shape for array in (*function.inputs, *function.outputs)]
     yield f"gridgen::Axes axes[] = {braces(map(braces, shapes))}"
     numbers = {"inputs": len(function.inputs), "configurations": configurations}
-    more = {"scratch": function.room, "stored": function.kept, "parked": function.parked}
+    more = {"scratch": function.scratch, "stored": function.kept, "parked": function.parked}
     numbers |= {name: value for name, value in more.items() if value}
     yield f"int {', '.join(f'{name} = {value}' for name, value in numbers.items())}"
 
 
 def _row_traits(function: ThreadFunctionView, program: Program, staging: Staging) -> Iterable[str]:
-    """Yield definitions that the kernel for rows reads, and the other one of a GPU."""
+    """Yield definitions that the kernels of a GPU use."""
     is_short = program.instructions <= LONGEST_INLINE
     is_loaded = is_short and sum(array.size for array in function.inputs) <= MOST_LOADED
     begins = braces(staging.inputs.get(array.name, -1) for array in function.inputs)
@@ -337,9 +337,9 @@ def _row_traits(function: ThreadFunctionView, program: Program, staging: Staging
 
 
 def _pack_traits(function: ThreadFunctionView) -> Iterable[str]:
-    """Yield definitions that the entry point of a CPU reads."""
+    """Yield definitions that the entry point of a CPU uses."""
     places = [place for array in function.outputs if array.repeats for place in array.places]
-    if places and not function.room:
+    if places and not function.scratch:
         yield "bool repeats = true"
         kept = braces(array.kept for array in function.outputs)
         yield f"int kept[] = {kept}, places[] = {braces(places)}"
@@ -384,7 +384,7 @@ def _packs(
     inputs: Sequence[ThreadArrayView],
     outputs: Sequence[ThreadArrayView],
 ) -> int:
-    """Return how many packs each part computes before the next one does, 0 for one alone."""
+    """Return how many packs each part computes before the next one, 0 for one pack alone."""
     arguments = sum(array.size for array in inputs)
     values = arguments + sum(array.kept for array in outputs) + split.kept + split.parked
     if INSTRUCTIONS_OF_VALUE * values > instructions:
@@ -441,7 +441,7 @@ def _result_views(
 def _block_views(
     tree: KinematicTree, blocks: Sequence[Block], program: Program
 ) -> tuple[BlockView, ...]:
-    """Describe statements that run one after another, and what they have in common before them."""
+    """Describe consecutive statements, preceded by their common range reduction."""
     known = () if program.loops else angles_of(blocks, program.variables)
     angles = known if len(known) > 1 else ()
     first = (
@@ -467,7 +467,7 @@ def _block_view(
 
 
 def _body_title(tree: KinematicTree, index: int, program: Program) -> str:
-    """Return what a comment calls a body."""
+    """Return the name of a body for a comment."""
     body = tree.bodies[index]
     if program.instructions > LONGEST_NAMED:
         return f"{index} {comment(body.name)}"

@@ -15,20 +15,20 @@ from gridgen.model.tree import KinematicTree
 from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
 from gridgen.symbolic.scalars import FoldingScalars, LongProgramError
 
-#: Where counting ends, a quarter of a second from its beginning: the programs of hundreds of bodies
-#: have more, and nobody has to know how many.
+#: Limit of counting, reached after a quarter of a second. The programs of robots with hundreds of
+#: bodies have more operations, and no decision needs their exact count.
 MOST_COUNTED = 2 * LONGEST_PROGRAM
-# Of the operations that are counted, a trace shares some, and fuses most of the others in pairs.
-# Loops share none between bodies, and count on the way.
+# Fractions of the counted operations that remain: straight-line code shares common subexpressions
+# and fuses most other operations in pairs; loops do neither across bodies, and compute indices.
 _LEFT, _LEFT_IN_LOOPS = 0.5, 1.0
 # The text of a program is the same for all GPUs. It is chosen for this one, and for so many states.
 _GPU, _STATES = device_of("sm_90"), 1 << 20
 
 
 def thread_work(tree: KinematicTree, function: str | KernelKey) -> Work:
-    """Return the work of a function's program; of a very long one, a part of it.
+    """Return the work of a function's program; a lower bound for a very long one.
 
-    That it has loops is taken from the defaults of ``GenerateOptions``.
+    The defaults of ``GenerateOptions`` decide whether it has loops.
     """
     count = count_operations(tree, function)
     has_loops = has_loops_on_gpu(tree, function, count, LONGEST_GPU_PROGRAM)
