@@ -24,7 +24,7 @@ _SINE_COSINE = 18.0
 _LEAST_REGISTERS, _ALIVE = 40, 0.085
 # Programs longer than this are split into parts that pass values through local memory: values per
 # operation, and reads and writes per operation.
-_UNCUT, _KEPT, _KEPT_MOVES = 4000, 0.07, 0.35
+_UNCUT, _SPILLED, _SPILL_MOVES = 4000, 0.07, 0.35
 # Instructions of a lane: per operation, and per synchronization of the team.
 _LANE_OPERATION, _STEP = 1.5, 10.0
 _LANE_REGISTERS = 120
@@ -78,8 +78,8 @@ def demand_of(
     angles = math.prod(kernel.inputs[kernel.first])
     instructions = _OPERATION * work.lane + _ANGLE * angles + _MOVE * numbers + _KERNEL
     registers = round(words * (_LEAST_REGISTERS + _ALIVE * work.lane))
-    kept = words * _KEPT * work.lane if work.lane > _UNCUT else registers - MOST_REGISTERS
-    kept = max(0.0, kept)
+    spilled = words * _SPILLED * work.lane if work.lane > _UNCUT else registers - MOST_REGISTERS
+    spilled = max(0.0, spilled)
     staged = min(numbers, MOST_STAGED) * itemsize if layout == "rows" else 0
     launch = ThreadLaunch(staged, blocks=blocks).of(batch)
     return Demand(
@@ -93,8 +93,8 @@ def demand_of(
         trips=1,
         traffic=traffic,
         code_bytes=code_bytes(instructions),
-        local_bytes=4 * kept,
-        local_moves=kept * _KEPT_MOVES / _KEPT,
+        local_bytes=4 * spilled,
+        local_moves=spilled * _SPILL_MOVES / _SPILLED,
     )
 
 

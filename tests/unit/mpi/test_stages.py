@@ -184,9 +184,9 @@ def test_files_are_read_and_written_whole(tmp_path):
     [
         ({"qd": None}, GridGenError, "no array qd"),
         ({"qdd": np.ones((4, 6))}, ShapeError, r"qdd has shape \(4, 6\)"),
-        ({"qd": np.ones((5, 6), np.float32)}, DtypeError, "qd is of float32"),
+        ({"qd": np.ones((5, 6), np.float32)}, DtypeError, "qd has dtype float32"),
         ({"q": np.ones(6)}, ShapeError, r"q has shape \(6,\)"),
-        ({"q": np.ones((5, 6), int)}, DtypeError, "q is of int64"),
+        ({"q": np.ones((5, 6), int)}, DtypeError, "q has dtype int64"),
     ],
 )
 def test_files_that_do_not_fit_are_refused(tmp_path, changed, error, message):
