@@ -32,7 +32,7 @@ class _Once(argparse.Action):
         given = vars(namespace).setdefault("given", {})
         if given.setdefault(self.dest, values) != values:
             first, second = show(str(given[self.dest])), show(str(values))
-            raise argparse.ArgumentError(self, f"given as {first} and {second}; give it once")
+            raise argparse.ArgumentError(self, f"given as {first} and as {second}; give it once")
         setattr(namespace, self.dest, values)
 
 

@@ -157,7 +157,9 @@ def test_a_serial_arm_hands_on_nine_numbers():
     assert message_numbers(tree, layout) == max(9 + 6 * len(layout.forward[0]), 6 * 6, 12)
 
 
-@pytest.mark.parametrize(("processes", "message"), [(1, "takes 2 processes"), (13, "12 processes")])
+@pytest.mark.parametrize(
+    ("processes", "message"), [(1, "requires at least 2 processes"), (13, "12 processes")]
+)
 def test_processes_that_are_of_no_use_are_refused(processes, message):
     weights = Weights((1,) * 6, (1,) * 6)
     with pytest.raises(OptionError, match=message):
