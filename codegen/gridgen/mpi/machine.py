@@ -19,7 +19,7 @@ _LONG = 1 << 18
 
 
 def operation_seconds(stages: Stages, weights: Weights, samples: Trajectory, block: int) -> float:
-    """Return the mean time of an operation of both chains on this process [s]."""
+    """Return the time per operation of both chains on this process [s], the least of several."""
     bodies = range(len(stages.tree.bodies))
     rows = slice(0, min(block, samples.samples))
     forward, backward = (stages.kernel(step, bodies) for step in (FORWARD, BACKWARD))
