@@ -157,7 +157,7 @@ def compare(
     """Evaluate every function of ``robot`` and compare it with the reference of ``tree``.
 
     Args:
-        tree:   the robot as the reference sees it.
+        tree:   the robot for the reference.
         robot:  the robot with the functions to compare.
         dtypes: ``float32``, ``float64`` or both.
         backend: the robot's backend; schedules with teams are compared on backends that run them.
@@ -171,7 +171,7 @@ def compare(
     states |= random_changes(robot.kernels.values(), count, rng)
     comparisons = []
     for dtype in dtypes:
-        # The reference sees the rounded inputs, so that only the computation is compared.
+        # The reference reads the rounded inputs, so that only the computation is compared.
         rounded = {name: value.astype(dtype) for name, value in states.items()}
         exact = {name: value.astype(np.float64) for name, value in rounded.items()}
         for function, computes in robot.functions.items():
@@ -182,7 +182,7 @@ def compare(
             progress(f"checking {function} in {dtype} on {backend}")
             kernel = robot.kernels[function]
             if kernel.calls:
-                of = _compare_way_back if kernel.key.wrt else _compare_rollout
+                of = _compare_backward if kernel.key.wrt else _compare_rollout
                 comparisons.append(of(tree, robot, function, dtype, rounded, backend))
                 continue
             results = _evaluate(robot, function, rounded, backend)
@@ -234,7 +234,7 @@ def _compare_rollout(
     )
 
 
-def _compare_way_back(
+def _compare_backward(
     tree: KinematicTree,
     robot: Robot,
     function: str,
@@ -254,7 +254,7 @@ def _compare_way_back(
     exact = {name: value.astype(np.float64) for name, value in given.items()}
     references = evaluate_rollout_back(tree, kernel.calls[2], exact)
     pairs = zip(results, references, strict=True)
-    errors = np.max([relative_errors(result, wanted) for result, wanted in pairs], axis=0)
+    errors = np.max([relative_errors(result, expected) for result, expected in pairs], axis=0)
     (M,) = evaluate_reference(tree, "mass_matrix", exact)
     return _worst(function, dtype, lambda tolerances: errors, _STEPS * amplification(M))
 

@@ -1,22 +1,22 @@
-"""A stand-in for the part of CuPy that grid-gen uses, on devices that are not there.
+"""A fake of the part of CuPy that grid-gen uses, for machines without a GPU.
 
-Its devices have memory that the host cannot touch, and streams whose work waits until somebody
-waits for it. Of all the orders that streams and events allow, a schedule picks one that is bad for
-careless callers; and whatever the schedule, two accesses to the same memory that nothing orders are
-reported (`MisuseError`), and so is what CUDA would do silently wrong.
+The host cannot access the memory of fake devices. Their streams run operations lazily, when the
+host synchronizes. A schedule picks an order that streams and events permit and that exposes missing
+synchronization. `MisuseError` reports unordered accesses to the same memory under any schedule, and
+errors that CUDA does not detect.
 
-| room | what is inside |
+| module | content |
 |---|---|
 | `errors` | CUDA's errors, and misuse |
-| `region`, `pool` | a device's memory, and who has which part of it |
-| `order` | which operation comes after which, and who last touched each word |
-| `work`, `schedules` | operations that wait to be run, and which of them runs next |
-| `machine` | the devices, and what of them is current |
+| `region`, `pool` | memory of a device and its allocation |
+| `order` | vector clocks, and the last accesses to each word |
+| `work`, `schedules` | pending operations, and the choice of the next one |
+| `machine` | devices, and the current device and streams |
 | `streams`, `capture` | streams, events, graphs |
-| `arrays`, `routines` | arrays on a device, and the functions that make and compare them |
+| `arrays`, `routines` | arrays on a device, and functions of arrays |
 | `pinned`, `transfers` | pinned memory, copies between host and device |
 | `kernels` | modules of PTX text, functions, launches |
-| `face` | all that under CuPy's names, in the place of CuPy |
+| `face` | replacement modules with CuPy's names |
 
-Numbers are NumPy's. It shows nothing of a GPU's speed, nor of its arithmetic.
+NumPy computes the numbers. The fake does not model the speed or the arithmetic of a GPU.
 """

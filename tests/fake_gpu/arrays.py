@@ -1,7 +1,7 @@
-"""Arrays in a device's memory: `cupy.ndarray`.
+"""Arrays in device memory: `cupy.ndarray`.
 
-Shapes, strides and types are those of a NumPy array that views the memory. It is read and written
-only by what has been enqueued.
+A NumPy array that views the memory provides shapes, strides and types. Only enqueued operations
+read and write it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class DeviceContext:
         machine().current.device = self.id
 
     def synchronize(self) -> None:
-        """Let the host wait for all that the device has to do."""
+        """Wait for all operations of the device."""
         from fake_gpu.streams import synchronize
 
         synchronize(machine().of_number(self.id))
@@ -65,17 +65,17 @@ class DeviceContext:
 
     @property
     def attributes(self) -> dict[str, int]:
-        """What the driver reports of the device, by CuPy's names."""
+        """Attributes of the device by CuPy's names."""
         return dict(machine().settings.attributes)
 
 
 class ndarray:
-    """An array in a device's memory.
+    """An array in device memory.
 
     Args:
-        device:     where it lies.
-        allocation: the memory that it lies in.
-        view:       a NumPy array over that.
+        device:     the device.
+        allocation: memory of the array.
+        view:       NumPy array that views the memory.
     """
 
     __array_ufunc__ = None
@@ -96,7 +96,7 @@ class ndarray:
 
     @property
     def device(self) -> DeviceContext:
-        """The device where the array lies."""
+        """The device of the array."""
         return DeviceContext(self._device.number)
 
     @property
@@ -118,7 +118,7 @@ class ndarray:
         )
 
     def place(self) -> Place:
-        """Return the words that the elements lie in."""
+        """Return the words of the elements."""
         block = self.data.mem.block
         begin = self.data.ptr - block.address
         return Place.of_elements(block, begin, self.shape, self.strides, self.itemsize)
@@ -130,23 +130,23 @@ class ndarray:
 
     def __getitem__(self, index: Any) -> ndarray:
         if is_basic(index):
-            # With an ellipsis an element is an array too, and no number that is read at once.
+            # With an ellipsis an element is an array too: it is not read yet.
             return self._viewed(self._view[with_ellipsis(index)])
         index = on_host(index)
         shape = np.broadcast_to(np.empty((), bool), self.shape)[index].shape
         return computed("elements", lambda x: x[index], shape, self.dtype, self)
 
     def transpose(self, *axes: int) -> ndarray:
-        """Return the array with its axes in another order."""
+        """Return a view with permuted axes."""
         return self._viewed(self._view.transpose(*axes))
 
     T = property(transpose)
 
     def reshape(self, *shape: Any) -> ndarray:
-        """Return the elements in another shape; a copy if their order in memory is another."""
-        wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        """Return the elements in another shape; a copy unless they are contiguous."""
+        extents = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
         source = self if self._view.flags.c_contiguous else self.copy()
-        return source._viewed(source._view.reshape(wanted))
+        return source._viewed(source._view.reshape(extents))
 
     # -- copies -----------------------------------------------------------------------------------
 
@@ -155,14 +155,14 @@ class ndarray:
         return computed("copy", lambda x: x, self.shape, self.dtype, self)
 
     def astype(self, dtype: DTypeLike, copy: bool = True) -> ndarray:
-        """Return the numbers in another type."""
+        """Return the elements in another type."""
         kind = np.dtype(dtype)
         if not copy and kind == self.dtype:
             return self
         return computed("conversion", lambda x: x.astype(kind), self.shape, kind, self)
 
     def get(self, stream: Any = None) -> NDArray[Any]:
-        """Return a NumPy array with the same numbers; the host waits for them."""
+        """Return the elements as a NumPy array; the host waits for them."""
         with self.device:
             source = self if self._view.flags.c_contiguous else self.copy()
             result = np.empty(self.shape, self.dtype)
@@ -194,7 +194,7 @@ class ndarray:
         else:
             target, index = self, on_host(index)
 
-        number = None if given else value  # what is enqueued must not keep arrays alive
+        number = None if given else value  # enqueued operations must not hold arrays
 
         def assign(view: NDArray[Any], *values: Any) -> None:
             view[index] = values[0] if values else number
@@ -240,7 +240,7 @@ class ndarray:
 
 
 def _give_operators() -> None:
-    """Give arrays NumPy's operators, element by element."""
+    """Define NumPy's elementwise operators."""
     two = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "xor")
     compare = ("eq", "ne", "lt", "le", "gt", "ge")
     for name in (*two, *compare):
@@ -260,7 +260,7 @@ _give_operators()
 
 
 def empty(shape: int | Sequence[int], dtype: DTypeLike = float, order: str = "C") -> ndarray:
-    """Return a new array on the current device, for the current stream."""
+    """Return a new array on the current device, for use in the current stream."""
     kind = np.dtype(dtype)
     extents = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
     size = int(np.prod(extents, dtype=np.int64)) * kind.itemsize
@@ -273,16 +273,16 @@ def empty(shape: int | Sequence[int], dtype: DTypeLike = float, order: str = "C"
 
 
 def enqueue(label: str, run: Callable[..., None], target: ndarray, *operands: ndarray) -> None:
-    """Let the current stream write an array.
+    """Enqueue a function that writes an array, in the current stream.
 
     Args:
-        label:    what is done.
-        run:      does it, with the NumPy views of the target and of the operands.
-        target:   the array that is written.
-        operands: the arrays that are read.
+        label:    description.
+        run:      function of the NumPy views of the target and the operands.
+        target:   array that it writes.
+        operands: arrays that it reads.
 
     Raises:
-        ValueError: one lies on another device than the current one.
+        ValueError: an array is not on the current device.
     """
     device = machine().device
     for array in (target, *operands):
@@ -303,7 +303,7 @@ def enqueue(label: str, run: Callable[..., None], target: ndarray, *operands: nd
 def computed(
     label: str, function: Callable[..., Any], shape: Shape, dtype: DTypeLike, *operands: ndarray
 ) -> ndarray:
-    """Return a new array with what a function of NumPy arrays gives."""
+    """Return a new array with the result of a function of NumPy arrays."""
     result = empty(shape, dtype)
 
     def run(target: NDArray[Any], *views: NDArray[Any]) -> None:
@@ -314,13 +314,13 @@ def computed(
 
 
 def elementwise(function: Callable[..., Any], *operands: Any) -> ndarray:
-    """Return what a function gives for each element; operands are arrays and numbers."""
+    """Return the result of an elementwise function of arrays and numbers."""
     arrays = [item for item in operands if isinstance(item, ndarray)]
     if any(isinstance(item, np.ndarray) and item.ndim for item in operands):
         raise TypeError("Unsupported type <class 'numpy.ndarray'>")
     shape = np.broadcast_shapes(*(array.shape for array in arrays))
 
-    # What is enqueued must not keep arrays alive.
+    # Enqueued operations must not hold references to arrays.
     numbers = [None if isinstance(item, ndarray) else item for item in operands]
 
     def on_views(*views: Any) -> Any:
@@ -335,7 +335,7 @@ def elementwise(function: Callable[..., Any], *operands: Any) -> ndarray:
 
 
 def reduced(function: Callable[..., Any], array: ndarray, axis: Any = None) -> ndarray:
-    """Return what a function gives for all elements, or along an axis."""
+    """Return the reduction of all elements, or along an axis."""
     shape = function(np.broadcast_to(np.ones((), bool), array.shape), axis=axis).shape
     dtype = function(np.ones(1, array.dtype)).dtype
     label = function.__name__
@@ -343,7 +343,7 @@ def reduced(function: Callable[..., Any], array: ndarray, axis: Any = None) -> n
 
 
 def is_basic(index: Any) -> bool:
-    """Tell whether an index leads to a view."""
+    """Return whether an index results in a view."""
     parts = index if isinstance(index, tuple) else (index,)
     return all(
         part is None or part is ... or isinstance(part, (int, np.integer, slice)) for part in parts
@@ -351,7 +351,7 @@ def is_basic(index: Any) -> bool:
 
 
 def with_ellipsis(index: Any) -> tuple[Any, ...]:
-    """Return an index that takes the axes it does not name as they are."""
+    """Return an index with an ellipsis, so that elements remain arrays."""
     parts = index if isinstance(index, tuple) else (index,)
     return parts if any(part is ... for part in parts) else (*parts, ...)
 

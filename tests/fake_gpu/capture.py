@@ -1,4 +1,4 @@
-"""Work that is kept as a graph instead of being done."""
+"""Stream capture and graphs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Capture:
-    """What streams would have done since a capture began in one of them."""
+    """A stream capture in progress: the operations of all streams that take part."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -24,30 +24,30 @@ class Capture:
         self._has_ended = False
 
     def add(self, operation: Operation) -> None:
-        """Keep an operation."""
+        """Record an operation."""
         self._nodes.append(operation)
 
     def join(self, queue: Queue) -> None:
-        """Let another stream take part; the first one began the capture."""
+        """Add a stream; the first one began the capture."""
         if self._has_ended:
             raise CUDARuntimeError("cudaErrorCapturedEvent")
         self._tails[queue] = queue.tail
         queue.capture, queue.tail = self, []
 
     def invalidate(self) -> None:
-        """Let the capture end in an error."""
+        """Mark the capture as invalid."""
         self._is_valid = False
 
     def refuse(self, name: str) -> NoReturn:
-        """Raise for what cannot be captured, which makes the capture invalid."""
+        """Invalidate the capture and raise an error for an operation that cannot be captured."""
         self.invalidate()
         raise CUDARuntimeError(name)
 
     def end(self, queue: Queue) -> Graph:
-        """Return the graph, in the stream that began the capture.
+        """End the capture in the stream that began it; return the graph.
 
         Raises:
-            CUDARuntimeError: something went wrong since it began, or a stream did not come back.
+            CUDARuntimeError: the capture is invalid, or a stream is not joined.
         """
         self._has_ended = True
         tail = queue.tail
@@ -66,9 +66,9 @@ class Graph:
     """Captured work: `cupy.cuda.Graph`.
 
     Args:
-        nodes: the operations, each after those that it comes after.
-        lane:  of the stream that the capture began in.
-        seconds: what its launches take, by the clock of events.
+        nodes: operations in topological order.
+        lane:  lane of the stream that began the capture.
+        seconds: duration of its launches, for events.
     """
 
     def __init__(self, nodes: list[Operation], lane: int, seconds: float = 0.0) -> None:
@@ -78,22 +78,22 @@ class Graph:
         self._blocks = {block: block.times for node in nodes for block in node.blocks()}
 
     def launch(self, stream: Stream | None = None) -> None:
-        """Do the work, in a stream; by default in the current one.
+        """Launch the graph in a stream, by default the current one.
 
         Raises:
-            MisuseError: it uses memory that has been freed since it was captured.
+            MisuseError: memory of the graph has been freed since the capture.
         """
         from fake_gpu.streams import current_queue
 
         for block, times in self._blocks.items():
             if not block.owner or block.times != times:
                 raise MisuseError(
-                    f"a graph uses {block}, which was something else's when it was captured"
+                    f"a graph uses {block}, which was another array during the capture"
                 )
         queue = stream.queue if stream else current_queue()
         (queue.capture or queue).seconds += self._seconds
         first = list(queue.frontier())
-        # What other streams did beside the first is beside it again.
+        # Branches in other streams run concurrently with the first again.
         lanes = {self._lane: queue.lane}
         done: dict[Operation, Operation] = {}
         for node in self._nodes:

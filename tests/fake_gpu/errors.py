@@ -1,8 +1,8 @@
-"""CUDA's errors under CuPy's names, and what CUDA would not tell."""
+"""CUDA's errors under CuPy's names, and errors that CUDA does not detect."""
 
 from __future__ import annotations
 
-#: What CUDA says, by the name of the error.
+#: CUDA's messages by name of the error.
 _MEANINGS = {
     "cudaErrorContextIsDestroyed": "context is destroyed",
     "cudaErrorECCUncorrectable": "uncorrectable ECC error encountered",
@@ -28,7 +28,7 @@ _MEANINGS = {
     "CUDA_ERROR_UNSUPPORTED_PTX_VERSION": "the provided PTX was compiled with an unsupported "
     "toolchain.",
 }
-#: Their numbers, of those that somebody asks for.
+#: Numbers of errors that callers check.
 _NUMBERS = {
     "CUDA_ERROR_INVALID_HANDLE": 400,
     "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED": 900,
@@ -58,11 +58,11 @@ class CUDADriverError(_CudaError):
 
 
 class OutOfMemoryError(MemoryError):
-    """A device has no room for an array."""
+    """A device has too little memory for an array."""
 
 
 class MisuseError(AssertionError):
-    """What a GPU would do wrong without a word: an omitted ordering, memory that is not one's own.
+    """An error that a GPU does not detect: missing synchronization, invalid memory.
 
-    It is no ``RuntimeError``, so that nobody who handles CUDA's errors swallows it.
+    Not a ``RuntimeError``, so that handlers of CUDA's errors do not catch it.
     """

@@ -1,4 +1,4 @@
-"""The stand-in under CuPy's names."""
+"""The fake under CuPy's names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NUMBERS = ("nan", "inf", "pi", "newaxis", "float32", "float64", "int32", "int64
 
 
 def modules() -> dict[str, ModuleType]:
-    """Return the modules that stand for CuPy, by their names in ``sys.modules``."""
+    """Return the modules that replace CuPy, by name in ``sys.modules``."""
     runtime = _module(
         "cupy.cuda.runtime",
         CUDARuntimeError=errors.CUDARuntimeError,
@@ -78,6 +78,6 @@ _ROUTINES = (
 
 
 def _module(name: str, **members: Any) -> ModuleType:
-    module = ModuleType(name, "Stands in for CuPy's.")
+    module = ModuleType(name, "Fake of CuPy's module.")
     vars(module).update(members)
     return module

@@ -1,7 +1,7 @@
-"""Functions of the host in a stream: called in a thread of the driver, when their turn has come.
+"""Host functions in a stream, which a thread of the driver calls.
 
-Whoever waits for a full stream may hold the interpreter's lock meanwhile. So it is held here while
-a function runs, and one that does not end without it is reported.
+A thread that waits for a full stream may hold the GIL. Hence the fake holds it while a function
+runs, and reports a function that waits for it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from fake_gpu.machine import machine
 from fake_gpu.streams import ExternalStream
 from fake_gpu.work import Operation
 
-#: How long a function may take while somebody holds the interpreter's lock [s].
+#: Longest time of a function while the GIL is held [s].
 PATIENCE = 10.0
 
 _HOLDING, _LETTING_GO = ctypes.PyDLL(None), ctypes.CDLL(None)
 
 
 class _Time(ctypes.Structure):
-    """timespec."""
+    """``struct timespec``."""
 
     _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
 
@@ -29,15 +29,15 @@ class _Time(ctypes.Structure):
 def launch_host_function(stream: int, function: int, argument: int) -> int:
     """Enqueue a call of ``void function(void* argument)``: `cuLaunchHostFunc`.
 
-    Of pinned memory it is known what the function writes.
+    Writes of the function to pinned memory are recorded.
 
     Args:
-        stream:   the stream's pointer.
-        function: its address.
-        argument: what it is given, an address.
+        stream:   pointer of the stream.
+        function: address of the function.
+        argument: argument of the function, an address.
 
     Returns:
-        0, as CUDA does where all is well.
+        0, CUDA's code for success.
     """
     pinned = machine().pinned
 
@@ -51,10 +51,10 @@ def launch_host_function(stream: int, function: int, argument: int) -> int:
 
 
 def _call(function: int, argument: int) -> None:
-    """Call a function in a thread that Python does not know, with the interpreter's lock held.
+    """Call a function in a thread outside Python while this thread holds the GIL.
 
     Raises:
-        MisuseError: it does not end.
+        MisuseError: the function does not return in time.
     """
     thread = ctypes.c_void_p()
     address = ctypes.byref(thread)
@@ -66,6 +66,6 @@ def _call(function: int, argument: int) -> None:
     if _HOLDING.pthread_timedjoin_np(thread, None, ctypes.byref(limit)):
         _LETTING_GO.pthread_join(thread, None)
         raise MisuseError(
-            "a function of a stream waits for the interpreter's lock, which somebody may hold who "
-            "waits for room in the stream"
+            "a host function in a stream waits for the GIL; a thread that waits for the stream may "
+            "hold it"
         )

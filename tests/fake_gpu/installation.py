@@ -1,4 +1,4 @@
-"""The stand-in in the place of CuPy."""
+"""Installation of the fake in place of CuPy."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from gridgen.runtime.arrays import defaults, streaming
 
 @contextmanager
 def installed(schedule: Schedule = late, capability: int = 91) -> Iterator[Machine]:
-    """Let ``import cupy`` find the stand-in, and grid-gen's ``cuda`` backend its devices.
+    """Replace CuPy with the fake, also for the ``cuda`` backend of grid-gen.
 
-    All work that was enqueued is done at the end. The machine is the same one each time: grid-gen
-    may keep arrays on its devices for good.
+    All pending work runs at the end. The machine is the same each time, because grid-gen may cache
+    arrays on its devices.
 
     Args:
-        schedule:   chooses which operation runs next.
-        capability: compute capability of its devices; see ``Settings``.
+        schedule:   selects the next operation.
+        capability: compute capability of the devices; see ``Settings``.
 
     Raises:
-        ImportError: NVRTC is missing, which comes with CuPy.
-        MisuseError: something that was enqueued is not in order.
+        ImportError: CuPy, which provides NVRTC, is missing.
+        MisuseError: pending work misuses the device.
     """
-    # CuPy proper finds NVRTC's library, before it is hidden.
+    # The real CuPy loads NVRTC before the fake hides it.
     import cupy  # noqa: F401
     from cupy_backends.cuda.libs import nvrtc
 
     nvrtc.getVersion()
     hidden = {name: None for name in sys.modules if name.split(".")[0] in ("cupy", "cupyx")}
     own_modules = mock.patch.dict(sys.modules, hidden | modules())
-    # What is kept for other stand-ins' devices is none of this one's, nor the other way round.
+    # Separate the caches for these devices from those for other fakes.
     own_defaults = mock.patch.dict(defaults._MADE, clear=True)
     own_numbers = mock.patch.dict(defaults._NUMBERS, clear=True)
     own_streams = mock.patch.dict(streaming._IDLE, clear=True)

@@ -1,4 +1,4 @@
-"""Kernels: modules of PTX text, the functions in them, and their launches."""
+"""Modules of PTX text, their kernels and launches."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from fake_gpu.pool import Block
 from fake_gpu.streams import ExternalStream, Queue, Stream, current_queue
 from fake_gpu.work import Operation
 
-MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # CUDA's number of the attribute
+MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # number of the attribute in CUDA
 _MOST_BLOCKS = 2**31 - 1
 _MOST_THREADS = 1024
 _FREELY_SHARED = 48 * 1024
-# Numbers that are not as small as counts, and not as large as the bytes of most others.
+# Range of parameters that are taken for addresses: larger than counts, smaller than most others.
 _ADDRESSES = (1 << 32, 1 << 47)
 
-# How cuLaunchKernel's words say that a buffer follows, its size, and that there are no more.
+# Tags of cuLaunchKernel: a buffer of parameters, its size, and the end.
 _BUFFER_POINTER, _BUFFER_SIZE, _END = 1, 2, 0
 
 _VERSION = re.compile(r"\.version (\d+)\.(\d+)")
@@ -34,7 +34,7 @@ _functions: WeakValueDictionary[int, Function] = WeakValueDictionary()
 
 
 class Module:
-    """A module that has been loaded: `cupy.cuda.function.Module`."""
+    """A loaded module: `cupy.cuda.function.Module`."""
 
     def __init__(self) -> None:
         self._device: Device | None = None
@@ -44,10 +44,10 @@ class Module:
         """Load PTX text onto the current device.
 
         Raises:
-            CUDADriverError: it is something else, such as machine code, or the driver is too old.
+            CUDADriverError: the image is not PTX, or the driver is too old.
         """
         machine().device.check()
-        for device in machine().devices:  # a capture lets nobody load, in no thread
+        for device in machine().devices:  # a capture prohibits loading, in all threads
             for queue in device.queues.values():
                 if queue.capture:
                     queue.capture.invalidate()
@@ -76,9 +76,9 @@ class Function:
     """A kernel: `cupy.cuda.function.Function`.
 
     Args:
-        device:  where it has been loaded.
-        library: runs it.
-        name:    its name in the module.
+        device:  device of the module.
+        library: library that runs it.
+        name:    name in the module.
     """
 
     def __init__(self, device: Device, library: Library, name: str) -> None:
@@ -112,16 +112,16 @@ class Function:
         """Enqueue a grid of threads.
 
         Args:
-            blocks:     their number.
-            threads:    of each block.
-            shared:     bytes of dynamic shared memory of a block.
+            blocks:     number of blocks.
+            threads:    threads per block.
+            shared:     dynamic shared memory per block [bytes].
             queue:      the stream.
-            parameters: the bytes of each.
+            parameters: bytes of each parameter.
 
         Raises:
-            CUDADriverError:  a grid or block that no device has, too much shared memory.
-            CUDARuntimeError: an address is of memory that the device cannot reach.
-            MisuseError:      an address is of memory that is nobody's.
+            CUDADriverError:  the grid, the block or the shared memory exceeds a limit.
+            CUDARuntimeError: the device cannot access an address.
+            MisuseError:      an address is in no array.
         """
         queue.check()
         if self._failures != self._device.failures:
@@ -151,7 +151,7 @@ class Function:
             if watched.marks.any():
                 stray = int(watched.marks.argmax()) * WORD + watched.begin
                 raise MisuseError(
-                    f"{operation} goes beyond the arrays that it is given, to {stray:#x}; they are "
+                    f"{operation} goes beyond the arrays of its arguments, to {stray:#x}; they are "
                     + ", ".join(f"{block} at {block.address:#x}" for block, *_ in given)
                 )
 
@@ -159,7 +159,7 @@ class Function:
         (queue.capture or queue).seconds += machine().duration(name, blocks, threads)
 
     def split(self, buffer: bytes) -> list[bytes]:
-        """Return the bytes of each parameter, of a buffer that holds all.
+        """Split a buffer of all parameters.
 
         Raises:
             MisuseError: the buffer has another size.
@@ -174,10 +174,10 @@ class Function:
         return parameters
 
     def _blocks(self, parameters: Sequence[bytes]) -> list[Block]:
-        """Return the memory that a launch is given.
+        """Return the blocks that the parameters of a launch point to.
 
         Raises:
-            CUDARuntimeError: an address is of memory that the device cannot reach.
+            CUDARuntimeError: the device cannot access an address.
             MisuseError:      an address is in no array.
         """
         blocks = []
@@ -188,7 +188,7 @@ class Function:
                     if not region.begin <= address < region.end:
                         raise CUDARuntimeError(
                             "cudaErrorIllegalAddress",
-                            f"{self._name} is given {address:#x}, which is not on its device",
+                            f"{self._name} has argument {address:#x}, which is not on its device",
                         )
                     blocks.append(self._device.pool.find(address))
         return blocks
@@ -198,17 +198,17 @@ def launch(
     function: int,
     *extents: int,
 ) -> None:
-    """Enqueue a kernel whose parameters lie in one buffer: `cupy.cuda.driver.launchKernel`.
+    """Enqueue a kernel with parameters in one buffer: `cupy.cuda.driver.launchKernel`.
 
     Args:
-        function: its pointer.
-        extents:  three of the grid, three of a block, bytes of shared memory, a stream's pointer,
-                  0 (parameters one by one are not pretended), and the address of the words that
-                  describe the buffer.
+        function: pointer of the kernel.
+        extents:  three extents of the grid, three of a block, bytes of shared memory, pointer of
+                  the stream, 0 (separate parameters are not supported), and the address of the
+                  tags that describe the buffer.
 
     Raises:
-        CUDADriverError: the words do not describe one.
-        others as ``Function.enqueue``.
+        CUDADriverError: the tags do not describe a buffer.
+        Also the errors of ``Function.enqueue``.
     """
     *sizes, shared, stream, one_by_one, words = extents
     pointer, buffer, size, count, end = (ctypes.c_uint64 * 5).from_address(words)
@@ -225,7 +225,7 @@ def set_attribute(function: int, attribute: int, value: int) -> None:
     """Set an attribute of a kernel: `cupy.cuda.driver.funcSetAttribute`.
 
     Raises:
-        CUDADriverError: the device has not so much.
+        CUDADriverError: the value exceeds the limit of the device.
     """
     most = (227 if machine().settings.capability >= 90 else 64) * 1024  # of a block
     if attribute != MAX_DYNAMIC_SHARED_SIZE_BYTES or not 0 <= value <= most:
@@ -238,10 +238,10 @@ def _product(extents: Sequence[int]) -> int:
 
 
 def _bytes_of(value: Any) -> bytes:
-    """Return the bytes of a parameter, as CuPy hands them on.
+    """Return the bytes of a parameter as CuPy passes them.
 
     Raises:
-        TypeError: CuPy takes no such value.
+        TypeError: CuPy does not support the type.
     """
     if isinstance(value, bool):
         return np.bool_(value).tobytes()

@@ -1,4 +1,4 @@
-"""The machine: devices, the work that they have, and what is current."""
+"""The machine: devices, their pending work, and the current device and streams."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from fake_gpu.work import Schedule, Work, with_all_before
 if TYPE_CHECKING:
     from fake_gpu.streams import Queue
 
-#: Seconds that a launch takes, of the kernel's name, the number of blocks, and the threads of each.
+#: Duration of a launch [s], a function of the kernel's name, blocks and threads per block.
 Duration = Callable[[str, int, int], float]
 
-_ADDRESSES = 64 << 30  # bytes of address space of a device; they take no memory
+_ADDRESSES = 64 << 30  # bytes of address space of a device
 
 
 class Library(Protocol):
     """Kernels of one module, on the host.
 
     Attributes:
-        entries: their names.
+        entries: names of the kernels.
     """
 
     entries: Sequence[str]
@@ -45,7 +45,7 @@ class Library(Protocol):
         parameters: Sequence[bytes],
         watched: Watched,
     ) -> None:
-        """Run a grid of threads, and return when all are done.
+        """Run a grid of threads to completion.
 
         Args:
             entry:        name of the kernel.
@@ -53,31 +53,30 @@ class Library(Protocol):
             block:        threads of a block.
             shared_bytes: dynamic shared memory of a block.
             parameters:   the bytes of each parameter.
-            watched:      memory of which it tells what the threads touch.
+            watched:      record of accesses.
 
         Raises:
-            ValueError: the kernel takes no such launch.
+            ValueError: the launch is invalid for the kernel.
         """
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a machine is like.
+    """Properties of a machine.
 
     Attributes:
-        devices:    how many there are.
-        room:       bytes of memory of each.
-        capability: compute capability of each. No device has 9.1 or 7.6, and NVRTC makes no machine
-                    code for them, so that callers compile PTX, which can be executed here: that for
-                    9.0 or 7.5.
-        attributes: what the driver reports of each: an H200's.
-        schedule:   chooses which operation runs next.
+        devices:    number of devices.
+        memory:     memory of a device [bytes].
+        capability: compute capability of the devices. NVRTC has no machine code for 9.1 and 7.6;
+                    hence callers compile PTX for 9.0 or 7.5, which the fake can run.
+        attributes: attributes that the driver reports; those of an H200.
+        schedule:   selects the next operation.
         executable: makes PTX text executable.
     """
 
     executable: Callable[[str], Library]
     devices: int = 2
-    room: int = 4 << 30
+    memory: int = 4 << 30
     capability: int = 91
     attributes: Mapping[str, int] = field(
         default_factory=lambda: {
@@ -97,11 +96,11 @@ class Device:
     """A device: memory and streams.
 
     Attributes:
-        number:   its number.
+        number:   index of the device.
         machine:  the machine.
-        pool:     its memory.
-        queues:   its streams, by their pointers.
-        failures: how often it has failed.
+        pool:     memory pool.
+        queues:   streams by pointer.
+        failures: number of failures.
     """
 
     def __init__(self, number: int, machine: Machine) -> None:
@@ -112,49 +111,49 @@ class Device:
         self._begin()
 
     def fail(self, error: str) -> None:
-        """Do nothing more, but tell all who ask for something of an error of CUDA's."""
+        """Fail: drop pending work, and raise an error of CUDA for every request."""
         self._error = error
         self.failures += 1
         left = [operation for queue in self.queues.values() for operation in queue.tail]
         self.machine.work.drop(with_all_before(left))
 
     def recover(self) -> None:
-        """Work again, without anything that was there before."""
+        """Reset the device."""
         self._error = ""
         self._begin()
 
     def check(self) -> None:
-        """Raise what the device has to say.
+        """Raise the error of a failed device.
 
         Raises:
-            CUDARuntimeError: it has failed.
+            CUDARuntimeError: the device has failed.
         """
         if self._error:
             raise CUDARuntimeError(self._error)
 
     def _begin(self) -> None:
-        self.pool = Pool(Region(_ADDRESSES), self.machine.settings.room)
+        self.pool = Pool(Region(_ADDRESSES), self.machine.settings.memory)
         self.queues: dict[int, Queue] = {}
 
 
 @dataclass
 class _Current(threading.local):
-    """What is current in a thread."""
+    """Current device and streams of a thread."""
 
     device: int = 0
     streams: dict[int, list[Queue]] = field(default_factory=dict)
 
 
 class Machine:
-    """Devices, and the work that they have.
+    """Devices and their pending work.
 
     Args:
-        settings: what it is like.
+        settings: properties of the machine.
 
     Attributes:
-        duration: what launches take by the clock of events, made up: time does not pass otherwise.
-        driver:     the newest version of CUDA that its driver knows.
-        newest_ptx: of PTX, likewise.
+        duration:   simulated duration of launches, for events.
+        driver:     newest version of CUDA that the driver supports.
+        newest_ptx: newest version of PTX that the driver supports.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -174,23 +173,23 @@ class Machine:
         return self.devices[self.current.device]
 
     def handle(self) -> int:
-        """Return a number that nothing else has."""
+        """Return a unique number."""
         self._handles += 1
         return self._handles
 
     def settle(self) -> None:
-        """Run all that there is to do.
+        """Run all pending work.
 
         Raises:
-            MisuseError: something is wrong with it, or with what was done before.
+            MisuseError: an operation misuses a device.
         """
         self.work.wait(self.work.pending)
 
     def of_number(self, number: int) -> Device:
-        """Return a device by its number.
+        """Return a device by index.
 
         Raises:
-            CUDARuntimeError: there is none.
+            CUDARuntimeError: there is no such device.
         """
         if not 0 <= number < len(self.devices):
             raise CUDARuntimeError("cudaErrorInvalidDevice", f"device {number}")
@@ -198,7 +197,7 @@ class Machine:
 
 
 def _a_millisecond(name: str, blocks: int, threads: int) -> float:
-    """Return the same time for every launch."""
+    """Return the default duration of a launch [s]."""
     return 1e-3
 
 
@@ -206,15 +205,15 @@ _running: list[Machine] = []
 
 
 def start(started: Machine) -> None:
-    """Let all that follows use a machine; arrays of others are of no use meanwhile."""
+    """Make a machine current; arrays of other machines are unusable meanwhile."""
     _running[:] = [started]
 
 
 def machine() -> Machine:
-    """Return the machine that has been started.
+    """Return the current machine.
 
     Raises:
-        LookupError: there is none.
+        LookupError: no machine has been started.
     """
     if not _running:
         raise LookupError("no machine has been started: call fake_gpu.machine.start first")

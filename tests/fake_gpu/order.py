@@ -1,9 +1,8 @@
-"""What comes after what, and who last touched each word of memory.
+"""Order of operations, and the last accesses to each word of memory.
 
-A vector clock of an operation tells, for each lane (a stream, the work of one after the other), how
-many of the lane's operations come before it. Two operations that touch the same word, one of them
-to write, must be one before the other: nothing else keeps a GPU from running them the other way
-round, however they happened to run here.
+A vector clock of an operation counts, for each lane (a stream), how many operations of the lane are
+ordered before it. Two accesses to the same word, one of them a write, must be ordered: otherwise a
+GPU may run them in either order.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ if TYPE_CHECKING:
     from fake_gpu.pool import Block
     from fake_gpu.work import Operation
 
-#: Bytes of a word, the smallest amount of memory that is told apart.
+#: Bytes of a word, the granularity of recorded accesses.
 WORD = 4
 
 Clock = dict[int, int]
 
 
 def joined(clocks: Iterable[Clock]) -> Clock:
-    """Return the clock of what comes after all that have these clocks."""
+    """Return the clock of an operation after all operations with these clocks."""
     result: Clock = {}
     for clock in clocks:
         for lane, tick in clock.items():
@@ -39,9 +38,9 @@ class Place:
     """Words of a block that an operation reads or writes.
 
     Attributes:
-        block: where they lie.
-        words: which, an index of a table with an entry for each word of the block.
-        times: how often the block had been handed out when the operation was enqueued.
+        block: the block.
+        words: indices of the words in the block.
+        times: number of the block's allocation when the operation was enqueued.
     """
 
     block: Block
@@ -50,7 +49,7 @@ class Place:
 
     @classmethod
     def of_words(cls, block: Block, times: int, words: NDArray[np.int64]) -> Place:
-        """Return the place of words, by their indices, which ascend."""
+        """Return the place of words by ascending indices."""
         first, last = int(words[0]), int(words[-1])
         is_whole = last - first + 1 == words.size
         return cls(block, slice(first, last + 1) if is_whole else words, times)
@@ -64,18 +63,18 @@ class Place:
         strides: tuple[int, ...],
         itemsize: int,
     ) -> Place:
-        """Return the place of an array's elements, the first of them ``begin`` bytes into a block.
+        """Return the place of the elements of an array.
 
         Args:
-            block:    where they lie.
-            begin:    offset of the first element in bytes.
+            block:    block of the array.
+            begin:    offset of the first element [bytes].
             shape:    extents of the array.
-            strides:  bytes from an element to the next along each axis.
-            itemsize: bytes of an element.
+            strides:  strides of the axes [bytes].
+            itemsize: size of an element [bytes].
         """
         if 0 in shape:
             return cls(block, slice(0, 0), block.times)
-        # Elements in the order of their addresses; axes without a stride go over the same ones.
+        # Elements in order of addresses; axes with stride 0 repeat elements.
         axes = list(zip(strides, shape, strict=True))
         first = begin + sum(min(step * (extent - 1), 0) for step, extent in axes)
         run, gaps = itemsize, []
@@ -95,13 +94,13 @@ class Place:
 
 @dataclass
 class History:
-    """The operations that last touched the words of a block, by their numbers; 0 is none.
+    """Last accesses to the words of a block, as numbers of operations; 0 is none.
 
     Attributes:
         size:    number of words.
-        writers: who wrote each word last.
-        readers: who read it last, in each lane.
-        written: how often the block had been handed out when it was written last.
+        writers: last writer of each word.
+        readers: last reader of each word in each lane.
+        written: number of the block's allocation at the last write.
     """
 
     size: int
@@ -114,14 +113,14 @@ class History:
         self.written = np.zeros(self.size, np.int32)
 
     def read(self, place: Place, number: int, lane: int) -> Iterator[int]:
-        """Note that operation ``number`` reads words; yield those that must come before it."""
+        """Record reads of operation ``number``; yield operations that must come before it."""
         yield from _numbers(self.writers[place.words])
         if lane not in self.readers:
             self.readers[lane] = np.zeros(self.size, np.int32)
         self.readers[lane][place.words] = number
 
     def write(self, place: Place, number: int) -> Iterator[int]:
-        """Note that operation ``number`` writes words; yield those that must come before it."""
+        """Record writes of operation ``number``; yield operations that must come before it."""
         for table in (self.writers, *self.readers.values()):
             yield from _numbers(table[place.words])
         self.writers[place.words] = number
@@ -129,11 +128,11 @@ class History:
 
 
 def disorder(operation: Operation, known: list[Operation]) -> str | None:
-    """Note what an operation has read and written; return what is wrong with it, if anything is.
+    """Record the accesses of an operation; return a description of its misuse, if any.
 
     Args:
-        operation: it has just been run.
-        known:     all operations, that of number 1 first.
+        operation: operation that has just run.
+        known:     all operations in order of their numbers.
     """
     problems = []
     for place in operation.reads:
@@ -146,17 +145,17 @@ def disorder(operation: Operation, known: list[Operation]) -> str | None:
                 problems.append(("writes", known[number - 1], "uses", place.block))
     for verb, other, otherwise, block in problems:
         return (
-            f"nothing orders {operation} and {other}: the one {verb}, the other {otherwise} "
-            f"{block}; let one's stream wait for an event of the other's"
+            f"nothing orders {operation} and {other}: the first {verb}, the second {otherwise} "
+            f"{block}; let the stream of one wait for an event of the other"
         )
-    for place in operation.reads:  # what it writes itself, it may read
+    for place in operation.reads:  # an operation may read its own writes
         if (place.block.history.written[place.words] != place.times).any():
-            return f"{operation} reads of {place.block} what nobody has written"
+            return f"{operation} reads uninitialized memory of {place.block}"
     return None
 
 
 def _numbers(table: NDArray[np.int32]) -> list[int]:
-    """Return the operations that a part of a table names."""
+    """Return the distinct operations in a part of a table."""
     if not table.size:
         return []
     least, most = int(table.min()), int(table.max())

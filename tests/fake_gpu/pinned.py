@@ -1,9 +1,9 @@
-"""Pinned memory: the host's, from and to which copies run while the host goes on.
+"""Pinned memory of the host, for asynchronous copies.
 
-Until the host has waited for a copy, it must not write there, nor read what is being written. Its
-page tables cannot tell, so memory that is going to be written holds NaNs at first, and what a copy
-finds is compared with what was there when it was enqueued. What copies and functions of streams do
-there is told apart by word, as in a device's memory.
+Until the host waits for a copy, it must not write to its source or access its target. Page tables
+cannot detect this. Hence the target of a pending copy contains NaNs, and a copy compares its source
+with the values when it was enqueued. Accesses of copies and host functions are recorded by word, as
+in device memory.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from fake_gpu.order import WORD, Place
 from fake_gpu.pool import Block
 from fake_gpu.work import Operation, caller
 
-UNKNOWN = 0xFF  # every byte of what nobody should read yet: NaNs, as numbers
+UNKNOWN = 0xFF  # every byte of memory that must not be read yet: NaNs
 
 
 class PinnedPool:
-    """Memory of the host that devices reach, handed out again at once when it is freed.
+    """Pool of pinned memory; reuses freed memory immediately.
 
     Args:
-        report: lets the next who waits know of a misuse.
+        report: reports a misuse at the next synchronization.
     """
 
     def __init__(self, report: Callable[[str], None]) -> None:
@@ -47,11 +47,11 @@ class PinnedPool:
         return self._allocate(size).view(kind).reshape(shape)
 
     def holds(self, address: int) -> bool:
-        """Tell whether an address is in pinned memory."""
+        """Return whether an address is in pinned memory."""
         return self._find(address) is not None
 
     def place(self, address: int, size: int) -> Place:
-        """Return the place of bytes; the host may have written them."""
+        """Return the place of bytes; mark them as written by the host."""
         block = self._find(address)
         assert block is not None
         place = Place.of_elements(block, address - block.address, (size,), (1,), 1)
@@ -59,22 +59,22 @@ class PinnedPool:
         return place
 
     def is_busy(self, address: int, size: int) -> bool:
-        """Tell whether copies from or to these bytes are under way, or functions of streams."""
+        """Return whether copies of these bytes or host functions are pending."""
         self._copies = [copy for copy in self._copies if not copy[2].done]
         self._functions = [operation for operation in self._functions if not operation.done]
         return bool(self._functions) or self._is_copied(address, size)
 
     def note_copy(self, address: int, size: int, operation: Operation) -> None:
-        """Note that a copy from or to an address is under way."""
+        """Record a pending copy from or to an address."""
         self._copies.append((address, address + size, operation))
 
     def note_function(self, operation: Operation) -> None:
-        """Note that a function of the host is waiting in a stream."""
+        """Record a pending host function."""
         self._functions.append(operation)
 
     @contextmanager
     def written_by(self, operation: Operation) -> Iterator[None]:
-        """Add what changes meanwhile to what an operation writes."""
+        """Add the memory that changes in this context to the writes of an operation."""
         blocks = [(block, memory) for block, memory in self._blocks.values() if block.owner]
         before = [memory.copy() for _, memory in blocks]
         try:
@@ -98,7 +98,7 @@ class PinnedPool:
         )
 
     def _allocate(self, size: int) -> NDArray[np.uint8]:
-        """Return so many bytes; they are free when no array views them any more."""
+        """Allocate bytes; they are free when no array views them."""
         if self._free[size]:
             block, _ = self._blocks[self._free[size].pop()]
         else:

@@ -1,4 +1,4 @@
-"""A plugin for pytest: tests that are written for a GPU find the stand-in.
+"""Pytest plugin that runs tests for a GPU on the fake.
 
 python -m pytest -p fake_gpu.plugin tests/numerics/test_cuda.py
 """
@@ -20,19 +20,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--schedule",
         default="late",
-        help="which operation of the fake GPU runs next: late, early, or a number, the seed "
-        "of a shuffled schedule",
+        help="order of operations of the fake GPU: late, early, or the seed of a shuffled schedule",
     )
     parser.addoption(
         "--capability",
         type=int,
         default=91,
-        help="compute capability of the fake GPU: 91 for PTX of 9.0, 76 for PTX of 7.5",
+        help="compute capability of the fake GPU: 91 for PTX 9.0, 76 for PTX 7.5",
     )
     parser.addoption(
         "--functions",
         metavar="NAMES",
-        help="of the robots' functions only these, separated by commas",
+        help="test only these functions of robots, separated by commas",
     )
 
 
@@ -44,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave of every test's functions those that are asked for."""
+    """Restrict the functions of every test to the selected ones."""
     if names := config.getoption("functions"):
         for module in {item.getparent(pytest.Module).obj for item in items}:
             _restrict(module, set(names.split(",")))
@@ -52,7 +51,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def _settled() -> Iterator[None]:
-    """Fail where a test leaves work behind that is not in order."""
+    """Fail a test whose pending work misuses the device."""
     yield
     machine().settle()
 

@@ -1,8 +1,7 @@
-"""Who has which part of a device's memory.
+"""Memory pool of a device.
 
-As CuPy's pool does, a block that is freed is handed out again at once, to the stream that had it:
-what this stream does later comes after what it did before. What other streams still do with the
-block, the pool does not know.
+As in CuPy, the pool reuses a freed block immediately, in the same stream: later work of the stream
+is ordered after earlier work. The pool does not consider pending work of other streams.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from fake_gpu.ptx.executable import READ, WRITTEN, Watched
 from fake_gpu.region import Region
 from fake_gpu.work import caller
 
-_MULTIPLE = 512  # of bytes, of every block
-# Bytes between blocks, for whatever goes over the end of one.
+_MULTIPLE = 512  # bytes; sizes of blocks are multiples
+# Bytes between blocks, to detect accesses beyond the end.
 _MARGIN = 512
 
 
@@ -31,13 +30,13 @@ class Block:
     """A part of the memory of a device.
 
     Attributes:
-        address: of the first byte.
-        size:    bytes.
-        used:    bytes of these that have been asked for.
-        stream:  pointer of the stream that gets it when it is free.
-        history: who last touched it.
-        owner:   what it is for, and where that was made; empty if it is free.
-        times:   how often it has been handed out.
+        address: address of the first byte.
+        size:    size [bytes].
+        used:    requested size [bytes].
+        stream:  pointer of the stream that may reuse it.
+        history: last accesses.
+        owner:   description of its array; empty if it is free.
+        times:   number of allocations so far.
     """
 
     address: int
@@ -56,17 +55,17 @@ class Block:
 
     @property
     def lease(self) -> Lease:
-        """The block as it is now."""
+        """The current allocation of the block."""
         return Lease(self, self.times, self.used)
 
 
 class Lease(NamedTuple):
-    """A block as it is when an operation is enqueued; when that runs, somebody else may have it.
+    """One allocation of a block; when an operation runs, the block may have another.
 
     Attributes:
         block: the block.
-        times: how often it has been handed out.
-        used:  bytes of it that have been asked for.
+        times: number of the allocation.
+        used:  requested size [bytes].
     """
 
     block: Block
@@ -75,7 +74,7 @@ class Lease(NamedTuple):
 
 
 class Allocation:
-    """What an array holds of a pool: a block, which is free when no array holds it any more."""
+    """Reference of arrays to a block; the block is free when no reference is left."""
 
     def __init__(self, block: Block, release: Callable[[Block], None]) -> None:
         self.block = block
@@ -89,47 +88,47 @@ class Pool:
     """The memory of a device.
 
     Args:
-        region: where it lies.
-        room:   bytes that arrays may take.
+        region: address space.
+        limit:  most bytes of all blocks.
     """
 
-    def __init__(self, region: Region, room: int) -> None:
+    def __init__(self, region: Region, limit: int) -> None:
         self.region = region
-        self.room = room
-        self._blocks: list[Block] = []  # by address, which grows
+        self.limit = limit
+        self._blocks: list[Block] = []  # in order of addresses
         self._end = region.begin
         self._free: dict[tuple[int, int], list[Block]] = defaultdict(list)
 
     @property
     def used(self) -> int:
-        """Bytes of the region that belong to a block."""
+        """Bytes of all blocks."""
         return sum(block.size for block in self._blocks)
 
     @property
     def info(self) -> tuple[int, int]:
-        """Bytes that are free, and all that there are."""
-        return self.room - self.used, self.room
+        """Free and total bytes."""
+        return self.limit - self.used, self.limit
 
     def give_back(self) -> None:
-        """Let the device have what nobody has any more."""
+        """Release all free blocks."""
         self._blocks = [block for block in self._blocks if block.owner]
         self._free.clear()
 
     @property
     def largest_free(self) -> int:
-        """Bytes of the largest block that was handed out before and is free."""
+        """Bytes of the largest free block."""
         return max((block.size for block in self._blocks if not block.owner), default=0)
 
     def allocate(self, size: int, stream: int, owner: str) -> Allocation:
         """Return memory for an array.
 
         Args:
-            size:   bytes.
-            stream: pointer of the stream whose work may use the memory at once.
-            owner:  what it is for.
+            size:   size [bytes].
+            stream: pointer of the stream that may use the memory immediately.
+            owner:  description of the array.
 
         Raises:
-            OutOfMemoryError: there is not so much room.
+            OutOfMemoryError: the device has too little memory.
         """
         whole = max(-(-size // _MULTIPLE), 1) * _MULTIPLE
         free = self._free[stream, whole]
@@ -140,10 +139,10 @@ class Pool:
         return Allocation(block, self._take_back)
 
     def find(self, address: int) -> Block:
-        """Return the block that an address lies in.
+        """Return the block that contains an address.
 
         Raises:
-            MisuseError: there is none, or nobody has it any more.
+            MisuseError: there is none, or it is free.
         """
         i = bisect_right(self._blocks, address, key=lambda block: block.address) - 1
         if i >= 0 and address < self._blocks[i].address + self._blocks[i].size:
@@ -153,11 +152,11 @@ class Pool:
         raise MisuseError(f"address {address:#x} is in no array of the device")
 
     def watched(self) -> Watched:
-        """Return what tells which words of all this memory are touched."""
+        """Return a record of accesses to all words of the memory."""
         return Watched(self.region.begin, np.zeros(self.region.used // WORD, np.uint8))
 
     def touched(self, watched: Watched, lease: Lease) -> tuple[list[Place], list[Place]]:
-        """Return what has been read and written of a block, and forget it."""
+        """Return the words of a block that were read and written; clear the record."""
         begin = (lease.block.address - watched.begin) // WORD
         marks = watched.marks[begin : begin - (-lease.used // WORD)]
         places: tuple[list[Place], list[Place]] = ([], [])
@@ -169,12 +168,12 @@ class Pool:
         return places
 
     def _new(self, size: int, stream: int) -> Block:
-        if self.used + size > self.room:
+        if self.used + size > self.limit:
             self.give_back()
-        if self.used + size > self.room:
+        if self.used + size > self.limit:
             raise OutOfMemoryError(
                 f"Out of memory allocating {size:,} bytes (allocated so far: {self.used:,} bytes, "
-                f"limit set to: {self.room:,} bytes)"
+                f"limit set to: {self.limit:,} bytes)"
             )
         address = self._end + _MARGIN
         self._end = address + size

@@ -1,4 +1,4 @@
-"""Address space that can be touched only while it is open."""
+"""Address space that is accessible only while it is open."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
-# Python 3.10 has no name for the last.
+# Python 3.10 does not define the last one.
 _FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Region:
-    """A device's memory: pages that fault under whoever is not let in.
+    """Memory of a device: pages that fault unless the region is open.
 
-    Its bytes are all ones where nothing has been written: NaNs, as numbers.
+    Uninitialized bytes are 0xFF: NaNs.
 
     Args:
-        size: bytes, a multiple of the page; only those that are used take memory.
+        size: size [bytes], a multiple of the page size; only the used part allocates memory.
 
     Attributes:
-        used: bytes from the beginning on that are used.
+        used: size of the used part, at the beginning [bytes].
     """
 
     def __init__(self, size: int) -> None:
@@ -38,7 +38,7 @@ class Region:
         self._protect(0, size, 0)
 
     def use(self, size: int) -> None:
-        """Let the first ``size`` bytes of the region be used."""
+        """Extend the used part to ``size`` bytes."""
         page = mmap.PAGESIZE
         used = -(-size // page) * page
         if used > self.used:
@@ -50,7 +50,7 @@ class Region:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Let the region be read and written."""
+        """Permit reads and writes."""
         if not self._openings:
             self._protect(0, self.used, mmap.PROT_READ | mmap.PROT_WRITE)
         self._openings += 1

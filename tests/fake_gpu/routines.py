@@ -1,4 +1,4 @@
-"""Functions that make, rearrange and compare arrays, as `cupy` has them."""
+"""Functions of `cupy` that create, rearrange and compare arrays."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from fake_gpu.machine import machine
 
 
 def asnumpy(array: Any) -> NDArray[Any]:
-    """Return a NumPy array with the numbers of an array; the host waits for them."""
+    """Return an array as a NumPy array; the host waits for it."""
     return array.get() if isinstance(array, ndarray) else np.asarray(array)
 
 
 def array(
     value: Any, dtype: DTypeLike = None, copy: bool | None = True, order: str = "K"
 ) -> ndarray:
-    """Return an array with given numbers, a new one unless ``copy`` is false."""
+    """Return an array with the given values, a new one unless ``copy`` is false."""
     if hasattr(value, "__cuda_array_interface__") and not isinstance(value, ndarray):
         value = _foreign(value)
     if isinstance(value, ndarray):
@@ -35,17 +35,17 @@ def array(
 
 
 def asarray(value: Any, dtype: DTypeLike = None, order: str = "K") -> ndarray:
-    """Return an array with given numbers, the given one if it is such an array."""
+    """Return an array with the given values, without a copy of such an array."""
     return array(value, dtype, copy=False, order=order)
 
 
 def ascontiguousarray(value: Any, dtype: DTypeLike = None) -> ndarray:
-    """Return an array with given numbers, one after the other."""
+    """Return a contiguous array with the given values."""
     return array(value, dtype, copy=False, order="C")
 
 
 def full(shape: int | Sequence[int], value: Any, dtype: DTypeLike = None) -> ndarray:
-    """Return an array with one number everywhere."""
+    """Return an array with one value in all elements."""
     result = empty(shape, np.asarray(value).dtype if dtype is None else dtype)
     result.fill(value)
     return result
@@ -62,7 +62,7 @@ def ones(shape: int | Sequence[int], dtype: DTypeLike = float) -> ndarray:
 
 
 def zeros_like(like: ndarray, dtype: DTypeLike = None) -> ndarray:
-    """Return an array of zeros of another's shape."""
+    """Return an array of zeros with the shape of another."""
     return zeros(like.shape, dtype or like.dtype)
 
 
@@ -77,12 +77,12 @@ def broadcast_to(value: ndarray, shape: Sequence[int]) -> ndarray:
 
 
 def moveaxis(value: ndarray, source: Any, target: Any) -> ndarray:
-    """Return an array with axes in other places."""
+    """Return a view with moved axes."""
     return value._viewed(np.moveaxis(value._view, source, target))
 
 
 def tile(value: ndarray, times: Sequence[int]) -> ndarray:
-    """Return an array that repeats another so many times along each axis, new ones in front."""
+    """Return an array that repeats another along each axis; new axes come first."""
     extents = (1,) * (len(times) - value.ndim) + value.shape
     source = value.reshape(tuple(part for extent in extents for part in (1, extent)))
     pairs = list(zip(times, extents, strict=True))
@@ -91,22 +91,22 @@ def tile(value: ndarray, times: Sequence[int]) -> ndarray:
 
 
 def isnan(value: ndarray) -> ndarray:
-    """Return which elements are no numbers."""
+    """Return which elements are NaN."""
     return elementwise(np.isnan, value)
 
 
 def assert_array_equal(a: Any, b: Any, **options: Any) -> None:
-    """Raise unless arrays hold the same numbers."""
+    """Raise unless arrays are equal."""
     np.testing.assert_array_equal(asnumpy(a), asnumpy(b), **options)
 
 
 def assert_allclose(a: Any, b: Any, rtol: float = 1e-7, atol: float = 0, **options: Any) -> None:
-    """Raise unless arrays hold nearly the same numbers."""
+    """Raise unless arrays are nearly equal."""
     np.testing.assert_allclose(asnumpy(a), asnumpy(b), rtol=rtol, atol=atol, **options)
 
 
 def _foreign(value: Any) -> ndarray:
-    """Return an array that shares the memory of another library's, which lies on some device."""
+    """Return an array that shares the device memory of another library's array."""
     interface = value.__cuda_array_interface__
     address = interface["data"][0]
     device = next(
@@ -118,7 +118,7 @@ def _foreign(value: Any) -> ndarray:
     view = np.ndarray(
         interface["shape"], kind, region.bytes, address - region.begin, interface["strides"]
     )
-    # As long as the other array lives, so does its memory; CuPy holds that array for this.
+    # The reference to the other array keeps its memory allocated, as in CuPy.
     owner = SimpleNamespace(block=device.pool.find(address), of=value)
     with DeviceContext(device.number):
         return ndarray(device, owner, view)  # type: ignore[arg-type]

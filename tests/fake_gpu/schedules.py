@@ -1,4 +1,4 @@
-"""Which operation runs next: orders that streams allow and careless callers do not expect."""
+"""Schedules: orders of operations that streams permit and that expose missing synchronization."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from fake_gpu.work import Operation, Schedule
 
 
 def late(ready: list[Operation], needed: Collection[Operation]) -> Operation | None:
-    """Run only what somebody waits for, the newest first: a GPU that is busy with other things."""
+    """Run only operations that the host waits for, the newest first: a busy GPU."""
     return next((operation for operation in reversed(ready) if operation in needed), None)
 
 
 def early(ready: list[Operation], needed: Collection[Operation]) -> Operation | None:
-    """Run everything at once, the oldest first: a GPU that has nothing else to do."""
+    """Run operations immediately, the oldest first: an idle GPU."""
     return ready[0]
 
 
 def shuffled(seed: int) -> Schedule:
-    """Return a schedule that runs now this and now that."""
+    """Return a schedule that selects operations at random."""
     draw = random.Random(seed)
 
     def schedule(ready: list[Operation], needed: Collection[Operation]) -> Operation | None:
@@ -29,7 +29,7 @@ def shuffled(seed: int) -> Schedule:
 
 
 def schedule(name: str) -> Schedule:
-    """Return a schedule by its name: ``late``, ``early``, or a number, the seed of a shuffled one.
+    """Return a schedule by name: ``late``, ``early``, or the seed of a shuffled schedule.
 
     Raises:
         ValueError: there is no such schedule.

@@ -15,22 +15,22 @@ from fake_gpu.work import Operation
 
 
 class Queue:
-    """A stream as the device knows it.
+    """A stream of a device.
 
     Args:
-        device:  whose it is.
-        ptr:     its pointer; 0 is the legacy default stream.
-        waits:   whether it waits for the default stream, and that for it.
+        device:  the device.
+        ptr:     pointer of the stream; 0 is the legacy default stream.
+        waits:   whether it synchronizes with the default stream.
 
     Attributes:
-        seconds: what all kernels that were enqueued take, as the machine makes it up.
+        seconds: simulated duration of all enqueued kernels.
     """
 
     def __init__(self, device: Device, ptr: int, waits: bool = True) -> None:
         self.device = device
         self.ptr = ptr
         self.waits = waits
-        # The default streams of devices have one pointer, but are two streams.
+        # Default streams of different devices have the same pointer.
         self.lane = ptr or -1 - device.number
         self.tail: list[Operation] = []
         self.capture: Capture | None = None
@@ -39,7 +39,7 @@ class Queue:
         device.queues[ptr] = self
 
     def frontier(self) -> list[Operation]:
-        """Return what the next operation comes after."""
+        """Return the operations that precede the next one."""
         if self.capture:
             return self.tail
         if self.ptr == 0:
@@ -60,18 +60,18 @@ class Queue:
         *,
         on_host: bool = False,
     ) -> Operation:
-        """Put work into the stream, and return it.
+        """Enqueue an operation and return it.
 
         Args:
-            label:  what it is, for reports.
-            run:    does it; the device's memory is open.
-            reads:  the memory that it reads.
-            writes: the memory that it writes.
-            uses:   the memory of which it tells while it runs what it reads and writes.
-            on_host: whether the host does it; the device's memory is not open then.
+            label:  description for reports.
+            run:    runs the operation while the device's memory is open.
+            reads:  memory that it reads.
+            writes: memory that it writes.
+            uses:   blocks whose reads and writes it reports while it runs.
+            on_host: whether the host runs it, without access to the device's memory.
 
         Raises:
-            CUDARuntimeError: the device has failed, now or since the stream was made.
+            CUDARuntimeError: the device has failed since the stream was created.
         """
         self.check()
         opened = nullcontext if on_host else self.device.pool.region.open
@@ -85,7 +85,7 @@ class Queue:
         return operation
 
     def check(self) -> None:
-        """Raise unless the stream's device works, and has worked since the stream was made.
+        """Raise if the device has failed since the stream was created.
 
         Raises:
             CUDARuntimeError: it has failed.
@@ -95,7 +95,7 @@ class Queue:
             raise CUDARuntimeError("cudaErrorContextIsDestroyed")
 
     def wait_for(self, event: Event) -> None:
-        """Do nothing more before an event's work is done."""
+        """Order later operations after an event."""
         self.check()
         if event.capture and not self.capture:
             event.capture.join(self)
@@ -104,7 +104,7 @@ class Queue:
         self.tail = list(dict.fromkeys([*self.tail, *event.operations]))
 
     def synchronize(self) -> None:
-        """Let the host wait for all that is in the stream."""
+        """Wait for all operations in the stream."""
         self.check()
         if self.capture:
             self.capture.refuse("cudaErrorStreamCaptureUnsupported")
@@ -124,7 +124,7 @@ def current_queue() -> Queue:
 
 
 def synchronize(device: Device) -> None:
-    """Let the host wait for all that a device has to do."""
+    """Wait for all operations of a device."""
     device.check()
     for queue in device.queues.values():
         if queue.capture:
@@ -146,7 +146,7 @@ class Event:
 
     @property
     def done(self) -> bool:
-        """Whether the work is done."""
+        """Whether the operations before the event are done."""
         self._check()
         return all(operation.done for operation in self.operations)
 
@@ -157,7 +157,7 @@ class Event:
         self.seconds = queue.seconds if self._is_timed else None
 
     def synchronize(self) -> None:
-        """Let the host wait until the work is done."""
+        """Wait for the operations before the event."""
         self._check()
         machine().work.wait(self.operations)
 
@@ -170,7 +170,7 @@ def get_elapsed_time(start: Event, end: Event) -> float:
     """Return the milliseconds between events of a stream: `cupy.cuda.get_elapsed_time`.
 
     Raises:
-        CUDARuntimeError: one has not been recorded, or its work is not done.
+        CUDARuntimeError: an event is not recorded or not done.
     """
     if start.seconds is None or end.seconds is None:
         raise CUDARuntimeError("cudaErrorInvalidResourceHandle", "an event without a time")
@@ -189,14 +189,14 @@ class Stream:
     ) -> None:
         self._queue: Queue | None = None
         if ptds:
-            raise NotImplementedError("per-thread default streams are not pretended")
+            raise NotImplementedError("the fake does not support per-thread default streams")
         if not null:
             here = machine()
             self._queue = Queue(here.device, here.handle(), not non_blocking)
 
     @property
     def queue(self) -> Queue:
-        """The stream as the device knows it: the null stream is the current device's."""
+        """The queue of the stream; the null stream is that of the current device."""
         return self._queue or default_queue(machine().device)
 
     @property
@@ -206,12 +206,12 @@ class Stream:
 
     @property
     def device_id(self) -> int:
-        """The device that the stream was made on; -1 for the null stream."""
+        """Index of the stream's device; -1 for the null stream."""
         return self._queue.device.number if self._queue else -1
 
     @property
     def done(self) -> bool:
-        """Whether all work in the stream is done."""
+        """Whether all operations in the stream are done."""
         return all(operation.done for operation in self.queue.tail)
 
     def __eq__(self, other: object) -> bool:
@@ -236,27 +236,27 @@ class Stream:
         machine().current.streams[self._entered].pop()
 
     def synchronize(self) -> None:
-        """Let the host wait for all work in the stream."""
+        """Wait for all operations in the stream."""
         self.queue.synchronize()
 
     def record(self, event: Event | None = None) -> Event:
-        """Record an event, by default a new one, and return it."""
+        """Record an event, by default a new one; return it."""
         event = event or Event()
         event.record(self)
         return event
 
     def wait_event(self, event: Event) -> None:
-        """Do nothing more in the stream before an event's work is done."""
+        """Order later operations of the stream after an event."""
         self.queue.wait_for(event)
 
     @classmethod
     def from_external(cls, foreign: Any) -> Stream:
-        """Return a stream of somebody else's, by CUDA's stream protocol."""
+        """Return the stream of an object with CUDA's stream protocol."""
         _, pointer = foreign.__cuda_stream__()
         return ExternalStream(pointer)
 
     def begin_capture(self, mode: int | None = None) -> None:
-        """Keep what is enqueued from now on, instead of doing it."""
+        """Begin a capture."""
         if self.ptr == 0:
             raise RuntimeError("cannot capture on the default (legacy) stream")
         if self.queue.capture:
@@ -264,13 +264,13 @@ class Stream:
         Capture().join(self.queue)
 
     def end_capture(self) -> Graph:
-        """Return what has been enqueued since the capture began."""
+        """End the capture and return its graph."""
         if not self.queue.capture:
             raise CUDARuntimeError("cudaErrorIllegalState")
         return self.queue.capture.end(self.queue)
 
     def is_capturing(self) -> bool:
-        """Tell whether a capture has begun."""
+        """Return whether the stream is capturing."""
         return self.queue.capture is not None
 
 
@@ -278,14 +278,14 @@ Stream.null = Stream(null=True)
 
 
 class ExternalStream(Stream):
-    """A stream of somebody else's, by its pointer."""
+    """An existing stream, by pointer."""
 
     def __init__(self, ptr: int, device_id: int = -1) -> None:
         super().__init__(null=True)
         here = machine()
         device = here.device if device_id < 0 else here.of_number(device_id)
         if ptr not in device.queues and ptr:
-            raise CUDARuntimeError("cudaErrorInvalidValue", f"{ptr:#x} is no stream")
+            raise CUDARuntimeError("cudaErrorInvalidValue", f"{ptr:#x} is not a stream")
         self._queue = device.queues[ptr] if ptr else None
 
 

@@ -1,4 +1,4 @@
-"""Copies between host and device; with pinned memory they run later."""
+"""Copies between host and device; asynchronous for pinned memory."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def empty_pinned(shape: int | tuple[int, ...], dtype: DTypeLike = float) -> NDAr
 
 
 def attributes(address: int) -> SimpleNamespace:
-    """Return what is known of an address: `cupy.cuda.runtime.pointerGetAttributes`, its type."""
+    """Return the type of memory at an address: `cupy.cuda.runtime.pointerGetAttributes`."""
     return SimpleNamespace(type=int(machine().pinned.holds(address)))
 
 
 class MemoryPointer:
-    """An address in a device's memory, and what keeps that from being freed.
+    """An address in device memory, with a reference to its allocation.
 
     Args:
-        device:     whose memory it is.
+        device:     the device.
         ptr:        the address.
-        allocation: the memory that it lies in.
+        allocation: allocation that contains the address.
     """
 
     def __init__(self, device: Device, ptr: int, allocation: Allocation) -> None:
@@ -43,18 +43,18 @@ class MemoryPointer:
         self.mem = allocation
 
     def copy_to_host_async(self, address: Any, size: int, stream: Stream | None = None) -> None:
-        """Copy bytes to the host; with pinned memory the call returns before that is done."""
+        """Copy bytes to the host; asynchronous for pinned memory."""
         host, queue = _as_int(address), stream.queue if stream else current_queue()
         pinned = machine().pinned
-        is_pinned, is_kept = pinned.holds(host), queue.capture is not None
-        is_marked = is_pinned and not is_kept and not pinned.is_busy(host, size)
+        is_pinned, is_captured = pinned.holds(host), queue.capture is not None
+        is_marked = is_pinned and not is_captured and not pinned.is_busy(host, size)
         target, ptr = _bytes_at(host, size), self.ptr
         if is_marked:
             target[...] = UNKNOWN
 
         def run(operation: Operation) -> None:
             if is_marked and (target != UNKNOWN).any():
-                raise MisuseError(f"the host has written where {operation} was going to")
+                raise MisuseError(f"the host has written to the target of the pending {operation}")
             ctypes.memmove(host, ptr, size)
 
         writes = [pinned.place(host, size)] if is_pinned else []
@@ -66,19 +66,19 @@ class MemoryPointer:
             queue.synchronize()
 
     def copy_from_host_async(self, address: Any, size: int, stream: Stream | None = None) -> None:
-        """Copy bytes from the host; from pinned memory they are read later."""
+        """Copy bytes from the host; asynchronous for pinned memory."""
         host, queue = _as_int(address), stream.queue if stream else current_queue()
         pinned = machine().pinned
-        is_pinned, is_kept = pinned.holds(host), queue.capture is not None
-        if is_kept and not is_pinned:
+        is_pinned, is_captured = pinned.holds(host), queue.capture is not None
+        if is_captured and not is_pinned:
             raise MisuseError(
-                "memory that is not pinned is copied in a capture: the graph would read what is "
-                "there when it is launched"
+                "memory that is not pinned is copied in a capture: the graph would read its "
+                "contents at launch"
             )
         source, ptr = _bytes_at(host, size), self.ptr
         given = source.copy()
         reads = [pinned.place(host, size)] if is_pinned else []
-        is_final = not (is_kept or pinned.is_busy(host, size))
+        is_final = not (is_captured or pinned.is_busy(host, size))
         writers = [place.block.history.writers[place.words].copy() for place in reads]
 
         def run(operation: Operation) -> None:
@@ -103,11 +103,11 @@ def _check_unchanged(
     source: NDArray[np.uint8],
     given: NDArray[np.uint8],
 ) -> None:
-    """Raise if the host has changed what is read; what operations have written is their affair."""
-    is_theirs = place.block.history.writers[place.words] != writers
-    skipped = np.repeat(is_theirs, WORD)[int(source.ctypes.data) % WORD :][: source.size]
+    """Raise if the host has changed the source of a copy; ignore writes of operations."""
+    is_by_device = place.block.history.writers[place.words] != writers
+    skipped = np.repeat(is_by_device, WORD)[int(source.ctypes.data) % WORD :][: source.size]
     if (source != given)[~skipped].any():
-        raise MisuseError(f"the host has changed what {operation} was going to read")
+        raise MisuseError(f"the host has changed the source of the pending {operation}")
 
 
 def _bytes_at(address: int, size: int) -> NDArray[np.uint8]:

@@ -1,4 +1,4 @@
-"""Operations of the devices, which wait until somebody waits for them."""
+"""Operations of the devices, which run lazily."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 _HERE = str(Path(__file__).parent)
 
-#: Chooses which of the operations that can be run runs next, or none of them; the second argument
-#: is those that somebody waits for.
+#: Selects the next of the operations that are ready, or none. The second argument contains the
+#: operations that the host waits for.
 Schedule = Callable[["list[Operation]", "Collection[Operation]"], "Operation | None"]
 
 
 @dataclass(eq=False)
 class Operation:
-    """Something that a device does: a kernel, a copy.
+    """An operation of a device: a kernel or a copy.
 
     Attributes:
-        label:  what it is.
-        run:    does it, while the device's memory is open; it may add to reads and writes.
-        opened: opens the memory.
-        lane:   the stream that it was put into.
-        reads:  the memory that it reads.
-        writes: the memory that it writes.
-        before: the operations that must be done before it, as far as they were not.
-        uses:   the memory that it was given, where reads and writes are known only when it has run.
-        origin: the line that enqueued it.
-        number: its place among all operations, from 1.
-        clock:  what comes before it.
+        label:  description.
+        run:    runs it while the device's memory is open; may add reads and writes.
+        opened: context that opens the memory.
+        lane:   lane of its stream.
+        reads:  memory that it reads.
+        writes: memory that it writes.
+        before: pending operations that must run before it.
+        uses:   blocks that it may access, if reads and writes are known only after it has run.
+        origin: file and line that enqueued it.
+        number: number of the operation, from 1.
+        clock:  vector clock.
     """
 
     label: str
@@ -58,11 +58,11 @@ class Operation:
         return f"{self.label} ({self.origin}, stream {self.lane})"
 
     def blocks(self) -> set[Block]:
-        """Return the memory that it may touch."""
+        """Return the blocks that it may access."""
         return {*self.uses, *(place.block for place in (*self.reads, *self.writes))}
 
     def comes_after(self, other: Operation) -> bool:
-        """Tell whether something orders the operation after the other."""
+        """Return whether the operation is ordered after the other."""
         return self.clock.get(other.lane, 0) >= other.clock[other.lane]
 
 
@@ -70,7 +70,7 @@ class Work:
     """All operations, and the order in which they run.
 
     Args:
-        schedule: chooses among those that could run.
+        schedule: selects the next operation.
     """
 
     def __init__(self, schedule: Schedule) -> None:
@@ -83,7 +83,7 @@ class Work:
         self._lock = threading.RLock()
 
     def add(self, operation: Operation) -> None:
-        """Enqueue an operation; it may run at once."""
+        """Enqueue an operation; it may run immediately."""
         with self._lock:
             self._known.append(operation)
             operation.number = len(self._known)
@@ -95,10 +95,10 @@ class Work:
             self._advance(())
 
     def wait(self, operations: Iterable[Operation]) -> None:
-        """Run what it takes until operations are done; the host goes on after them.
+        """Run operations until the given ones are done; order the host after them.
 
         Raises:
-            MisuseError: something has been wrong since somebody waited last.
+            MisuseError: an operation since the last call misused a device.
         """
         with self._lock:
             awaited = list(operations)
@@ -112,7 +112,7 @@ class Work:
                 raise MisuseError(problem)
 
     def drop(self, operations: Collection[Operation]) -> None:
-        """Let operations that are not done never be done; nobody waits for them any more."""
+        """Discard pending operations."""
         with self._lock:
             for operation in operations:
                 operation.done, operation.before = True, []
@@ -120,11 +120,11 @@ class Work:
             self.pending = [operation for operation in self.pending if not operation.done]
 
     def report(self, problem: str) -> None:
-        """Let the next who waits know of a misuse: a GPU, too, is not heard before."""
+        """Report a misuse at the next synchronization, as a GPU does."""
         self._problems.append(problem)
 
     def _advance(self, needed: Collection[Operation]) -> None:
-        """Run operations until the schedule chooses none, or those needed are done."""
+        """Run operations until the schedule selects none, or the needed ones are done."""
         while True:
             ready = [op for op in self.pending if all(other.done for other in op.before)]
             chosen = self.schedule(ready, needed) if ready else None
@@ -144,7 +144,7 @@ class Work:
             self.report(str(error))
         if problem := disorder(operation, self._known):
             self.report(problem)
-        # What it held is let go.
+        # Release references.
         operation.run, operation.reads, operation.writes = _nothing, [], []
 
 
@@ -157,7 +157,7 @@ def caller() -> str:
 
 
 def with_all_before(operations: list[Operation]) -> set[Operation]:
-    """Return the operations that are not done, and all that must be done before them."""
+    """Return pending operations and all pending operations before them."""
     found: set[Operation] = set()
     left = [operation for operation in operations if not operation.done]
     while left:
@@ -169,4 +169,4 @@ def with_all_before(operations: list[Operation]) -> set[Operation]:
 
 
 def _nothing(operation: Operation) -> None:
-    """Do nothing again: the operation has been run."""
+    """Do nothing: replaces ``run`` after the operation has run."""

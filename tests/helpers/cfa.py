@@ -1,4 +1,4 @@
-"""Kernels of the constraint-force algorithm for tests: rendered, and run emulated."""
+"""Kernels of the constraint-force algorithm for tests, on the emulated backend."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from helpers.standalone import Sanitizer, StandaloneRun, run_standalone
 
 Array = NDArray[Any]
 (OBSERVED,) = (row.observed for row in CFA_ROWS)
-#: Every kernel by name, without optional inputs and with all.
+#: All kernels by name, without and with all optional inputs.
 CFA_KERNELS = by_name(CFA_ROWS)
 KERNEL = "forward_dynamics_cfa_scan"
 LOADED = "forward_dynamics_cfa_scan_f_ext_base_motion"
@@ -37,10 +37,10 @@ class CfaModule:
     """The kernels of one robot.
 
     Attributes:
-        plan:      the algorithm for it.
-        sources:   its text.
-        available: numbers that a block may have in shared memory.
-        blocks:    of a grid; 0 for one team for each state.
+        plan:      plan of the algorithm.
+        sources:   source text.
+        available: numbers that fit into the shared memory of a block.
+        blocks:    blocks of a grid; 0 for one team per state.
     """
 
     plan: CfaPlan
@@ -56,7 +56,7 @@ class CfaModule:
         return Launch(self.plan.threads, states, shared)
 
     def arrays(self, function: str, inputs: Mapping[str, Array], dtype: Dtype) -> list[Array]:
-        """Return inputs, an empty output, perhaps an empty trace, and the workspace."""
+        """Return inputs, output, trace (of observed kernels) and workspace."""
         batch, tree = len(inputs["q"]), self.plan.tree
         arrays = [
             np.broadcast_to(array[0], array.shape)
@@ -70,7 +70,7 @@ class CfaModule:
             arrays.append(np.full((batch, numbers), np.nan, dtype))
         blocks = self.launch(dtype, batch).blocks(batch)
         rows, numbers = self.plan.workspace(blocks, self.available)
-        # No rows: a batch stride of 0 says that the system lies in shared memory.
+        # No rows: a batch stride of 0 means that the system is in shared memory.
         scratch = np.full((max(rows, 1), numbers), np.nan, dtype)
         arrays.append(scratch if rows else np.broadcast_to(scratch[0], (batch, numbers)))
         return arrays
@@ -100,7 +100,7 @@ def module_of(
 def run(
     module: CfaModule, function: str, inputs: Mapping[str, Array], dtype: Dtype = "float64"
 ) -> tuple[Array, dict[str, Array]]:
-    """Run a kernel emulated; returns its output, and what it was seen to find, by symbol."""
+    """Run a kernel on the emulated backend; return its output and observed values by symbol."""
     arrays = module.arrays(function, inputs, dtype)
     batch, bodies = len(inputs["q"]), len(module.plan.tree.bodies)
     launch = module.launch(dtype, batch)

@@ -44,7 +44,7 @@ def load_tree(source: str, floating: bool = False, **options: Any) -> KinematicT
 def random_states(
     tree: KinematicTree, count: int, seed: int = 0
 ) -> tuple[Array, Array, Array, Array]:
-    """Return q, qd, qdd and tau of random states, one a row; quaternions are unit."""
+    """Return q, qd, qdd and tau of random states, one per row; quaternions have unit norm."""
     rng = np.random.default_rng(seed)
     q = rng.uniform(-1.5, 1.5, (count, tree.nq))
     for body in tree.bodies:
@@ -56,7 +56,7 @@ def random_states(
 
 
 def random_loads(tree: KinematicTree, seed: int = 0) -> tuple[BaseMotion, list[float]]:
-    """Return a moving base under an odd gravity, and external wrenches."""
+    """Return random base motion, gravity and external wrenches."""
     rng = np.random.default_rng(seed)
     gravity, velocity, acceleration = rng.normal(size=3), rng.normal(size=6), rng.normal(size=6)
     x, y, z = gravity
@@ -66,7 +66,7 @@ def random_loads(tree: KinematicTree, seed: int = 0) -> tuple[BaseMotion, list[f
 
 
 def numbers(result: Any, count: int) -> Array:
-    """Return nested lists of scalars over ``count`` states as an array (count, ...)."""
+    """Return nested lists of scalars for ``count`` states as an array (count, ...)."""
     if isinstance(result, (list, tuple)):
         return np.stack([numbers(entry, count) for entry in result], axis=1)
     return np.broadcast_to(np.asarray(result), (count,))
@@ -105,10 +105,10 @@ def tangent_steps(
 def complex_step(
     function: Callable[..., Any], moved: Sequence[npt.NDArray[np.complex128]], *others: Array
 ) -> Array:
-    """Return the derivatives of a function of states, one moved argument each, in the last axis.
+    """Return the derivatives of a function by complex steps, in the last axis.
 
-    All of them are one batch: ``function`` gets the moved arguments below one another, and
-    ``others`` as often as needed.
+    All steps are one batch: ``function`` receives the concatenated ``moved`` arguments and
+    repeated ``others``.
     """
     steps, states = len(moved), len(moved[0])
     tiled = [np.tile(other, (steps, 1)) for other in others]
@@ -118,25 +118,25 @@ def complex_step(
 
 
 def velocity_steps(qd: Array) -> list[npt.NDArray[np.complex128]]:
-    """Return velocities with an imaginary step in each component in turn."""
+    """Return one array of velocities per component, with an imaginary step in it."""
     return [qd + 1j * COMPLEX_STEP * np.eye(qd.shape[1])[k] for k in range(qd.shape[1])]
 
 
 def position_steps(tree: KinematicTree, q: Array) -> list[npt.NDArray[np.complex128]]:
-    """Return configurations with an imaginary step along each velocity in turn."""
+    """Return one array of configurations per velocity, with an imaginary step along it."""
     return [tangent_steps(tree, q, velocity) for velocity in range(tree.nv)]
 
 
 def columns(array: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-    """Return an argument (B, n) as the scalars of an algorithm."""
+    """Return the columns of an argument (B, n), the scalars of an algorithm."""
     return list(array.T)
 
 
-def assert_close(actual: Array, wanted: Array, tolerance: float, what: str) -> None:
-    """Compare arrays relative to the largest entry of the wanted one."""
-    assert actual.shape == wanted.shape, what
-    scale = max(float(np.abs(wanted).max(initial=0.0)), 1e-300)
-    error = float(np.abs(actual - wanted).max(initial=0.0)) / scale
+def assert_close(actual: Array, expected: Array, tolerance: float, what: str) -> None:
+    """Assert that arrays are equal up to a tolerance, relative to the largest expected entry."""
+    assert actual.shape == expected.shape, what
+    scale = max(float(np.abs(expected).max(initial=0.0)), 1e-300)
+    error = float(np.abs(actual - expected).max(initial=0.0)) / scale
     assert error <= tolerance, f"{what}: relative error {error:.3g}"
 
 
@@ -148,7 +148,7 @@ def trace(tree: KinematicTree, algorithm: Callable[..., Any], *inputs: str) -> t
 
 
 def operations(result: Any, scalars: TraceScalars) -> int:
-    """Return the number of operations behind nested lists of nodes."""
+    """Return the number of operations that compute nested lists of nodes."""
     nodes: list[Expr] = []
 
     def collect(value: Any) -> None:

@@ -1,4 +1,4 @@
-"""Small kernels of teams of threads on the emulated backend, here or as programs of their own."""
+"""Small team kernels on the emulated backend, in this process or in standalone programs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def call(
     batch: int | None = None,
     text: str = KERNELS,
 ) -> None:
-    """Run a kernel in this process, on arrays as they are."""
+    """Run a kernel in this process, without copies of the arrays."""
     dtype: Dtype = "float32" if arrays[0].dtype == np.float32 else "float64"
     kernel = EmulatedBackend(cache=cache).kernel(sources(text), function, dtype, launch)
     triples = [

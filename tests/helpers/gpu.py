@@ -1,4 +1,4 @@
-"""A robot on a fake GPU: launches are computed by the ``emulated`` backend at once."""
+"""A robot on a fake GPU; the ``emulated`` backend runs the launches synchronously."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from gridgen.backends.cuda.compiler import CompiledKernel
 from gridgen.backends.interface import AnyLaunch, launch_of
 from gridgen.runtime.calls import evaluation
 
-#: States of the arrays that are drawn.
+#: States of random arrays.
 COUNT = 200
 
 
 class Gpu(NamedTuple):
-    """a fake driver, and a robot on it.
+    """A fake driver and a robot on it.
 
     Attributes:
         driver:   the driver.
-        robot:    two_link.
-        launches: what has been launched.
+        robot:    the robot two_link.
+        launches: launches so far.
     """
 
     driver: PretendDriver
@@ -45,7 +45,7 @@ class Gpu(NamedTuple):
 
 
 def pretended(monkeypatch: pytest.MonkeyPatch, urdf: Path) -> Gpu:
-    """Return a fake GPU in the place of CuPy and NVRTC; without CuPy the test is skipped."""
+    """Replace CuPy and NVRTC with a fake GPU; skip the test without CuPy."""
     cupy = pytest.importorskip("cupy")
     texts: dict[str, tuple[tuple[Sources, str, Any], AnyLaunch]] = {}
     launches: list[Launched] = []
@@ -62,9 +62,9 @@ def pretended(monkeypatch: pytest.MonkeyPatch, urdf: Path) -> Gpu:
         launches.append(launch)
         text, laid = texts[launch.entry]
         *arguments, states = launch.numbers
-        wanted = laid.of(states)
-        assert (launch.block, launch.shared) == (wanted.threads_per_block, wanted.shared_bytes)
-        assert launch.grid == wanted.blocks(states)
+        expected = laid.of(states)
+        assert (launch.block, launch.shared) == (expected.threads_per_block, expected.shared_bytes)
+        assert launch.grid == expected.blocks(states)
         kernel = backend("emulated").kernel(*text)
         kernel((ctypes.c_int64 * len(arguments))(*arguments), states)
 
@@ -80,9 +80,9 @@ def pretended(monkeypatch: pytest.MonkeyPatch, urdf: Path) -> Gpu:
 
 
 def on_host(array: Any) -> np.ndarray:
-    """Return what an array of the pretended device holds."""
-    room = (ctypes.c_char * array.nbytes).from_address(array.data.ptr)
-    return np.frombuffer(room, array.dtype).reshape(array.shape)
+    """Return the contents of an array of the fake device."""
+    memory = (ctypes.c_char * array.nbytes).from_address(array.data.ptr)
+    return np.frombuffer(memory, array.dtype).reshape(array.shape)
 
 
 def expected(two_link: gridgen.Robot, arrays: list[Any]) -> np.ndarray:

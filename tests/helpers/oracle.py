@@ -1,13 +1,13 @@
-"""Pinocchio as the oracle: the same robot, addressed with our arrays, state by state.
+"""Pinocchio as reference: evaluates the same robot with the arrays of grid-gen, state by state.
 
-Pinocchio describes some joints by other coordinates, and not every mimic joint can be had from it.
-So its model is of the robot whose joints are all independent, and the mechanism is put on top: the
-velocities of Pinocchio's joints are v = V(q) qd, which makes
+Pinocchio uses other coordinates for some joints and does not support every mimic joint. Hence its
+model has independent joints only, and this module adds the constraints: the velocities of
+Pinocchio's joints are v = V(q) qd, and
 
     tau = V^T tau_pin(v, V qdd + V' qd)        M = V^T M_pin V
 
-V holds a mimic joint's multiplier, and the rotation between our planar joint, whose velocities are
-those of its coordinates, and Pinocchio's, whose are those of its body. For most robots V = 1.
+V contains the multipliers of mimic joints, and the rotation of planar joints: grid-gen uses the
+rates of the coordinates, Pinocchio the velocity of the body. For most robots V = 1.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Oracle:
 
     Args:
         tree:        the robot.
-        urdf:        the file or text it was read from.
-        moving_base: put the robot on one more free joint, whose motion is prescribed.
-        mimic:       let Pinocchio tie mimic joints together, not the matrix V.
+        urdf:        its file or text.
+        moving_base: add a free joint with prescribed motion below the root.
+        mimic:       use mimic joints of Pinocchio instead of the matrix V.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Oracle:
         self.tree = tree
         self.mimic = mimic
         self.model = pinocchio_model(urdf, tree.floating_base, mimic)
-        self.model.armature[:] = 0.0  # ours is added on top, as damping and friction are
+        self.model.armature[:] = 0.0  # added below, as damping and friction
         self.base = 0
         if moving_base:
             self.model = _on_moving_base(self.model)
@@ -56,7 +56,7 @@ class Oracle:
         self.joints = [self._joint(body) for body in tree.bodies]
 
     def _joint(self, body: Body) -> int | None:
-        """Return the number of a body's joint; a planar joint's is that of its third body."""
+        """Return the index of a body's joint; for a planar joint, of its third body."""
         if self.model.existJointName(body.joint):
             return int(self.model.getJointId(body.joint))
         planar = body.joint.removesuffix("_x").removesuffix("_y")
@@ -65,33 +65,33 @@ class Oracle:
 
     @property
     def joint_names(self) -> list[str]:
-        """Names of the joints, the world and the moving base left out."""
+        """Names of the joints except the world and the moving base."""
         return [name for name in list(self.model.names)[1:] if name != MOVING_BASE]
 
-    # -- what a test needs to call Pinocchio itself, one state at a time ----------------------
+    # -- arguments and results of direct calls of Pinocchio, one state at a time --------------
 
     def position(self, q: np.ndarray) -> np.ndarray:
-        """Return Pinocchio's q of one state."""
+        """Return the configuration of Pinocchio for one state."""
         return self._state({"q": q[None]}, 0)[0]
 
     @cached_property
     def spread(self) -> np.ndarray:
-        """V of a robot without planar joints: the same in every state."""
+        """V of a robot without planar joints, which is constant."""
         assert None not in self.joints
         return self._state({"q": np.zeros((1, self.tree.nq))}, 0)[2]
 
     def square(self, matrix: np.ndarray) -> np.ndarray:
-        """Return a matrix over Pinocchio's velocities as one over ours."""
+        """Return V^T matrix V."""
         return self.spread.T @ matrix @ self.spread
 
     # -- functions, (B, ...) in and out -------------------------------------------------------
 
     def evaluate(self, function: str, x: Arrays) -> np.ndarray:
-        """Return the result of a function that has the name of ours; all inputs are (B, ...)."""
+        """Return the result of a function by its name in grid-gen; all inputs are (B, ...)."""
         name = function.removesuffix("_f_ext_base_motion")
         state = {
-            "inverse_dynamics": lambda i: self._efforts(x, i, x["qdd"][i]),
-            "bias_forces": lambda i: self._efforts(x, i, np.zeros(self.tree.nv)),
+            "inverse_dynamics": lambda i: self._torques(x, i, x["qdd"][i]),
+            "bias_forces": lambda i: self._torques(x, i, np.zeros(self.tree.nv)),
             "mass_matrix": lambda i: self._mass_matrix(x, i),
             "forward_dynamics_aba": lambda i: self._accelerations(x, i),
             "forward_dynamics_crba": lambda i: self._accelerations(x, i),
@@ -99,7 +99,7 @@ class Oracle:
         return np.array([state(i) for i in range(len(x["q"]))])
 
     def aba(self, x: Arrays) -> np.ndarray:
-        """Return accelerations by Pinocchio's own articulated-body algorithm, where V = 1."""
+        """Return the accelerations of Pinocchio's articulated-body algorithm, where V = 1."""
         return np.array(
             [
                 pinocchio.aba(self.model, self.data, *self._state(x, i)[:2], x["tau"][i]).copy()
@@ -107,7 +107,7 @@ class Oracle:
             ]
         )
 
-    def _efforts(self, x: Arrays, i: int, qdd: np.ndarray) -> np.ndarray:
+    def _torques(self, x: Arrays, i: int, qdd: np.ndarray) -> np.ndarray:
         q, v, V, drift = self._state(x, i)
         a = np.concatenate([self._base(x, "base_acceleration", i), V @ qdd + drift])
         self.model.gravity.linear = x["gravity"][i] if "gravity" in x else (0.0, 0.0, -9.81)
@@ -122,10 +122,10 @@ class Oracle:
         return V.T @ M @ V + np.diag(self.armature(x, i))
 
     def _accelerations(self, x: Arrays, i: int) -> np.ndarray:
-        bias = self._efforts(x, i, np.zeros(self.tree.nv))
+        bias = self._torques(x, i, np.zeros(self.tree.nv))
         return np.linalg.solve(self._mass_matrix(x, i), x["tau"][i] - bias)
 
-    # -- our arrays in Pinocchio's terms ------------------------------------------------------
+    # -- conversion of arrays -----------------------------------------------------------------
 
     def _state(self, x: Arrays, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return q and v of Pinocchio's model, V, and V' qd."""
@@ -165,7 +165,7 @@ class Oracle:
         V: np.ndarray,
         drift: np.ndarray,
     ) -> None:
-        """Write a planar joint: v_pin = R(angle)^T (xd, yd)."""
+        """Convert a planar joint: v_pin = R(angle)^T (xd, yd)."""
         along_x, along_y, turn = self.tree.bodies[index - 2 : index + 1]
         angle, spin = ours[turn.q_index], rates[turn.v_index]
         s, c = np.sin(angle), np.cos(angle)
@@ -188,11 +188,11 @@ class Oracle:
         return wrenches
 
     def armature(self, x: Arrays, i: int) -> np.ndarray:
-        """Return what is added to the diagonal of M: a state's own, or the robot's."""
+        """Return the armature of a state: an input, or the robot's."""
         return x["armature"][i] if "armature" in x else np.array(self.tree.armature)
 
     def _joint_losses(self, x: Arrays, i: int) -> np.ndarray:
-        """Return d qd + c sign(qd) of every joint, on the velocity that moves it."""
+        """Return the joint torques d qd + c sign(qd) of damping and friction."""
         qd = x["qd"][i]
         losses = x["damping"][i] * qd if "damping" in x else np.zeros(self.tree.nv)
         for body in self.tree.bodies:
@@ -207,7 +207,7 @@ class Oracle:
 def pinocchio_model(
     urdf: str | Path, floating_base: bool = False, mimic: bool = False
 ) -> pinocchio.Model:
-    """Return Pinocchio's model of a robot, whose helical joints no URDF has; see ``described``."""
+    """Return Pinocchio's model of a robot, with helical joints as in ``described``."""
     build = pinocchio.buildModelFromUrdf if isinstance(urdf, Path) else pinocchio.buildModelFromXML
     root = [pinocchio.JointModelFreeFlyer()] if floating_base else []
     read = build(str(urdf), *root, mimic=mimic)
@@ -232,7 +232,7 @@ def pinocchio_model(
 
 
 def _on_moving_base(robot: pinocchio.Model) -> pinocchio.Model:
-    """Return a robot whose world is one more body on a free joint."""
+    """Return the robot on an additional body with a free joint."""
     base = pinocchio.Model()
     joint = base.addJoint(0, pinocchio.JointModelFreeFlyer(), pinocchio.SE3.Identity(), MOVING_BASE)
     frame = base.addFrame(

@@ -1,4 +1,4 @@
-"""Running the C++ lines of a program in Python, to see what they mean without a compiler."""
+"""Interpreter of traced programs: runs their C++ lines in Python, without a compiler."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DECLARATION = re.compile(r"T \w+, \w+;")
 
 
 def value_of(text: str, names: Mapping[str, Any], number: Callable[[str], Any] = float) -> Any:
-    """Evaluate one expression: C++ and Python give these operators the same precedence."""
+    """Evaluate an expression; its operators have the same precedence in C++ and Python."""
     text = re.sub(r"R\(([^()]*)\)", r"R('\1')", _plain(text))
     return eval(text, {"R": number, "sign": np.sign}, dict(names))
 
@@ -31,8 +31,8 @@ def run(program: Program, inputs: Mapping[str, Sequence[Any]]) -> dict[str, list
     """Run every statement in order; a name used before its definition is a NameError.
 
     Args:
-        program: what is run.
-        inputs:  for each array its elements: numbers, or NumPy arrays of one number for each state.
+        program: the program.
+        inputs:  elements of each array: numbers, or NumPy arrays of one number per state.
     """
     outputs = {array.name: [math.nan] * array.size for array in program.outputs}
     if program.loops is not None:
@@ -42,7 +42,7 @@ def run(program: Program, inputs: Mapping[str, Sequence[Any]]) -> dict[str, list
 
 
 def names_of(program: Program) -> list[str]:
-    """Return the names that a program with loops declares, of memory and of variables."""
+    """Return the names of memory and variables that a program with loops declares."""
     declared = [
         name
         for block in program.blocks
@@ -60,7 +60,7 @@ _STEPS = {"++": "{0} += 1", "--": "{0} -= 1"}
 def _run_loops(
     program: Program, inputs: Mapping[str, Sequence[Any]], outputs: dict[str, list[Any]]
 ) -> dict[str, list[Any]]:
-    """Run a program with loops: its text as Python."""
+    """Translate a program with loops to Python and run it."""
     given = Counter(names_of(program))
     assert not (twice := [name for name, times in given.items() if times > 1]), twice
     lines = [line for block in program.blocks for line in block_lines(block, program.variables)]
@@ -79,19 +79,19 @@ def _run_loops(
                 depth += 1
                 after.append(last)
         statement = ""
-    room = {
+    workspace = {
         memory.name: [math.nan] * memory.size
         for memory in program.loops.room
         if not memory.is_result
     }
     tables = {name: table.values for name, table in program.loops.tables.items()}
-    names = {**_FUNCTIONS, **room, **tables, **inputs, **outputs}
+    names = {**_FUNCTIONS, **workspace, **tables, **inputs, **outputs}
     exec("\n".join(text), names)
     return outputs
 
 
 def _python(statement: str) -> tuple[list[str], bool, str]:
-    """Return lines of Python, whether they open a block, and how that block ends."""
+    """Return lines of Python, whether they open a block, and the last line of that block."""
     if match := _LOOP.fullmatch(statement):
         variable, first, going, step, rest = match.groups()
         step = _STEPS.get(step[:2], step).format(variable)
@@ -112,14 +112,14 @@ def _python(statement: str) -> tuple[list[str], bool, str]:
 
 
 def _whole(text: str) -> str:
-    """Return a text of integers as Python, whose quotients are whole with another sign."""
+    """Return an integer expression in Python, where integer division is ``//``."""
     return text.replace(" / ", " // ")
 
 
 def run_parts(
     split: SplitProgram, program: Program, inputs: Mapping[str, Sequence[Any]]
 ) -> dict[str, list[Any]]:
-    """Run every part; it sees the arrays that it names, what is kept, and no local of another."""
+    """Run every part; it reads its arrays and spilled values, but no locals of other parts."""
     outputs = {array.name: [math.nan] * array.size for array in program.outputs}
     handed = {KEPT: [math.nan] * split.kept, PARKED: [math.nan] * split.parked}
     for part in split.parts:
@@ -179,13 +179,13 @@ _FUNCTIONS = {
 
 
 def _plain(text: str) -> str:
-    """Return C++ as Python, which calls the same things by shorter names."""
+    """Return a C++ expression in Python."""
     text = text.replace("gridgen::broadcast<T>", "")
     return re.sub(r"gridgen::(sign|sqrt|atan2|select)<T>", r"\1", text)
 
 
 def statements(blocks: Sequence[Block], program: Program) -> list[str]:
-    """Return the statements, each on one line."""
+    """Return the statements, one per line."""
     text = "\n".join(line for block in blocks for line in block_lines(block, program.variables))
     pieces = re.split(r";(?=\n|$)", text)
     return [f"{' '.join(piece.split())};" for piece in pieces if piece.strip()]

@@ -1,4 +1,4 @@
-"""Small programs to try passes on."""
+"""Small traced programs for tests of compiler passes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.program import Array, Program, build_program
 from gridgen.symbolic.trace import TraceScalars
 
-#: Elements of their input.
+#: Elements of the input.
 VALUES = [0.5, 1.5, -0.25, 0.75, 1.25, -1.0, 0.3, 0.9, 2.0]
 
 
@@ -22,7 +22,7 @@ def program_of(trace: TraceScalars, *outputs: Expr) -> Program:
 
 
 def random_program(seed: int) -> Program:
-    """Return a program whose values are used at once, much later, often, or as outputs only."""
+    """Return a program with values of short and long lifetimes, many uses, or only outputs."""
     rng = random.Random(seed)
     trace = TraceScalars()
     nodes = trace.inputs("q", len(VALUES))
@@ -48,5 +48,5 @@ def random_program(seed: int) -> Program:
 def plan_thread(
     tree: KinematicTree, function: str | KernelKey, longest: int = LONGEST_PROGRAM
 ) -> Program:
-    """Trace one function of a robot: straight-line code, or loops where that would be too long."""
+    """Trace a function: straight-line code, or loops if it exceeds ``longest`` operations."""
     return plan_programs(tree, function, longest, longest).cpu

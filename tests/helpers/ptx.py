@@ -1,4 +1,4 @@
-"""PTX written by hand for tests, and its kernels run on arrays."""
+"""Handwritten PTX for tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEAD = """\
 .target sm_75
 .address_size 64
 """
-#: A kernel of one array, whose address is in %out; its thread's number is in %tid.
+#: A kernel of one array: %out is its address, %tid the thread index.
 KERNEL = """\
 .visible .entry kernel(.param .u64 out)
 {{
@@ -33,7 +33,7 @@ def kernel_text(body: str, before: str = "") -> str:
 
 
 def run(text: str, out: np.ndarray, block: int, grid: int = 1, shared_bytes: int = 0) -> np.ndarray:
-    """Run the kernel on an array, and return the array."""
+    """Run the kernel on an array; return the array."""
     parameters = [struct.pack("<Q", out.ctypes.data)]
     PtxLibrary(text).launch("kernel", grid, block, shared_bytes, parameters)
     return out

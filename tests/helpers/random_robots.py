@@ -1,4 +1,4 @@
-"""Random robots: trees of every kind of joint, as strategies of hypothesis."""
+"""Hypothesis strategies for random robots with every kind of joint."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from helpers.robots import SCREW, joint_text, link_text, robot_text
 
 KINDS = ("revolute", "continuous", "prismatic", "helical", "floating", "planar", "fixed")
-#: Kinds of one coordinate, which can lead and follow.
+#: Kinds with one coordinate, which can be mimicked and can mimic.
 COUPLED = ("revolute", "continuous", "prismatic", "helical")
 _AXES = ("1 0 0", "0 1 0", "0 0 1", "0 0 -1", "0.6 -0.48 0.64")
 _ANGLES = ("0 0 0", "1.5707963267948966 0 0", "0 3.141592653589793 0", "0.3 -0.7 1.1")
@@ -20,7 +20,7 @@ _NO_MASS = '<link name="{}"/>'
 
 @st.composite
 def links(draw: Any, name: str, *, massless: bool) -> str:
-    """Return a link: heavy, light, a point, or without mass."""
+    """Return a heavy, light or massless link, or a point mass."""
     kinds = ("heavy", "light", "point", *(("massless",) if massless else ()))
     kind = draw(st.sampled_from(kinds))
     if kind == "massless":
@@ -46,18 +46,18 @@ def robots(
     """Return the URDF of a robot whose first joint moves.
 
     Args:
-        draw:     of hypothesis.
+        draw:     draw function of hypothesis.
         most:     largest number of joints.
-        kinds:    of joints.
-        mimic:    whether joints may follow others.
-        massless: whether links may have no mass; armatures on all velocities make up for them.
+        kinds:    kinds of joints.
+        mimic:    whether joints may mimic others.
+        massless: whether links may have no mass; the caller adds armatures to all velocities.
     """
     count = draw(st.integers(1, most))
     chosen = [
         draw(st.sampled_from(kinds if i else tuple(k for k in kinds if k != "fixed")))
         for i in range(count)
     ]
-    # Siblings are ordered by name: leaders come before followers or after them.
+    # Siblings are ordered by name: mimicked joints come before or after those that mimic.
     names = [
         f"{letter}{i}{SCREW if chosen[i] == 'helical' else ''}"
         for i, letter in enumerate(draw(st.permutations("abcdefghijkl"))[:count])
@@ -78,7 +78,7 @@ def robots(
             leading.add(leader)
             followers.add(i)
             multiplier = draw(st.sampled_from(_MULTIPLIERS))
-            # One that stands still stands at zero, where Pinocchio has it.
+            # Pinocchio puts a joint with multiplier 0 at zero.
             offset = "0.2" if float(multiplier) else "0"
             extra += f'<mimic joint="{names[leader]}" multiplier="{multiplier}" offset="{offset}"/>'
         elements.append(
@@ -89,7 +89,7 @@ def robots(
                 kind,
                 xyz=draw(st.sampled_from(_PLACES)),
                 rpy=draw(st.sampled_from(_ANGLES)),
-                # Pinocchio knows planes about z alone.
+                # Pinocchio supports only planar joints about z.
                 axis=None
                 if kind == "floating"
                 else "0 0 1"
@@ -103,7 +103,7 @@ def robots(
 
 @st.composite
 def mujoco_robots(draw: Any, *, most: int = 5) -> str:
-    """Return an MJCF file: bodies with up to two hinges and slides each, the first perhaps free."""
+    """Return an MJCF file: up to two hinges and slides per body; the first body may be free."""
     count = draw(st.integers(1, most))
     bodies: list[list[str]] = [[] for _ in range(count)]
     parents = [-1, *(draw(st.integers(0, i - 1)) for i in range(1, count))]

@@ -1,4 +1,4 @@
-"""Where the tests find robots that no one here wrote."""
+"""Robots for tests: URDF files of example-robot-data and URDF elements as text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gridgen.schedules import Schedules
 OWN = Path(__file__).resolve().parents[2] / "robots"
 OWN_ROBOTS = tuple(sorted(path.stem for path in OWN.glob("*.urdf")))
 
-#: Robots of example-robot-data on which all functions are compared, and compiled.
+#: Robots of example-robot-data for which tests compile and compare all functions.
 MAIN_ROBOTS = (
     "panda",
     "ur5_robot",
@@ -41,7 +41,7 @@ MAIN_ROBOTS = (
     "tiago",
     "pr2",
 )
-#: Those of them with so many joints that their derivatives make long programs.
+#: Robots whose derivatives are long programs.
 LARGE_ROBOTS = {
     "g1_29dof_rev_1_0",
     "humanoid",
@@ -51,14 +51,14 @@ LARGE_ROBOTS = {
     "talos_reduced",
     "tiago",
 }
-#: They and our own, on a fixed and on a floating base.
+#: The project's robots and ``MAIN_ROBOTS``, on a fixed and on a floating base.
 MAIN_CASES = [
     pytest.param(name, floating, id=f"{name.rpartition('/')[2]}-{base}")
     for name in (*OWN_ROBOTS, *MAIN_ROBOTS)
     for base, floating in (("fixed", False), ("floating", True))
 ]
 
-#: They and helical joints, which no file has: see ``SCREWS``.
+#: ``MAIN_CASES`` and a robot with helical joints: see ``SCREWS``.
 ALL_CASES = [
     *MAIN_CASES,
     pytest.param("screws", False, id="screws-fixed"),
@@ -93,18 +93,18 @@ def example_urdfs() -> tuple[Path, ...]:
 
 
 def example_urdf(name: str) -> Path:
-    """Return the URDF file of example-robot-data that is called ``name``.urdf.
+    """Return the file ``name``.urdf of example-robot-data.
 
-    A name that several files share takes folders in front: ``anymal_b_simple_description/...``.
+    An ambiguous name requires its folders: ``anymal_b_simple_description/...``.
     """
     found = [path for path in example_urdfs() if path.as_posix().endswith(f"/{name}.urdf")]
     if len(found) != 1:
         names = ", ".join(sorted({path.stem for path in example_urdfs()}))
-        raise LookupError(f"{len(found)} files are called {name}.urdf; there are {names}")
+        raise LookupError(f"{len(found)} files are named {name}.urdf; choose among {names}")
     return found[0]
 
 
-#: How joints are called that no URDF has, helical ones, and their pitch [m].
+#: Suffix of the names of helical joints, which URDF does not have, and their pitch [m].
 SCREW, PITCH = "_screw", 0.15
 
 
@@ -142,9 +142,9 @@ def joint_text(
     limit: str | None = None,
     extra: str = "",
 ) -> str:
-    """Return a <joint> on one line; ``extra`` is further elements inside it.
+    """Return a <joint> on one line; ``extra`` are further elements inside it.
 
-    A helical one is called so (``SCREW``), and revolute in the text: see ``described``.
+    A helical joint is revolute in the text; its name ends with ``SCREW``. See ``described``.
     """
     assert name.endswith(SCREW) == (kind == "helical")
     kind = "revolute" if kind == "helical" else kind
@@ -157,7 +157,7 @@ def joint_text(
     )
 
 
-#: Helical joints about axes of all kinds beside others, on branches, with losses.
+#: A robot with branches, damping, friction, and helical joints about different axes.
 SCREWS = robot_text(
     link_text("base"),
     *(
@@ -172,9 +172,9 @@ SCREWS = robot_text(
             kind,
             axis=axis,
             rpy=rpy,
-            extra=f'<dynamics damping="0.{place}" friction="0.1"/>',
+            extra=f'<dynamics damping="0.{number}" friction="0.1"/>',
         )
-        for place, (name, links, kind, axis, rpy) in enumerate(
+        for number, (name, links, kind, axis, rpy) in enumerate(
             (
                 ("a_screw", ("base", "arm"), "helical", "0 -1 0", "0.1 0.2 0.3"),
                 ("b", ("arm", "hand"), "prismatic", "0.6 -0.48 0.64", "0 0 0"),
@@ -189,7 +189,7 @@ SCREWS = robot_text(
 
 
 def described(urdf: str | Path) -> RobotDescription:
-    """Return what a URDF says, and that the joints that are so called are helical."""
+    """Return the description of a URDF; joints whose names end with ``SCREW`` become helical."""
     robot = parse_urdf(urdf)
     joints = tuple(
         replace(joint, kind="helical", pitch=PITCH) if joint.name.endswith(SCREW) else joint
@@ -200,34 +200,34 @@ def described(urdf: str | Path) -> RobotDescription:
 
 
 def needs(package: str) -> pytest.MarkDecorator:
-    """Mark a test that is skipped, all its cases as one, where a package is not installed."""
+    """Skip a test, with all its cases, if a package is not installed."""
     return pytest.mark.skipif(find_spec(package) is None, reason=f"could not import '{package}'")
 
 
 def refused(why: Callable[..., str | None]) -> pytest.MarkDecorator:
-    """Mark a test whose cases are not collected where ``why(...)`` has a reason against them.
+    """Do not collect the cases of a test for which ``why(...)`` returns a reason.
 
     Args:
-        why: takes parameters of the test by their names.
+        why: function of the test's parameters, by name.
     """
     return pytest.mark.refused.with_args(why)
 
 
 def refused_kernel(tree: KinematicTree, key: KernelKey) -> str | None:
-    """Return why the robot cannot have a kernel: it has joints that mimic, or are free."""
+    """Return why a kernel does not support the robot: mimic joints or free joints."""
     why = Schedules(tree).of(key).refusal(key)
     assert not why or tree.has_mimic or "free" in why, why
     return why
 
 
 def spread(cases, functions, each):
-    """Return parameters (*case, function) of all pairs; most of them only when asked for.
+    """Return parameters (*case, function) of all pairs; most are marked exhaustive.
 
-    Every case is tried with ``each`` functions, in turn, so that every function has its share.
+    Every case runs with ``each`` functions by default, alternating between functions.
     """
     params = []
-    for place, case in enumerate(cases):
-        chosen = {functions[(place * each + k) % len(functions)] for k in range(each)}
+    for number, case in enumerate(cases):
+        chosen = {functions[(number * each + k) % len(functions)] for k in range(each)}
         for function in functions:
             marks = () if function in chosen else pytest.mark.exhaustive
             params.append(pytest.param(*case, function, marks=marks))
@@ -235,5 +235,5 @@ def spread(cases, functions, each):
 
 
 def exhaustive(*values):
-    """Return parameters of a test that are tried only when asked for (pytest -m exhaustive)."""
+    """Return parameters that run only with pytest -m exhaustive."""
     return [pytest.param(value, marks=pytest.mark.exhaustive) for value in values]

@@ -1,4 +1,4 @@
-"""Scan kernels for tests: rendered, run on the emulated backend, compared with the reference."""
+"""Scan kernels for tests, on the emulated backend, and their reference results."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ sys.path.insert(0, str(ROBOTS))
 from chain import random_tree, serial_chain  # noqa: E402
 
 Array = NDArray[Any]
-#: What is the same for every robot.
+#: Headers that do not depend on the robot.
 HEADERS = {
     **{name: static_text(name) for name in ("gridgen_math.cuh", "gridgen_shared.cuh")},
     **team_headers(),
 }
 OBSERVED = "_observed"
-#: Every kernel on the teams of the scan schedule.
+#: All kernels with the teams of the scan schedule.
 KERNELS = SCAN_KERNELS | {HYBRID_ROW.name: HYBRID_ROW}
-#: One variant of every kernel: the one with external loads, if there is such.
+#: One variant of every kernel: with all optional inputs, if it has any.
 EACH_KERNEL = tuple(
     name
     for name, kernel in KERNELS.items()
@@ -77,7 +77,7 @@ def chain_of(bodies: int, seed: int = 7, **options: Any) -> KinematicTree:
 
 
 def tree_of_text(text: str | Path, **options: Any) -> KinematicTree:
-    """Return the robot of a URDF; what its author is warned of is not our concern."""
+    """Return the robot of a URDF; ignore warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridGenWarning)
         return build_tree(described(text), RobotOptions(**options))
@@ -97,7 +97,7 @@ class ScanModule:
 
 
 def render_scan(teams: Teams, functions: Sequence[str], *, observed: bool = True) -> ScanModule:
-    """Return a module that has nothing but these kernels."""
+    """Return a module with only these kernels."""
     robot = robot_view(teams.tree, "robot", "0.0.0")
     files = dict(HEADERS)
     includes = []
@@ -119,11 +119,11 @@ def module_of(
 def random_inputs(
     tree: KinematicTree, function: str, batch: int, dtype: Dtype = "float64", seed: int = 0
 ) -> dict[str, Array]:
-    """Return a random state for each argument; gravity is one vector for all states."""
+    """Return random arguments; gravity is one vector for all states."""
     rng = np.random.default_rng(seed)
     inputs: dict[str, Array] = {}
-    wanted = COMPUTATIONS[KERNELS[function].computes].inputs
-    for name in wanted:
+    names = COMPUTATIONS[KERNELS[function].computes].inputs
+    for name in names:
         inputs[name] = rng.uniform(-1.0, 1.0, (batch, *array_shape(name, tree)))
     for body in tree.bodies:
         if body.kind == "free":
@@ -132,7 +132,7 @@ def random_inputs(
     gravity = np.array([0.3, -0.2, -9.81])
     if "gravity" in inputs:
         inputs["gravity"] = np.broadcast_to(gravity, (batch, 3))
-    if "articulated" in wanted:  # random numbers are no inertias
+    if "articulated" in names:  # random numbers are not valid inertias
         (inputs["articulated"],) = evaluate_reference(tree, "articulated_inertias", inputs)
     return {name: broadcast_as(array, dtype) for name, array in inputs.items()}
 
@@ -146,7 +146,7 @@ def broadcast_as(array: Array, dtype: Dtype) -> Array:
 def arguments(
     module: ScanModule, function: str, inputs: Mapping[str, Array], dtype: Dtype, observed: bool
 ) -> list[Array]:
-    """Return inputs and empty outputs, one row for each state; a workspace if it takes one."""
+    """Return inputs and outputs, one row per state, and the workspace if there is one."""
     tree = module.plan.tree
     batch = len(inputs["q"])
     spec = COMPUTATIONS[KERNELS[function].computes]
@@ -184,7 +184,7 @@ def run(
     *,
     observed: bool = False,
 ) -> tuple[Array, dict[str, Array]]:
-    """Run a kernel emulated; returns its output, and what it was seen to find, by symbol."""
+    """Run a kernel on the emulated backend; return its output and observed values by symbol."""
     outputs, seen = run_all(module, function, inputs, dtype, observed=observed)
     (output,) = outputs
     return output, seen
@@ -198,7 +198,7 @@ def run_all(
     *,
     observed: bool = False,
 ) -> tuple[list[Array], dict[str, Array]]:
-    """Run a kernel of several outputs."""
+    """Run a kernel with several outputs; see ``run``."""
     arrays = arguments(module, function, inputs, dtype, observed)
     name = function + OBSERVED if observed else function
     kernel = EmulatedBackend().kernel(module.sources, name, dtype, module.launch(function, dtype))
@@ -228,7 +228,7 @@ def run_alone(
     sanitize: Sanitizer | None = None,
     leave_out: tuple[str, int] | None = None,
 ) -> StandaloneRun:
-    """Run a kernel as a program of its own, perhaps without one of its barriers (file, line)."""
+    """Run a kernel as a standalone program, optionally without one barrier (file, line)."""
     arrays = arguments(module, function, inputs, dtype, False)
     return run_standalone(
         module.sources,
@@ -243,11 +243,11 @@ def run_alone(
 
 
 def barriers(sources: Sources, file: str, pattern: str, end: str = "") -> list[tuple[str, int]]:
-    """Return file and line of every barrier that matches, in what comes before ``end``."""
+    """Return file and line of every barrier that matches, before ``end``."""
     text = sources.files[file]
     stop = text.index(end) if end else len(text)
-    places = [match.start() for match in re.finditer(pattern, text[:stop])]
-    return [(file, 1 + text.count("\n", 0, place)) for place in places]
+    positions = [match.start() for match in re.finditer(pattern, text[:stop])]
+    return [(file, 1 + text.count("\n", 0, position)) for position in positions]
 
 
 def assert_race(run: StandaloneRun) -> None:
@@ -256,13 +256,13 @@ def assert_race(run: StandaloneRun) -> None:
 
 
 def reference(tree: KinematicTree, function: str, inputs: Mapping[str, Array]) -> Array:
-    """Return what the kernel must find, (batch, size)."""
+    """Return the expected result of a kernel, (batch, size)."""
     (result,) = references(tree, function, inputs)
     return result
 
 
 def references(tree: KinematicTree, function: str, inputs: Mapping[str, Array]) -> list[Array]:
-    """Return what a kernel of several outputs must find."""
+    """Return the expected results of a kernel with several outputs."""
     spec = KERNELS[function].computes
     exact = {name: array.astype(np.float64) for name, array in inputs.items()}
     results = evaluate_reference(tree, spec, exact)

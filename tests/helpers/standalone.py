@@ -1,4 +1,4 @@
-"""Kernels of the emulated backend as programs of their own, which sanitizers may watch."""
+"""Emulated kernels as standalone programs, optionally with sanitizers."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from gridgen.functions.types import Dtype
 
 Sanitizer = Literal["thread", "address,undefined"]
 
-# A report names lines, not variables. Optimizing what checks addresses takes a compiler long.
+# Reports need lines, not variables. Optimizing address checks takes long compile times.
 _SANITIZED = {
     "thread": ("-g1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"),
     "address,undefined": ("-g1", "-O0", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"),
 }
-# The runtime is not instrumented: it tells the sanitizer what it shall know.
+# The runtime is not instrumented: it calls the sanitizer's interface.
 _SANITIZED_RUNTIME = {
     "thread": ("-DGRIDGEN_THREAD_SANITIZER",),
     "address,undefined": ("-DGRIDGEN_ADDRESS_SANITIZER",),
@@ -41,12 +41,12 @@ _SANITIZER_OPTIONS = {
 
 @dataclass(frozen=True)
 class StandaloneRun:
-    """What a kernel did as a program of its own.
+    """Result of a kernel that ran as a standalone program.
 
     Attributes:
         arrays: every array after the run, in the order given; empty if the program failed.
-        report: what the program and its sanitizer wrote.
-        status: exit status: 0 for a run with nothing to report.
+        report: output of the program and its sanitizer.
+        status: exit status; 0 without findings.
     """
 
     arrays: tuple[NDArray[Any], ...]
@@ -68,24 +68,24 @@ def run_standalone(
     cache: BuildCache | None = None,
     words: tuple[int, int] | None = None,
 ) -> StandaloneRun:
-    """Compile a kernel to a program, run it in a process of its own, and return what it did.
+    """Compile a kernel to a program, run it in a separate process, and return the result.
 
     Args:
         sources:  the robot's module.
         function: name of the function.
         dtype:    element type.
-        arrays:   inputs, then outputs with what they hold before: (states, components) each. An
-                  array broadcast over the states is handed over as one row.
+        arrays:   inputs, then outputs with their initial values: (states, components) each. An
+                  array that is broadcast over the states is passed as one row.
         launch:   threads, states and shared memory of a block.
-        rows:     whether it is the kernel's form for rows that runs.
+        rows:     whether to run the variant for rows.
         batch:    number of states; by default the rows of the last array.
-        sanitize: the checks to compile in.
-        leave_out: file and line of a barrier that is passed without waiting.
-        cache:    where programs are kept; by default the user's cache folder.
-        words:    an argument after the arrays that is none, where it has strides.
+        sanitize: sanitizers to compile with.
+        leave_out: file and line of a barrier to skip.
+        cache:    cache of programs; by default the user's cache folder.
+        words:    two integers that follow the arrays in place of strides.
 
     Raises:
-        CompileError: there is no compiler, or it refused the text.
+        CompileError: there is no compiler, or compilation fails.
     """
     unit = translation_unit(sources.robot, function, dtype, rows=rows)
     flags, runtime_flags = FLAGS, ()
@@ -113,7 +113,7 @@ def run_standalone(
         command = (str(program), str(inputs), str(outputs), *map(str, leave_out or ()))
         result = _run(command)
         if "unexpected memory mapping" in result.stderr and (tool := shutil.which("setarch")):
-            # ThreadSanitizer needs address ranges that a strongly randomized layout may take.
+            # ThreadSanitizer needs address ranges that strong randomization may occupy.
             result = _run((tool, "-R", *command))
         content = outputs.read_bytes() if outputs.exists() else b""
     computed = []

@@ -31,15 +31,15 @@ def arm(machine):
 def leave(machine):
     """Return what leaves the first GPU so many bytes of memory, or again as many as there are."""
     pool = machine.devices[0].pool
-    whole = pool.room
+    whole = pool.limit
 
     def leave_bytes(count=None):
         gc.collect()
         pool.give_back()
-        pool.room = whole if count is None else pool.used + count
+        pool.limit = whole if count is None else pool.used + count
 
     yield leave_bytes
-    pool.room = whole
+    pool.limit = whole
 
 
 def states(*names):

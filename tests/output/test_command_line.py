@@ -337,7 +337,7 @@ def test_a_urdf_comes_from_a_pipe(run, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     status, _, errors = run("-", *options)
     assert status == cli.BAD_INPUT
-    assert "no standard input" in errors
+    assert "the standard input is closed" in errors
 
 
 def test_a_warning_is_one_line(run, tmp_path):
@@ -587,7 +587,7 @@ def test_tune_keeps_what_it_measures(tune, tmp_path):
     status, output, errors = tune(PENDULUM, "--device", "cpu", *few, "--armature", "0.5")
     assert (status, errors) == (0, "")
     (kept,) = (tmp_path / "profiles").iterdir()
-    assert f"kept in {kept}" in output
+    assert f"stored in {kept}" in output
     assert re.search(r"forward_dynamics_aba +float64 +64 +1 +[\d.]+ us +1\.00", output)
     assert "all that there is to choose" in output
     status, output, _ = tune(PENDULUM, "--device", "cpu", *few, "--json", "--any-method")
@@ -600,7 +600,7 @@ def test_tune_keeps_what_it_measures(tune, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--batches", "8,x"], '--batches has "x"; give numbers of states, 1 or more'),
+        (["--batches", "8,x"], '--batches contains "x"; give numbers of states, 1 or more'),
         (["--batches", "0"], "batches has 0; give numbers of states"),
         (["--functions", "jacobian"], 'functions is "jacobian"; choose one of'),
         (["--device", "cpu", "--device", "cuda"], 'given as "cpu" and as "cuda"; give it once'),

@@ -1,1 +1,1 @@
-"""The commands that users run: `grid-gen`, `grid-gen tune`, `grid-gen cache`."""
+"""Commands: `grid-gen`, `grid-gen tune` and `grid-gen cache`."""

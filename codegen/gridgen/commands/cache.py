@@ -1,4 +1,4 @@
-"""``grid-gen cache``: what the user's cache takes, and emptying it."""
+"""``grid-gen cache``: show the size of the cache, or clear it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gridgen.errors import OptionError
 from gridgen.user_cache import FOLDER_VARIABLE, named_folder
 
 _TEXT = f"""\
-Compiled code, and the text that it is made from, are kept in the user's cache folder, or in
-${FOLDER_VARIABLE}. Above {LIMIT / 1e9:.0f} GB what was not used for longest is removed, unless it
-was used within an hour.
+Show the size of the cache of compiled code and source text, or clear it. It is in the user's cache
+folder, or in ${FOLDER_VARIABLE}. Above {LIMIT / 1e9:.0f} GB, the least recently used entries are
+removed, except those used within the last hour.
 """
 
 
@@ -24,7 +24,7 @@ def run(arguments: Sequence[str]) -> int:
         options = _parser().parse_args(arguments)
     folder = named_folder()
     if folder is None:
-        raise OptionError(f"there is no home folder, and so no cache; set ${FOLDER_VARIABLE}")
+        raise OptionError(f"no home folder, hence no cache; set ${FOLDER_VARIABLE} to a folder")
     found = items(folder)
     size = sum(item.bytes for item in found)
     text = f"{size / 1e6:,.1f} MB in {len(found)} entries of {folder}"
@@ -32,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
         left = trim(folder, 0, grace=0)
         text = f"removed {(size - left) / 1e6:,.1f} MB from {folder}"
         if left:
-            text += f"; {left / 1e6:,.1f} MB are in use, or could not be removed"
+            text += f"; {left / 1e6:,.1f} MB are in use or cannot be removed"
     with printing():
         print(text)
     return 0
@@ -46,10 +46,10 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--size", action="store_true", help="print what the cache takes (default)")
+    what.add_argument("--size", action="store_true", help="print the size of the cache (default)")
     what.add_argument(
         "--clear",
         action="store_true",
-        help="remove compiled code and text; times that grid-gen tune has measured stay",
+        help="remove compiled code and source text, but not the measurements of grid-gen tune",
     )
     return parser

@@ -1,4 +1,4 @@
-"""Progress and warnings of ``grid-gen``, and output streams that are closed or full."""
+"""Progress, warnings and output streams of ``grid-gen``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def accept_any_alphabet() -> None:
 
 
 def say(line: str) -> None:
-    """Print a line to the standard error, if it is open."""
+    """Print a line to the standard error if it is open."""
     if sys.stderr is not None:
         with suppress(OSError):
             print(f"grid-gen: {line}", file=sys.stderr, flush=True)
@@ -33,7 +33,7 @@ def say(line: str) -> None:
 
 @contextmanager
 def printing() -> Iterator[None]:
-    """Print to the standard output; a closed pipe is no error.
+    """Flush the standard output at the end; a closed pipe is not an error.
 
     Raises:
         GridGenError: the output cannot be written.
@@ -52,7 +52,7 @@ def printing() -> Iterator[None]:
 
 
 def _stop_printing() -> None:
-    """Discard all further output, also that of the interpreter at exit."""
+    """Discard further output, including that of the interpreter at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -103,7 +103,7 @@ class _StepLog:
 
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
-    """Print each warning about the robot as one line, without file and source line."""
+    """Print each warning as one line, without file name and source line."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", GridGenWarning)
         try:

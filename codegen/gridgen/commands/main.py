@@ -59,19 +59,19 @@ example:
     from generated import panda
     tau = panda.inverse_dynamics(q, qd, qdd)
 
-  to measure the kernels on the GPU at hand (grid-gen tune --help):
+  to measure the kernels on the current GPU (grid-gen tune --help):
     grid-gen tune panda.urdf
 
-  to look at, or empty, the cache of compiled code (grid-gen cache --help):
+  to show the size of the cache of compiled code, or clear it (grid-gen cache --help):
     grid-gen cache
 
-exit status: 0 done, 1 --check found an error out of tolerance, 2 bad input or option
+exit status: 0 success, 1 --check found an error above its tolerance, 2 invalid input or option
 """
 BACKEND_CHOICES = get_args(BackendName)
-#: The backend that --check runs on unasked.
+#: Default backend of --check.
 BACKEND = target_for("host").name
 FAILED_CHECK = 1
-#: The first words of the commands that measure, and that look after the cache.
+#: Names of the subcommands.
 TUNE = "tune"
 CACHE = "cache"
 
@@ -114,7 +114,7 @@ def _fused(word: str) -> tuple[str, list[str]]:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="grid-gen",
-        description="Turn a robot's URDF file into a Python module of rigid-body dynamics.",
+        description="Generate a Python module of rigid-body dynamics from a robot's URDF file.",
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -126,26 +126,25 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         default=Path("generated"),
         metavar="FOLDER",
-        help="folder that the module's folder is put in (default: generated)",
+        help="parent folder of the module's folder (default: generated)",
     )
-    parser.add_argument("--name", help="name of the module (default: the robot's)")
+    parser.add_argument("--name", help="name of the module (default: name of the robot)")
     add_robot_options(parser)
     parser.add_argument(
         "--dtype",
         action="append",
         type=one_of("element type", DTYPE_CHOICES),
         metavar="TYPE",
-        help=f"{' or '.join(DTYPE_CHOICES)}: what --check, --arch and --compile "
-        "look at; repeatable "
-        "(default: both)",
+        help=f"element type for --check, --arch and --compile: {' or '.join(DTYPE_CHOICES)}; "
+        "repeatable (default: both)",
     )
     parser.add_argument(
         "--functions",
         action="append",
         default=[],
         metavar="NAME,...",
-        help=f"only these functions, of {', '.join(GENERATED)}; repeatable "
-        f"(default: all but {', '.join(LEFT_OUT)})",
+        help=f"generate only these functions, of {', '.join(GENERATED)}; repeatable "
+        f"(default: all except {', '.join(LEFT_OUT)})",
     )
     parser.add_argument(
         "--frame",
@@ -153,7 +152,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="LINK",
-        help="generate the Jacobians of this link, and their derivatives; repeatable",
+        help="generate the Jacobians of this link and their derivatives; repeatable",
     )
     parser.add_argument(
         "--fuse",
@@ -161,60 +160,60 @@ def _parser() -> argparse.ArgumentParser:
         type=_fused,
         default=[],
         metavar="NAME=FUNCTION,...",
-        help="generate several functions as one, which computes once what they have in common; a "
-        "link follows a colon: control=mass_matrix,bias_forces,jacobian:hand; repeatable",
+        help="generate a fused function, which shares common subexpressions; write a link after a "
+        "colon: control=mass_matrix,bias_forces,jacobian:hand; repeatable",
     )
     parser.add_argument(
         "--inputs",
         action="append",
         default=[],
         metavar="NAME,...",
-        help=f"optional inputs that the dynamics shall have, of {', '.join(OPTIONAL_INPUTS)}; "
-        "repeatable (default: none)",
+        help=f"optional inputs of the dynamics, of {', '.join(OPTIONAL_INPUTS)}; repeatable "
+        "(default: none)",
     )
     parser.add_argument(
         "--variants",
         action="store_true",
-        help="also generate kernels that nothing calls unasked: for comparisons",
+        help="also generate alternative kernels, which are used only for comparisons",
     )
     parser.add_argument(
         "--vjp",
         action="store_true",
-        help="also generate what backpropagation through the functions takes",
+        help="also generate vector-Jacobian products, for backpropagation",
     )
     parser.add_argument(
         "--jvp",
         action="store_true",
-        help="also generate the functions' derivatives in a direction",
+        help="also generate Jacobian-vector products (directional derivatives)",
     )
     parser.add_argument(
         "--casadi",
         action="store_true",
-        help="also write the functions and their Jacobians for CasADi's external; --compile cpu "
-        "compiles them",
+        help="also write the functions and their Jacobians for CasADi's external; compile them "
+        "with --compile cpu",
     )
     parser.add_argument(
         "--longest-program",
         type=int,
         default=LONGEST_PROGRAM,
         metavar="OPERATIONS",
-        help="functions of more operations have loops over bodies instead of straight-line code "
-        f"(default: {LONGEST_PROGRAM})",
+        help="use loops over bodies instead of straight-line code for functions with more "
+        f"operations than this (default: {LONGEST_PROGRAM})",
     )
     parser.add_argument(
         "--longest-gpu-program",
         type=int,
         default=LONGEST_GPU_PROGRAM,
         metavar="OPERATIONS",
-        help=f"the same for threads of a GPU, if it is less (default: {LONGEST_GPU_PROGRAM})",
+        help=f"the same on a GPU, if it is less (default: {LONGEST_GPU_PROGRAM})",
     )
     parser.add_argument(
         "--arch",
         action="append",
         default=[],
         metavar="SM",
-        help="compile every kernel for this GPU (sm_90) and show what it takes; repeatable; "
-        "needs CuPy and NVRTC, but no GPU",
+        help="compile every kernel for this architecture (such as sm_90) and show its registers "
+        "and memory; repeatable; requires CuPy and NVRTC, but no GPU",
     )
     parser.add_argument(
         "--compile",
@@ -222,19 +221,19 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="TARGET",
-        help="put compiled code into the module: cpu for this processor, cpu=x86-64-v3,x86-64-v4 "
-        "for kinds of processors, sm_90 for a kind of GPU; repeatable",
+        help="include compiled code in the module: cpu for this processor, "
+        "cpu=x86-64-v3,x86-64-v4 for processor levels, sm_90 for a GPU architecture; repeatable",
     )
     parser.add_argument(
         "--wheel",
         action="store_true",
-        help="also write the module, with what is compiled, as a wheel, and one of what runs it",
+        help="also write wheels: one of the module with its compiled code, one of its runtime",
     )
     parser.add_argument(
         "--wheel-version",
         metavar="VERSION",
         default=__version__,
-        help=f"version of the module's wheel (default: grid-gen's, {__version__})",
+        help=f"version of the module's wheel (default: version of grid-gen, {__version__})",
     )
     parser.add_argument(
         "--check",
@@ -245,18 +244,18 @@ def _parser() -> argparse.ArgumentParser:
         "--backend",
         type=one_of("backend", BACKEND_CHOICES),
         metavar="NAME",
-        help=f"backend that --check runs on: {', '.join(BACKEND_CHOICES)} (default: {BACKEND})",
+        help=f"backend of --check: {', '.join(BACKEND_CHOICES)} (default: {BACKEND})",
     )
     parser.add_argument(
         "--report",
         metavar="FILE",
-        help="write a page about the robot: its tree, costs, accuracy and speed on this machine, "
-        "predictions for the GPUs of --arch (sm_90)",
+        help="write an HTML report of the robot: kinematic tree, operation counts, accuracy, speed "
+        "on this machine, and predictions for the GPUs of --arch (default: sm_90)",
     )
     add_force(parser)
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the summary as JSON")
-    output.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    output.add_argument("--quiet", action="store_true", help="print only errors")
     parser.add_argument("--version", action="version", version=f"grid-gen {__version__}")
     return parser
 
@@ -290,7 +289,7 @@ def _run(arguments: argparse.Namespace) -> int:
         seconds = time.perf_counter() - start
         if arguments.name not in (None, module.folder.name):
             say(
-                f"warning: no module can be called {show(arguments.name)}; it is called "
+                f"warning: {show(arguments.name)} is not a valid module name; the module is named "
                 f"{module.folder.name}"
             )
         resources = _compile_kernels(module, dtypes, arguments.arch, progress)
@@ -315,24 +314,24 @@ def _run(arguments: argparse.Namespace) -> int:
             summary.print_tables()
     passed = all(comparison.passed for comparison in comparisons)
     if not passed and silent:
-        say("--check: an error is out of tolerance")
+        say("--check: an error exceeds its tolerance")
     return 0 if passed else FAILED_CHECK
 
 
 def _check_tools(arguments: argparse.Namespace) -> tuple[CompileTarget, ...]:
-    """Raise for options that nothing asks for, or that this machine cannot serve.
+    """Return the targets of --compile.
 
-    Returns:
-        what to compile for.
+    Raises:
+        GridGenError: an option has no effect, or this machine does not support it.
     """
     if arguments.backend and not arguments.check:
-        raise OptionError("--backend is what --check runs on; add --check")
+        raise OptionError("--backend is the backend of --check; add --check")
     if arguments.dtype and not (arguments.check or arguments.arch or arguments.targets):
-        raise OptionError("--dtype is what --check, --arch and --compile look at; add one of them")
+        raise OptionError("--dtype applies to --check, --arch and --compile; add one of them")
     if arguments.casadi and arguments.targets and "float64" not in (arguments.dtype or "float64"):
-        raise OptionError("--casadi is compiled for float64, which --dtype leaves out; add it")
+        raise OptionError("--casadi is compiled for float64; add --dtype float64")
     if arguments.report and not Path(arguments.report).absolute().parent.is_dir():
-        raise OptionError(f"--report is {show(arguments.report)}, in a folder that is not there")
+        raise OptionError(f"--report is {show(arguments.report)}; its folder does not exist")
     if arguments.report:
         from gridgen.emit.writer import check_file
 
@@ -360,7 +359,7 @@ def _compile_ahead(
     targets: Sequence[CompileTarget],
     progress: Any,
 ) -> dict[str, bytes]:
-    """Return the files with compiled code that the module shall have."""
+    """Return the files with compiled code for the module."""
     if not targets:
         return {}
     from gridgen.backends.library import compile_ahead

@@ -1,4 +1,4 @@
-"""What the commands' lines have in common: the robot, lists of names, one-line errors."""
+"""Command-line options that commands share, and one-line errors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gridgen.errors import GridGenError, OptionError
 from gridgen.naming import show
 from gridgen.options import CONSTRAINT_FILES, RobotOptions, read_constraints
 
-#: The exit status of bad input, or of a bad option.
+#: Exit status for an invalid input or option.
 BAD_INPUT = 2
 
 
 class _Once(argparse.Action):
-    """The value of an option, which a second, other value would replace in silence."""
+    """Stores the value of an option; a second, different value is an error."""
 
     def __call__(
         self,
@@ -28,7 +28,7 @@ class _Once(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
-        """Keep the value."""
+        """Store the value."""
         given = vars(namespace).setdefault("given", {})
         if given.setdefault(self.dest, values) != values:
             first, second = show(str(given[self.dest])), show(str(values))
@@ -37,7 +37,7 @@ class _Once(argparse.Action):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, and whose options have one value each."""
+    """A parser with one-line errors; options have one value each."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -45,13 +45,13 @@ class Parser(argparse.ArgumentParser):
             self.register("action", action, _Once)
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and exit."""
+        """Print the error and exit."""
         say(f"{message}; {self.prog} --help lists the options")
         raise SystemExit(BAD_INPUT)
 
 
 def one_of(what: str, choices: Sequence[str]) -> Callable[[str], str]:
-    """Return the parser of a word that must be one of a few."""
+    """Return a parser of words that accepts only the choices."""
 
     def parse(word: str) -> str:
         if word in choices:
@@ -64,12 +64,12 @@ def one_of(what: str, choices: Sequence[str]) -> Callable[[str], str]:
 
 
 def add_urdf(parser: argparse.ArgumentParser) -> None:
-    """Let a command take a URDF file."""
+    """Add the argument of the URDF file."""
     parser.add_argument("urdf", help="the URDF, xacro or MJCF file; - for a URDF on standard input")
 
 
 def add_robot_options(parser: argparse.ArgumentParser) -> None:
-    """Let a command take what changes a robot."""
+    """Add the options that change a robot."""
     parser.add_argument(
         "--floating-base", action="store_true", help="put a free joint under the root link"
     )
@@ -83,21 +83,21 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=0.0,
         metavar="INERTIA",
-        help="add this to the diagonal of the mass matrix",
+        help="addition to the diagonal of the mass matrix",
     )
     parser.add_argument(
         "--parameters",
         action="append",
         default=[],
         metavar="NAME,...",
-        help="numbers of the robot that shall be inputs: the inertias of links, by name, or of all "
-        "moving bodies, all; armature; damping; repeatable (default: none)",
+        help="parameters of the robot that become inputs: names of links, or all for all moving "
+        "bodies, for their inertial parameters; armature; damping; repeatable (default: none)",
     )
     parser.add_argument(
         "--no-parameter-check",
         dest="check_parameters",
         action="store_false",
-        help="have calls take rows of params that no body has",
+        help="do not validate the physical consistency of params in calls",
     )
     parser.add_argument(
         "--mapping",
@@ -106,7 +106,7 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=_mapping,
         metavar="NAME=VALUE",
-        help="the value of an argument of a xacro file; repeatable",
+        help="value of an argument of a xacro file; repeatable",
     )
     parser.add_argument(
         "--lock",
@@ -114,7 +114,7 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=_locked,
         metavar="JOINT=POSITION",
-        help="let a joint stand still at a position [rad or m], as if it were fixed; repeatable",
+        help="fix a joint at a position [rad or m]; repeatable",
     )
     parser.add_argument(
         "--constraint",
@@ -129,7 +129,7 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
 
 
 def robot_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return what a command was given of ``RobotOptions``, by the names of its fields."""
+    """Return the values of ``RobotOptions`` by name of the field."""
     given = {name: value for name, value in vars(arguments).items() if name in _ROBOT_OPTIONS}
     return given | {
         "parameters": listed(arguments.parameters),
@@ -143,18 +143,18 @@ _ROBOT_OPTIONS = {field.name for field in fields(RobotOptions)}
 
 
 def add_force(parser: argparse.ArgumentParser) -> None:
-    """Let a command overwrite what it has not written."""
+    """Add the option that permits overwriting of files."""
     parser.add_argument(
         "--force",
         action="store_true",
-        help="overwrite files that grid-gen has not written, or that were changed since",
+        help="overwrite files that grid-gen did not write or that were changed since",
     )
 
 
 def _mapping(word: str) -> tuple[str, str]:
     name, equals, value = word.partition("=")
     if not (name and equals):
-        raise argparse.ArgumentTypeError(f"{show(word)} is no NAME=VALUE")
+        raise argparse.ArgumentTypeError(f"{show(word)} is not NAME=VALUE")
     return name.removesuffix(":"), value  # ROS writes name:=value
 
 
@@ -181,7 +181,7 @@ def _constraint(word: str) -> tuple[Mapping[str, Any], ...]:
 
 
 def named(option: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the values that an option was given by name.
+    """Return the values of an option by name.
 
     Raises:
         OptionError: a name has two values.
@@ -194,13 +194,13 @@ def named(option: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def listed(words: Sequence[str]) -> tuple[Any, ...]:
-    """Return the names in lists that an option was given, each once."""
+    """Return the names in comma-separated lists, each once."""
     names = (name.strip() for listed in words for name in listed.split(","))
     return tuple(dict.fromkeys(names))
 
 
 def robot_text(argument: str) -> bytes | str | Path:
-    """Return the text on standard input for ``-``, a name, else a path, however it begins."""
+    """Return the text of the standard input for ``-``, else a catalog name or a path."""
     if argument != "-":
         from gridgen.model.readers import catalog
 
@@ -209,6 +209,6 @@ def robot_text(argument: str) -> bytes | str | Path:
     from gridgen.progress import announced
 
     if sys.stdin is None:
-        raise GridGenError("-: there is no standard input; give the path of a URDF file")
+        raise GridGenError("-: the standard input is closed; give the path of a URDF file")
     with announced("reading a URDF from standard input", everywhere=True):
         return sys.stdin.buffer.read(MAX_BYTES + 1)

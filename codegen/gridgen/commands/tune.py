@@ -1,4 +1,4 @@
-"""``grid-gen tune``: measure a robot's kernels on the device at hand."""
+"""``grid-gen tune``: measure a robot's kernels on the current device."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from gridgen.options import DTYPE_CHOICES, RobotOptions
 from gridgen.runtime.planning.tune import BATCHES, TunedDevice, TuneSelection, tune
 
 _TEXT = """\
-Measure the kernels that a robot's functions have on the GPU at hand: schedules, methods, sizes of
-blocks, for several numbers of states. The times are kept in the user's folder, for this robot on
-this device under this driver and version of grid-gen; from then on schedule="auto" takes what was
-fastest there, and robot.plan says so.
+Measure the kernels of a robot's functions on the current GPU: schedules, methods and block sizes,
+for several batch sizes. The times are stored in the user's cache folder, for this robot, device,
+driver and version of grid-gen. Afterwards schedule="auto" selects the fastest schedule, and
+robot.plan reports it.
 """
 _EXAMPLE = """\
 example:
   grid-gen tune panda.urdf
   grid-gen tune go2.urdf --floating-base --functions forward_dynamics --dtype float32
 
-The options that change the robot are those that it was, or will be, generated or loaded with.
+Give the same options of the robot as for generating or loading it.
 """
 
 
@@ -42,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
     with printing():
         options = _parser().parse_args(arguments)
     dtypes: list[Any] = options.dtype or [*DTYPE_CHOICES]
-    wanted = TuneSelection(
+    selection = TuneSelection(
         options.device,
         listed(options.functions),
         _batches(options.batches),
@@ -54,14 +54,14 @@ def run(arguments: Sequence[str]) -> int:
         from gridgen.modules import TracedModule
 
         tree = read_tree(robot_text(options.urdf), RobotOptions(**robot_options(options)))
-        tuned = tune(TracedModule(tree), wanted, progress)
+        tuned = tune(TracedModule(tree), selection, progress)
     with printing():
         if options.json:
             print(json.dumps(tuned.profile.as_data(), indent=2))
         elif not options.quiet:
             print(tuned)
             if tuned.outcomes:
-                print(f"kept in {tuned.profile.path}")
+                print(f"stored in {tuned.profile.path}")
     return 0
 
 
@@ -88,8 +88,8 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME,...",
-        help="only these functions; repeatable (default: all that there is a choice for, but the "
-        "second order and those of frames)",
+        help="measure only these functions; repeatable (default: all functions with several "
+        "kernels, except second derivatives and functions of frames)",
     )
     parser.add_argument(
         "--dtype",
@@ -103,24 +103,24 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="STATES,...",
-        help=f"numbers of states; repeatable (default: {','.join(map(str, BATCHES))})",
+        help=f"batch sizes; repeatable (default: {','.join(map(str, BATCHES))})",
     )
     parser.add_argument(
         "--any-method",
         action="store_true",
-        help='let method="auto" be the fastest method of forward dynamics, where it is otherwise '
-        "the most accurate",
+        help='let method="auto" select the fastest method of forward dynamics instead of the most '
+        "accurate one",
     )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the times as JSON")
-    output.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    output.add_argument("--quiet", action="store_true", help="print only errors")
     return parser
 
 
 def _batches(words: Sequence[str]) -> tuple[int, ...]:
-    """Return the numbers of states that were given, or those that are measured unasked."""
+    """Return the requested batch sizes, or the default ones."""
     found = listed(words)
     for word in found:
         if not word.isdecimal():
-            raise OptionError(f"--batches has {show(word)}; give numbers of states, 1 or more")
+            raise OptionError(f"--batches contains {show(word)}; give numbers of states, 1 or more")
     return tuple(map(int, found)) or BATCHES

@@ -25,10 +25,10 @@ _SINE_COSINE = 18.0
 # Registers of a thread: a constant for addresses, and per operation for live values.
 _LEAST_REGISTERS, _ALIVE = 40, 0.085
 # Programs longer than this are split into parts that pass values through local memory: values per
-# operation, and reads and writes per operation, each an instruction. Loops keep more, and their
+# operation, and reads and writes per operation, each an instruction. Loops store more, and their
 # code is short: the humanoid's have 2,300 to 6,400 instructions.
-_UNCUT, _KEPT, _KEPT_MOVES = 4000, 0.03, 0.2
-_LOOP_KEPT, _LOOP_MOVES, _LOOP_CODE = 0.16, 0.6, 4000.0
+_UNCUT, _SPILLED, _SPILL_MOVES = 4000, 0.03, 0.2
+_LOOP_SPILLED, _LOOP_MOVES, _LOOP_CODE = 0.16, 0.6, 4000.0
 # Instructions of a lane: per operation, and per synchronization of the team.
 _LANE_OPERATION, _STEP = 1.5, 10.0
 _LANE_REGISTERS = 120
@@ -83,14 +83,14 @@ def demand_of(
     instructions = _OPERATION * work.lane + _ANGLE * angles + _MOVE * numbers + _KERNEL
     registers = round(words * (_LEAST_REGISTERS + _ALIVE * work.lane))
     if work.has_loops:
-        kept, moves = words * _LOOP_KEPT * work.lane, words * _LOOP_MOVES * work.lane
+        spilled, moves = words * _LOOP_SPILLED * work.lane, words * _LOOP_MOVES * work.lane
         instructions += (_LOOP_OPERATION - _OPERATION) * work.lane
     elif work.lane > _UNCUT:
-        kept, moves = words * _KEPT * work.lane, words * _KEPT_MOVES * work.lane
+        spilled, moves = words * _SPILLED * work.lane, words * _SPILL_MOVES * work.lane
         instructions += moves
     else:
-        kept = max(0.0, registers - MOST_REGISTERS)
-        moves = kept * _KEPT_MOVES / _KEPT
+        spilled = max(0.0, registers - MOST_REGISTERS)
+        moves = spilled * _SPILL_MOVES / _SPILLED
     staged = min(numbers, MOST_STAGED) * itemsize if layout == "rows" else 0
     launch = ThreadLaunch(staged, blocks=blocks).of(batch)
     return Demand(
@@ -104,7 +104,7 @@ def demand_of(
         trips=1,
         traffic=traffic,
         code_bytes=code_bytes(_LOOP_CODE if work.has_loops else instructions),
-        local_bytes=4 * kept,
+        local_bytes=4 * spilled,
         local_moves=moves,
     )
 

@@ -49,9 +49,9 @@ class Device:
         lanes:     throughput of each pipe of a multiprocessor [threads per clock].
         launch:    time of an empty kernel in a CUDA graph [s].
         memory_reached: share of the memory bandwidth that copies reach.
-        l2_reached: share of L2's rate that kernels reach: 59 % on a simulated GV100 whose threads
-                   store the rows of M number by number (510,720 sectors in 13,551 clocks at 2,048
-                   bytes per clock).
+        l2_reached: share of the L2 rate that kernels reach. 59 % on a simulated GV100 whose threads
+                   store the rows of M number by number: 510,720 sectors in 13,551 clocks at 2,048
+                   bytes per clock.
         code_bytes: capacity of a multiprocessor's instruction caches [bytes].
         fetched_pace: clocks per instruction of a warp that runs alone and whose code is in no
                    instruction cache: a response of L2 has eight instructions, and four requests may
@@ -113,10 +113,10 @@ def _lanes(fp32: int, fp64: int, integers: int, memory: int) -> dict[Pipe, int]:
 # Multiprocessors, clocks and bandwidths: NVIDIA's data sheets and architecture white papers of the
 # products. Warps, blocks and shared memory: CUDA C++ Programming Guide, "Technical Specifications
 # per Compute Capability". Lanes: the same, "Throughput of Native Arithmetic Instructions"; those of
-# memory from the figures in the white papers. L2: for the T4 as measured by Jia et al.
+# memory from the figures in the white papers. L2: the T4 as measured by Jia et al.
 # (Dissecting the NVidia Turing T4 GPU via Microbenchmarking, 2019, arXiv:1903.07486: 1.27 TB/s),
-# for the A100 from its white paper (5120 bytes per clock). NVIDIA publishes no figure for later
-# ones; they get the A100's, a cautious choice, smaller ones that of as many multiprocessors. Links:
+# the A100 from its white paper (5120 bytes per clock). NVIDIA publishes no figure for later GPUs:
+# the table assumes the A100's, scaled by the multiprocessors for smaller GPUs. Links:
 # PCI Express x16 of the product's generation, one direction; half of the memory bandwidth where CPU
 # and GPU share one memory. Latencies are rounded results of microbenchmarks.
 _DEVICES = (
@@ -167,10 +167,10 @@ _DEVICES = (
 
 # CuPy's toolkits support no older devices.
 _LEAST_CAPABILITY = 50
-# What `benchmarks/first_day.py --fit` has written of a device, in place of published figures.
+# Figures that `benchmarks/first_day.py --fit` measured; they replace published ones.
 _MEASURED: Mapping[str, Mapping[str, Any]] = {}
 
-# What CUDA 12 called the first is called the second since CUDA 13.
+# Architectures that CUDA 13 renamed: the name of CUDA 12, the name since.
 _RENAMED = {101: 110}
 #: The devices by architecture, ascending.
 DEVICES: Mapping[str, Device] = {
@@ -185,7 +185,7 @@ def device_of(arch: str) -> Device:
         arch: architecture, such as ``sm_90``.
 
     Raises:
-        OptionError: ``arch`` is no architecture, or is older than sm_50.
+        OptionError: ``arch`` is not an architecture, or is older than sm_50.
     """
     capability = _capability(arch)
     if capability < _LEAST_CAPABILITY:
@@ -197,15 +197,16 @@ def device_of(arch: str) -> Device:
 
 
 def device_reported(arch: str, title: str, reported: Mapping[str, int]) -> Device:
-    """Return a GPU with the figures that its driver reports: a part of one, too.
+    """Return a GPU, or a partition of one, with the figures that its driver reports.
 
-    L2 is taken for proportional to the multiprocessors; the rest is as in the table.
+    The rate of L2 is assumed proportional to the multiprocessors; other figures are those of the
+    table.
 
     Args:
-        arch:     ``sm_90``.
-        title:    its name.
-        reported: CUDA's attributes of the device by their names, without ``cudaDevAttr``; what is
-                  missing or 0 is taken from the table.
+        arch:     architecture, such as ``sm_90``.
+        title:    name of the device.
+        reported: device attributes of CUDA by name, without ``cudaDevAttr``; the table replaces
+                  missing attributes and zeros.
     """
 
     def read(name: str, otherwise: float, unit: float = 1.0) -> float:
@@ -214,8 +215,8 @@ def device_reported(arch: str, title: str, reported: Mapping[str, int]) -> Devic
     like = next((one for one in _DEVICES if one.arch == arch and one.title in title), None)
     like = like if like and arch not in _MEASURED else device_of(arch)
     sms = round(read("MultiProcessorCount", like.sms))
-    # Two transfers in a clock of a bus of so many bits. Of memory that is shared with the CPU no
-    # more than the clock of the moment is known.
+    # A bus transfers twice per clock. For memory shared with the CPU, the driver reports only the
+    # current clock.
     bandwidth = reported.get("GlobalMemoryBusWidth", 0) / 8 * read("MemoryClockRate", 0, 2e3)
     return replace(
         like,

@@ -144,8 +144,8 @@ def _beyond_the_caches(demand: Demand, device: Device, warps: int) -> float:
     more.
     """
     code = 0.0 if _is_cached(demand, device) else demand.code_bytes
-    is_kept = warps * WARP * demand.local_bytes <= device.shared
-    local = 0.0 if is_kept else demand.local_moves * WARP * 4
+    fits_l1 = warps * WARP * demand.local_bytes <= device.shared
+    local = 0.0 if fits_l1 else demand.local_moves * WARP * 4
     return code + local
 
 

@@ -47,7 +47,7 @@ class DeviceIdentity:
         return self.reported or device_of(self.arch)
 
     def as_data(self) -> dict[str, str]:
-        """Return as JSON data what tells places apart."""
+        """Return the identity as JSON data."""
         return {"name": self.name, "arch": self.arch, "driver": self.driver}
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class DeviceIdentity:
 
 @dataclass(frozen=True)
 class Way:
-    """One way to compute a function.
+    """One kernel configuration that computes a function.
 
     Attributes:
         kernel: name of the kernel in C++, without optional inputs.
@@ -80,7 +80,7 @@ class Profile:
         digest:     digest of its source and options.
         place:      the device.
         any_method: whether ``auto`` may select another method than the most accurate.
-        times:      seconds per call by the number of states, for each way.
+        times:      seconds per call by the number of states, for each configuration.
     """
 
     robot: str
@@ -90,7 +90,7 @@ class Profile:
     times: Mapping[Way, Mapping[int, float]] = field(hash=False)
 
     def seconds(self, way: Way, batch: int) -> float | None:
-        """Return the time of a call; ``None`` for a way without measurements.
+        """Return the time of a call; ``None`` without measurements.
 
         Between two measured batches it is a power of the batch; above the largest it is
         proportional to the batch, below the smallest constant.
@@ -183,8 +183,8 @@ def find_profile(digest: str, place: DeviceIdentity) -> tuple[Profile | None, st
         return _read(text, digest, place), ""
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         warn(
-            f"{path}: no profile of this robot and device ({error}); times are predicted: measure "
-            "them again with grid-gen tune, or remove the file"
+            f"{path}: not a profile of this robot and device ({error}); times are predicted: "
+            "measure them again with grid-gen tune, or remove the file"
         )
         return None, ""
 
@@ -209,13 +209,13 @@ def _read(text: bytes, digest: str, place: DeviceIdentity) -> Profile:
             KeyError, RecursionError and TypeError.
     """
     data = json.loads(text)
-    for name, wanted in (
+    for name, expected in (
         ("layout", _LAYOUT),
         ("grid-gen", __version__),
         ("digest", digest),
         ("place", place.as_data()),
     ):
-        if data[name] != wanted:
+        if data[name] != expected:
             raise ValueError(f"{name} is {show(str(data[name]))}")
     return Profile(
         robot=str(data["robot"]),

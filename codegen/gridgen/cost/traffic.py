@@ -43,11 +43,11 @@ def traffic_of(kernel: Kernel, itemsize: int, layout: Layout = "rows") -> Traffi
     read = sum(math.prod(s) for name, s in kernel.inputs.items() if not ARRAYS[name].shared)
     written = sum(map(math.prod, kernel.outputs.values()))
     together = _written_together(kernel, itemsize, layout)
-    kept = 2 * ((kernel.team and kernel.team.workspace_numbers) or 0) * itemsize
+    extra = 2 * ((kernel.team and kernel.team.workspace_numbers) or 0) * itemsize
     return Traffic(
         bytes=(read + written) * itemsize,
-        sectors=(read * itemsize + kept) / SECTOR + written / min(together, SECTOR // itemsize),
-        lines=(read * itemsize + kept) / LINE + written / min(together, LINE // itemsize),
+        sectors=(read * itemsize + extra) / SECTOR + written / min(together, SECTOR // itemsize),
+        lines=(read * itemsize + extra) / LINE + written / min(together, LINE // itemsize),
     )
 
 

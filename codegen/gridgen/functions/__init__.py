@@ -1,7 +1,7 @@
-"""The registry: every function that users call, declared once.
+"""Registry of public functions.
 
-From it come ``Robot``'s methods, the functions of generated modules, the choices of
-``--functions``, the table of the manual, the cases of benchmarks and tests.
+It defines the methods of ``Robot``, the functions of generated modules, the choices of
+``--functions``, the table of the manual and the cases of benchmarks and tests.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class Declared(
     Regressors,
     Configurations,
 ):
-    """All functions, as methods."""
+    """All public functions, as methods."""
 
 
 #: Every function by its name.
 FUNCTIONS: dict[str, Function] = {
     function.name: function for function in functions_of(*Declared.__bases__)
 }
-#: Those that generated code computes; what type checkers know of their names is below.
+#: Functions that generated code computes; ``FunctionName`` lists them for type checkers.
 GENERATED = tuple(name for name, function in FUNCTIONS.items() if function.is_generated)
 
 FunctionName = Literal[

@@ -1,31 +1,31 @@
-"""The arrays that functions read and write: shapes, units, which of them are optional."""
+"""Arrays that functions read and write: shapes, units and optional inputs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-#: Numbers of one articulated inertia: M by xx, xy, xz, yy, yz, zz; H by rows; I as M.
+#: Size of one articulated-body inertia: M by xx, xy, xz, yy, yz, zz; H by rows; I like M.
 INERTIA_NUMBERS = 21
 #: Inertial parameters of one body: mass, first moment, rotational inertia (xx xy yy xz yz zz).
 BODY_PARAMETERS = 10
-#: Of a body's motion: angular velocity and acceleration, acceleration of the origin less gravity.
+#: Size of one body motion: angular velocity, angular acceleration, linear acceleration - gravity.
 MOTION_NUMBERS = 9
 
 
 @dataclass(frozen=True)
 class ArrayKind:
-    """One array, of any robot.
+    """One argument or result, independent of the robot.
 
     Attributes:
-        shape:  for one state: numbers, and names of the robot's, ``nq``, ``nv``, ``bodies``,
+        shape:  shape for one state: numbers and the robot's ``nq``, ``nv``, ``bodies``,
                 ``frames``, ``parameters``, ``rows`` (of ``params``), ``constraints`` and
                 ``constraint_rows``.
-        text:   what it holds.
-        unit:   of its elements. Spatial vectors have the linear part first.
-        shared: whether one state may serve a whole batch.
-        path:   whether there is one for the beginning and each step that is kept.
-        is_change: whether it has derivatives, of or by the elements of another array.
+        text:   description.
+        unit:   unit of the elements. Spatial vectors have the linear part first.
+        shared: whether one value may apply to the whole batch.
+        path:   whether it has a time axis: the initial state and each stored step.
+        is_change: whether it is a tangent or a cotangent of another array.
     """
 
     shape: tuple[str | int, ...]
@@ -176,12 +176,12 @@ ARRAYS: dict[str, ArrayKind] = {
 
 
 def cotangent(name: str) -> str:
-    """Return what the array of derivatives of a number by the elements of an array is called."""
+    """Return the name of the cotangent of an array."""
     return f"{name}_bar"
 
 
 def tangent(name: str) -> str:
-    """Return what the array of derivatives of an array's elements by a number is called."""
+    """Return the name of the tangent of an array."""
     return f"{name}_tangent"
 
 
@@ -196,54 +196,54 @@ def _changes(arrays: Mapping[str, ArrayKind]) -> dict[str, ArrayKind]:
 
 
 _FIRST = _changes(ARRAYS)
-# Those of the first order are arguments and results of what those of the second are of.
+# Functions of first-order changes have derivatives too: hence changes of second order.
 ARRAYS |= {**_FIRST, **_changes(_FIRST)}
 
 
 @dataclass(frozen=True)
 class OptionalInput:
-    """What a kernel reads only in the variants that are made for it.
+    """An input that only some variants of a kernel read.
 
-    Zero must be what it is without: a kernel that reads more than a call gives is given zeros.
+    Its default must be equivalent to zero: a kernel with more inputs than a call reads zeros.
 
     Attributes:
-        arrays: what a caller may give of it; those that are not given are zero.
-        text:   what a function has with it.
+        arrays: arguments that it adds; each defaults to zero.
+        text:   description in titles of functions.
     """
 
     arrays: tuple[str, ...]
     text: str
 
 
-#: Every optional input, in the order of arguments.
+#: All optional inputs, in the order of arguments.
 OPTIONAL_INPUTS: dict[str, OptionalInput] = {
     "f_ext": OptionalInput(("f_ext",), "external wrenches"),
     "base_motion": OptionalInput(("base_velocity", "base_acceleration"), "a moving base"),
 }
 
-#: What a controller follows in a rollout: gains, positions, velocities.
+#: Arrays of the feedback controller of a rollout: gains, reference positions and velocities.
 FEEDBACK = ("gains", "q_ref", "qd_ref")
-#: Numbers of a robot that every kernel which depends on them reads, if the robot was loaded so.
+#: Parameters of a robot that may be inputs: kernels that depend on them then read them.
 OWN_PARAMETERS = ("params", "armature", "damping")
-#: What kernels with constraints read of these.
+#: Parameters that kernels with constraints read.
 CONSTRAINT_INPUTS = (
     *("active", "stabilization", "compliance", "proximal", "restitution", "weights"),
 )
-#: Inputs of which each robot has its own defaults.
+#: Inputs whose defaults depend on the robot.
 PARAMETERS = (*OWN_PARAMETERS, *CONSTRAINT_INPUTS)
-#: Default of ``proximal``: the square root of the unit of rounding. A smaller one lets the rounding
-#: errors of redundant constraints grow, a larger one takes more iterations.
+#: Default of ``proximal``: the square root of the unit roundoff. A smaller one amplifies the
+#: rounding errors of redundant constraints, a larger one needs more iterations.
 PROXIMAL = {"float32": 2.0**-11.5, "float64": 2.0**-26}
 
-#: By what a rollout is differentiated unasked.
+#: Default arrays that a rollout is differentiated with respect to.
 BEGINNING_AND_EFFORTS = ("q0", "qd0", "tau")
 _CONSTANT = ("q0", "qd0", "dt", *OWN_PARAMETERS)
-#: Arrays of a rollout that stay what they are; all others may differ from step to step.
+#: Arrays of a rollout that are constant in time; all others may have a time axis.
 CONSTANT_IN_TIME = (*_CONSTANT, *map(cotangent, _CONSTANT))
 
-#: Free fall, unless it is given [m/s^2].
+#: Default of ``gravity`` [m/s^2].
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
-#: Inputs that need not be given: those of variants are zero then.
+#: Inputs with a default; optional inputs default to zero.
 DEFAULTED = {
     "gravity",
     *PARAMETERS,
@@ -252,7 +252,7 @@ DEFAULTED = {
 
 
 def configurations(names: Iterable[str]) -> list[str]:
-    """Return which of some arrays are configurations, whose quaternions must be of unit norm."""
+    """Return the names of configurations; their quaternions must have unit norm."""
     kinds = ((name, ARRAYS[name]) for name in names)
     return [name for name, kind in kinds if kind.shape == ("nq",) and not kind.is_change]
 
@@ -261,8 +261,8 @@ def shape_of(name: str, robot: Mapping[str, int]) -> tuple[int, ...]:
     """Return the shape of an array for one state.
 
     Args:
-        name:  of the array.
-        robot: its ``nq``, ``nv``, ``bodies``, ``frames``, ``parameters``, ``rows``,
+        name:  name of the array.
+        robot: the robot's ``nq``, ``nv``, ``bodies``, ``frames``, ``parameters``, ``rows``,
                ``constraints`` and ``constraint_rows``, as far as the array has them.
     """
     shape = ARRAYS[name].shape

@@ -1,4 +1,4 @@
-"""How a declared function is called: what ``Robot`` supplies to every declaration."""
+"""Requests: the interface between declared functions and ``Robot``, which computes them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gridgen.functions.types import Array, InGravity, Loaded, Options
 
 @dataclass(frozen=True)
 class Course:
-    """How a rollout goes, beside its arrays.
+    """Options of a rollout.
 
     Attributes:
-        substeps:      steps of the integrator for each of the rollout's.
-        keep:          ``all`` states, the ``last``, or every so many steps one.
-        feedback:      gains, positions and velocities to be followed; ``None`` for none.
-        effort_limits: whether efforts are clamped to the robot's limits.
-        return_efforts: whether the efforts are returned that are applied.
+        substeps:      integrator steps for each step of the rollout.
+        keep:          ``all`` states, the ``last``, or a number k for every k-th state.
+        feedback:      gains, reference positions and velocities; ``None`` without feedback.
+        effort_limits: whether to clamp joint torques to the robot's limits.
+        return_efforts: whether to return the applied joint torques.
     """
 
     substeps: int = 1
@@ -30,17 +30,17 @@ class Course:
 
 
 class CourseWords(NamedTuple):
-    """What a kernel is told of a rollout: whole numbers, by the names they have in C++ as well.
+    """Options of a rollout as integers; the C++ record has the same field names.
 
     Attributes:
-        steps:    how many there are.
-        substeps: steps of the integrator for each of them.
-        every:    how many steps from one state that is kept to the next.
-        begins:   whether the beginning is kept too.
-        follows:  whether a controller follows a reference.
-        limits:   whether efforts are clamped.
-        between:  of a way back, how many steps from one checkpoint to the next.
-        none:     for an even number of words.
+        steps:    number of steps.
+        substeps: integrator steps for each of them.
+        every:    steps between stored states.
+        begins:   whether to store the initial state.
+        follows:  whether there is a feedback controller.
+        limits:   whether to clamp joint torques.
+        between:  steps between checkpoints, in a backward pass.
+        none:     padding to an even number of words.
     """
 
     steps: int
@@ -55,18 +55,18 @@ class CourseWords(NamedTuple):
 
 @dataclass(slots=True)
 class Request:
-    """A call of a function, as its declaration hands it on.
+    """A call of a declared function.
 
     Attributes:
-        function:  its name.
-        arrays:    its positional arguments that are arrays.
-        out:       array for the result, a tuple of them for several.
-        options:   keyword arguments that it shares with others.
-        schedule:  how states are laid over threads.
-        method:    which algorithm, where there are several.
-        frame:     name of the frame, or a list of several, of a function of frames.
-        reference: the axes that the frame is seen in.
-        course:    how far a rollout goes.
+        function:  name of the function.
+        arrays:    positional arguments that are arrays.
+        out:       output array, or a tuple of them for several results.
+        options:   shared keyword arguments.
+        schedule:  mapping of states to threads.
+        method:    algorithm, for functions with several.
+        frame:     name of a frame or list of names, for functions of frames.
+        reference: reference frame of a Jacobian.
+        course:    options of a rollout.
     """
 
     function: str
@@ -81,11 +81,11 @@ class Request:
 
 
 class Calls(ABC):
-    """The base of the classes that declare functions; arrays as in ``Robot``."""
+    """Base of the classes that declare functions."""
 
     @abstractmethod
     def _call(self, request: Request) -> Any:
-        """Compute a function."""
+        """Compute the result of a request."""
 
     @abstractmethod
     def _linearized(
@@ -94,19 +94,19 @@ class Calls(ABC):
         """Linearize every step of trajectories.
 
         Args:
-            function: the name of the function that does.
-            arrays:   its arguments and those that it shares with others, with an axis of time.
-            options:  its other keyword arguments.
-            substeps: steps of the integrator for each step.
-            out:      arrays for the results.
+            function: name of the function.
+            arrays:   arguments, with a time axis.
+            options:  other keyword arguments.
+            substeps: integrator steps for each step.
+            out:      output arrays.
         """
 
     @abstractmethod
     def _configuration(self, function: str, like: Array | None, *others: Any) -> Array:
-        """Make configurations, with no generated code.
+        """Return configurations that need no generated code.
 
         Args:
-            function: its name.
-            like:     an array whose type, library and device they shall have.
-            others:   the rest of its arguments.
+            function: name of the function.
+            like:     array whose type, library and device the result has.
+            others:   remaining arguments.
         """

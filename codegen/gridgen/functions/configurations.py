@@ -1,4 +1,4 @@
-"""Configurations of a robot; declared as in ``gridgen.functions.dynamics``."""
+"""Functions of configurations; declared as in ``gridgen.functions.dynamics``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Configurations(Calls):
-    """Steps between configurations, and configurations to begin with."""
+    """Integration and difference of configurations, neutral and random configurations."""
 
     @function(
         "Integration: the configuration after unit time with constant velocities",
@@ -29,20 +29,20 @@ class Configurations(Calls):
         out: Writable | None = None,
         **options: Unpack[Options],
     ) -> Array:
-        """Return the configurations reached from ``q`` with ``v`` in unit time.
+        """Return the configurations that ``q`` reaches with constant ``v`` in unit time.
 
         Args:
             q:       joint positions                     (B, nq)  [rad or m]
             v:       joint velocities times a time step  (B, nv)  [rad or m]
-            out:     array for the result.
+            out:     output array.
             options: ``backend``.
 
         Returns:
-            q1: (B, nq), quaternions on the half of the sphere where they start
+            q1: (B, nq) [rad or m]; quaternions stay on the hemisphere of those of ``q``
 
         Raises:
-            QuaternionError: a quaternion's norm is off by more than 1e-3.
-            ShapeError, DtypeError, DeviceError: an argument does not fit.
+            QuaternionError: the norm of a quaternion differs from 1 by more than 1e-3.
+            ShapeError, DtypeError, DeviceError: an argument is invalid.
         """
         return self._call(Request("integrate", (q, v), out, options))
 
@@ -61,12 +61,13 @@ class Configurations(Calls):
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Options],
     ) -> tuple[Array, Array]:
-        """Return the derivatives of ``integrate`` by ``q`` and ``v``, in tangent spaces.
+        """Return the derivatives of ``integrate`` with respect to ``q`` and ``v``.
 
-        If ``q`` moves on to ``integrate(q, x)``, with a small x, ``integrate(q, v)`` moves by
-        dq1_dq x; if ``v`` changes by x, by dq1_dv x. As Pinocchio's ``dIntegrate``.
+        They are in tangent spaces: to first order in x, replacing ``q`` with ``integrate(q, x)``
+        moves the result by dq1_dq x; replacing ``v`` with ``v + x`` moves it by dq1_dv x. Equal to
+        Pinocchio's ``dIntegrate``.
 
-        Arguments as in ``integrate``, with a tuple ``out``.
+        Arguments as in ``integrate``; ``out`` is a tuple.
 
         Returns:
             dq1_dq: (B, nv, nv)
@@ -88,22 +89,22 @@ class Configurations(Calls):
         out: Writable | None = None,
         **options: Unpack[Options],
     ) -> Array:
-        """Return the velocities that lead from ``q0`` to ``q1`` in unit time.
+        """Return the constant velocities that lead from ``q0`` to ``q1`` in unit time.
 
-        Free joints turn by at most pi; ``integrate(q0, v)`` is ``q1`` but for the sign of
-        quaternions.
+        Free joints turn by at most pi. ``integrate(q0, v)`` equals ``q1``, except possibly for the
+        sign of quaternions.
 
         Args:
-            q0:      joint positions at the beginning  (B, nq)  [rad or m]
-            q1:      joint positions at the end        (B, nq)  [rad or m]
-            out:     array for the result.
+            q0:      initial joint positions  (B, nq)  [rad or m]
+            q1:      final joint positions    (B, nq)  [rad or m]
+            out:     output array.
             options: ``backend``.
 
         Returns:
             v: (B, nv) [rad or m]
 
         Raises:
-            as ``integrate``.
+            the errors of ``integrate``.
         """
         return self._call(Request("difference", (q0, q1), out, options))
 
@@ -122,12 +123,12 @@ class Configurations(Calls):
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Options],
     ) -> tuple[Array, Array]:
-        """Return the derivatives of ``difference`` by ``q0`` and ``q1``, in tangent spaces.
+        """Return the derivatives of ``difference`` with respect to ``q0`` and ``q1``.
 
-        As in ``integrate_gradient``; as Pinocchio's ``dDifference``. Where a free joint turns by pi
-        they do not exist.
+        Tangent spaces as in ``integrate_gradient``. Equal to Pinocchio's ``dDifference``. Undefined
+        where a free joint turns by pi.
 
-        Arguments as in ``difference``, with a tuple ``out``.
+        Arguments as in ``difference``; ``out`` is a tuple.
 
         Returns:
             dv_dq0: (B, nv, nv)
@@ -152,13 +153,13 @@ class Configurations(Calls):
         out: Writable | None = None,
         **options: Unpack[Options],
     ) -> Array:
-        """Return the configurations on the way from ``q0`` (u = 0) to ``q1`` (u = 1).
+        """Return the configurations between ``q0`` (u = 0) and ``q1`` (u = 1).
 
-        Each joint moves with a constant velocity; beyond 0 and 1 it moves on. Arguments as in
-        ``difference``, with ``u``, a number or (B,).
+        Each joint moves with a constant velocity; values of ``u`` outside [0, 1] extrapolate.
+        Arguments as in ``difference``, and ``u``, a number or (B,).
 
         Returns:
-            q: (B, nq)
+            q: (B, nq) [rad or m]
         """
         return self._call(Request("interpolate", (q0, q1, u), out, options))
 
@@ -175,22 +176,22 @@ class Configurations(Calls):
         out: Writable | None = None,
         **options: Unpack[Options],
     ) -> Array:
-        """Return the length of ``difference(q0, q1)``; radians and meters count alike.
+        """Return the Euclidean norm of ``difference(q0, q1)``.
 
         Arguments as in ``difference``.
 
         Returns:
-            length: (B,)
+            length: (B,); mixes radians and meters where the robot has both
         """
         return self._call(Request("distance", (q0, q1), out, options))
 
     @function()
     def neutral(self, *, like: Array | None = None) -> Array:
-        """Return the configuration (nq,) of joints at zero and free joints at the identity.
+        """Return the neutral configuration (nq,): joints at zero, free joints at the identity.
 
         Args:
-            like: an array whose type, library and device the result shall have; by default a NumPy
-                  array of float64.
+            like: array whose type, library and device the result has. Default: a NumPy array of
+                  float64.
         """
         return self._configuration("neutral", like)
 
@@ -198,14 +199,14 @@ class Configurations(Calls):
     def random_configuration(
         self, rng: np.random.Generator | torch.Generator, n: int, *, like: Array | None = None
     ) -> Array:
-        """Return ``n`` random configurations (n, nq) within the limits.
+        """Return ``n`` random configurations (n, nq) within the position limits.
 
         Args:
-            rng:  the source of randomness; those of PyTorch may be on any device.
-            n:    how many.
+            rng:  generator of NumPy or PyTorch, the latter on any device.
+            n:    number of configurations.
             like: as in ``neutral``.
 
         Raises:
-            OptionError: ``rng`` is no generator, or ``n`` no count.
+            OptionError: ``rng`` is not a generator, or ``n`` not a count.
         """
         return self._configuration("random_configuration", like, rng, n)

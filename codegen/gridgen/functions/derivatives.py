@@ -40,13 +40,13 @@ class Derivatives(Calls):
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Damped],
     ) -> tuple[Array, Array]:
-        """Return the derivatives of the joint efforts by positions and velocities, analytically.
+        """Return the analytical derivatives of the joint torques by positions and velocities.
 
-        Arguments as in ``inverse_dynamics``. Positions change in the tangent space: for a free
-        joint by a displacement in the body's own frame (Pinocchio's convention).
+        Arguments as in ``inverse_dynamics``. Derivatives by positions are in the tangent space: for
+        a free joint, by a displacement in the body frame (Pinocchio's convention).
 
         Returns:
-            dtau_dq, dtau_dqd: (B, nv, nv) each, row i the effort i.
+            dtau_dq, dtau_dqd: (B, nv, nv) each, row i is for joint torque i.
 
         Source: Plancher et al. (GRiD) Algorithm 2; Singh, Russell and Wensing 2022.
         """
@@ -76,12 +76,12 @@ class Derivatives(Calls):
         out: tuple[Writable, Writable, Writable] | None = None,
         **options: Unpack[Driven],
     ) -> tuple[Array, Array, Array]:
-        """Return the derivatives of the accelerations by positions, velocities and efforts.
+        """Return the derivatives of the accelerations by positions, velocities and torques.
 
         Arguments as in ``forward_dynamics``; tangent space as in ``inverse_dynamics_gradient``.
 
         Returns:
-            dqdd_dq, dqdd_dqd, dqdd_dtau: (B, nv, nv) each, row i the acceleration i.
+            dqdd_dq, dqdd_dqd, dqdd_dtau: (B, nv, nv) each, row i is for acceleration i.
 
         Raises:
             ModelError: the mass matrix is singular.
@@ -115,13 +115,13 @@ class Derivatives(Calls):
         out: tuple[Writable, Writable, Writable, Writable] | None = None,
         **options: Unpack[Loaded],
     ) -> tuple[Array, Array, Array, Array]:
-        """Return the second derivatives of the joint efforts, and the derivative of M.
+        """Return the second derivatives of the joint torques and the derivative of M.
 
-        Arguments as in ``inverse_dynamics``; for robots without free joints.
+        Arguments as in ``inverse_dynamics``. Robots with free joints are not supported.
 
         Returns:
             d2tau_dqdq, d2tau_dqddqd, d2tau_dqdqd, dM_dq: (B, nv, nv, nv) each, indexed
-            [effort, q, q], [effort, qd, qd], [effort, q, qd] and [row, column, q].
+            [torque, q, q], [torque, qd, qd], [torque, q, qd] and [row, column, q].
 
         Raises:
             ModelError: the robot has a free joint.

@@ -1,7 +1,8 @@
-"""The dynamics of a robot: every function is declared here or in a module beside, and nowhere else.
+"""Dynamics: declarations of public functions.
 
-A declaration is a method of ``Robot`` with its record: what an editor shows, what is computed, and
-what a module, the command line, documents, benchmarks and tests know of it.
+A declaration is a method of ``Robot`` with a record. The record defines the algorithms and the data
+that generated modules, the command line, the manual, benchmarks and tests use. Every function is
+declared in one module of this package.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _BOTH = ("thread", "scan")
 
 
 class Dynamics(Calls):
-    """Efforts, accelerations and inertias."""
+    """Joint torques, accelerations and inertias."""
 
     @function(
         "Inverse dynamics: joint torques that produce given accelerations",
@@ -49,37 +50,40 @@ class Dynamics(Calls):
         out: Writable | None = None,
         **options: Unpack[Driven],
     ) -> Array:
-        """Return the joint efforts that produce ``qdd``.
+        """Return the joint torques that produce the accelerations ``qdd``.
 
         Args:
             q:                 joint positions       (B, nq)  [rad or m]
             qd:                joint velocities      (B, nv)  [rad/s or m/s]
             qdd:               joint accelerations   (B, nv)  [rad/s^2 or m/s^2]
-            schedule:          ``thread``, one state for each GPU thread or SIMD lane; ``scan``,
-                               one body for each GPU thread, for few states of many bodies;
-                               ``auto`` is ``thread``; on a GPU what is taken to be faster for
-                               the batch (``plan``). ``pipeline``, a block of GPU threads for each
-                               trajectory: q (B, T, nq) or (T, nq) and so on, tau likewise.
-            out:               array for the result.
-            gravity:           free fall             (3,) or (B, 3)  [m/s^2]; (0, 0, -9.81)
+            schedule:          ``thread``: one state per GPU thread or SIMD lane. ``scan``: one
+                               body per GPU thread, for small batches of robots with many bodies.
+                               ``pipeline``: one block of GPU threads per trajectory, with
+                               arguments (B, T, nq) or (T, nq) and results likewise. ``auto``:
+                               ``thread``, or on a GPU the schedule that ``plan`` estimates to be
+                               the fastest.
+            out:               output array.
+            gravity:           acceleration of free fall in the base frame, by default
+                               (0, 0, -9.81)                     (3,) or (B, 3)  [m/s^2]
             f_ext:             wrench (f, n) on each body at its link frame, in its axes
                                                      (B, n_bodies, 6)  [N, N m]
             base_velocity:     twist (v, w) of the base          (6,) or (B, 6)  [m/s, rad/s]
-            base_acceleration: its derivative                    (6,) or (B, 6)
-            params:            of a robot loaded with links in ``parameters``: their inertias,
-                               a row each                (n, 10) or (B, n, 10)
-            armature:          of one loaded with it, added to the diagonal of the mass
-                               matrix                            (nv,) or (B, nv)
-            damping:           of one loaded with it, viscous    (nv,) or (B, nv)
+            base_acceleration: derivative of the twist           (6,) or (B, 6)  [m/s^2, rad/s^2]
+            params:            inertial parameters of the links in ``parameters`` of the robot,
+                               one row per link          (n, 10) or (B, n, 10)
+            armature:          addition to the diagonal of the mass matrix, if ``parameters`` has
+                               it                                (nv,) or (B, nv)
+            damping:           viscous damping, if ``parameters`` has it
+                                                                 (nv,) or (B, nv)
             backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``; overrides the robot's.
 
         Returns:
-            tau: joint efforts (B, nv) [N m or N]
+            tau: joint torques (B, nv) [N m or N]
 
         Raises:
-            ShapeError, DtypeError, DeviceError: an argument does not fit; nothing was computed.
-            ParameterError: on the CPU, no body has the inertia of a row of ``params``.
-            OptionError: a number is given that this robot does not take as an input.
+            ShapeError, DtypeError, DeviceError: an argument is invalid; nothing was computed.
+            ParameterError: a row of ``params`` is physically inconsistent (CPU only).
+            OptionError: the robot does not have a parameter as an input.
 
         Source: recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2.
         """
@@ -103,9 +107,9 @@ class Dynamics(Calls):
         out: Writable | None = None,
         **options: Unpack[Damped],
     ) -> Array:
-        """Return the efforts of Coriolis, centrifugal, gravity and external forces.
+        """Return the joint torques of Coriolis, centrifugal, gravity and external forces.
 
-        Arguments as in ``inverse_dynamics``, whose result it is for ``qdd`` = 0.
+        Equal to ``inverse_dynamics`` for ``qdd`` = 0; arguments as there.
 
         Returns:
             h: (B, nv) [N m or N]
@@ -120,16 +124,15 @@ class Dynamics(Calls):
     def gravity_forces(
         self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Heavy]
     ) -> Array:
-        """Return the efforts that hold the robot still under gravity.
+        """Return the joint torques that hold the robot at rest under gravity.
 
         Args:
             q:       joint positions (B, nq) [rad or m]
-            out:     array for the result.
-            options: ``gravity``, free fall in the base frame, ``params`` as in
-                     ``inverse_dynamics``, and ``backend``.
+            out:     output array.
+            options: ``gravity``, ``params`` and ``backend`` as in ``inverse_dynamics``.
 
         Returns:
-            tau: generalized gravity (B, nv) [N m or N]; ``bias_forces`` for zero velocities.
+            tau: (B, nv) [N m or N]; equal to ``bias_forces`` for zero velocities
         """
         return self._call(Request("gravity_forces", (q,), out, options))
 
@@ -149,18 +152,18 @@ class Dynamics(Calls):
         out: Writable | None = None,
         **options: Unpack[Weighted],
     ) -> Array:
-        """Return the Coriolis matrix: C qd are the Coriolis and centrifugal efforts.
+        """Return the Coriolis matrix C: C qd are the Coriolis and centrifugal torques.
 
-        That with which dM/dt - 2 C is skew-symmetric, Pinocchio's, on a base at rest.
+        dM/dt - 2 C is skew-symmetric; C is equal to Pinocchio's. The base is at rest.
 
         Args:
             q:       joint positions   (B, nq)  [rad or m]
             qd:      joint velocities  (B, nv)  [rad/s or m/s]
-            out:     array for the result.
-            options: ``params`` as in ``inverse_dynamics``, and ``backend``.
+            out:     output array.
+            options: ``params`` and ``backend`` as in ``inverse_dynamics``.
 
         Returns:
-            C: (B, nv, nv), row i the effort i.
+            C: (B, nv, nv), row i is for joint torque i
         """
         return self._call(Request("coriolis_matrix", (q, qd), out, options))
 
@@ -180,7 +183,7 @@ class Dynamics(Calls):
                 ("thread",),
                 ("of_a_singular_mass_matrix",),
             ),
-            # Described, and refused, where their kernels are.
+            # The modules of their kernels have their sources and restrictions.
             "jsiia": Algorithm(schedules=("scan",)),
             "cfa": Algorithm(schedules=("scan",), is_backward_stable=False),
         },
@@ -197,26 +200,26 @@ class Dynamics(Calls):
         out: Writable | None = None,
         **options: Unpack[Driven],
     ) -> Array:
-        """Return the joint accelerations that ``tau`` produces.
+        """Return the joint accelerations that the joint torques ``tau`` produce.
 
         Args:
             q:        joint positions   (B, nq)  [rad or m]
             qd:       joint velocities  (B, nv)  [rad/s or m/s]
-            tau:      joint efforts     (B, nv)  [N m or N]
-            method:   ``aba`` (articulated bodies), ``crba`` (mass matrix and its factorization),
-                      ``jsiia`` (mass matrix from inverse dynamics in parallel), ``cfa`` (constraint
-                      forces), both of teams of threads: for a GPU or the backend ``emulated``;
-                      ``auto`` is ``aba``, or ``crba`` for a robot with mimic joints.
-            schedule: as in ``inverse_dynamics``; also ``hybrid`` (``aba`` alone), the inertias on
-                      the CPU while the GPU computes the bias efforts.
-            out:      array for the result.
+            tau:      joint torques     (B, nv)  [N m or N]
+            method:   ``aba``: articulated bodies. ``crba``: mass matrix and its factorization.
+                      ``jsiia``: mass matrix from inverse dynamics in parallel. ``cfa``: constraint
+                      forces. The last two use teams of threads: on a GPU or with the backend
+                      ``emulated``. ``auto``: ``aba``, or ``crba`` for a robot with mimic joints.
+            schedule: as in ``inverse_dynamics``; also ``hybrid`` (for ``aba``): the CPU computes
+                      the articulated inertias while the GPU computes the bias forces.
+            out:      output array.
             options:  as in ``inverse_dynamics``.
 
         Returns:
             qdd: joint accelerations (B, nv) [rad/s^2 or m/s^2]
 
         Raises:
-            ModelError: the mass matrix is singular, or the method does not fit the robot.
+            ModelError: the mass matrix is singular, or the method does not support the robot.
 
         Source: Yang, Wu, Pan (prefix sums) eq. 7 and 8 (``aba``), eq. 6 (``crba``).
         """
@@ -237,13 +240,13 @@ class Dynamics(Calls):
         out: Writable | None = None,
         **options: Unpack[Inertial],
     ) -> Array:
-        """Return the joint-space inertia matrix, symmetric, both triangles filled.
+        """Return the joint-space inertia matrix, with both triangles filled.
 
         Args:
             q:        joint positions (B, nq) [rad or m]
             schedule: as in ``inverse_dynamics``.
-            out:      array for the result.
-            options:  ``params`` and ``armature`` as in ``inverse_dynamics``, and ``backend``.
+            out:      output array.
+            options:  ``params``, ``armature`` and ``backend`` as in ``inverse_dynamics``.
 
         Returns:
             M: (B, nv, nv) [kg m^2, kg m or kg]
@@ -271,7 +274,7 @@ class Dynamics(Calls):
         out: Writable | None = None,
         **options: Unpack[Inertial],
     ) -> Array:
-        """Return the inverse of the joint-space inertia matrix, symmetric, both triangles filled.
+        """Return the inverse of the joint-space inertia matrix, with both triangles filled.
 
         Arguments as in ``mass_matrix``.
 

@@ -1,4 +1,4 @@
-"""Frames and energies of a robot; declared as in ``gridgen.functions.dynamics``."""
+"""Frames, center of mass, momentum and energies; declared as in ``gridgen.functions.dynamics``."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ class Frames(Calls):
         out: Writable | None = None,
         **options: Unpack[Options],
     ) -> Array:
-        """Return the poses of links in the base frame.
+        """Return the poses of link frames in the base frame.
 
         Args:
             q:       joint positions (B, nq) [rad or m]
-            frames:  a link, merged ones included, or a list of some; by default all of
-                     ``frame_names``. Only what these take is computed; a generated module, which
-                     has a kernel for all, computes all and copies.
-            out:     array for the result.
+            frames:  name of a link (merged links included) or list of names; by default all of
+                     ``frame_names``. The kernel computes only these frames. A generated module
+                     has one kernel for all frames and copies the requested ones.
+            out:     output array.
             backend: overrides the robot's.
 
         Returns:
-            poses: (B, n_frames, 4, 4) homogeneous, x_base = pose x_link [1 and m]; (B, 4, 4) for
-            the name of one link.
+            poses: homogeneous transforms (B, n_frames, 4, 4), x_base = pose x_link [1 and m];
+            (B, 4, 4) for a single name.
 
         Raises:
-            OptionError: a frame is unknown; the nearest are named.
+            OptionError: a frame is unknown; the message lists similar names.
         """
         return self._call(Request("forward_kinematics", (q,), out, options, frame=frames))
 
@@ -72,23 +72,23 @@ class Frames(Calls):
         out: Writable | None = None,
         **options: Unpack[Options],
     ) -> Array:
-        """Return the Jacobian of a link: its twist (v, w) is J qd.
+        """Return the Jacobian J of a link frame: its twist (v, w) is J qd.
 
         Args:
             q:         joint positions (B, nq) [rad or m]
-            frame:     name of a link, merged ones included, or a list of several.
-            reference: where the twist is seen from: ``local`` (the link's frame), ``world`` (the
-                       base frame, with the velocity of the point at its origin) or
-                       ``local_world_aligned`` (the link's origin, axes of the base).
-            out:       array for the result.
+            frame:     name of a link (merged links included) or list of names.
+            reference: reference frame of the twist: ``local`` (link frame), ``world`` (base frame,
+                       velocity of the point at its origin) or ``local_world_aligned`` (origin of
+                       the link, axes of the base).
+            out:       output array.
             backend:   overrides the robot's.
 
         Returns:
-            J: (B, 6, nv); (B, n, 6, nv) for a list of n links.
+            J: (B, 6, nv); (B, n, 6, nv) for a list of n names
 
         Raises:
-            OptionError: the frame is unknown; the nearest are named.
-            ModelError:  the module was generated without the frame.
+            OptionError: the frame is unknown; the message lists similar names.
+            ModelError:  the generated module does not have the frame.
         """
         return self._call(Request("jacobian", (q,), out, options, frame=frame, reference=reference))
 
@@ -109,12 +109,12 @@ class Frames(Calls):
         out: Writable | None = None,
         **options: Unpack[Options],
     ) -> Array:
-        """Return the time derivative of a link's Jacobian times ``qd``.
+        """Return the time derivative of the Jacobian of a link frame, times ``qd``.
 
-        Arguments as in ``jacobian``, with the joint velocities ``qd`` (B, nv).
+        Arguments as in ``jacobian``, and the joint velocities ``qd`` (B, nv) [rad/s or m/s].
 
         Returns:
-            drift: (B, 6), (B, n, 6) for a list of n links [m/s^2, rad/s^2]
+            drift: (B, 6); (B, n, 6) for a list of n names [m/s^2, rad/s^2]
         """
         return self._call(
             Request("jacobian_dot_qd", (q, qd), out, options, frame=frame, reference=reference)
@@ -122,7 +122,7 @@ class Frames(Calls):
 
 
 class WholeBody(Calls):
-    """Center of mass and energies."""
+    """Center of mass, momentum and energies."""
 
     @function(
         "Center of mass",
@@ -140,8 +140,8 @@ class WholeBody(Calls):
 
         Args:
             q:       joint positions (B, nq) [rad or m]
-            out:     array for the result.
-            options: ``params`` as in ``inverse_dynamics``, and ``backend``.
+            out:     output array.
+            options: ``params`` and ``backend`` as in ``inverse_dynamics``.
 
         Returns:
             com: (B, 3) [m]
@@ -160,7 +160,7 @@ class WholeBody(Calls):
     def center_of_mass_jacobian(
         self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Weighted]
     ) -> Array:
-        """Return the Jacobian of the center of mass, in the base frame.
+        """Return the Jacobian of the center of mass in the base frame.
 
         Arguments as in ``center_of_mass``.
 
@@ -181,15 +181,15 @@ class WholeBody(Calls):
     def centroidal_momentum_matrix(
         self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Weighted]
     ) -> Array:
-        """Return the matrix from joint velocities to the centroidal momentum.
+        """Return the centroidal momentum matrix Ag: the centroidal momentum is Ag qd.
 
         Args:
             q:       joint positions (B, nq) [rad or m]
-            out:     array for the result.
-            options: ``params`` as in ``inverse_dynamics``, and ``backend``.
+            out:     output array.
+            options: ``params`` and ``backend`` as in ``inverse_dynamics``.
 
         Returns:
-            Ag: (B, 6, nv), linear rows first, about the center of mass in the axes of the base.
+            Ag: (B, 6, nv), linear rows first, about the center of mass in the axes of the base
         """
         return self._call(Request("centroidal_momentum_matrix", (q,), out, options))
 
@@ -210,13 +210,13 @@ class WholeBody(Calls):
         out: Writable | None = None,
         **options: Unpack[Weighted],
     ) -> Array:
-        """Return the momentum about the center of mass, on a base at rest.
+        """Return the momentum about the center of mass. The base is at rest.
 
         Args:
             q:       joint positions   (B, nq)  [rad or m]
             qd:      joint velocities  (B, nv)  [rad/s or m/s]
-            out:     array for the result.
-            options: ``params`` as in ``inverse_dynamics``, and ``backend``.
+            out:     output array.
+            options: ``params`` and ``backend`` as in ``inverse_dynamics``.
 
         Returns:
             hg: (B, 6), linear part first, in the axes of the base [kg m/s, kg m^2/s]
@@ -236,9 +236,9 @@ class WholeBody(Calls):
         out: Writable | None = None,
         **options: Unpack[Inertial],
     ) -> Array:
-        """Return the kinetic energy on a base at rest.
+        """Return the kinetic energy. The base is at rest.
 
-        Arguments as in ``center_of_mass``, with the joint velocities ``qd`` (B, nv);
+        Arguments as in ``center_of_mass``, the joint velocities ``qd`` (B, nv) [rad/s or m/s], and
         ``armature`` as in ``inverse_dynamics``.
 
         Returns:
@@ -254,9 +254,9 @@ class WholeBody(Calls):
     def potential_energy(
         self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Heavy]
     ) -> Array:
-        """Return the potential energy, zero for a center of mass at the base.
+        """Return the potential energy, zero for a center of mass at the base origin.
 
-        Arguments as in ``center_of_mass``, with ``gravity`` as in ``inverse_dynamics``.
+        Arguments as in ``center_of_mass``, and ``gravity`` as in ``inverse_dynamics``.
 
         Returns:
             energy: (B,) [J]

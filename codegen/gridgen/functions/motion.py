@@ -1,4 +1,4 @@
-"""Motion in time; declared as in ``gridgen.functions.dynamics``."""
+"""Time integration; declared as in ``gridgen.functions.dynamics``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gridgen.functions.types import (
     Writable,
 )
 
-#: Integrators as generated text names them.
+#: Integrators and their titles in generated code.
 INTEGRATORS = {
     "semi_implicit": "semi-implicit Euler method",
     "euler": "explicit Euler method",
@@ -72,33 +72,33 @@ class Motion(Calls):
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Driven],
     ) -> tuple[Array, Array]:
-        """Return the state after a time step in which the efforts stay what they are.
+        """Return the state after a time step with constant joint torques.
 
-        The configuration moves along a velocity as in ``integrate``: a floating base stays on its
-        manifold, quaternions keep unit norm.
+        Configurations move as in ``integrate``: a floating base stays on its manifold, and
+        quaternions have unit norm.
 
         Args:
             q:          joint positions   (B, nq)  [rad or m]
             qd:         joint velocities  (B, nv)  [rad/s or m/s]
-            tau:        joint efforts     (B, nv)  [N m or N]
+            tau:        joint torques     (B, nv)  [N m or N]
             dt:         length of the step, a number or (B,)  [s]
-            integrator: ``semi_implicit``, the new velocities move the configuration; ``euler``,
-                        the old ones do; ``rk4``, of order four, with four times the work;
-                        ``implicit``, as ``semi_implicit`` with the damping of the new velocities,
-                        which may be stiff: M + dt D takes the place of M. D is that of the URDF,
-                        which counts with ``joint_dynamics=True``, or ``damping``.
-            schedule:   ``thread``, which is what ``auto`` means.
-            out:        arrays for the results.
-            options:    as in ``inverse_dynamics``: gravity, wrenches and the base's motion stay
-                        what they are during the step.
+            integrator: ``semi_implicit``: the new velocities move the configuration. ``euler``:
+                        the old velocities do. ``rk4``: Runge-Kutta method of order four, at four
+                        times the cost. ``implicit``: ``semi_implicit`` with implicit damping, for
+                        stiff damping: M + dt D replaces M. D is ``damping`` or the damping of the
+                        URDF, which requires ``joint_dynamics=True``.
+            schedule:   ``thread``; ``auto`` selects it.
+            out:        output arrays.
+            options:    as in ``inverse_dynamics``; gravity, external wrenches and the base motion
+                        are constant during the step.
 
         Returns:
-            q_next:  joint positions at the end   (B, nq)
-            qd_next: joint velocities at the end  (B, nv)
+            q_next:  joint positions at the end of the step   (B, nq)  [rad or m]
+            qd_next: joint velocities at the end of the step  (B, nv)  [rad/s or m/s]
 
         Raises:
             ModelError: the mass matrix is singular.
-            others as ``inverse_dynamics``.
+            Also the errors of ``inverse_dynamics``.
         """
         state: tuple[Array, Array] = self._call(
             Request("step", (q, qd, tau, dt), out, options, schedule, integrator)
@@ -132,12 +132,12 @@ class Motion(Calls):
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Driven],
     ) -> tuple[Array, Array]:
-        """Return the derivatives of ``step`` by the state and by the efforts, analytically.
+        """Return the analytical derivatives of ``step`` by the state and by the joint torques.
 
-        States differ by x = (``difference`` of positions, difference of velocities), 2 nv numbers:
-        the state at the end of a step changes by A x + B u, where the one at its beginning changes
-        by x and the efforts by u. Wrenches stay what they are in the frames of their links; Coulomb
-        friction counts as constant.
+        Changes of a state are vectors x of 2 nv numbers: the ``difference`` of the positions and
+        the difference of the velocities. If the state changes by x and the torques by u, the next
+        state changes by A x + B u. External wrenches are constant in the link frames. Coulomb
+        friction is treated as constant.
 
         Arguments and errors as in ``step``.
 
@@ -165,32 +165,34 @@ class Motion(Calls):
     ) -> tuple[Array, Array]:
         """Return A and B of ``step_gradient`` for every step of trajectories.
 
-        All steps are one batch of one kernel. ``bind`` takes ``step_gradient``, with the same axes.
+        One kernel computes all steps as one batch. To bind a call, pass ``step_gradient`` to
+        ``bind``, with the same axes.
 
         Args:
-            q:          joint positions at the beginning of each step (B, T, nq), or as ``rollout``
-                        returns them (B, T + 1, nq); without B for one trajectory, as all others.
-            qd:         joint velocities likewise.
-            tau:        joint efforts of each step (B, T, nv).
-            dt:         length of the steps, a number, (B,) or (B, T).
-            substeps:   as in ``rollout``: derivatives of each step, through all of its parts.
+            q:          joint positions at the start of each step (B, T, nq), or the result of
+                        ``rollout`` (B, T + 1, nq)  [rad or m]. For a single trajectory, omit the
+                        axis B of all arguments.
+            qd:         joint velocities likewise  [rad/s or m/s].
+            tau:        joint torques of each step (B, T, nv)  [N m or N].
+            dt:         length of the steps, a number, (B,) or (B, T)  [s].
+            substeps:   as in ``rollout``; A and B are those of the whole step.
             integrator: as in ``step``.
-            out:        arrays for the results.
-            options:    as in ``step``, with a batch axis (B, ...) or (B, T, ...).
+            out:        output arrays.
+            options:    as in ``step``, with batch axes (B, ...) or (B, T, ...).
 
         Returns:
             A: (B, T, 2 nv, 2 nv)
             B: (B, T, 2 nv, nv)
 
         Raises:
-            OptionError: ``substeps`` is no count.
-            others as ``step``.
+            OptionError: ``substeps`` is not a count.
+            Also the errors of ``step``.
         """
         backend = options.pop("backend", None)
         arrays = {"q": q, "qd": qd, "tau": tau, "dt": dt, **options}
-        kept = {"integrator": integrator, "backend": backend}
+        other = {"integrator": integrator, "backend": backend}
         found: tuple[Array, Array] = self._linearized(
-            "rollout_gradient", arrays, kept, substeps, out
+            "rollout_gradient", arrays, other, substeps, out
         )
         return found
 
@@ -220,45 +222,44 @@ class Motion(Calls):
         out: tuple[Writable, ...] | None = None,
         **options: Unpack[Driven],
     ) -> tuple[Array, ...]:
-        """Return the states that efforts lead to, step by step, computed by one kernel.
+        """Return the states of trajectories under given joint torques, computed by one kernel.
 
-        The numbers are those of ``step``, called again and again, bit for bit. Limits of positions
-        and velocities are not enforced: joints move on through them. A state that becomes infinite
-        or NaN stays so, and reaches no other.
+        The results are bitwise equal to those of repeated calls of ``step``. Position and velocity
+        limits are not enforced. A trajectory that reaches an infinite or NaN state does not affect
+        other trajectories.
 
         Args:
-            q0:            joint positions at the beginning   (B, nq), or with more axes in place of
-                           B  [rad or m]
-            qd0:           joint velocities at the beginning  (B, nv)  [rad/s or m/s]; as of ``q0``,
-                           one for all states where another array has B
-            tau:           joint efforts of each of T steps   (B, T, nv), or (T, nv) for all states
-                           [N m or N]
-            dt:            time of a step, a number or (B,)  [s]
-            substeps:      so many steps of the integrator, of dt / substeps each and with the same
-                           efforts, make one step.
-            keep:          ``all``, the beginning and the state after every step; ``last``, that
-                           after the last step; a number k, the beginning and every k-th state,
-                           where k divides T.
+            q0:            initial joint positions   (B, nq), or with several batch axes
+                           [rad or m]
+            qd0:           initial joint velocities  (B, nv)  [rad/s or m/s]. ``q0`` and ``qd0``
+                           without batch axes apply to the whole batch.
+            tau:           joint torques of each of T steps  (B, T, nv), or (T, nv) for the whole
+                           batch  [N m or N]
+            dt:            length of a step, a number or (B,)  [s]
+            substeps:      integrator steps per step, of dt / substeps each, with the same torques.
+            keep:          states to return. ``all``: the initial state and the state after every
+                           step. ``last``: the final state. A number k that divides T: the initial
+                           state and every k-th state.
             integrator:    as in ``step``.
-            feedback:      gains K (nv, 2 nv), positions (nq,) and velocities (nv,) to be followed,
-                           each of them also with T in front, and (B, T) before that, where 1 stands
-                           for B or T: ``tau`` + K x is applied, where x has the
-                           ``difference(q, q_ref)`` and ``qd_ref - qd`` at the beginning of a step.
-            effort_limits: clamp what is applied to the robot's ``effort_limits``.
-            return_efforts: return the efforts, too, that are applied, by a controller or clamped.
-            schedule:      ``thread``, which is what ``auto`` means.
-            out:           arrays for the results, of any strides.
-            options:       as in ``inverse_dynamics``; those with a batch axis may have T behind it,
-                           but for ``params``, ``armature`` and ``damping``.
+            feedback:      gains K (nv, 2 nv), reference positions (nq,) and reference velocities
+                           (nv,). Each may have an axis T or axes (B, T) in front, with extents 1
+                           for broadcasting. The torques are ``tau`` + K x, where x consists of
+                           ``difference(q, q_ref)`` and ``qd_ref - qd`` at the start of a step.
+            effort_limits: clamp the torques to the robot's ``effort_limits``.
+            return_efforts: also return the applied torques, after feedback and clamping.
+            schedule:      ``thread``; ``auto`` selects it.
+            out:           output arrays, with any strides.
+            options:       as in ``inverse_dynamics``. Arrays with a batch axis may have an axis T
+                           after it, except ``params``, ``armature`` and ``damping``.
 
         Returns:
-            q_path:  joint positions   (B, T + 1, nq); (B, nq) for the ``last``
-            qd_path: joint velocities  (B, T + 1, nv); (B, nv)
-            tau_path, if it is asked for: joint efforts  (B, T, nv), whatever is kept
+            q_path:   joint positions   (B, T + 1, nq); (B, nq) for ``last``  [rad or m]
+            qd_path:  joint velocities  (B, T + 1, nv); (B, nv) for ``last``  [rad/s or m/s]
+            tau_path: applied torques   (B, T, nv)  [N m or N], with ``return_efforts``
 
         Raises:
-            OptionError: ``substeps``, ``keep`` or ``feedback`` make no sense.
-            others as ``step``.
+            OptionError: ``substeps``, ``keep`` or ``feedback`` is invalid.
+            Also the errors of ``step``.
         """
         course = Course(substeps, keep, feedback, effort_limits, return_efforts)
         path: tuple[Array, ...] = self._call(

@@ -1,4 +1,4 @@
-"""Results as users name them where several are asked for: ``mass_matrix``, ``jacobian:hand``."""
+"""Names of fused results, such as ``mass_matrix`` and ``jacobian:hand``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gridgen.functions.types import REFERENCES
 from gridgen.kernel import SEVERAL, KernelKey
 from gridgen.naming import show, show_value, similar
 
-#: The functions that may be part of a kernel: those of a state, its accelerations, its efforts, a
-#: step of time from it, and velocities along which it moves.
+#: Functions that can be fused: those whose arguments are a state, accelerations, joint torques, a
+#: time step and velocities.
 FUSED = tuple(
     name
     for name in GENERATED
@@ -25,12 +25,12 @@ FUSED = tuple(
 
 @dataclass(frozen=True)
 class FusedPart:
-    """One of several results.
+    """One result of a fused function.
 
     Attributes:
-        key:  the kernel that computes it alone, under the thread schedule.
-        name: what it is called among others: ``jacobian_hand``.
-        row:  the function.
+        key:  kernel that computes it alone, under the thread schedule.
+        name: name of the result: ``jacobian_hand``.
+        row:  record of the function.
     """
 
     key: KernelKey
@@ -41,16 +41,16 @@ class FusedPart:
 def read_parts(
     names: object, frames: Mapping[str, str], method_of: Callable[[Function], str]
 ) -> tuple[FusedPart, ...]:
-    """Return the parts that a user asks for.
+    """Return the parts that names specify.
 
     Args:
         names:     ``function``, ``function:method``, ``function:link`` or
                    ``function:link:reference`` each.
         frames:    identifiers of the robot's frames by name.
-        method_of: returns the algorithm of a function that the robot can have.
+        method_of: returns the default method of a function for the robot.
 
     Raises:
-        OptionError: a name is none of these, or is there twice; two results would have one name.
+        OptionError: a name is invalid or repeated, or two results have the same name.
     """
     if isinstance(names, (str, bytes)) or not isinstance(names, Sequence) or not names:
         raise OptionError(
@@ -62,13 +62,13 @@ def read_parts(
     for name in names:
         part = _read(name, frames, method_of)
         if part.key in found:
-            same = "" if found[part.key] == name else f", which is {show(found[part.key])}"
-            raise OptionError(f"{show(name)} is asked for twice{same}: name each result once")
+            same = "" if found[part.key] == name else f" (equal to {show(found[part.key])})"
+            raise OptionError(f"{show(name)}{same} is requested twice; name each result once")
         for other in parts:
             if other.name == part.name:
                 raise OptionError(
-                    f"{show(found[other.key])} and {show(name)} would both be called {part.name}: "
-                    "ask for them in two calls"
+                    f"{show(found[other.key])} and {show(name)} would both be named {part.name}; "
+                    "request them in two calls"
                 )
         found[part.key] = name
         parts.append(part)
@@ -79,14 +79,16 @@ def _read(
     name: object, frames: Mapping[str, str], method_of: Callable[[Function], str]
 ) -> FusedPart:
     if not isinstance(name, str):
-        raise OptionError(f"functions has {show_value(name)}; give names, such as jacobian:hand")
+        raise OptionError(
+            f"functions contains {show_value(name)}; give names, such as jacobian:hand"
+        )
     function, _, rest = name.partition(":")
     if function not in FUSED:
         near = similar(function, FUSED)
         hint = f"did you mean {' or '.join(near)}?" if near else f"choose among {', '.join(FUSED)}"
         if function in FUNCTIONS:
-            hint = "call it by itself"
-        raise OptionError(f"no function {show(function)} among several; {hint}")
+            hint = "call it separately"
+        raise OptionError(f"function {show(function)} cannot be fused; {hint}")
     row = FUNCTIONS[function]
     if row.of_frame or (row.has_frames and rest):
         frame, reference = _frame(name, rest, row, frames)
@@ -102,7 +104,7 @@ def _read(
 
 
 def _frame(name: str, rest: str, row: Function, frames: Mapping[str, str]) -> tuple[str, str]:
-    """Return the frame and the reference that are named after the colon."""
+    """Return the frame and the reference after the colon."""
     default = REFERENCES[0] if row.of_frame else ""
     if rest in frames:
         return rest, default
@@ -113,30 +115,30 @@ def _frame(name: str, rest: str, row: Function, frames: Mapping[str, str]) -> tu
         choices = f"one of {', '.join(REFERENCES)}" if row.of_frame else "nothing"
         raise OptionError(f"{show(name)}: after the link {row.name} takes {choices}")
     near = similar(rest, frames) or tuple(frames)[:3]
-    what = f"no frame {show(rest)}" if rest else f"{row.name} is that of a link"
+    what = f"no frame {show(rest)}" if rest else f"{row.name} requires a link"
     hint = " or ".join(f"{row.name}:{frame}" for frame in near)
     raise OptionError(f"{show(name)}: {what}; give {hint} (all: frame_names)")
 
 
 def arguments_of(parts: Sequence[FusedPart]) -> tuple[str, ...]:
-    """Return the arrays that several functions read, each once, in the registry's order."""
+    """Return the arguments of the parts, each once, in the order of the registry."""
     needed = {array for part in parts for array in part.row.arguments}
     return tuple(name for name in ARRAYS if name in needed)
 
 
 def optional_inputs_of(parts: Sequence[FusedPart]) -> tuple[str, ...]:
-    """Return the optional inputs that some of several functions can read."""
+    """Return the optional inputs that some of the parts support."""
     read = {name for part in parts for name in part.row.optional_inputs}
     return tuple(name for name in OPTIONAL_INPUTS if name in read)
 
 
 def key_of(parts: Sequence[FusedPart], inputs: tuple[str, ...] = (), label: str = "") -> KernelKey:
-    """Return the kernel that computes several results; that of the function where it is one.
+    """Return the key of the kernel that computes the parts.
 
     Args:
-        parts:  what it computes.
-        inputs: the optional inputs that it reads.
-        label:  what a user calls it.
+        parts:  parts; for a single part without label, the key is the function's own.
+        inputs: optional inputs that the kernel reads.
+        label:  name of the fused function.
     """
     if len(parts) == 1 and not label:
         return replace(parts[0].key, inputs=inputs)

@@ -1,4 +1,4 @@
-"""What is linear in the masses of a robot; declared as in ``gridgen.functions.dynamics``."""
+"""Regressors of inertial parameters; declared as in ``gridgen.functions.dynamics``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gridgen.functions.types import (
 
 
 class Regressors(Calls):
-    """Regressors: efforts and energies as linear functions of the inertial parameters."""
+    """Regressors: joint torques and energies as linear functions of the inertial parameters."""
 
     @function(
         "Regressor of inverse dynamics: tau = Y times the inertial parameters",
@@ -38,21 +38,22 @@ class Regressors(Calls):
     ) -> Array:
         """Return the regressor of inverse dynamics: tau = Y params.
 
-        The parameters are ten for each body, in the order of ``body_names``, links on fixed joints
-        counted with their body: mass m, first moment m c (3), and Ixx, Ixy, Iyy, Ixz, Iyz, Izz
-        about the link frame's origin, in its axes (Pinocchio's). Damping, friction and armature,
-        where the robot has them, and external wrenches come on top.
+        Each body has ten parameters: mass m, first moment m c (3), and Ixx, Ixy, Iyy, Ixz, Iyz, Izz
+        about the origin of the link frame, in its axes, as in Pinocchio. Bodies are in the order of
+        ``body_names`` and include the links on fixed joints. Y params excludes damping, friction,
+        armature and external wrenches.
 
         Args:
             q:       joint positions       (B, nq)  [rad or m]
             qd:      joint velocities      (B, nv)  [rad/s or m/s]
             qdd:     joint accelerations   (B, nv)  [rad/s^2 or m/s^2]
-            out:     array for the result.
-            options: ``gravity``, ``base_velocity``, ``base_acceleration`` and ``backend``, as in
+            out:     output array.
+            options: ``gravity``, ``base_velocity``, ``base_acceleration`` and ``backend`` as in
                      ``inverse_dynamics``.
 
         Returns:
-            Y: (B, nv, 10 n_bodies), row i the effort i; zero where a joint does not carry a body.
+            Y: (B, nv, 10 n_bodies), row i is for joint torque i; zero for bodies that joint i does
+            not move
 
         Source: Atkeson, An and Hollerbach 1986.
         """
@@ -72,14 +73,14 @@ class Regressors(Calls):
         out: Writable | None = None,
         **options: Unpack[Options],
     ) -> Array:
-        """Return the regressor of the kinetic energy: energy = y params, on a base at rest.
+        """Return the regressor of the kinetic energy: energy = y params. The base is at rest.
 
-        Parameters as in ``joint_torque_regressor``; the armature's energy comes on top.
+        Parameters as in ``joint_torque_regressor``; y params excludes the energy of armatures.
 
         Args:
             q:       joint positions   (B, nq)  [rad or m]
             qd:      joint velocities  (B, nv)  [rad/s or m/s]
-            out:     array for the result.
+            out:     output array.
             options: ``backend``.
 
         Returns:
@@ -98,12 +99,12 @@ class Regressors(Calls):
     ) -> Array:
         """Return the regressor of the potential energy: energy = y params.
 
-        Parameters as in ``joint_torque_regressor``, gravity and zero as in ``potential_energy``.
+        Parameters as in ``joint_torque_regressor``; gravity and zero as in ``potential_energy``.
 
         Args:
             q:       joint positions (B, nq) [rad or m]
-            out:     array for the result.
-            options: ``gravity``, free fall in the base frame, and ``backend``.
+            out:     output array.
+            options: ``gravity`` and ``backend`` as in ``inverse_dynamics``.
 
         Returns:
             y: (B, 10 n_bodies)

@@ -1,4 +1,4 @@
-"""Steps on the way to a function, each with kernels of its own, which no user calls."""
+"""Steps of functions: internal kernels that compute intermediate results."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from gridgen.functions.record import Algorithm
 from gridgen.kernel import KernelKey
 
-#: The kernels of the hybrid schedule: the inertias on the CPU, beside them the bias efforts, then
-#: the accelerations.
+#: Kernels of the hybrid schedule: articulated inertias on the CPU, concurrently bias forces on the
+#: GPU, then accelerations on the GPU.
 INERTIAS = KernelKey("forward_dynamics", "aba", step="articulated_inertias")
 BIAS = KernelKey("bias_forces", schedule="scan")
 ACCELERATIONS = KernelKey("forward_dynamics", "aba", schedule="hybrid")
@@ -21,12 +21,12 @@ class MethodStep:
     Attributes:
         function:  name of the function.
         method:    name of the method.
-        title:     what the step computes.
+        title:     title in generated code.
         inputs:    arrays that it reads.
         results:   arrays that it returns.
-        algorithm: computes it.
-        is_called: whether some call leads to its straight-line program.
-        parameters: as those of a function.
+        algorithm: algorithm that computes it.
+        is_called: whether a call runs its straight-line program.
+        parameters: as in ``Function``.
     """
 
     function: str
@@ -41,7 +41,7 @@ class MethodStep:
 
 _REFUSALS = ("of_a_singular_mass_matrix", "of_mimic_joints")
 
-#: Every step by its name.
+#: All steps by name.
 STEPS: dict[str, MethodStep] = {
     "articulated_inertias": MethodStep(
         "forward_dynamics",
@@ -67,7 +67,7 @@ STEPS: dict[str, MethodStep] = {
             "articulated bodies, Yang, Wu, Pan (prefix sums) eq. 18, 19 and Algorithm 3",
             refusals=_REFUSALS,
         ),
-        is_called=False,  # the hybrid schedule has a kernel of its own for it
+        is_called=False,  # the hybrid schedule has a separate kernel
         parameters=("armature",),
     ),
 }
@@ -82,10 +82,10 @@ POSE = MethodStep(
     Algorithm("frames.pose", "products of placements, Yang, Wu, Pan (prefix sums) eq. 1"),
 )
 
-#: The chains of inverse dynamics: from the base to the tips, and back.
+#: The two passes of inverse dynamics: from the base to the tips, and back.
 FORWARD, BACKWARD = "forward_chain", "backward_chain"
 _CHAIN = Algorithm("", "recursive Newton-Euler in two chains, Iannello, Siciliano")
-#: Steps whose kernels are each about some of the bodies: ``KernelKey.bodies``.
+#: Steps whose kernels compute a subset of the bodies: ``KernelKey.bodies``.
 CHAINS: dict[str, MethodStep] = {
     FORWARD: MethodStep(
         "inverse_dynamics",

@@ -1,4 +1,4 @@
-"""The types of arguments and results, as type checkers see them."""
+"""Types of arguments and results, for type checkers."""
 
 from __future__ import annotations
 
@@ -19,52 +19,53 @@ if TYPE_CHECKING:
 else:
 
     class Unpack:
-        """``typing.Unpack``, which Python has since 3.11."""
+        """``typing.Unpack`` of Python 3.11 and later."""
 
         def __class_getitem__(cls, keywords: type) -> type:
-            """Return the keyword arguments that a ``TypedDict`` names."""
+            """Return the ``TypedDict`` itself."""
             return keywords
 
 
 class HasShape(Protocol):
-    """An array of some library: NumPy, CuPy, PyTorch, JAX."""
+    """An array of NumPy, CuPy, PyTorch or JAX."""
 
     @property
     def shape(self) -> Any:
-        """Its extents."""
+        """Extents of the array."""
 
 
-#: An array for results, which its library lets others write into.
+#: An output array; its library must permit writes.
 Writable: TypeAlias = HasShape
-#: An argument: an array, or nested sequences of numbers. No alias of itself, for a string is a
-#: sequence of strings without end.
+#: An argument: an array, or nested sequences of numbers. Not a recursive alias: that would accept
+#: strings, which are sequences of strings.
 ArrayLike: TypeAlias = (
     HasShape
     | Sequence[SupportsFloat]
     | Sequence[Sequence[SupportsFloat]]
     | Sequence[Sequence[Sequence[SupportsFloat]]]
 )
-#: An argument that may be one number for all states.
+#: An argument that may be a single number for all states.
 NumberLike: TypeAlias = SupportsFloat | HasShape | Sequence[SupportsFloat]
-#: A result: numpy.ndarray, cupy.ndarray, torch.Tensor or jax.Array, as ``q`` was.
+#: A result: numpy.ndarray, cupy.ndarray, torch.Tensor or jax.Array, of the type of ``q``.
 Array: TypeAlias = Any
 
 Method = Literal["auto", "aba", "crba", "jsiia", "cfa"]
-#: How the state moves over a step, declared in ``gridgen.functions.motion``.
+#: Integrators, defined in ``gridgen.functions.motion``.
 Integrator = Literal["semi_implicit", "euler", "rk4", "implicit"]
-#: The states of a rollout that are kept, or every so many steps one.
+#: States that a rollout returns; a number k selects every k-th state.
 Keep: TypeAlias = Literal["all", "last"] | int
 Schedule = Literal["auto", "thread", "scan"]
 InverseDynamicsSchedule = Literal["auto", "thread", "scan", "pipeline"]
-#: Of functions that follow a state from step to step, which is one thread's work.
+#: Schedules of time integration: one thread follows a state from step to step.
 ThreadSchedule = Literal["auto", "thread"]
 ForwardDynamicsSchedule = Literal["auto", "thread", "scan", "hybrid"]
-#: What the rows of a Jacobian are seen from.
+#: Reference frame of the rows of a Jacobian.
 #:
-#: ``local``:               the frame: velocity of its origin and angular velocity, in its axes.
-#: ``world``:               the base: velocity of the frame's point at the base's origin, and
-#:                          angular velocity, in the base's axes.
-#: ``local_world_aligned``: velocity of the frame's origin and angular velocity in the base's axes.
+#: ``local``:               velocity of the frame origin and angular velocity, in the frame's axes.
+#: ``world``:               velocity of the frame's point at the base origin and angular velocity,
+#:                          in the axes of the base.
+#: ``local_world_aligned``: velocity of the frame origin and angular velocity, in the axes of the
+#:                          base.
 Reference = Literal["local", "world", "local_world_aligned"]
 REFERENCES: tuple[Reference, ...] = get_args(Reference)
 Dtype = Literal["float32", "float64"]
@@ -73,7 +74,7 @@ BackendChoice = Literal["auto", BackendName]
 
 
 class Options(TypedDict, total=False):
-    """Keyword arguments of every compiled function, beside ``out``.
+    """Keyword arguments of every compiled function, in addition to ``out``.
 
     Attributes:
         backend: ``auto``, ``cpu``, ``cuda`` or ``emulated``; overrides the robot's.
@@ -83,48 +84,49 @@ class Options(TypedDict, total=False):
 
 
 class Weighted(Options, total=False):
-    """Those of a function that depends on inertias.
+    """Keyword arguments of functions that depend on inertial parameters.
 
     Attributes:
-        params: of a robot that was loaded with links in ``parameters``, a row for each:
-                (m, m c, Ixx, Ixy, Iyy, Ixz, Iyz, Izz) about its frame, (n, 10) or (B, n, 10)
-                [kg, kg m, kg m^2]; those of the URDF.
+        params: inertial parameters of each link in ``parameters`` of the robot, (n, 10) or
+                (B, n, 10) [kg, kg m, kg m^2]. A row is (m, m c, Ixx, Ixy, Iyy, Ixz, Iyz, Izz)
+                about the link frame. Default: the values of the URDF.
     """
 
     params: ArrayLike | None
 
 
 class Inertial(Weighted, total=False):
-    """Those of a function that depends on what motors add to inertias.
+    """Keyword arguments of functions that depend on armatures.
 
     Attributes:
-        armature: of a robot that was loaded with it in ``parameters``: added to the diagonal of
-                  the mass matrix, (nv,) or (B, nv) [kg m^2 or kg].
+        armature: addition to the diagonal of the mass matrix, (nv,) or (B, nv) [kg m^2 or kg],
+                  if ``parameters`` of the robot has ``armature``.
     """
 
     armature: ArrayLike | None
 
 
 class InGravity(Options, total=False):
-    """Those of a function that knows gravity.
+    """Keyword arguments of functions that depend on gravity.
 
     Attributes:
-        gravity: free fall in the base frame (3,) or (B, 3) [m/s^2]; (0, 0, -9.81).
+        gravity: acceleration of free fall in the base frame, (3,) or (B, 3) [m/s^2]. Default:
+                 (0, 0, -9.81).
     """
 
     gravity: ArrayLike | None
 
 
 class Heavy(InGravity, Weighted, total=False):
-    """Those of a function of weights."""
+    """Keyword arguments of functions that depend on gravity and inertial parameters."""
 
 
 class OnBase(InGravity, total=False):
-    """Those of a function that knows the motion of the base.
+    """Keyword arguments of functions that depend on the base motion.
 
     Attributes:
-        base_velocity:     twist (v, w) of the base (6,) or (B, 6) [m/s, rad/s].
-        base_acceleration: its derivative (6,) or (B, 6) [m/s^2, rad/s^2].
+        base_velocity:     twist (v, w) of the base, (6,) or (B, 6) [m/s, rad/s].
+        base_acceleration: derivative of the twist, (6,) or (B, 6) [m/s^2, rad/s^2].
     """
 
     base_velocity: ArrayLike | None
@@ -132,28 +134,29 @@ class OnBase(InGravity, total=False):
 
 
 class Loaded(OnBase, Weighted, total=False):
-    """Those of the dynamics with loads.
+    """Keyword arguments of dynamics with external wrenches and base motion.
 
     Attributes:
-        f_ext: wrench (f, n) on each body at its link frame, in its axes (B, n_bodies, 6) [N, N m].
+        f_ext: wrench (f, n) on each body at its link frame, in its axes, (B, n_bodies, 6)
+               [N, N m].
     """
 
     f_ext: ArrayLike | None
 
 
 class Damped(Loaded, total=False):
-    """Those of the dynamics with losses.
+    """Keyword arguments of dynamics with joint damping.
 
     Attributes:
-        damping: of a robot that was loaded with it in ``parameters``: viscous damping that each
-                 velocity meets, (nv,) or (B, nv) [N m s or N s/m].
+        damping: viscous damping of each joint velocity, (nv,) or (B, nv) [N m s or N s/m], if
+                 ``parameters`` of the robot has ``damping``.
     """
 
     damping: ArrayLike | None
 
 
 class Driven(Damped, total=False):
-    """Those of the dynamics with motors.
+    """Keyword arguments of dynamics with damping and armatures.
 
     Attributes:
         armature: as in ``Inertial``.

@@ -1,4 +1,4 @@
-"""``python -m gridgen.mpi``: the efforts of a trajectory by several processes."""
+"""``python -m gridgen.mpi``: inverse dynamics of a trajectory on several processes."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from gridgen.options import RobotOptions
 from gridgen.schedules.pipeline.model import Split
 
 _TEXT = """\
-Compute the joint efforts of a trajectory by a pipeline of processes: a forward chain from the base
-of the robot to its tips, and a backward chain that works on a sample while the forward chain works
-on the next. Prints the rate and the latency that were predicted and measured.
+Compute the joint torques of a trajectory with a pipeline of processes: a forward chain from the
+base of the robot to its tips, and a backward chain, which computes a sample while the forward chain
+computes the next. Print the predicted and the measured rate and latency.
 """
 _EXAMPLE = """\
 example:
   mpirun -n 3 python -m gridgen.mpi robot.urdf trajectory.npz -o torques.npz
 
-trajectory.npz has q, qd and qdd, (T, n) or (B, T, n); torques.npz has tau. Every process reads both
-input files. docs/pipeline.md tells more.
+trajectory.npz contains q, qd and qdd, (T, n) or (B, T, n); torques.npz contains tau. Every process
+reads both input files. See docs/pipeline.md.
 """
 BLOCK = 256
 _FAILED = 1
@@ -52,7 +52,7 @@ Found = TypeVar("Found")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command on one of its processes; return its exit status."""
     accept_any_alphabet()
-    # A stage is one processor.
+    # One thread per process.
     os.environ.setdefault(THREADS_VARIABLE, "1")
     try:
         with printing():
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(comm, options)
     except BaseException as error:
-        # The others wait for messages of this one: they are ended, and nothing is written.
+        # The other processes wait for messages of this one: abort them; write nothing.
         if not isinstance(error, GridGenError):
             sys.excepthook(type(error), error, error.__traceback__)
         say(f"process {comm.rank} of {comm.size} failed: {error}")
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(comm: Any, options: argparse.Namespace) -> int:
     try:
         tree, samples, split = _agreed(comm, lambda: _inputs(comm, options))
-    except GridGenError as error:  # on all processes alike
+    except GridGenError as error:  # raised on all processes
         if comm.rank == 0:
             say(str(error))
         return BAD_INPUT
@@ -92,7 +92,7 @@ def _run(comm: Any, options: argparse.Namespace) -> int:
 
 
 def _agreed(comm: Any, attempt: Callable[[], Found]) -> Found:
-    """Return what each process finds, or raise the first error that one has, on all of them."""
+    """Return the result of each process, or raise the first error of any process on all."""
     found: Found | None = None
     trouble: GridGenError | None = None
     try:
@@ -109,25 +109,25 @@ def _agreed(comm: Any, attempt: Callable[[], Found]) -> Found:
 def _inputs(
     comm: Any, options: argparse.Namespace
 ) -> tuple[KinematicTree, Trajectory, Split | None]:
-    """Return the robot, the samples and the split that was asked for."""
+    """Return the robot, the samples and the requested split."""
     from gridgen.compiler import read_tree
 
     if options.block < 1:
-        raise OptionError(f"--block is {options.block}; give a number of samples, 1 or more")
+        raise OptionError(f"--block is {options.block}; give a number of samples, at least 1")
     if options.parameters:
-        raise OptionError("--parameters: a trajectory has no inputs of a robot; leave it out")
+        raise OptionError("--parameters is not supported: a trajectory has no parameters; omit it")
     if options.constraints:
-        raise OptionError("--constraint: inverse dynamics of a trajectory has none; leave it out")
+        raise OptionError("--constraint is not supported with trajectories; omit it")
     split = None if options.split is None else _split(options.split, comm.size)
     if comm.size < 2:
         raise OptionError(
-            "a pipeline takes 2 processes or more: mpirun -n 2 python -m gridgen.mpi ..."
+            "a pipeline requires at least 2 processes: mpirun -n 2 python -m gridgen.mpi ..."
         )
     with warnings_as_lines():
         tree = read_tree(Path(options.urdf), RobotOptions(**robot_options(options)))
     samples = read_trajectory(options.trajectory, tree)
     if not options.output.absolute().parent.is_dir():
-        raise GridGenError(f"{options.output}: its folder is not there; make it")
+        raise GridGenError(f"{options.output}: its folder does not exist; create it")
     check_file(options.output, options.force)
     return tree, samples, split
 
@@ -138,13 +138,13 @@ def _split(text: str, size: int) -> Split:
         if int(forward) + int(backward) == size:
             return Split(int(forward), int(backward))
     raise OptionError(
-        f"--split is {show(text)}; give the processes of each chain, {size} together: "
+        f"--split is {show(text)}; give the processes of each chain, {size} in total, such as "
         f"{max(size - 1, 1)}+1"
     )
 
 
 def report(outcome: PipelineResult, block: int) -> str:
-    """Return what a run has found about its speed, as lines."""
+    """Return the predicted and measured speed of a run as lines of text."""
     machine, split = outcome.machine, outcome.layout.split
     processes, cores = split.forward + split.backward, len(os.sched_getaffinity(0))
     lines = [
@@ -153,19 +153,19 @@ def report(outcome: PipelineResult, block: int) -> str:
         f"k l {1e6 * machine.message:.1f} us",
         f"{'':16}{'predicted':>12}{'measured':>12}",
     ]
-    for name, scale, wanted, there in (
+    for name, scale, predicted, measured in (
         ("samples/s", 1.0, outcome.predicted[0], outcome.measured[0]),
         ("latency [us]", 1e6, outcome.predicted[1], outcome.measured[1]),
     ):
-        lines.append(f"{name:16}{scale * wanted:>12,.0f}{scale * there:>12,.0f}")
+        lines.append(f"{name:16}{scale * predicted:>12,.0f}{scale * measured:>12,.0f}")
     lines.append(f"{'one process':16}{outcome.alone:>12,.0f}")
     if processes > cores:
-        lines.append(f"the prediction has a core for each process; {processes} share {cores} here")
+        lines.append(f"the prediction assumes one core per process; here {processes} share {cores}")
     return "\n".join(lines)
 
 
 def as_json(outcome: PipelineResult) -> str:
-    """Return what a run has found about its speed, in samples a second and seconds."""
+    """Return the predicted and measured speed of a run as JSON [samples/s, s]."""
     machine, split = outcome.machine, outcome.layout.split
     return json.dumps(
         {
@@ -191,24 +191,24 @@ def _parser() -> argparse.ArgumentParser:
     add_urdf(parser)
     parser.add_argument("trajectory", type=Path, help="file of numpy.savez with q, qd and qdd")
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE", help="file for tau"
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="output file with tau"
     )
     parser.add_argument(
         "--block",
         type=int,
         default=BLOCK,
         metavar="SAMPLES",
-        help=f"samples of a message (default: {BLOCK}); fewer shorten the latency",
+        help=f"samples per message (default: {BLOCK}); smaller blocks reduce the latency",
     )
     parser.add_argument(
         "--split",
         metavar="F+B",
-        help="processes of the forward and of the backward chain (default: what the model of the "
-        "pipeline takes for the fastest)",
+        help="processes of the forward and the backward chain (default: the fastest according to "
+        "the pipeline model)",
     )
     add_robot_options(parser)
     add_force(parser)
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the rates and times as JSON")
-    output.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    output.add_argument("--quiet", action="store_true", help="print only errors")
     return parser

@@ -1,4 +1,4 @@
-"""Who computes what: bodies cut into stages of equal work, stages given to processes."""
+"""Layout of the pipeline: divides the bodies into stages of equal work, one per process."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from gridgen.model.tree import KinematicTree
 from gridgen.schedules.pipeline.model import Chain, Machine, Pipeline, Split, splits
 from gridgen.schedules.thread.work import count_operations
 
-# Halvings of the range in which the least load of the busiest stage is looked for.
+# Bisection steps of the search for the least work of the busiest stage.
 _HALVINGS = 50
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Operations that a sample takes, body by body.
+    """Operations per sample and body.
 
     Attributes:
-        forward:  of each body in the forward chain.
-        backward: of each body in the backward chain.
+        forward:  operations of each body in the forward chain.
+        backward: operations of each body in the backward chain.
     """
 
     forward: tuple[int, ...]
@@ -33,11 +33,11 @@ class Weights:
 
 @dataclass(frozen=True)
 class Layout:
-    """The stages of both chains, each a process.
+    """The stages of both chains, one process each.
 
     Attributes:
         forward:  bodies of each stage, from the base to the tips: processes 0, 1, ...
-        backward: bodies of each stage, from the tips to the base: the processes after these.
+        backward: bodies of each stage, from the tips to the base: the following processes.
     """
 
     forward: tuple[range, ...]
@@ -45,22 +45,22 @@ class Layout:
 
     @property
     def split(self) -> Split:
-        """How many processes each chain has."""
+        """Number of processes of each chain."""
         return Split(len(self.forward), len(self.backward))
 
     @property
     def collector(self) -> int:
-        """The process that has the efforts of all bodies."""
+        """The process that collects the joint torques of all bodies."""
         return len(self.forward) + len(self.backward) - 1
 
     def shared(self, forward: int, backward: int) -> range:
-        """Return the bodies that a stage of one chain and a stage of the other have in common."""
+        """Return the bodies that a forward stage and a backward stage share."""
         one, other = self.forward[forward], self.backward[backward]
         return range(max(one.start, other.start), min(one.stop, other.stop))
 
 
 def weights_of(tree: KinematicTree) -> Weights:
-    """Count what each body takes in each chain."""
+    """Return the operations of each body in each chain."""
 
     def counted(step: str) -> tuple[int, ...]:
         bodies = range(len(tree.bodies))
@@ -70,26 +70,26 @@ def weights_of(tree: KinematicTree) -> Weights:
 
 
 def cut(weights: Sequence[float], parts: int) -> tuple[range, ...]:
-    """Cut consecutive items into parts, none empty, of which the heaviest is as light as can be.
+    """Divide consecutive items into nonempty parts with the least possible maximum weight.
 
     Args:
-        weights: of the items.
-        parts:   how many; no more than there are items.
+        weights: weights of the items.
+        parts:   number of parts, at most the number of items.
     """
     low, high = max(weights), float(sum(weights))
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (low, middle) if len(_filled(weights, middle)) <= parts else (middle, high)
     ends = _filled(weights, high)
-    while len(ends) < parts:  # fewer would do: the parts with several items are cut once more
+    while len(ends) < parts:  # fewer parts suffice: divide the longest again
         starts = (0, *ends)
-        place = max(range(len(ends)), key=lambda i: starts[i + 1] - starts[i])
-        ends.insert(place, (starts[place] + starts[place + 1]) // 2)
+        longest = max(range(len(ends)), key=lambda i: starts[i + 1] - starts[i])
+        ends.insert(longest, (starts[longest] + starts[longest + 1]) // 2)
     return tuple(range(begin, end) for begin, end in zip((0, *ends), ends, strict=False))
 
 
 def _filled(weights: Sequence[float], most: float) -> list[int]:
-    """Return the ends of parts that take items as long as they weigh no more than so much."""
+    """Return the ends of parts that are filled up to a maximum weight."""
     ends, total = [], 0.0
     for index, weight in enumerate(weights):
         if total and total + weight > most:
@@ -108,8 +108,8 @@ def laid_out(weights: Weights, split: Split) -> Layout:
     bodies = len(weights.forward)
     if max(split.forward, split.backward) > bodies:
         raise OptionError(
-            f"{split.forward}+{split.backward} processes are more than a chain of {bodies} bodies "
-            f"has stages for: start {2 * bodies} processes at most"
+            f"{split.forward}+{split.backward} processes are too many: a chain of {bodies} bodies "
+            f"has at most {bodies} stages; start at most {2 * bodies} processes"
         )
     backward = cut(weights.backward[::-1], split.backward)
     return Layout(
@@ -119,9 +119,9 @@ def laid_out(weights: Weights, split: Split) -> Layout:
 
 
 def modeled(layout: Layout, weights: Weights, block: int) -> Pipeline:
-    """Return the pipeline as its model sees it: a cycle is a block of samples.
+    """Return the model of the pipeline; its cycle is one block of samples.
 
-    Stages are not quite equal: each counts as the one that has most to do.
+    All stages of a chain count as much work as the busiest one.
     """
 
     def chain(parts: Sequence[range], of: Sequence[int]) -> Chain:
@@ -134,14 +134,14 @@ def modeled(layout: Layout, weights: Weights, block: int) -> Pipeline:
 
 
 def best_layout(weights: Weights, processes: int, block: int, machine: Machine) -> Layout:
-    """Return the layout with the most samples in a second, on all processes.
+    """Return the layout of all processes with the highest rate of samples.
 
     Raises:
         OptionError: there are too few processes, or too many.
     """
     if processes < 2:
         raise OptionError(
-            "a pipeline takes 2 processes or more: mpirun -n 2 python -m gridgen.mpi ..."
+            "a pipeline requires at least 2 processes: mpirun -n 2 python -m gridgen.mpi ..."
         )
     bodies = len(weights.forward)
     fit = [
@@ -151,7 +151,7 @@ def best_layout(weights: Weights, processes: int, block: int, machine: Machine) 
         and max(split.forward, split.backward) <= bodies
     ]
     if not fit:
-        laid_out(weights, Split(processes - 1, 1))  # says why not
+        laid_out(weights, Split(processes - 1, 1))  # raises the error
     found = [laid_out(weights, split) for split in fit]
 
     def cost(layout: Layout) -> tuple[float, float]:
@@ -162,7 +162,7 @@ def best_layout(weights: Weights, processes: int, block: int, machine: Machine) 
 
 
 def message_numbers(tree: KinematicTree, layout: Layout) -> int:
-    """Return the most numbers of a sample that a stage sends."""
+    """Return the largest count of numbers per sample that a stage sends."""
     forward = [
         MOTION_NUMBERS * len(frontier(tree, part.stop)) + 6 * len(part) for part in layout.forward
     ]

@@ -1,4 +1,4 @@
-"""Messages between processes, by MPI."""
+"""MPI messages between processes."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ import numpy as np
 from gridgen.errors import GridGenError
 from gridgen.mpi.stage import Block
 
-#: Messages from one process to another that may be on their way: one is filled while the other is
-#: sent.
+#: Messages in flight between two processes: one is filled while the other is sent.
 BUFFERS = 2
-INSTALL = "pip install 'grid-gen[mpi]', or mpi4py beside the MPI that the machine has"
+INSTALL = "pip install 'grid-gen[mpi]', or install mpi4py for the MPI of this machine"
 
 
 def require_mpi() -> Any:
     """Return MPI, initialized.
 
     Raises:
-        GridGenError: mpi4py is not installed, or finds no MPI.
+        GridGenError: mpi4py is not installed, or does not find MPI.
     """
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         why = str(error).splitlines()[0]
         raise GridGenError(
-            f"a pipeline of processes needs MPI and mpi4py ({why}): {INSTALL}"
+            f"a pipeline of processes requires MPI and mpi4py ({why}): {INSTALL}"
         ) from error
     return MPI
 
@@ -49,9 +48,9 @@ class MpiLinks:
         waiting = self._sent.setdefault(to, deque())
         if len(waiting) == BUFFERS:
             waiting.popleft()[0].Wait()
-        kept = np.array(message, order="C")
-        # Synchronous: it ends when the other one takes it, which keeps the sender from running on.
-        waiting.append((self._comm.Issend(kept, to), kept))
+        copy = np.array(message, order="C")
+        # A synchronous send completes when the receiver accepts it: the sender cannot run ahead.
+        waiting.append((self._comm.Issend(copy, to), copy))
 
     def receive(self, shape: tuple[int, ...], dtype: Any, source: int) -> Block:
         """Wait for the next block from a process; see ``Links``."""
@@ -59,12 +58,12 @@ class MpiLinks:
         self._comm.Recv(found, source)
         return found
 
-    def expect(self, room: Block, source: int) -> None:
-        """Have a later block from a process put into an array; it is there after ``finish``."""
-        self._expected.append(self._comm.Irecv(room, source))
+    def expect(self, out: Block, source: int) -> None:
+        """Receive a later block from a process into an array; complete after ``finish``."""
+        self._expected.append(self._comm.Irecv(out, source))
 
     def finish(self) -> None:
-        """Wait until all has arrived that was sent, or is expected."""
+        """Wait for all sent and expected messages."""
         for waiting in self._sent.values():
             while waiting:
                 waiting.popleft()[0].Wait()

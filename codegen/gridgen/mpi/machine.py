@@ -1,4 +1,4 @@
-"""The times that the model of a pipeline asks for, measured between the processes that run it."""
+"""Parameters of the pipeline model, measured on the processes that run the pipeline."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gridgen.mpi.trajectory import Trajectory
 from gridgen.schedules.pipeline.model import Machine
 
 _TIMES = 20
-#: Bytes of the message by which a link's speed is measured.
+#: Bytes of the message that measures the bandwidth of a link.
 _LONG = 1 << 18
 
 
 def operation_seconds(stages: Stages, weights: Weights, samples: Trajectory, block: int) -> float:
-    """Return the time of one operation: of both chains, of all bodies, on this process [s]."""
+    """Return the time per operation of both chains on this process [s], the least of several."""
     bodies = range(len(stages.tree.bodies))
     rows = slice(0, min(block, samples.samples))
     forward, backward = (stages.kernel(step, bodies) for step in (FORWARD, BACKWARD))
@@ -33,9 +33,9 @@ def operation_seconds(stages: Stages, weights: Weights, samples: Trajectory, blo
 
 
 def link_times(comm: Any) -> tuple[float, float]:
-    """Return the time to start a transfer, and that of a byte, between processes 0 and 1 [s].
+    """Return the start-up time of a message and the time per byte, processes 0 and 1 [s].
 
-    All processes call this; all get the same.
+    All processes call this; the result is the same on all.
     """
     empty, long = _one_way(comm, 0), _one_way(comm, _LONG)
     found: tuple[float, float] = comm.bcast((empty, max(long - empty, 0.0) / _LONG), 0)
@@ -43,7 +43,7 @@ def link_times(comm: Any) -> tuple[float, float]:
 
 
 def _one_way(comm: Any, size: int) -> float:
-    """Return the least time of a message, half of that there and back [s]."""
+    """Return the least time of a message: half of a round trip [s]."""
     message, least = np.zeros(size, np.uint8), float("inf")
     comm.Barrier()
     for _ in range(_TIMES if comm.rank < 2 else 0):
@@ -61,9 +61,9 @@ def _one_way(comm: Any, size: int) -> float:
 def measured(
     comm: Any, stages: Stages, weights: Weights, samples: Trajectory, block: int
 ) -> tuple[Machine, float]:
-    """Return the times of a process and its links, and of a byte; all processes get the same.
+    """Return the measured parameters and the time per byte [s], the same on all processes.
 
-    The time of a message is left out of the machine: what a message holds depends on the layout.
+    ``Machine.message`` is 0 here: the size of a message depends on the layout.
     """
     operation = operation_seconds(stages, weights, samples, block) if comm.rank == 0 else 0.0
     start, byte = link_times(comm)

@@ -1,4 +1,4 @@
-"""The run of a pipeline: from samples to efforts in order, with its rate and its latency."""
+"""Run of a pipeline: joint torques of all samples, rate and latency."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from gridgen.mpi.stage import Block, Stages, run_blocks, stage_of
 from gridgen.mpi.trajectory import Trajectory
 from gridgen.schedules.pipeline.model import Machine, Split
 
-# Blocks that pass the empty pipeline one by one, of which the quickest is its latency.
+# Blocks that pass the empty pipeline one by one; the least time is the latency.
 _PROBES = 10
 
 
 @dataclass(frozen=True)
 class PipelineResult:
-    """What a run has found, and how fast.
+    """Result and speed of a run.
 
     Attributes:
-        tau:       efforts of every sample (samples, nv) [N m or N].
-        layout:    who computed what.
-        machine:   the times that were measured, of a message of a block too.
-        alone:     samples in a second of one process that does it all, by the time of an operation.
-        predicted: samples in a second, and the latency of a block [s], by the model.
-        measured:  the same of this run.
+        tau:       joint torques of every sample (samples, nv) [N m or N].
+        layout:    layout of the pipeline.
+        machine:   measured parameters of the model.
+        alone:     predicted rate of a single process [samples/s].
+        predicted: predicted rate [samples/s] and latency of a block [s].
+        measured:  measured rate [samples/s] and latency of a block [s].
     """
 
     tau: Block
@@ -51,20 +51,20 @@ class PipelineResult:
 def run(
     comm: Any, stages: Stages, samples: Trajectory, block: int, split: Split | None
 ) -> PipelineResult | None:
-    """Compute the efforts of all samples; every process of a communicator calls this.
+    """Compute the joint torques of all samples; every process of a communicator calls this.
 
     Args:
         comm:    mpi4py's communicator.
-        stages:  of the robot.
-        samples: the same on each process.
-        block:   samples of a message.
-        split:   processes of each chain; by default what the model takes for the fastest.
+        stages:  stages of the robot.
+        samples: the trajectory, the same on each process.
+        block:   samples per message.
+        split:   processes of each chain; ``None`` for the fastest according to the model.
 
     Returns:
-        what was found, on process 0; ``None`` on the others.
+        the result on process 0; ``None`` on the others.
     """
     weights = weights_of(stages.tree)
-    if split is None:  # refuses a wrong number of processes before anything is measured
+    if split is None:  # raises for a wrong number of processes
         best_layout(weights, comm.size, block, Machine(1.0, 0.0, 0.0))
     machine, byte = measured(comm, stages, weights, samples, block)
     if split is None:
@@ -86,13 +86,13 @@ def run(
 def _computed(
     comm: Any, stages: Stages, layout: Layout, samples: Trajectory, block: int
 ) -> tuple[Block | None, tuple[float, float]]:
-    """Return the efforts on process 0, and rate and latency."""
+    """Return the joint torques (on process 0), the rate and the latency."""
     links, stage = MpiLinks(comm), stage_of(stages, layout, comm.rank)
     blocks = samples.blocks(block)
     tau = np.empty((samples.samples, stages.tree.nv), samples.q.dtype) if comm.rank == 0 else None
 
     def passed(some: list[slice]) -> float:
-        """Have blocks pass the pipeline; return how long that took."""
+        """Pass blocks through the pipeline; return the time [s]."""
         comm.Barrier()
         start = perf_counter()
         if tau is not None:

@@ -1,4 +1,4 @@
-"""What a process of the pipeline computes: a stage of a chain, for a block of samples at a time."""
+"""Stages of the pipeline: each process computes one for a block of samples at a time."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _WRENCH = 6
 
 
 class Links(Protocol):
-    """Messages between the processes of a pipeline, in order between any two."""
+    """Messages between the processes of a pipeline, ordered between any two."""
 
     def send(self, message: Block, to: int) -> None:
-        """Send a block of numbers; it may be changed when this returns.
+        """Send a block; the caller may change it when this returns.
 
-        What was sent a few messages ago has arrived: nobody runs far ahead.
+        Blocks while too many earlier messages to the process have not arrived.
         """
 
     def receive(self, shape: tuple[int, ...], dtype: Any, source: int) -> Block:
         """Wait for the next block from a process, and return it."""
 
     def finish(self) -> None:
-        """Wait until all that was sent has arrived."""
+        """Wait until all messages have arrived."""
 
 
 class Stages:
@@ -54,13 +54,13 @@ class Stages:
         """Compute a block of samples.
 
         Args:
-            kernel:  of the stage.
-            samples: of which the block is a part.
-            rows:    the samples of the block.
-            given:   what earlier stages have found, by name; further entries are ignored.
+            kernel:  kernel of the stage.
+            samples: the trajectory.
+            rows:    samples of the block.
+            given:   results of earlier stages by name; unused entries are ignored.
 
         Returns:
-            the results of the kernel, in its order, a row for each sample.
+            results of the kernel, in its order, one row per sample.
         """
         own = {"q": samples.q[rows], "qd": samples.qd[rows], "qdd": samples.qdd[rows]}
         inputs: dict[str, Any] = {}
@@ -75,63 +75,63 @@ class ForwardStage:
     """A process of the forward chain.
 
     Args:
-        stages: of the robot.
-        layout: of the pipeline.
-        place:  which stage of the chain it is.
+        stages: stages of the robot.
+        layout: layout of the pipeline.
+        number: number of the stage in its chain.
     """
 
-    def __init__(self, stages: Stages, layout: Layout, place: int) -> None:
-        tree, self._bodies = stages.tree, layout.forward[place]
-        self._stages, self._place = stages, place
+    def __init__(self, stages: Stages, layout: Layout, number: int) -> None:
+        tree, self._bodies = stages.tree, layout.forward[number]
+        self._stages, self._number = stages, number
         self._arriving = MOTION_NUMBERS * len(frontier(tree, self._bodies.start))
-        self._hands_on = bool(frontier(tree, self._bodies.stop))
+        self._has_next = bool(frontier(tree, self._bodies.stop))
         self._kernel = stages.kernel(FORWARD, self._bodies)
         self._to = [
             (len(layout.forward) + other, shared)
             for other in range(len(layout.backward))
-            if (shared := layout.shared(place, other))
+            if (shared := layout.shared(number, other))
         ]
 
     def __call__(self, samples: Trajectory, rows: slice, links: Links) -> None:
-        """Compute a block, and hand it on."""
+        """Compute a block and send it to the next stage."""
         motions = None
         if self._arriving:
             shape = (rows.stop - rows.start, self._arriving)
-            motions = links.receive(shape, samples.q.dtype, self._place - 1)
+            motions = links.receive(shape, samples.q.dtype, self._number - 1)
         *motions_on, wrenches = self._stages.run(self._kernel, samples, rows, motions=motions)
-        if self._hands_on:
-            links.send(motions_on[0], self._place + 1)
+        if self._has_next:
+            links.send(motions_on[0], self._number + 1)
         for process, bodies in self._to:
             first = bodies.start - self._bodies.start
             links.send(wrenches[:, first : first + len(bodies)], process)
 
 
 class BackwardStage:
-    """A process of the backward chain; the last one of them has the efforts of all bodies.
+    """A process of the backward chain; the last one collects the joint torques of all bodies.
 
     Args:
-        stages: of the robot.
-        layout: of the pipeline.
-        place:  which stage of the chain it is.
+        stages: stages of the robot.
+        layout: layout of the pipeline.
+        number: number of the stage in its chain.
     """
 
-    def __init__(self, stages: Stages, layout: Layout, place: int) -> None:
-        tree, bodies = stages.tree, layout.backward[place]
+    def __init__(self, stages: Stages, layout: Layout, number: int) -> None:
+        tree, bodies = stages.tree, layout.backward[number]
         self._stages, self._nv = stages, tree.nv
-        self._process = len(layout.forward) + place
+        self._process = len(layout.forward) + number
         self._is_last = self._process == layout.collector
         self._carried = _WRENCH * len(frontier(tree, bodies.stop))
-        self._is_first = place == 0
+        self._is_first = number == 0
         self._kernel = stages.kernel(BACKWARD, bodies)
         self._velocities = list(velocities_of(tree, bodies))
         self._from = [
             (other, shared)
             for other in range(len(layout.forward))
-            if (shared := layout.shared(other, place))
+            if (shared := layout.shared(other, number))
         ]
 
     def __call__(self, samples: Trajectory, rows: slice, links: Links) -> None:
-        """Compute a block, and hand on what is known of its efforts."""
+        """Compute a block and send the joint torques so far to the next stage."""
         count, dtype = rows.stop - rows.start, samples.q.dtype
         parts = [
             links.receive((count, _WRENCH * len(bodies)), dtype, process)
@@ -155,7 +155,7 @@ Stage = ForwardStage | BackwardStage
 
 
 def stage_of(stages: Stages, layout: Layout, process: int) -> Stage:
-    """Return what a process computes."""
+    """Return the stage of a process."""
     forward = len(layout.forward)
     if process < forward:
         return ForwardStage(stages, layout, process)
@@ -163,7 +163,7 @@ def stage_of(stages: Stages, layout: Layout, process: int) -> Stage:
 
 
 def run_blocks(stage: Stage, samples: Trajectory, blocks: Sequence[slice], links: Links) -> None:
-    """Compute blocks one after the other."""
+    """Compute blocks in sequence."""
     for rows in blocks:
         stage(samples, rows, links)
     links.finish()

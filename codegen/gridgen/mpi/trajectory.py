@@ -1,4 +1,4 @@
-"""Trajectories and efforts in NumPy's files."""
+"""Trajectories and joint torques in files of NumPy."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _NAMES = ("q", "qd", "qdd")
 
 @dataclass(frozen=True)
 class Trajectory:
-    """Samples of one trajectory, or of several, one after the other.
+    """Samples of one or more trajectories, concatenated.
 
     Attributes:
         q:    joint positions      (samples, nq)  [rad or m]
         qd:   joint velocities     (samples, nv)  [rad/s or m/s]
         qdd:  joint accelerations  (samples, nv)  [rad/s^2 or m/s^2]
-        lead: the axes that the file has for the samples: (T,) or (B, T).
+        lead: leading axes of the arrays in the file: (T,) or (B, T).
     """
 
     q: NDArray[Any]
@@ -35,21 +35,21 @@ class Trajectory:
 
     @property
     def samples(self) -> int:
-        """How many there are."""
+        """Number of samples."""
         return len(self.q)
 
     def blocks(self, size: int) -> list[slice]:
-        """Return the samples in blocks; the last may be shorter."""
+        """Return the blocks of samples; the last may be shorter."""
         return [slice(at, min(at + size, self.samples)) for at in range(0, self.samples, size)]
 
 
 def read_trajectory(path: Path, tree: KinematicTree) -> Trajectory:
-    """Return what a file ``.npz`` with ``q``, ``qd`` and ``qdd`` holds, (T, n) or (B, T, n).
+    """Read ``q``, ``qd`` and ``qdd``, (T, n) or (B, T, n), from a file ``.npz``.
 
     Raises:
-        GridGenError: it cannot be read, or lacks an array.
-        ShapeError:   an array does not fit the robot, or the others.
-        DtypeError:   they are not all of float32 or all of float64.
+        GridGenError: the file cannot be read, or an array is missing.
+        ShapeError:   the shape of an array does not match the robot or the other arrays.
+        DtypeError:   the arrays are not all of float32 or all of float64.
     """
     try:
         # NumPy leaves a file open that it cannot read.
@@ -57,27 +57,27 @@ def read_trajectory(path: Path, tree: KinematicTree) -> Trajectory:
             missing = [name for name in _NAMES if name not in file]
             if missing:
                 raise GridGenError(
-                    f"{path}: no array {', '.join(missing)}; save q, qd and qdd by numpy.savez"
+                    f"{path}: no array {', '.join(missing)}; save q, qd and qdd with numpy.savez"
                 )
             arrays = {name: np.asarray(file[name]) for name in _NAMES}
     except OSError as error:
         raise GridGenError(
-            f"{path}: {error.strerror or error}; give a file of numpy.savez"
+            f"{path}: {error.strerror or error}; give a file that numpy.savez wrote"
         ) from error
     except (ValueError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:
-        raise GridGenError(f"{path}: no file of numpy.savez ({error})") from error
+        raise GridGenError(f"{path}: not a file of numpy.savez ({error})") from error
     lead = arrays["q"].shape[:-1]
     for name, width in (("q", tree.nq), ("qd", tree.nv), ("qdd", tree.nv)):
         array = arrays[name]
         if array.dtype not in (np.float32, np.float64) or array.dtype != arrays["q"].dtype:
             raise DtypeError(
-                f"{path}: {name} is of {array.dtype}; give q, qd and qdd all of float32, or all of "
-                "float64"
+                f"{path}: {name} has dtype {array.dtype}; give q, qd and qdd all as float32 or all "
+                "as float64"
             )
         if array.ndim not in (2, 3) or array.shape != (*lead, width):
             raise ShapeError(
-                f"{path}: {name} has shape {array.shape}; {tree.name} needs (T, {width}) or "
-                f"(B, T, {width}), with the T of q"
+                f"{path}: {name} has shape {array.shape}; {tree.name} requires (T, {width}) or "
+                f"(B, T, {width}), with the same T as q"
             )
     q, qd, qdd = (
         np.ascontiguousarray(arrays[name]).reshape(-1, arrays[name].shape[-1]) for name in _NAMES
@@ -86,14 +86,14 @@ def read_trajectory(path: Path, tree: KinematicTree) -> Trajectory:
 
 
 def write_efforts(path: Path, tau: NDArray[Any], force: bool = False) -> None:
-    """Write efforts as ``tau`` in a file ``.npz``, which is there when it is complete.
+    """Write joint torques as ``tau`` to a file ``.npz``, atomically.
 
     Args:
-        path:  of the file.
-        tau:   the efforts.
-        force: also replace a file that this function has not written.
+        path:  path of the file.
+        tau:   joint torques.
+        force: also replace a file that this function did not write.
 
     Raises:
-        GridGenError: it cannot be written, or something else is there.
+        GridGenError: the file cannot be written, or another file exists there.
     """
     write_file(path, lambda file: np.savez(file, tau=tau), force)

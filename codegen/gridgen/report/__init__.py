@@ -46,7 +46,7 @@ class Report:
             force: overwrite any file, also one that grid-gen did not write or that was edited.
 
         Raises:
-            OptionError: the file cannot be written, or exists and is no unchanged report.
+            OptionError: the file cannot be written, or exists and is not an unchanged report.
         """
         try:
             where = Path(path)
@@ -62,7 +62,7 @@ class Report:
         return f"<Report of {self.title!r}: {len(self.html) // 1024} kB; save(path) writes it>"
 
     def _repr_html_(self) -> str:
-        """Return the page in a frame, which keeps its style separate from the notebook's."""
+        """Return the page in a frame, separate from the style of the notebook."""
         return (
             f'<iframe srcdoc="{html.escape(self.html)}" style="width:100%;height:48em;border:0">'
             "</iframe>"

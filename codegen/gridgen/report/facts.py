@@ -144,8 +144,8 @@ def gather(
         OptionError: an architecture is unknown.
     """
     devices = [device_of(arch) for arch in archs]
-    there = module.kernels.by_name
-    kernels = [there[key.name] for key in REPORTED if key.name in there]
+    by_name = module.kernels.by_name
+    kernels = [by_name[key.name] for key in REPORTED if key.name in by_name]
     costs = []
     for kernel in kernels:
         progress(f"tracing {kernel.name}")
@@ -214,14 +214,14 @@ def _gpu_costs(
 
 
 def _timed(kernels: Sequence[Kernel]) -> list[str]:
-    there = {kernel.key.function for kernel in kernels}
-    return [name for name in TIMED if name in there]
+    functions = {kernel.key.function for kernel in kernels}
+    return [name for name in TIMED if name in functions]
 
 
 def _speed(
     tree: KinematicTree, robot: Robot, function: str, progress: Callable[[str], None]
 ) -> Speed:
-    """Return the shortest times of calls that are measured in turn."""
+    """Return the shortest times of calls, measured alternately."""
     progress(f"timing {function}")
     states = random_states(tree, min(max(BATCHES), 256), np.random.default_rng(0))
     calls = {}

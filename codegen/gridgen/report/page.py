@@ -92,7 +92,7 @@ def render_page(facts: Facts) -> str:
 
 
 def _script_data(data: Any) -> Markup:
-    """Return JSON for a script element; escapes prevent that a name ends the element."""
+    """Return JSON for a script element; escapes prevent a name from ending the element."""
     text = json.dumps(data)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -215,8 +215,8 @@ def _gpu_note(facts: Facts) -> str:
     devices = ", ".join(dict.fromkeys(cost.device for cost in facts.gpu))
     note = (
         f"Times are predicted, not measured: {GPU_BATCH:,} states in one launch on {devices}. The "
-        "roofline bound is the time of the memory traffic or of the arithmetic alone, whichever is "
-        "longer."
+        "roofline bound is the longer of two times: of the memory traffic alone and of the "
+        "arithmetic alone."
     )
     return f"{note} Not compiled here: {facts.without_nvrtc}" if facts.without_nvrtc else note
 
@@ -225,7 +225,7 @@ def _accuracy(facts: Facts) -> Table:
     headings = ("function", "type", "largest relative error", "tolerance", "result")
     rows = []
     for row in facts.comparisons:
-        verdict = Cell("ok", "good") if row.passed else Cell("out of tolerance", "bad")
+        verdict = Cell("ok", "good") if row.passed else Cell("above tolerance", "bad")
         numbers = _cells([row.dtype, f"{row.error:.1e}", f"{row.tolerance:.0e}"])
         rows.append([Cell(row.function, "name"), *numbers, verdict])
     return Table(headings, rows)
@@ -242,8 +242,8 @@ def _speeds(facts: Facts) -> Table:
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
     """Return a table without the columns that are empty."""
-    kept = [k for k in range(len(headings)) if any(row[k].text or row[k].share for row in rows)]
-    return Table([headings[k] for k in kept], [[row[k] for k in kept] for row in rows])
+    shown = [k for k in range(len(headings)) if any(row[k].text or row[k].share for row in rows)]
+    return Table([headings[k] for k in shown], [[row[k] for k in shown] for row in rows])
 
 
 def _cells(texts: Iterable[str]) -> list[Cell]:

@@ -65,7 +65,7 @@ def tree_nodes(tree: KinematicTree) -> list[Node]:
 
 
 def scene(tree: KinematicTree) -> dict[str, Any]:
-    """Return what the page's script moves and draws: bodies with their joints, frames and solids.
+    """Return the data of the page's script: bodies with their joints, frames and solids.
 
     Poses are [rotation, translation] in the canonical frame of a body, the base for -1. A joint
     turns about z by ``turn`` times its position and slides along z by ``slide`` times it. A solid
@@ -148,10 +148,9 @@ def _rounded(vector: Vector3) -> list[float]:
 
 
 def reach(tree: KinematicTree) -> tuple[float, str]:
-    """Return how far a link frame gets from the root link [m], and the link.
+    """Return the largest distance of a link frame from the root link [m], and the link.
 
-    A random search within the joint limits finds it, so that it may be short of the true one by
-    some percent.
+    The result of a random search within the joint limits; it may be a few percent too small.
     """
     lower, upper = np.maximum(tree.lower_limits, -np.pi), np.minimum(tree.upper_limits, np.pi)
     for body in tree.bodies:

@@ -18,7 +18,7 @@ def _axes(axes: Any, **options: Any) -> Any:
         from matplotlib import pyplot
     except ImportError as error:
         raise OptionError(
-            f"plots need matplotlib: pip install matplotlib ({one_line(error)})"
+            f"plots require matplotlib: pip install matplotlib ({one_line(error)})"
         ) from error
     return pyplot.subplots(**options)[1]
 

@@ -1,4 +1,4 @@
-"""A backend in the place of the emulated one: NVRTC compiles, and what it makes is run."""
+"""A replacement of the emulated backend that runs the PTX of NVRTC."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from gridgen.backends.interface import (
 from gridgen.backends.layouts import in_any_layout
 from gridgen.functions.types import Dtype
 
-# Bytes of an array as a kernel is given it: address, batch stride and component stride.
+# Bytes of an array argument: address, batch stride and component stride.
 _STRIDED = 24
 
 
 class PtxBackend(Backend):
-    """Compiles kernels to PTX as for a GPU, and runs them on NumPy arrays."""
+    """Compiles kernels to PTX and runs them on NumPy arrays."""
 
-    #: The oldest that NVRTC compiles for: PTX that every GPU of today runs.
+    #: The oldest architecture of NVRTC; current GPUs run its PTX.
     arch = "compute_75"
 
     @staticmethod
@@ -40,7 +40,7 @@ class PtxBackend(Backend):
     def kernel(
         self, sources: Sources, function: str, dtype: Dtype, launch: AnyLaunch = THREAD_SCHEDULE
     ) -> RunnableKernel:
-        """Return ``function`` of the module, compiled for ``dtype``, to be launched as told."""
+        """Return ``function`` of the module, compiled for ``dtype``, with its launch."""
 
         def made(are_rows: bool) -> PtxKernel:
             compiled = compile_kernel(sources, function, dtype, self.arch, rows=are_rows)
@@ -52,12 +52,12 @@ class PtxBackend(Backend):
 
 
 class ParkingPtxBackend(PtxBackend):
-    """The same for the GPUs on which kernels park values in shared memory."""
+    """Backend for GPUs on which kernels spill values to shared memory."""
 
     arch = "compute_90"
 
 
-#: By architecture, to be put in the place of the emulated one in ``TARGETS``.
+#: Replacements of the emulated target in ``TARGETS``, by architecture.
 PTX_TARGETS = {
     backend.arch: replace(TARGETS["emulated"], backend=f"fake_gpu.ptx.backend:{backend.__name__}")
     for backend in (PtxBackend, ParkingPtxBackend)
@@ -65,11 +65,11 @@ PTX_TARGETS = {
 
 
 class PtxKernel:
-    """A kernel that is launched as the cuda backend launches it.
+    """A kernel with the arguments of the cuda backend.
 
     Args:
-        library:  holds the kernel.
-        entry:    its name there.
+        library:  library of the kernel.
+        entry:    name in the library.
         launch:   threads, states and shared memory of a block.
     """
 

@@ -1,4 +1,4 @@
-"""PTX compiled for this machine, and its kernels launched."""
+"""Compilation of PTX for the host, and launches of its kernels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gridgen.backends.interface import Launch, Sources
 
 _HEADER = "ptx_thread.h"
 _HEADER_TEXT = (Path(__file__).parent / _HEADER).read_text(encoding="utf-8")
-# NVRTC has optimized what is compiled here. Signed integers wrap around, as PTX's do.
+# No optimization: NVRTC has optimized the PTX. Signed integers wrap around, as in PTX.
 _FLAGS = (
     "-std=c++17",
     "-ffp-contract=off",
@@ -26,15 +26,15 @@ _FLAGS = (
     "-fvisibility=hidden",
     "-fPIC",
 )
-_ALIGNMENT = 16  # of parameters; PTX reads at most so many bytes at once
+_ALIGNMENT = 16  # of parameters [bytes]; the widest access of PTX
 
 
 class Watched(NamedTuple):
-    """Memory of which a launch tells what it has read and written.
+    """Record of reads and writes of a launch.
 
     Attributes:
         begin: address of the first word.
-        marks: an entry for each word of four bytes, to which ``READ`` and ``WRITTEN`` are added.
+        marks: one entry per word of four bytes, with flags ``READ`` and ``WRITTEN``.
     """
 
     begin: int
@@ -47,26 +47,26 @@ _NOTHING = Watched(0, np.zeros(0, np.uint8))
 
 
 class LaunchError(ValueError):
-    """A launch that CUDA would refuse."""
+    """A launch that CUDA rejects."""
 
 
 class PtxLibrary:
-    """The kernels of a PTX text, to be run on the host's memory.
+    """Kernels of a PTX text, which run on host memory.
 
-    Kept in the cache by the C++ that the translator makes of the text.
+    The cache stores the library by its C++ text.
 
     Args:
         ptx: the text.
 
     Raises:
-        PtxError:     it is no PTX, or has an instruction that is not known here.
+        PtxError:     the text is not PTX, or contains an unsupported instruction.
         CompileError: there is no C++ compiler.
     """
 
     def __init__(self, ptx: str) -> None:
         self._translation = translate(ptx)
         self._kernels = self._translation.module.entries
-        #: The kernels' names, as the text has them.
+        #: Names of the kernels in the text.
         self.entries: tuple[str, ...] = tuple(self._kernels)
         sources = Sources("ptx", {_HEADER: _HEADER_TEXT})
         text = self._translation.text
@@ -85,21 +85,20 @@ class PtxLibrary:
         parameters: Sequence[bytes],
         watched: Watched = _NOTHING,
     ) -> None:
-        """Run a kernel over a grid of one dimension, to its end.
+        """Run a kernel on a one-dimensional grid to completion.
 
         Args:
-            entry:        its name.
+            entry:        name of the kernel.
             grid:         number of blocks.
-            block:        threads of each.
-            shared_bytes: dynamic shared memory of a block.
-            parameters:   the bytes of each parameter, in order; addresses are the host's.
-            watched:      memory of which the launch tells what it touches.
+            block:        threads per block.
+            shared_bytes: dynamic shared memory per block.
+            parameters:   bytes of each parameter, in order; with host addresses.
+            watched:      record of accesses.
 
         Raises:
-            LaunchError:   CUDA would refuse the launch.
-            InternalError: the kernel went wrong: threads wait for each other for ever, or an
-                           address is not aligned.
-            DeviceError:   this machine lacks the memory.
+            LaunchError:   CUDA rejects the launch.
+            InternalError: the kernel fails: a deadlock, or an unaligned address.
+            DeviceError:   this machine has too little memory.
         """
         kernel = self._kernels.get(entry)
         if kernel is None:
@@ -119,13 +118,13 @@ class PtxLibrary:
         seen = (watched.begin, _WORD * marks.size, marks.ctypes.data)
         arguments = (ctypes.c_int64 * 6)(*launched, *seen)
         emulated.EmulatedKernel(self._entry, Launch(block, 1, shared), entry)(arguments, grid)
-        del memory  # that `addresses` lead into
+        del memory  # `addresses` points into it
 
 
 def _laid_out(
     parameters: Sequence[bytes],
 ) -> tuple[ctypes.Array[ctypes.c_char], ctypes.Array[ctypes.c_uint64]]:
-    """Return memory that holds parameters, and the address of each."""
+    """Return memory with all parameters, and the address of each."""
     offsets, end = [], 0
     for parameter in parameters:
         offsets.append(end)

@@ -1,4 +1,4 @@
-"""What instructions compute: opcodes, and the C++ expressions of their values."""
+"""Arithmetic instructions: opcodes and the C++ expressions of their results."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _ANY = r"[busf](?:16|32|64)"
 
 @dataclass(frozen=True)
 class Value:
-    """What an opcode computes of its operands.
+    """The result of an opcode as a function of its operands.
 
     Attributes:
-        text:  the C++ expression: ``{0}``, ``{1}`` are the operands, ``{t}`` is the C++ type that
-               the opcode names, ``{w}`` the one of twice its width.
-        takes: the PTX types of the operands.
-        gives: the PTX type of the value.
+        text:  C++ expression: ``{0}``, ``{1}`` are the operands, ``{t}`` is the C++ type of the
+               opcode, ``{w}`` the type of twice its width.
+        takes: PTX types of the operands.
+        gives: PTX type of the result.
     """
 
     text: str
@@ -41,12 +41,12 @@ class Value:
     gives: str
 
 
-#: Patterns of opcodes, the expression, and the types of operands and value: t is the one that the
-#: opcode names, w is as wide as two of it, `to` is that of a conversion's result.
+#: Patterns of opcodes, expressions, and types of operands and result: t is the type of the opcode,
+#: w the type of twice its width, `to` the result type of a conversion.
 RULES = tuple(
     (re.compile(pattern), text, takes.split(), gives)
     for pattern, text, takes, gives in (
-        # Every rounding is to nearest, ties to even: the host's.
+        # All operations round to nearest, ties to even, as the host does.
         (r"add(\.rn)?" + _FLOAT, "{0} + {1}", "t t", "t"),
         (r"sub(\.rn)?" + _FLOAT, "{0} - {1}", "t t", "t"),
         (r"mul(\.rn)?" + _FLOAT, "{0} * {1}", "t t", "t"),
@@ -92,7 +92,7 @@ RULES = tuple(
         (r"bfi\.(?P<t>b32|b64)", "inserted({0}, {1}, {2}, {3})", "t t u32 u32", "t"),
         (r"prmt\.(?P<t>b32)", "permuted({0}, {1}, {2})", "t t t", "t"),
         (rf"selp\.(?P<t>{_ANY})", "{2} ? {0} : {1}", "t t pred", "t"),
-        # Addresses are the host's; those of shared memory count from its beginning.
+        # Addresses are those of the host; shared addresses are offsets.
         (r"cvta(\.to)?\.(global|const|local|param)\.(?P<t>u64)", "{0}", "t", "t"),
         (r"cvta\.shared\.(?P<t>u64)", "{0} + shared_memory()", "t", "t"),
         (r"cvta\.to\.shared\.(?P<t>u64)", "{0} - shared_memory()", "t", "t"),
@@ -121,7 +121,7 @@ _RELATIONS = {
 }
 _OF_INTEGERS = _RELATIONS | {"ne": "{0} != {1}"}
 _OF_UNSIGNED = {"lo": "{0} < {1}", "ls": "{0} <= {1}", "hi": "{0} > {1}", "hs": "{0} >= {1}"}
-# With a NaN those without a u are false, those with one are true.
+# With a NaN, ordered comparisons are false and unordered ones (u) true.
 _OF_FLOATS = _RELATIONS | {
     "ne": "{0} < {1} || {0} > {1}",
     "equ": "!({0} < {1} || {0} > {1})",
@@ -141,7 +141,7 @@ _COMBINED = {"and": "&", "or": "|", "xor": "^"}
 
 @functools.cache
 def value_of(opcode: str) -> Value | None:
-    """Return what an opcode computes; ``None`` if it is not known to compute a value."""
+    """Return the result of an opcode; ``None`` if it is not an arithmetic instruction."""
     if opcode.startswith("setp."):
         return _comparison(opcode)
     for pattern, text, takes, gives in RULES:
@@ -155,7 +155,7 @@ def value_of(opcode: str) -> Value | None:
 
 
 def _filled(text: str, types: Mapping[str, str]) -> str:
-    """Return an expression with its types filled in; its operands are left."""
+    """Return an expression with types inserted, but not operands."""
     for name, cpp in types.items():
         text = text.replace(f"{{{name}}}", cpp)
     return text

@@ -1,4 +1,4 @@
-"""Operands of instructions as C++ expressions of a wanted type."""
+"""Operands of instructions as C++ expressions."""
 
 from __future__ import annotations
 
@@ -33,61 +33,61 @@ _SPECIAL = {
 
 
 def identifier(name: str) -> str:
-    """Return the C++ identifier of a register, or of a symbol: no one else's begins like that."""
+    """Return the C++ identifier of a register or symbol, with a unique prefix."""
     name = name.replace("$", "_")
     return f"r_{name[1:]}" if name.startswith("%") else f"s_{name}"
 
 
 def register_type(declared: str) -> str:
-    """Return what a register of a type holds: signs are what instructions make of its bits."""
+    """Return the untyped equivalent of an integer type: registers have no sign."""
     return "b" + declared[1:] if declared[0] in "us" else declared
 
 
 @dataclass
 class Names:
-    """What names stand for.
+    """Registers and variables by name.
 
     Attributes:
-        registers: the PTX type of each.
+        registers: PTX types of registers.
         addresses: C++ expressions of the addresses of variables.
     """
 
     registers: dict[str, str] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
 
-    def read(self, operand: str, wanted: str, line: int) -> str:
+    def read(self, operand: str, target: str, line: int) -> str:
         """Return the value of an operand in a type that an instruction reads.
 
         Args:
             operand: a register, its negation, an immediate, an address or a special register.
-            wanted:  the PTX type.
-            line:    where the instruction stands.
+            target:  the PTX type.
+            line:    line of the instruction.
 
         Raises:
-            PtxError: there is no such operand, or none that has the type.
+            PtxError: the operand does not exist or has an incompatible type.
         """
         if operand.startswith("!"):
-            return f"!{self.read(operand[1:].strip(), wanted, line)}"
+            return f"!{self.read(operand[1:].strip(), target, line)}"
         if operand in self.registers:
             given = self.registers[operand]
-            return _converted(identifier(operand), given, wanted, operand, line)
-        if wanted == "pred":
+            return _converted(identifier(operand), given, target, operand, line)
+        if target == "pred":
             return "true" if _number(operand, line) else "false"
         if operand in _SPECIAL:
-            return f"{CPP[wanted]}({_SPECIAL[operand]})"
+            return f"{CPP[target]}({_SPECIAL[operand]})"
         if operand[0] in "-0123456789":
-            return _immediate(operand, wanted, line)
-        return f"{CPP[wanted]}({self._symbol(operand, line)})"
+            return _immediate(operand, target, line)
+        return f"{CPP[target]}({self._symbol(operand, line)})"
 
     def write(self, register: str, value: str, given: str, line: int) -> str:
-        """Return the statement by which a register gets a value of the type that was computed."""
+        """Return the statement that assigns a value of type ``given`` to a register."""
         if register == "_":
             return f"static_cast<void>({value});"
         declared = self.registers.get(register)
         if declared is None:
-            raise PtxError(line, f'"{register}" is no register')
+            raise PtxError(line, f'"{register}" is not a register')
         if given not in ("f32", "f64", "pred"):
-            value = f"{CPP[given]}({value})"  # what C++ has made an int of is cut, or extended
+            value = f"{CPP[given]}({value})"  # reverses C++ integer promotion
         extended = "f" not in (given[0], declared[0]) and SIZES[given] < SIZES[declared]
         if extended:
             value = f"{CPP[declared]}({value})"
@@ -98,10 +98,10 @@ class Names:
         return f"{identifier(register)} = {value};"
 
     def address(self, operand: str, line: int) -> str:
-        """Return the address that an operand in brackets names, of 64 bits."""
+        """Return the 64-bit address of an operand in brackets."""
         found = _ADDRESS.fullmatch(operand)
         if found is None:
-            raise PtxError(line, f'"{operand}" is no address')
+            raise PtxError(line, f'"{operand}" is not an address')
         base, offset = found["base"], int(found["offset"] or "0", 0)
         if base in self.registers:
             type_ = "u64" if self.registers[base].endswith("64") else "u32"
@@ -140,38 +140,38 @@ def _number(text: str, line: int) -> int:
     return int(digits, 8) if is_octal else int(digits, 0)
 
 
-def _immediate(text: str, wanted: str, line: int) -> str:
+def _immediate(text: str, target: str, line: int) -> str:
     value = _number(text, line)
-    bits = 8 * SIZES[wanted]
-    if wanted[0] == "f":
+    bits = 8 * SIZES[target]
+    if target[0] == "f":
         if not _FLOAT.fullmatch(text):
-            raise PtxError(line, f'"{text}" is no floating-point number')
+            raise PtxError(line, f'"{text}" is not a floating-point number')
         return _literal(value, bits, text[1] in "dD")
     if 0 <= value < 1 << 31:
-        return f"{CPP[wanted]}({value})"
-    return f"{CPP[wanted]}({value % (1 << bits):#x}u)"
+        return f"{CPP[target]}({value})"
+    return f"{CPP[target]}({value % (1 << bits):#x}u)"
 
 
 def _literal(value: int, bits: int, is_double: bool) -> str:
-    """Return a floating-point number, given by its bits, in a type of some bits."""
+    """Return the floating-point literal of some bits in a type of a given width."""
     code, size = ("<d", 8) if is_double else ("<f", 4)
     (number,) = struct.unpack(code, value.to_bytes(size, "little"))
-    wanted = f"f{bits}"
+    target = f"f{bits}"
     if math.isfinite(number):
-        return f"{CPP[wanted]}({number.hex()})"
+        return f"{CPP[target]}({number.hex()})"
     bits_of = int.from_bytes(struct.pack("<f" if bits == 32 else "<d", number), "little")
-    return f"bits_as<{CPP[wanted]}>(uint{bits}_t({bits_of:#x}u))"
+    return f"bits_as<{CPP[target]}>(uint{bits}_t({bits_of:#x}u))"
 
 
-def _converted(value: str, given: str, wanted: str, what: str, line: int) -> str:
-    """Return a value's bits as those of another type: as many, or fewer of an integer."""
-    if CPP[given] == CPP[wanted]:
+def _converted(value: str, given: str, target: str, what: str, line: int) -> str:
+    """Return a value as another type of the same width, or a narrower integer type."""
+    if CPP[given] == CPP[target]:
         return value
-    is_float = "f" in (given[0], wanted[0])
-    if "pred" in (given, wanted) or SIZES[wanted] > SIZES[given]:
-        raise PtxError(line, f'"{what}" is .{given}, which is read as .{wanted}')
+    is_float = "f" in (given[0], target[0])
+    if "pred" in (given, target) or SIZES[target] > SIZES[given]:
+        raise PtxError(line, f'"{what}" is .{given}, which is read as .{target}')
     if not is_float:
-        return f"{CPP[wanted]}({value})"
-    if SIZES[wanted] != SIZES[given]:
-        raise PtxError(line, f'"{what}" is .{given}, which is read as .{wanted}')
-    return f"bits_as<{CPP[wanted]}>({value})"
+        return f"{CPP[target]}({value})"
+    if SIZES[target] != SIZES[given]:
+        raise PtxError(line, f'"{what}" is .{given}, which is read as .{target}')
+    return f"bits_as<{CPP[target]}>({value})"

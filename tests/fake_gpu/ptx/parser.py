@@ -1,4 +1,4 @@
-"""PTX text to variables, functions and statements."""
+"""Parser of PTX: variables, functions and statements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-#: How messages call the text.
+#: Name of the text in messages.
 FILE = "kernel.ptx"
 #: Bytes of a type's elements; a predicate has no address.
 SIZES = {kind + str(bits): bits // 8 for kind in "busf" for bits in (8, 16, 32, 64)} | {"pred": 1}
@@ -32,7 +32,7 @@ _REGISTERS = re.compile(r"\.reg\s+\.(?P<type>\w+)\s+(?P<names>.+)", re.DOTALL)
 _NUMBERED = re.compile(r"(?P<prefix>[\w$%]+)<(?P<count>\d+)>")
 _BRACE = re.compile("[{}]")
 _BLANK = re.compile(r"\s*")
-# What ends a declaration, or begins the part of one that is no head.
+# The end of a declaration or of its head.
 _HEAD_END = re.compile("[;{=]")
 _LABEL = re.compile(r"(?P<name>[\w$]+)\s*:(?!:)\s*")
 _INSTRUCTION = re.compile(
@@ -41,7 +41,7 @@ _INSTRUCTION = re.compile(
 
 
 class PtxError(ValueError):
-    """A text is no PTX, or uses more of it than is known here: says where and what."""
+    """A text is not PTX or uses unsupported features; the message has the line."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(f"{FILE}:{line}: {reason}")
@@ -52,13 +52,13 @@ class Variable:
     """A variable of a state space, or a parameter.
 
     Attributes:
-        line:      where it is declared.
+        line:      line of the declaration.
         space:     ``global``, ``const``, ``shared``, ``local`` or ``param``.
-        type:      of its elements: ``b8``, ``f32``.
-        name:      as the text has it.
-        alignment: of its address, in bytes.
-        bytes:     its size; 0 for dynamic shared memory.
-        values:    the first elements, as the text has them; the others are zero.
+        type:      type of its elements: ``b8``, ``f32``.
+        name:      name in the text.
+        alignment: alignment [bytes].
+        bytes:     size [bytes]; 0 for dynamic shared memory.
+        values:    first elements in the text; the others are zero.
     """
 
     line: int
@@ -72,7 +72,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Registers:
-    """A declaration of registers: their names and the type of them all."""
+    """A declaration of registers of one type."""
 
     line: int
     type: str
@@ -81,7 +81,7 @@ class Registers:
 
 @dataclass(frozen=True)
 class Label:
-    """A place that branches name."""
+    """A target of branches."""
 
     line: int
     name: str
@@ -100,10 +100,10 @@ class Instruction:
     """An instruction.
 
     Attributes:
-        line:     where it stands.
-        guard:    the predicate it is executed under, ``%p1`` or ``!%p1``; empty: always.
-        opcode:   with all modifiers: ``ld.global.nc.f32``.
-        operands: as the text has them, brackets included.
+        line:     line in the text.
+        guard:    predicate, ``%p1`` or ``!%p1``; empty if unconditional.
+        opcode:   opcode with all modifiers: ``ld.global.nc.f32``.
+        operands: operands in the text, brackets included.
     """
 
     line: int
@@ -120,13 +120,13 @@ class Function:
     """A function or, as an entry, a kernel.
 
     Attributes:
-        line:       where it is declared.
-        name:       as the text has it.
+        line:       line of the declaration.
+        name:       name in the text.
         is_entry:   whether it is a kernel.
-        results:    what it gives back.
-        parameters: what it takes.
-        block:      the most threads that a block of the kernel may have.
-        body:       its statements.
+        results:    return values.
+        parameters: parameters.
+        block:      most threads of a block of the kernel.
+        body:       statements.
     """
 
     line: int
@@ -140,28 +140,28 @@ class Function:
 
 @dataclass(frozen=True)
 class Module:
-    """All that a text declares."""
+    """All declarations of a text."""
 
     variables: tuple[Variable, ...]
     functions: tuple[Function, ...]
 
     @cached_property
     def entries(self) -> dict[str, Function]:
-        """Its kernels by name."""
+        """Kernels by name."""
         return {function.name: function for function in self.functions if function.is_entry}
 
 
 def parse(text: str) -> Module:
-    """Return what a PTX text declares.
+    """Return the declarations of a PTX text.
 
     Raises:
-        PtxError: it is no PTX, or has declarations that are not known here.
+        PtxError: the text is not PTX, or contains unsupported declarations.
     """
     return _Parser(text).module()
 
 
 def split_operands(text: str) -> tuple[str, ...]:
-    """Return the parts between the commas that no bracket encloses."""
+    """Split a text at the commas outside brackets."""
     parts, depth, begin = [], 0, 0
     for place, character in enumerate(text):
         if character in "([{":
@@ -177,7 +177,7 @@ def split_operands(text: str) -> tuple[str, ...]:
 
 class _Parser:
     def __init__(self, text: str) -> None:
-        # A comment leaves its line ends, so that lines are still those of the text.
+        # Comments leave their line ends, which preserves line numbers.
         self._text = _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
         self._ends = [found.start() for found in re.finditer("\n", self._text)]
 
@@ -199,7 +199,7 @@ class _Parser:
             if stop < 0:
                 raise self._error(at, f"no declaration: {self._text[at:end].strip()[:60]}")
             declared = _LINKAGE.sub("", self._text[at:stop]).strip()
-            if not declared.startswith((".func", ".entry")):  # functions are declared twice
+            if not declared.startswith((".func", ".entry")):  # function prototypes
                 variables.append(self._variable(self._first(at), declared))
             at = stop + 1
         return Module(tuple(variables), tuple(functions))
@@ -294,7 +294,7 @@ class _Parser:
         raise self._error(at, "no end of the block that begins here")
 
     def _first(self, at: int) -> int:
-        """Return the place of the first character that is no blank."""
+        """Return the position of the first character that is not a blank."""
         blank = _BLANK.match(self._text, at)
         return blank.end() if blank else at
 

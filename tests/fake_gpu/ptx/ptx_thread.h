@@ -1,8 +1,8 @@
-// What a translated PTX thread calls: instructions for which C++ has no operator.
+// Functions for translated PTX: instructions for which C++ has no operator.
 //
-// Results are PTX's, bit by bit, but for a NaN's payload and sign, which are the host's. Addresses
-// are the host's too; those of shared memory count from where the block's begins. What a GPU would
-// answer with a fault, an address that is not aligned or not in shared memory, ends the launch.
+// Results are bitwise equal to PTX's, except for the payload and sign of NaNs. Addresses are host
+// addresses; shared addresses are offsets into the block's shared memory. Accesses that fault on a
+// GPU (unaligned or outside shared memory) end the launch.
 #pragma once
 
 #include "emulated_kernel.h"
@@ -59,7 +59,7 @@ T greatest(T a, T b) {
     return a == b && !__builtin_signbit(a) ? a : b;
 }
 
-// A whole number as an integer; one beyond its range becomes the nearest that is in it.
+// Converts an integral floating-point number to an integer; saturates.
 template <class To, class From>
 To integer(From whole) {
     using Limits = std::numeric_limits<To>;
@@ -67,7 +67,7 @@ To integer(From whole) {
         const bool wide = sizeof(To) == 8 || sizeof(From) == 8;
         return wide ? To(std::uint64_t{1} << (8 * sizeof(To) - 1)) : To(0);
     }
-    // The largest number may not be one of From; twice its half, and one more, is a power of two.
+    // From may not represent the maximum, but does represent the maximum plus one, a power of two.
     const From beyond = From(Limits::max() / 2 + 1) * 2;
     if (whole >= beyond) return Limits::max();
     if (whole <= From(Limits::min())) return Limits::min();
@@ -89,7 +89,8 @@ inline std::int64_t high_half(std::int64_t a, std::int64_t b) {
     return std::int64_t((static_cast<__int128>(a) * b) >> 64);
 }
 
-// Divisions by zero give all ones, and leave the dividend: PTX does not say what, GPUs do this.
+// Division by zero: the quotient has all bits set, the remainder is the dividend, as on GPUs. PTX
+// does not define the results.
 template <class T>
 T quotient(T a, T b) {
     if (b == 0) return T(-1);
@@ -104,7 +105,7 @@ T remainder(T a, T b) {
     return T(a % b);
 }
 
-// Shifts by the width or more leave nothing but, of a negative number, its sign.
+// Shifts by the width or more result in 0, or in the sign of a negative number.
 template <class T>
 T shifted_left(T a, std::uint32_t by) {
     return by < 8 * sizeof(T) ? T(a << by) : T(0);
@@ -116,7 +117,7 @@ T shifted_right(T a, std::uint32_t by) {
     return std::is_signed<T>::value && a < 0 ? T(-1) : T(0);
 }
 
-// 32 of the 64 bits whose low half is `low`, shifted by at most 32.
+// The upper or lower half of 64 bits, shifted by at most 32.
 inline std::uint32_t funnel_left(std::uint32_t low, std::uint32_t high, std::uint32_t by) {
     const std::uint64_t both = std::uint64_t(high) << 32 | low;
     return by < 32 ? std::uint32_t(both << by >> 32) : low;
@@ -139,8 +140,8 @@ T reversed(T a) {
     return result;
 }
 
-// A field of `length` bits from bit `begin` on; a signed one is extended by its highest bit, or by
-// that of the number where the field reaches beyond it.
+// The field of `length` bits from bit `begin`. A signed field is extended by its highest bit, or by
+// that of `a` if the field reaches beyond it.
 template <class T>
 T extracted(T a, std::uint32_t begin, std::uint32_t length) {
     using Bits = typename std::make_unsigned<T>::type;
@@ -158,7 +159,7 @@ T extracted(T a, std::uint32_t begin, std::uint32_t length) {
     return T(result);
 }
 
-// `field` put into `a`, `length` bits from bit `begin` on.
+// Replaces `length` bits of `a` from bit `begin` with `field`.
 template <class T>
 T inserted(T field, T a, std::uint32_t begin, std::uint32_t length) {
     begin &= 0xff;
@@ -168,8 +169,7 @@ T inserted(T field, T a, std::uint32_t begin, std::uint32_t length) {
     return T((a & ~mask) | (shifted_left(field, begin) & mask));
 }
 
-// Four of the eight bytes of two words, chosen by four bits each, the fourth of which asks for a
-// byte of its sign.
+// Four of the eight bytes of two words. Four bits select each; the highest replicates the sign.
 inline std::uint32_t permuted(std::uint32_t low, std::uint32_t high, std::uint32_t choice) {
     const std::uint64_t both = std::uint64_t(high) << 32 | low;
     std::uint32_t result = 0;
@@ -184,7 +184,7 @@ inline std::uint32_t permuted(std::uint32_t low, std::uint32_t high, std::uint32
 
 // ---- memory ----
 
-// Bytes of shared memory that the block has, what the module declares included.
+// Bytes of shared memory of a block, static and dynamic.
 inline std::uint64_t shared_bytes = 0;
 
 inline std::uint64_t at(const void* memory) { return reinterpret_cast<std::uint64_t>(memory); }
@@ -198,7 +198,7 @@ inline std::uint64_t shared_memory() { return at(gridgen::emulated::dynamic_shar
     gridgen::emulated::give_up(reason);
 }
 
-// An address that an instruction reads or writes `bytes` bytes at.
+// Checks the alignment of an access of `bytes` bytes.
 inline std::uint64_t aligned(std::uint64_t address, unsigned bytes, const Place& place) {
     if (address % bytes != 0) fault(place, address, "not a multiple of the bytes that it moves");
     return address;
@@ -211,7 +211,7 @@ inline std::uint64_t in_shared(std::uint64_t address, unsigned bytes, const Plac
     return shared_memory() + aligned(address, bytes, place);
 }
 
-// Memory that somebody watches: what is read and written there is marked, word by word.
+// Memory with a record of reads and writes, by word.
 struct Watched {
     std::uint64_t begin = 0;
     std::uint64_t bytes = 0;
@@ -243,10 +243,10 @@ void store(std::uint64_t address, T value) {
     std::memcpy(reinterpret_cast<void*>(address), &value, sizeof value);
 }
 
-// What local memory holds before anything is written to it: NaNs.
+// Fills uninitialized local memory with NaNs.
 inline void poison(void* memory, std::size_t bytes) { std::memset(memory, 0xff, bytes); }
 
-// The threads of a grid take turns, so that nothing comes between reading and writing.
+// Atomic, because only one thread of a grid runs at a time.
 template <class T, class Change>
 T exchange_memory(std::uint64_t address, Change change) {
     const T before = load<T>(address);
@@ -265,8 +265,8 @@ struct Shuffled {
     bool in_segment;
 };
 
-// As PTX defines it: bits 8 to 12 of `segment` are those of a lane's number that segments share,
-// its low bits end the segment.
+// As in PTX: bits 8 to 12 of `segment` mask the lane bits that lanes of a segment share; its low
+// bits are the clamp value.
 template <Shuffle mode>
 Shuffled shuffled(const Place& place, std::uint32_t value, std::uint32_t by, std::uint32_t segment,
                   std::uint32_t members) {

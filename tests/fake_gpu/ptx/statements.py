@@ -1,4 +1,4 @@
-"""Instructions that do more than compute a value: of memory, of control, of many threads."""
+"""Instructions for memory, control flow and synchronization."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fake_gpu.ptx.operands import Names, identifier
 from fake_gpu.ptx.parser import SIZES, Function, Instruction, PtxError
 
 _TYPE = r"\.(?P<t>[busf](?:8|16|32|64))"
-# How memory is cached, and in which order others see it: one thread runs at a time, in order.
+# Caching and memory order have no effect: one thread runs at a time, in program order.
 _ORDER = r"(\.volatile|\.weak|(\.relaxed|\.acquire|\.release)\.(cta|gpu|sys))?"
 _CACHED = r"(\.(ca|cg|cs|lu|cv|wb|wt))?(\.nc)?(\.L1::\w+)?(\.L2::\w+)?"
 _SPACE = r"(\.(?P<space>global|const|shared|local|param)(::(cta|entry|func))?)?"
@@ -41,13 +41,13 @@ _REDUCTIONS = {
 
 @dataclass(frozen=True)
 class Use:
-    """An instruction where it stands.
+    """An instruction in its context.
 
     Attributes:
         instruction: the instruction.
-        found:       its opcode, taken apart.
-        names:       what names stand for there.
-        functions:   those of the module.
+        found:       parsed opcode.
+        names:       registers and variables in scope.
+        functions:   functions of the module.
     """
 
     instruction: Instruction
@@ -57,17 +57,17 @@ class Use:
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """The operands, as the text has them."""
+        """The operands in the text."""
         return self.instruction.operands
 
     @property
     def type(self) -> str:
-        """The type that the opcode names."""
+        """The type in the opcode."""
         return self.found["t"]
 
     @property
     def place(self) -> str:
-        """The place in C++, for messages."""
+        """The C++ expression of the instruction's location, for messages."""
         return f'{{"{self.instruction.opcode}", ptx_file, {self.instruction.line}}}'
 
     def read(self, operand: str, type_: str) -> str:
@@ -75,24 +75,24 @@ class Use:
         return self.names.read(operand, type_, self.instruction.line)
 
     def write(self, register: str, value: str, type_: str) -> str:
-        """Return the statement that gives a register a value."""
+        """Return the statement that assigns a value to a register."""
         return self.names.write(register, value, type_, self.instruction.line)
 
     def memory(self, operand: str, count: int = 1) -> str:
-        """Return the host's address of some elements, after checking what a GPU checks."""
+        """Return the host address of elements; the C++ checks it as a GPU does."""
         check = "in_shared" if self.found["space"] == "shared" else "aligned"
         address = self.names.address(operand, self.instruction.line)
         return f"{check}({address}, {count * SIZES[self.type]}, {self.place})"
 
     def vector(self, operand: str) -> tuple[str, ...]:
-        """Return the registers of an operand: as many as the opcode says."""
+        """Return the registers of a vector operand."""
         registers = _elements(operand)
         if len(registers) != int(self.found["count"] or 1):
             raise self.error(f"has a vector of {len(registers)}")
         return registers
 
     def error(self, reason: str) -> PtxError:
-        """Return the error that this use is."""
+        """Return an error about the instruction."""
         return PtxError(self.instruction.line, f"{self.instruction.opcode} {reason}")
 
 
@@ -102,12 +102,12 @@ def translate_instruction(
     """Return the C++ statements of an instruction.
 
     Args:
-        instruction: one that computes no value (``instructions.value_of``).
-        names:       what names stand for where it stands.
-        functions:   those of the module, by name.
+        instruction: an instruction that is not in ``instructions``.
+        names:       registers and variables in scope.
+        functions:   functions of the module by name.
 
     Raises:
-        PtxError: it is not known here, or has operands that it cannot have.
+        PtxError: the instruction is not supported, or has invalid operands.
     """
     for pattern, counts, translate in _KNOWN:
         if found := pattern.fullmatch(instruction.opcode):
@@ -115,11 +115,11 @@ def translate_instruction(
             if len(instruction.operands) not in counts:
                 raise use.error(f"has {len(instruction.operands)} operands")
             return translate(use)
-    raise PtxError(instruction.line, f"{instruction.opcode} is not known to this translator")
+    raise PtxError(instruction.line, f"{instruction.opcode} is not supported")
 
 
 def _elements(operand: str) -> tuple[str, ...]:
-    """Return the registers of a vector, or the one that is none."""
+    """Return the registers of a vector, or the single register."""
     return tuple(part.strip() for part in operand.strip("{}").split(","))
 
 
@@ -157,7 +157,7 @@ def _atomic(use: Use) -> list[str]:
 
 
 def _fence(use: Use) -> list[str]:
-    return []  # whoever runs next sees all that was written
+    return []  # one thread runs at a time: all writes are visible
 
 
 def _move(use: Use) -> list[str]:
@@ -210,7 +210,7 @@ def _call(use: Use) -> list[str]:
     return [f"{identifier(name)}({', '.join(map(identifier, arguments))});"]
 
 
-# ---- many threads ----
+# ---- synchronization ----
 
 
 def _barrier(use: Use) -> list[str]:
@@ -265,13 +265,13 @@ def _shuffle(use: Use) -> list[str]:
 
 
 def _active_mask(use: Use) -> list[str]:
-    # Which lanes run together is the machine's choice; here each runs alone.
+    # PTX leaves the set of active lanes open; here each lane runs separately.
     return [use.write(use.operands[0], "1u << lane()", "b32")]
 
 
 _REDUCED = "|".join(map(re.escape, _REDUCTIONS))
 _UPDATED = "|".join(_UPDATES)
-# Opcodes, how many operands they have, and what becomes of them.
+# Opcodes, numbers of operands, and translations.
 _KNOWN: tuple[tuple[re.Pattern[str], tuple[int, ...], Callable[[Use], list[str]]], ...] = tuple(
     (re.compile(pattern), counts, translate)
     for pattern, counts, translate in (

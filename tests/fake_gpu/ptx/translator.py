@@ -1,4 +1,4 @@
-"""A PTX module as a C++ translation unit that the emulated backend's runtime launches."""
+"""Translator of a PTX module to a C++ translation unit for the emulated runtime."""
 
 from __future__ import annotations
 
@@ -58,10 +58,9 @@ class Translation:
     """A module in C++.
 
     Attributes:
-        module:       what was translated.
-        text:         the translation unit; it includes ``ptx_thread.h``.
-        shared_bytes: bytes of shared memory that the module itself declares: what a launch asks for
-                      comes after them.
+        module:       the PTX module.
+        text:         translation unit, which includes ``ptx_thread.h``.
+        shared_bytes: bytes of static shared memory; dynamic shared memory follows them.
     """
 
     module: Module
@@ -70,10 +69,10 @@ class Translation:
 
 
 def translate(ptx: str) -> Translation:
-    """Return a PTX module as C++.
+    """Translate a PTX module to C++.
 
     Raises:
-        PtxError: it is no PTX, or uses an instruction that is not known here.
+        PtxError: the text is not PTX, or contains an unsupported instruction.
     """
     module = parse(ptx)
     shared, shared_bytes = _shared_offsets(module)
@@ -92,7 +91,7 @@ def translate(ptx: str) -> Translation:
 
 
 def _shared_offsets(module: Module) -> tuple[dict[str, int], int]:
-    """Return where shared variables lie, and the bytes of those that have a size."""
+    """Return the offsets of shared variables, and the bytes of static ones."""
     declared = [
         variable
         for variables in (module.variables, *(function.body for function in module.functions))
@@ -125,7 +124,7 @@ def _declared(variable: Variable) -> str:
 
 
 def _signature(function: Function) -> str:
-    """Return the head of a function: it takes the addresses of results and parameters."""
+    """Return the signature of a function; its parameters are addresses."""
     variables = (*function.results, *function.parameters)
     taken = ", ".join(f"unsigned char* {identifier(variable.name)}" for variable in variables)
     return f"void {identifier(function.name)}({taken})"
@@ -138,11 +137,11 @@ def _called(kernel: Function) -> str:
 
 @dataclass(frozen=True)
 class _Body:
-    """A function's text, while it is written.
+    """Translator of one function.
 
     Attributes:
-        names:     what names stand for at the statement.
-        functions: those of the module.
+        names:     registers and variables in scope.
+        functions: functions of the module.
     """
 
     names: Names
@@ -180,7 +179,7 @@ class _Body:
         return [f"if ({guard}) {{", *lines, "}"]
 
     def _value(self, instruction: Instruction) -> list[str]:
-        """Return the lines of an instruction, whatever it is guarded by."""
+        """Return the lines of an instruction without its guard."""
         value = value_of(instruction.opcode)
         if value is None:
             return translate_instruction(instruction, self.names, self.functions)

@@ -91,7 +91,7 @@ DAMAGED = {
 def test_a_damaged_profile_is_left_with_a_word(text):
     path = PROFILE.keep()
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.warns(GridGenWarning, match="no profile of this robot and device") as warned:
+    with pytest.warns(GridGenWarning, match="not a profile of this robot and device") as warned:
         assert found() == (None, "")
     assert str(path) in str(warned[0].message)
     assert path.exists()

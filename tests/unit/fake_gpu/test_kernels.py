@@ -25,7 +25,7 @@ def test_a_result_is_read_by_whoever_comes_after_it(cupy, twice, misused):
     cupy.cuda.runtime.deviceSynchronize()
     with cupy.cuda.Stream(non_blocking=True):
         twice(x, y)
-    with pytest.raises(MisuseError, match="what nobody has written"):
+    with pytest.raises(MisuseError, match="reads uninitialized memory"):
         cupy.asnumpy(y)
     assert "kernel twice (" in misused()
 
@@ -59,7 +59,7 @@ def test_what_goes_beyond_an_array_is_found(cupy, module, misused):
     assert (x == 1).all()
     module.get_function("beyond")((1,), (128,), (record, np.int64(101)))
     reason = misused()
-    assert f"beyond the arrays that it is given, to {x.data.ptr + 400:#x}" in reason
+    assert f"beyond the arrays of its arguments, to {x.data.ptr + 400:#x}" in reason
     assert "float32 array (100,), made at test_kernels.py:" in reason
 
 
@@ -67,7 +67,7 @@ def test_what_nobody_has_written_is_not_read(cupy, twice, misused):
     x, y = cupy.empty(4, cupy.float32), cupy.empty(4, cupy.float32)
     x[1:] = 1
     twice(x, y)
-    assert "reads of float32 array (4,), made at test_kernels.py:" in misused()
+    assert "reads uninitialized memory of float32 array (4,), made at test_kernels.py:" in misused()
 
 
 def test_kernels_may_write_parts_of_an_array_at_once(cupy, twice):

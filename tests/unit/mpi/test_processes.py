@@ -102,8 +102,8 @@ def test_the_run_ends_with_a_process_that_dies(what, tmp_path):
 @pytest.mark.parametrize(
     ("processes", "words", "message"),
     [
-        (1, (), "takes 2 processes or more"),
-        (3, ("--split", "1+1"), "3 together"),
+        (1, (), "requires at least 2 processes"),
+        (3, ("--split", "1+1"), "3 in total"),
         (2, ("--block", "0"), "--block is 0"),
         (2, ("--floating-base",), "q has shape"),
         (2, ("--mapping", "size:=2"), "mappings is {'size': '2'}, but the robot is no xacro file"),

@@ -157,7 +157,9 @@ def test_a_serial_arm_hands_on_nine_numbers():
     assert message_numbers(tree, layout) == max(9 + 6 * len(layout.forward[0]), 6 * 6, 12)
 
 
-@pytest.mark.parametrize(("processes", "message"), [(1, "takes 2 processes"), (13, "12 processes")])
+@pytest.mark.parametrize(
+    ("processes", "message"), [(1, "requires at least 2 processes"), (13, "12 processes")]
+)
 def test_processes_that_are_of_no_use_are_refused(processes, message):
     weights = Weights((1,) * 6, (1,) * 6)
     with pytest.raises(OptionError, match=message):
@@ -184,9 +186,9 @@ def test_files_are_read_and_written_whole(tmp_path):
     [
         ({"qd": None}, GridGenError, "no array qd"),
         ({"qdd": np.ones((4, 6))}, ShapeError, r"qdd has shape \(4, 6\)"),
-        ({"qd": np.ones((5, 6), np.float32)}, DtypeError, "qd is of float32"),
+        ({"qd": np.ones((5, 6), np.float32)}, DtypeError, "qd has dtype float32"),
         ({"q": np.ones(6)}, ShapeError, r"q has shape \(6,\)"),
-        ({"q": np.ones((5, 6), int)}, DtypeError, "q is of int64"),
+        ({"q": np.ones((5, 6), int)}, DtypeError, "q has dtype int64"),
     ],
 )
 def test_files_that_do_not_fit_are_refused(tmp_path, changed, error, message):

@@ -131,7 +131,7 @@ def test_results_are_pickled(robot, x):
 def test_results_of_one_name_are_refused():
     text = (ROBOTS / "two_link.urdf").read_text(encoding="utf-8")
     robot = gridgen.load(text.replace('"forearm"', '"tip_world"'), backend="cpu")
-    message = '"jacobian:tip_world" and "jacobian:tip:world" would both be called'
+    message = '"jacobian:tip_world" and "jacobian:tip:world" would both be named'
     with pytest.raises(OptionError, match=message):
         robot.compute(("jacobian:tip_world", "jacobian:tip:world"), np.zeros(2))
 
@@ -153,12 +153,12 @@ def test_frames_are_one_or_some(robot, x):
 WRONG: list[tuple[type[Exception], Any, int, dict[str, Any], str]] = [
     (OptionError, "mass_matrix", 1, {}, "functions is 'mass_matrix'; give a tuple of names"),
     (OptionError, (), 1, {}, "functions is (); give a tuple of names"),
-    (OptionError, ("mass_matrix", 3), 1, {}, "functions has 3; give names"),
-    (OptionError, ("mass_matrx",), 1, {}, 'no function "mass_matrx" among several; did you mean'),
-    (OptionError, ("neutral",), 1, {}, "call it by itself"),
-    (OptionError, ("mass_matrix",) * 2, 1, {}, '"mass_matrix" is asked for twice: name'),
-    (OptionError, ("jacobian:hand", "jacobian:hand:local"), 1, {}, 'which is "jacobian:hand"'),
-    (OptionError, ("jacobian",), 1, {}, "jacobian is that of a link; give jacobian:link0"),
+    (OptionError, ("mass_matrix", 3), 1, {}, "functions contains 3; give names"),
+    (OptionError, ("mass_matrx",), 1, {}, 'function "mass_matrx" cannot be fused; did you mean'),
+    (OptionError, ("neutral",), 1, {}, "call it separately"),
+    (OptionError, ("mass_matrix",) * 2, 1, {}, '"mass_matrix" is requested twice; name'),
+    (OptionError, ("jacobian:hand", "jacobian:hand:local"), 1, {}, 'equal to "jacobian:hand"'),
+    (OptionError, ("jacobian",), 1, {}, "jacobian requires a link; give jacobian:link0"),
     (OptionError, ("jacobian:hnd",), 1, {}, 'no frame "hnd"; give jacobian:hand'),
     (OptionError, ("jacobian:hand:wold",), 1, {}, "takes one of local, world, local_world_al"),
     (OptionError, ("forward_kinematics:hand:world",), 1, {}, "forward_kinematics takes nothing"),
