@@ -91,7 +91,7 @@ def _position(coordinate: int) -> float:
 
 
 def _propagated(body: Body, inertia: Array, scale: Array) -> tuple[bool, Array]:
-    """Return whether the joint is regular, and the inertia propagated to its parent."""
+    """Return whether the joint is nonsingular, and the inertia propagated to its parent."""
     if body.joint_type.is_free:
         with_armature = inertia + np.diag(body.armature)
         size = np.sqrt(np.abs(np.diag(scale)) + body.armature)
