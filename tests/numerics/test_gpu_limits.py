@@ -148,7 +148,9 @@ def test_a_driver_that_is_too_old_is_named(cupy, arm, machine):
     machine.newest_ptx, machine.driver = (7, 0), (11, 8)
     try:
         for array in (np.asarray, cupy.asarray):
-            message = r"GPU 0: .*unsupported toolchain.*driver, made for CUDA 11\.8, is too old for"
+            message = (
+                r"GPU 0: .*unsupported toolchain.*driver supports CUDA 11\.8 and is too old for"
+            )
             with pytest.raises(gridgen.DeviceError, match=message):
                 arm.inverse_dynamics(*map(array, arguments))
         with pytest.raises(gridgen.DeviceError, match=r"pip install '[a-z-]*nvrtc[a-z0-9-]*==11"):
@@ -181,7 +183,7 @@ def test_after_a_failure_the_next_call_works(cupy, arm, machine, monkeypatch, ca
     cupy.asnumpy(compute(arm, before))  # arrays like earlier ones
     machine.devices[0].fail("cudaErrorECCUncorrectable")
     try:
-        message = r"GPU 0: cudaErrorECCUncorrectable: .*; what lies on it is lost"
+        message = r"GPU 0: cudaErrorECCUncorrectable: .*; all data on this GPU are lost"
         with pytest.raises(gridgen.DeviceError, match=message):
             compute(arm, before)
         with cupy.cuda.Device(1):

@@ -96,7 +96,7 @@ def generate(text: str, folder: Path, frames: list[str]) -> gridgen.GeneratedMod
         frames=tuple(frames[:2]),  # whose names are in those of functions
     )
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*expression of xacro", gridgen.GridGenWarning)
+        warnings.filterwarnings("ignore", ".*xacro expression", gridgen.GridGenWarning)
         return gridgen.generate(urdf, options)
 
 

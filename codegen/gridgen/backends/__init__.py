@@ -1,4 +1,4 @@
-"""Backends: each compiles a robot's module for one kind of machine, and runs it there."""
+"""Backends: each compiles a robot's module for one kind of device, and runs it there."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
     "target_for",
 ]
 
-#: By name, the fastest first: ``auto`` is the first that computes with arrays where they lie.
+#: Backends by name, fastest first: ``auto`` selects the first for the memory of the arrays.
 TARGETS: Mapping[str, Target] = {
     target.name: target
     for target in (
@@ -50,16 +50,16 @@ TARGETS: Mapping[str, Target] = {
 
 @functools.cache
 def target_for(arrays: Memory, teams: bool = False) -> Target:
-    """Return the first target that computes with arrays that lie there, in teams if need be."""
+    """Return the first target for arrays in this memory, with support for teams if required."""
     return next(t for t in TARGETS.values() if t.arrays == arrays and t.teams >= teams)
 
 
 def backend(name: str = "auto") -> Backend:
-    """Return a backend by its name; ``auto`` is ``cuda`` where there is a GPU, else ``cpu``.
+    """Return a backend by name; ``auto`` is ``cuda`` if a GPU is available, else ``cpu``.
 
     Raises:
-        OptionError: there is no such backend.
-        DeviceError: ``cuda`` is asked for, and CuPy or the GPU is missing.
+        OptionError: the backend does not exist.
+        DeviceError: ``cuda`` is requested, and CuPy or the GPU is missing.
     """
     if name == "auto":
         return _create(target_for("device" if _works(target_for("device")) else "host"))
@@ -70,7 +70,7 @@ def backend(name: str = "auto") -> Backend:
 
 
 def available_backends() -> tuple[BackendName, ...]:
-    """Return the names of the backends that work on this machine, the fastest first."""
+    """Return the names of the backends that work on this machine, fastest first."""
     return tuple(target.name for target in TARGETS.values() if _works(target))
 
 
@@ -84,13 +84,13 @@ def _works(target: Target) -> bool:
 
 @functools.cache
 def _create(target: Target) -> Backend:
-    """Create a backend, once: its threads and loaded modules are shared by all robots."""
+    """Create a backend once: all robots share its threads and loaded modules."""
     created: Backend = _loaded(target)()
     return created
 
 
 def _loaded(target: Target) -> Any:
-    """Return the class of a backend. Generated modules start without loading any."""
+    """Import the class of a backend, which generated modules do lazily."""
     import pkgutil
 
     return pkgutil.resolve_name(target.backend)

@@ -1,4 +1,4 @@
-"""Kernels that go along trajectories, whatever the backend."""
+"""Kernels that compute trajectories, for every backend."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from gridgen.backends.interface import Arguments, RunnableKernel
 
 
 class AlongKernel:
-    """A kernel that goes along trajectories, as one that computes a batch of states.
+    """Adapter that runs a trajectory kernel as a kernel for a batch of states.
 
     Args:
-        kernel:  takes how many samples a trajectory has, and all, as its last argument.
-        samples: of a trajectory; by default the batch is one.
+        kernel:  its last argument is the number of samples of a trajectory, and of all.
+        samples: samples of a trajectory; by default the batch is one trajectory.
     """
 
     def __init__(self, kernel: RunnableKernel, samples: int | None = None) -> None:
         self._kernel, self._samples = kernel, samples
 
     def of(self, samples: int) -> AlongKernel:
-        """Return the kernel for trajectories of so many samples."""
+        """Return the kernel for trajectories of this many samples."""
         return AlongKernel(self._kernel, samples)
 
     def __call__(self, arguments: Arguments, batch: int) -> None:
@@ -30,7 +30,7 @@ class AlongKernel:
             self._kernel(*self._with_length(arguments, batch))
 
     def prepare(self, arguments: Arguments, batch: int) -> Callable[[], object]:
-        """Return what computes the same states whenever it is called; see ``RunnableKernel``."""
+        """Return a function that computes the same states; see ``RunnableKernel``."""
         return self._kernel.prepare(*self._with_length(arguments, batch))
 
     def _with_length(self, arguments: Arguments, batch: int) -> tuple[Arguments, int]:

@@ -1,7 +1,7 @@
-"""Code that was compiled ahead and lies in a module's folder: found again, the best for a machine.
+"""Code compiled ahead of time: find the best file for this machine in a module's folder.
 
-``gridgen.backends.library`` makes it. A manifest lists the files: shared libraries for kinds of
-processors, archives of kernels for GPUs, each with what it has and a digest.
+``gridgen.backends.library`` creates the files. A manifest lists shared libraries for processors
+and archives of GPU kernels, each with its contents and digest.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from gridgen.backends.cpu.processor import NATIVE, lacks, runs_code_of
 from gridgen.errors import ModelError
 from gridgen.functions.types import Dtype
 
-#: The name of the manifest.
+#: File name of the manifest.
 MANIFEST = "compiled.json"
-#: In an archive of kernels: a record of each by the name of its file.
+#: File with the records of an archive's kernels, by file name.
 RECORDS = "records.json"
 
 
@@ -32,14 +32,14 @@ class BuiltFile:
     """One file with compiled code.
 
     Attributes:
-        file:      its name.
-        target:    kind of processor (``x86-64-v3``, ``native``), or of GPU (``sm_90``).
+        file:      file name.
+        target:    processor (``x86-64-v3``, ``native``) or GPU architecture (``sm_90``).
         digest:    SHA-256 of the file.
-        functions: names of the functions that are in it.
-        dtypes:    element types that they are there for.
-        system:    of a library, what it runs on: ``linux``.
-        machine:   likewise: ``x86_64``.
-        processor: of a library for ``native``, what tells that processor from others.
+        functions: names of its functions.
+        dtypes:    their element types.
+        system:    operating system of a library, such as ``linux``; empty for GPU kernels.
+        machine:   machine type of a library, such as ``x86_64``.
+        processor: identification of the processor of a ``native`` library.
     """
 
     file: str
@@ -52,11 +52,11 @@ class BuiltFile:
     processor: tuple[str, ...] | None = None
 
     def has(self, function: str, dtype: str) -> bool:
-        """Tell whether a function is in it."""
+        """Return whether the file contains a function."""
         return function in self.functions and dtype in self.dtypes
 
     def obstacle(self) -> str:
-        """Return why a library does not run on this machine; nothing if it does."""
+        """Return the reason why a library does not run on this machine, empty if it does."""
         if (self.system, self.machine) != (sys.platform, platform.machine()):
             return f"for {self.system} on {self.machine}"
         if self.target == NATIVE:
@@ -64,12 +64,12 @@ class BuiltFile:
             return "" if runs else f"for another processor than this one ({NATIVE})"
         missing = lacks(self.target)
         if missing is None:
-            return f"for {self.target}, and the system does not tell what this processor is"
-        return f"for {self.target}: no {' '.join(missing)} here" if missing else ""
+            return f"for {self.target}, and the system does not identify this processor"
+        return f"for {self.target}: this processor lacks {' '.join(missing)}" if missing else ""
 
 
 def manifest_text(files: tuple[BuiltFile, ...]) -> str:
-    """Return the manifest of some files, one a line."""
+    """Return the manifest of files, one per line."""
     records = ",\n  ".join(json.dumps(asdict(file)) for file in files)
     return f"[\n  {records}\n]\n"
 
@@ -81,12 +81,12 @@ class Built:
         self._folder = folder
 
     def library(self, function: str, dtype: Dtype) -> Path | None:
-        """Return the library to take a function from: the one for most of what there is here."""
+        """Return the library of a function for the most capable supported processor, if any."""
         found = [file for file in self._libraries(function, dtype) if not _obstacle(file)]
         return self._checked(found[-1]) if found else None
 
     def lack(self, function: str, dtype: Dtype) -> str:
-        """Say why no library serves a function, where there is one of some kind."""
+        """Return the reason why no library provides a function, empty without libraries."""
         those = self._libraries(function, dtype)
         if not those:
             had = any(file.system for file in self._files)
@@ -97,7 +97,7 @@ class Built:
     def image(
         self, function: str, dtype: Dtype, arch: str, *, rows: bool
     ) -> tuple[bytes, Mapping[str, Any]] | None:
-        """Return a kernel for a GPU, and its record, if it is there for this architecture."""
+        """Return the image and record of a kernel for a GPU architecture, if available."""
         for file in self._files:
             if not file.system and file.target == arch and file.has(function, dtype):
                 with ZipFile(self._checked(file)) as archive:
@@ -108,11 +108,11 @@ class Built:
 
     @property
     def archs(self) -> tuple[str, ...]:
-        """The architectures of GPUs that there are kernels for."""
+        """GPU architectures of the compiled kernels."""
         return tuple(file.target for file in self._files if not file.system)
 
     def _libraries(self, function: str, dtype: Dtype) -> list[BuiltFile]:
-        """Return the libraries with a function, the least demanding first, ``native`` last."""
+        """Return the libraries with a function, least capable processor first."""
         return [file for file in self._files if file.system and file.has(function, dtype)]
 
     @property
@@ -120,10 +120,10 @@ class Built:
         return _read_manifest(self._folder)
 
     def _checked(self, file: BuiltFile) -> Path:
-        """Return the path of a file that is what it was.
+        """Return the path of a file after a check of its digest.
 
         Raises:
-            ModelError: it is not there, or damaged.
+            ModelError: the file is missing or damaged.
         """
         return _checked(self._folder / file.file, file.digest)
 
@@ -133,7 +133,7 @@ def image_name(function: str, dtype: str, *, rows: bool) -> str:
     return f"{function}{'_rows' if rows else ''}.{dtype}"
 
 
-# Once for a process: a module's folder is replaced as a whole, and what is loaded stays loaded.
+# Cached for the process: a module's folder is replaced atomically, and loaded code stays loaded.
 @cache
 def _read_manifest(folder: Path) -> tuple[BuiltFile, ...]:
     path = folder / MANIFEST
@@ -143,8 +143,8 @@ def _read_manifest(folder: Path) -> tuple[BuiltFile, ...]:
         return tuple(map(_file_of, json.loads(path.read_bytes())))
     except (OSError, TypeError, ValueError, AttributeError) as error:
         raise ModelError(
-            f"{path}: damaged ({error}): run grid-gen again, or remove it to have code compiled "
-            "when it is needed"
+            f"{path}: damaged ({error}): run grid-gen again, or remove the file to compile code "
+            "at run time"
         ) from error
 
 
@@ -166,9 +166,9 @@ def _checked(path: Path, digest: str) -> Path:
         found = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise ModelError(
-            f"{path}: {MANIFEST} lists it, and it cannot be read ({error.strerror}): run grid-gen "
+            f"{path}: listed in {MANIFEST}, but cannot be read ({error.strerror}): run grid-gen "
             "again"
         ) from error
     if found != digest:
-        raise ModelError(f"{path}: damaged, it is not what {MANIFEST} lists: run grid-gen again")
+        raise ModelError(f"{path}: damaged, its digest is not in {MANIFEST}: run grid-gen again")
     return path

@@ -1,10 +1,10 @@
-"""The build cache: compiled code found again by the content it was made from.
+"""Build cache: compiled code, addressed by the content of its sources.
 
-An entry is a folder named by its key. It is filled under a temporary name and then renamed, so it
-is either absent or whole, however many processes build it at once; usually one does, and the others
-wait. Its manifest holds the digest of every file, so an entry that a full disk or a crash has
-damaged is noticed; it is left, and a new one is built beside it. An entry once returned stays in
-its place for an hour at least; ``eviction`` keeps the cache within its limit.
+An entry is a folder named by its key. It is written under a temporary name and then renamed, so it
+is either absent or complete, even if multiple processes build it. Usually one process builds and
+the others wait. A manifest contains the digest of every file. An entry that a full disk or a crash
+has damaged is ignored, and a new one gets a suffix. An entry remains for at least one hour after
+its last use; ``eviction`` limits the size of the cache.
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ from gridgen.user_cache import (
     warn_of,
 )
 
-# Part of every key: raised when the layout of an entry changes.
+# Part of every key: increment when the layout of an entry changes.
 _LAYOUT = 1
 _MANIFEST = "manifest.json"
 _TEXT = "text"
 _LOCK = ".lock"
-# Seconds after which what a build leaves when it is killed is taken for that.
+# Seconds after which temporary files count as left by a killed build.
 _ABANDONED = 24 * 3600.0
-# What a system may answer when a folder is renamed to a name that is taken.
+# Error numbers of a rename to an existing folder.
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
-# A part of a key: anything JSON can spell in one way only.
+# A part of a key: a value with a unique JSON representation.
 Part = str | int | tuple[str, ...] | Mapping[str, str]
 
 
 def cache_key(**parts: Part) -> str:
-    """Return the digest of everything that decides the outcome of a build.
+    """Return the digest of all inputs of a build.
 
-    The parts are named and spelt as JSON, so no two sets of parts run together into one text.
+    The parts are encoded as JSON, so that different parts give different texts.
     """
     text = json.dumps({"layout": _LAYOUT, **parts}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 class BuildCache:
-    """Entries below one folder, or below a temporary one where that cannot be used.
+    """Entries in a folder, or in a temporary folder if that is not usable.
 
     Args:
-        folder: the place; by default the user's cache folder, asked for anew at every build.
+        folder: folder of the cache; by default the user's cache folder, resolved for every build.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -67,24 +67,23 @@ class BuildCache:
 
     @property
     def folder(self) -> Path:
-        """The folder in which entries are looked up first."""
+        """Folder that is searched first."""
         return trusted_folder(self._folder) if self._folder else cache_folder()
 
     def entry(self, key: str, build: Callable[[Path], None]) -> Path:
-        """Return the folder of an entry, built if it is absent or damaged.
+        """Return the folder of an entry; build the entry if it is absent or damaged.
 
         Args:
-            key:   what :func:`cache_key` returned; more may follow after a full stop.
-            build: fills an empty folder with the entry's files. What it raises passes through, and
-                   leaves no entry; but after an ``OSError`` it is asked once more, to fill a folder
-                   elsewhere.
+            key:   result of :func:`cache_key`, with an optional suffix after a full stop.
+            build: writes the entry's files to an empty folder. Its exceptions propagate and leave
+                   no entry. After an ``OSError``, it is called again with a temporary folder.
 
         Raises:
-            CompileError: there is no folder that could be written.
+            CompileError: no folder is writable.
         """
         folder = self.folder
         if found := _find(folder, key):
-            return found  # also in a cache that this process may only read
+            return found  # also in a read-only cache
         try:
             return _built(folder, key, build)
         except OSError as error:
@@ -93,13 +92,13 @@ class BuildCache:
             return _built(instead_of(folder, refusal), key, build)
         except OSError as error:
             raise CompileError(
-                f"{folder}: compiled code cannot be written here ({reason(refusal)}), nor for the "
-                f"time being to a temporary folder ({reason(error)}): make room, or set "
-                f"${FOLDER_VARIABLE} and $TMPDIR to folders that can be written"
+                f"{folder}: cannot write compiled code to this folder ({reason(refusal)}) or to a "
+                f"temporary folder ({reason(error)}): free disk space, or set "
+                f"${FOLDER_VARIABLE} and $TMPDIR to writable folders"
             ) from error
 
     def variants(self, key: str) -> Iterator[Path]:
-        """Yield the whole entries of a key and of those in which more follows after a full stop."""
+        """Yield the complete entries of a key, with any suffix."""
         folder = self.folder
         try:
             names = sorted(os.listdir(folder))
@@ -110,11 +109,11 @@ class BuildCache:
                 yield folder / name
 
     def text(self, key: str, make: Callable[[], str | None]) -> str | None:
-        """Return a short text, made if it is not there; kept only where that is possible.
+        """Return a short text from the cache; make and store it if it is absent.
 
         Args:
-            key:  what :func:`cache_key` returned.
-            make: returns the text, or ``None`` for one that is not to be kept.
+            key:  result of :func:`cache_key`.
+            make: returns the text, or ``None`` for a result that is not cached.
         """
         folder = self.folder
         if found := _find(folder, key):
@@ -126,13 +125,13 @@ class BuildCache:
         with contextlib.suppress(OSError), _staging_folder(folder) as staging:
             (staging / _TEXT).write_text(text, encoding="utf-8")
             _publish(staging, folder, key)
-        return text  # what needs the folder more will say if it cannot be written
+        return text  # a failed write is reported by entry()
 
     def keep_failure(self, key: str, files: Mapping[str, str]) -> Path | None:
-        """Write the files of a failed build to a lasting folder, for a bug report.
+        """Save the files of a failed build for a bug report.
 
         Returns:
-            the folder; ``None`` if nothing can be written.
+            The folder, or ``None`` if it is not writable.
         """
         folder = self.folder
         try:
@@ -146,7 +145,7 @@ class BuildCache:
 
 
 def is_whole(entry: Path) -> bool:
-    """Return whether an entry is there, this user's alone, with every file as it was written."""
+    """Return whether an entry exists, is private to this user, and has intact files."""
     try:
         check_private(entry)
         digests = json.loads((entry / _MANIFEST).read_bytes())
@@ -168,7 +167,7 @@ def _digest(path: Path) -> str:
 
 
 def _content(folder: Path) -> set[str]:
-    """Return the names of an entry's files; systems put hidden ones of their own beside them."""
+    """Return the names of an entry's files, without hidden files of the system."""
     return {name for name in os.listdir(folder) if name != _MANIFEST and not name.startswith(".")}
 
 
@@ -179,7 +178,7 @@ def _write_manifest(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _staging_folder(folder: Path) -> Iterator[Path]:
-    """Make a folder whose content is to be renamed to its place; remove it if it is not."""
+    """Create a temporary folder for an entry; remove it unless it was renamed."""
     import shutil
     import tempfile
 
@@ -192,7 +191,7 @@ def _staging_folder(folder: Path) -> Iterator[Path]:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove what builds have left behind that were killed."""
+    """Remove temporary files of killed builds."""
     import shutil
 
     with os.scandir(folder) as items:
@@ -210,7 +209,7 @@ def _remove_abandoned(folder: Path) -> None:
 
 
 def _names(folder: Path, key: str) -> Iterator[Path]:
-    """Yield the names an entry may have: its key, and those that follow after a damaged one."""
+    """Yield the possible names of an entry: its key, then with suffixes after damaged entries."""
     yield folder / key
     for number in itertools.count(1):
         yield folder / f"{key}-{number}"
@@ -224,7 +223,7 @@ def _find(folder: Path, key: str) -> Path | None:
 
 
 def _is_there(entry: Path) -> bool:
-    """Return whether an entry is whole, and stays so for now."""
+    """Return whether an entry is intact, and protect it from eviction."""
     return is_whole(entry) and eviction.mark_used(entry)
 
 
@@ -242,7 +241,7 @@ def _built(folder: Path, key: str, build: Callable[[Path], None]) -> Path:
 
 
 def _publish(staging: Path, folder: Path, key: str) -> Path:
-    """Rename a finished folder to the first name that is free or holds the same, whole."""
+    """Rename a finished folder to the first free name, or return an intact existing entry."""
     _write_manifest(staging)
     for entry in _names(folder, key):
         try:
@@ -258,14 +257,14 @@ def _publish(staging: Path, folder: Path, key: str) -> Path:
 
 
 def _keep(folder: Path, key: str, files: Mapping[str, str]) -> Path:
-    kept = folder / eviction.FAILED / key
+    saved = folder / eviction.FAILED / key
     with _staging_folder(folder) as staging:
         for name, text in files.items():
             (staging / name).write_text(text, encoding="utf-8")
-        private_folder(kept.parent)
+        private_folder(saved.parent)
         try:
-            staging.rename(kept)
+            staging.rename(saved)
         except OSError as error:
             if error.errno not in _TAKEN:
                 raise
-    return kept  # also if the same text has failed before
+    return saved  # also if the same text has failed before

@@ -1,4 +1,4 @@
-"""What a user reads when a compiler refuses generated code."""
+"""Error messages for generated code that a compiler rejects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ERROR = re.compile(
     re.MULTILINE,
 )
 
-# What compilers say when there is no room for what they write.
+# Messages of compilers for a full disk.
 _DISK_FULL = ("No space left on device", "Disk quota exceeded", "NoSpaceLeft")
 
 
@@ -30,39 +30,39 @@ def compile_error(
     files: Mapping[str, str],
     keep: Callable[[Mapping[str, str]], Path | None],
 ) -> CompileError | OSError:
-    """Return the error for a failed compilation: an ``OSError`` if it had no room.
+    """Return the error for a failed compilation, an ``OSError`` if the disk is full.
 
     Args:
-        robot:    the robot's identifier.
-        function: the function asked for, with its element type.
-        compiler: what refused the text.
-        log:      everything the compiler said.
-        files:    the compiled text: file name -> content.
-        keep:     keeps those files in a folder and returns it, if that is possible.
+        robot:    identifier of the robot.
+        function: function and element type.
+        compiler: name of the compiler.
+        log:      output of the compiler.
+        files:    source text: file name -> content.
+        keep:     saves the files in a folder and returns it, or None if that fails.
     """
     if any(reason in log for reason in _DISK_FULL):
         return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     found = _ERROR.search(log)
     if found is None:
-        said = [line.strip() for line in log.splitlines() if line.strip()]
-        erring = [line for line in said if "error" in line.lower()]
-        message, excerpt = (erring or said or ["it gave no reason"])[0], ""
+        lines = [line.strip() for line in log.splitlines() if line.strip()]
+        errors = [line for line in lines if "error" in line.lower()]
+        message, excerpt = (errors or lines or ["no reason given"])[0], ""
     else:
         name = PurePath(found["file"]).name
         number = int(found["colon"] or found["parenthesis"])
         message = f"{name}:{number}: {found['text'].strip()}"
         excerpt = numbered_lines(files.get(name, ""), number)
-    kept = keep(files)
-    place = f"kept in {kept}" if kept else "lost, as there is no room to keep it"
+    folder = keep(files)
+    source = f"saved in {folder}" if folder else "lost, because the disk is full"
     return CompileError(
-        f'robot "{robot}", function {function}: {compiler} refused the generated code: {message}\n'
+        f'robot "{robot}", function {function}: {compiler} rejected the generated code: {message}\n'
         f"{excerpt}"
-        f"The source is {place}. This is a bug in gridgen, please report it."
+        f"The source is {source}. This is a bug in gridgen, please report it."
     )
 
 
 def numbered_lines(text: str, number: int) -> str:
-    """Return line ``number`` (counted from one) with its neighbors, the line itself marked."""
+    """Return line ``number`` (from 1), marked, with its neighbors."""
     lines = text.splitlines()
     if not 1 <= number <= len(lines):
         return ""

@@ -1,8 +1,7 @@
-"""How much the cache keeps: what was not used for longest goes first.
+"""Eviction of the least recently used entries from the cache.
 
-An entry is marked as used whenever it is found. Marking and removing exclude each other by a lock
-on the folder, and what was used within an hour stays, so that no process loses an entry between
-finding and loading it.
+A lookup updates an entry's time of use. A lock on the folder excludes lookups during removal, and
+entries used within the last hour remain, so a process can load an entry after its lookup.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Bytes that the cache keeps.
+#: Maximum size of the cache [bytes].
 LIMIT = 2_000_000_000
-#: Begins the names of folders that are being filled or removed.
+#: Prefix of temporary folders, which are being written or removed.
 BUILDING = "grid-gen-building-"
-#: Folder with the text of failed builds.
+#: Folder with the sources of failed builds.
 FAILED = "failed"
 #: Zig's own cache.
 ZIG = "grid-gen-zig"
-#: Seconds after its last use for which an entry stays.
+#: Seconds after its last use during which an entry is not removed.
 _GRACE = 3600.0
 # One in 128 new entries, chosen by its key, triggers a measurement of the cache: 50 us per entry.
 _SELDOM = 128
@@ -33,12 +32,12 @@ _PATIENCE, _PAUSE = 1.0, 0.001
 
 @dataclass(frozen=True)
 class Item:
-    """Something that may be removed.
+    """A folder that may be removed.
 
     Attributes:
-        path:  of a folder.
-        used:  when it was last used, as ``time.time``.
-        bytes: of its files.
+        path:  path of the folder.
+        used:  time of last use, as ``time.time`` [s].
+        bytes: size of its files [bytes].
     """
 
     path: Path
@@ -47,24 +46,24 @@ class Item:
 
 
 def is_key(name: str) -> bool:
-    """Return whether a folder's name is that of an entry."""
+    """Return whether a name is that of an entry."""
     return _KEY.fullmatch(name) is not None
 
 
 def mark_used(entry: Path) -> bool:
-    """Note that an entry is used now; return whether it is still there."""
+    """Set an entry's time of use; return whether it still exists."""
     with _locked(entry.parent, alone=False):
         try:
             os.utime(entry)
         except FileNotFoundError:
             return False
-        except OSError:  # a cache that may only be read
+        except OSError:  # a read-only cache
             return True
     return True
 
 
 def items(folder: Path) -> list[Item]:
-    """Return what a cache keeps, what was not used for longest first."""
+    """Return the folders of a cache, least recently used first."""
     found = []
     for place, is_item in ((folder, _is_item), (folder / FAILED, is_key)):
         with contextlib.suppress(OSError), os.scandir(place) as inside:
@@ -77,19 +76,19 @@ def items(folder: Path) -> list[Item]:
 
 
 def trim_seldom(folder: Path, key: str) -> None:
-    """Keep a cache within its limit, now and then: by the key of an entry that was added."""
+    """Trim a cache to its limit after a fraction of new entries, selected by key."""
     if is_key(key) and int(key[:8], 16) % _SELDOM == 0:
         with contextlib.suppress(OSError):
             trim(folder, LIMIT, _GRACE)
 
 
 def trim(folder: Path, limit: int, grace: float) -> int:
-    """Remove what was not used for longest until a cache is within a limit; return its bytes.
+    """Remove least recently used entries until a cache is within a limit; return its size [bytes].
 
     Args:
-        folder: the cache.
-        limit:  bytes that may stay.
-        grace:  seconds after its last use during which an entry stays even above the limit.
+        folder: folder of the cache.
+        limit:  maximum size [bytes].
+        grace:  time after its last use during which an entry is not removed [s].
     """
     found = items(folder)
     total = sum(item.bytes for item in found)
@@ -116,7 +115,7 @@ def _size(folder: str) -> int:
 
 
 def _remove(folder: Path, entry: Path, until: float) -> bool:
-    """Remove an entry unless it was used meanwhile; return whether it is gone."""
+    """Remove an entry unless it was used after ``until``; return whether it was removed."""
     import shutil
     import tempfile
 
@@ -130,7 +129,7 @@ def _remove(folder: Path, entry: Path, until: float) -> bool:
                 return False
             entry.rename(Path(scratch) / "entry")
         return True
-    except OSError:  # another process was faster, or is at it
+    except OSError:  # another process has removed it, or holds the lock
         return False
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -138,10 +137,10 @@ def _remove(folder: Path, entry: Path, until: float) -> bool:
 
 @contextlib.contextmanager
 def _locked(folder: Path, *, alone: bool) -> Iterator[None]:
-    """Hold a folder's lock, alone or with others that do not hold it alone.
+    """Hold an exclusive (``alone``) or shared lock of a folder.
 
     Raises:
-        BlockingIOError: others hold it, and it was wanted alone.
+        BlockingIOError: another process holds the lock, and ``alone`` is set.
     """
     try:
         import fcntl
@@ -167,5 +166,5 @@ def _locked(folder: Path, *, alone: bool) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_UN)  # also that of a fork, which has a copy of the file
+            fcntl.flock(file, fcntl.LOCK_UN)  # also for a fork, which has a copy of the file
         os.close(file)

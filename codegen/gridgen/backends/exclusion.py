@@ -1,7 +1,7 @@
-"""One at a time: threads of this process, and all processes that share a folder.
+"""Mutual exclusion of threads and of processes that share a folder.
 
-A lock is a file that the system forgets with the process that holds it, so nothing outlives a kill.
-It only saves work: where there are no locks, or nobody ends in time, all go on.
+The system releases a file lock when its process ends. The lock only avoids duplicate work: without
+lock support, or after a timeout, all callers proceed.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic, sleep
 
-#: Seconds after which one that is stopped, or on a machine that no longer answers, is overtaken.
+#: Timeout for a holder that is stopped or on an unreachable machine [s].
 PATIENCE = 600.0
 _LEAST_PAUSE, _LONGEST_PAUSE = 0.01, 0.2
 
-# Locks of files do not hold off threads of the same process. A fork copies a lock that some thread
-# holds and not the thread, so locks are a process's own.
+# File locks do not exclude threads of the same process. A fork copies a locked lock but not its
+# thread, so the key contains the process.
 _threads: dict[tuple[int, str], threading.Lock] = {}
 
 
 @contextlib.contextmanager
 def exclusively(path: Path, patience: float = PATIENCE) -> Iterator[None]:
-    """Enter when nobody else is inside with this path, or when patience has run out.
+    """Acquire the lock of a path, or proceed without it after a timeout.
 
     Args:
-        path:     file that stands for the lock, in a folder that exists; removed at the end.
-        patience: seconds to wait at most.
+        path:     lock file, in an existing folder; removed at the end.
+        patience: maximum waiting time [s].
     """
     deadline = monotonic() + patience
     lock = _threads.setdefault((os.getpid(), str(path)), threading.Lock())
@@ -48,7 +48,7 @@ def exclusively(path: Path, patience: float = PATIENCE) -> Iterator[None]:
 
 
 def _locked(path: Path, deadline: float) -> int | None:
-    """Return the locked file, or ``None`` where it cannot be had."""
+    """Return the locked file, or ``None`` if it cannot be locked."""
     try:
         import fcntl
     except ImportError:  # not on this system
@@ -57,16 +57,16 @@ def _locked(path: Path, deadline: float) -> int | None:
     while True:
         try:
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except OSError:  # a folder that may only be read; whoever must write there will say so
+        except OSError:  # a read-only folder: a later write reports the error
             return None
         try:
-            # This lock, unlike that of flock, is not inherited by a fork, and known to NFS.
+            # Unlike flock, a fork does not inherit this lock, and NFS supports it.
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.fstat(file), os.stat(path)):
                 return file
         except (BlockingIOError, PermissionError):
             pause = min(2 * pause + _LEAST_PAUSE, _LONGEST_PAUSE)
-        except FileNotFoundError:  # its former holder has removed it, as above if another is there
+        except FileNotFoundError:  # its former holder has removed it; samestat detects a new file
             pass
         except OSError:  # a file system without locks
             os.close(file)

@@ -1,4 +1,4 @@
-"""What a backend receives and what it gives back: the one contract of this stage."""
+"""Interface of the backends: sources, launches and runnable kernels."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from gridgen.errors import OptionError
 from gridgen.functions.types import BackendName, Dtype
 from gridgen.kernel import WARP
 
-#: Where arrays lie: NumPy's on the host, CuPy's on a device.
+#: Memory of arrays: NumPy's on the host, CuPy's on a device.
 Memory = Literal["host", "device"]
 
-# The spelling of each element type in C++.
+# The C++ name of each element type.
 SCALARS: Mapping[Dtype, str] = {"float32": "float", "float64": "double"}
-#: Bytes of a number.
+#: Bytes per element.
 ITEM_BYTES: Mapping[Dtype, int] = {"float32": 4, "float64": 8}
 
-# Of values that a kernel parks in shared memory, and where it does: on multiprocessors that have
-# 227 kB of it. See gridgen::Parked.
+# Element size of values parked in shared memory, and the compute capabilities that do so: those
+# with 227 kB per multiprocessor. See gridgen::Parked.
 _PARKED_ITEMSIZE = 4
 _PARKING = range(90, 120)
-# A thread moves so many bytes at once.
+# Bytes that a thread moves at once.
 _ROW_ALIGNMENT = 16
-# Dynamic shared memory that any device grants a block without being asked.
+# Dynamic shared memory of a block that needs no function attribute [bytes].
 FREELY_SHARED = 48 * 1024
 
 Arguments: TypeAlias = ctypes.Array[ctypes.c_int64]
 
-# Under a condition or in a comment too: a file too many costs a compilation, one too few a result.
+# Includes in conditions and comments too: an extra file only costs a compilation.
 _INCLUDE = re.compile(r'#[ \t]*include[ \t]*"([^"\n]+)"')
 
 
 @dataclass(frozen=True)
 class Target:
-    """What is known of a backend before it is loaded.
+    """Properties of a backend that are available before it is imported.
 
     Attributes:
-        name:    the word a user chooses it by.
-        arrays:  where the arrays lie that it computes with.
-        teams:   whether it runs kernels of teams of threads, those of the scan schedule.
+        name:    name of the backend.
+        arrays:  memory of its arrays.
+        teams:   whether it runs kernels with one team of threads per state (scan schedule).
         backend: its class, ``module:name``.
     """
 
@@ -56,19 +56,19 @@ class Target:
 
     @property
     def prefers_teams(self) -> bool:
-        """Whether long programs are for teams: a thread of a GPU has few registers."""
+        """Whether long traced programs run in teams: a GPU thread has few registers."""
         return self.teams and self.arrays == "device"
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What a kernel takes that moves the rows of its arrays through shared memory.
+    """Shared-memory layout of a kernel that stages rows of its arrays in shared memory.
 
     Attributes:
-        lengths: numbers of a state in each array, inputs first; 0 for one that is read in place:
-                 states may share it, the robot needs none of it, or there is no room.
-        numbers: of shared memory for a state.
-        parked:  values that wait long, whatever the strides (``gridgen::Parked``).
+        lengths: elements of a state in each array, inputs first; 0 for an array that is not
+                 staged: states may share it, the robot does not use it, or it does not fit.
+        numbers: elements of shared memory per state.
+        parked:  elements for long-lived values, for any strides (``gridgen::Parked``).
     """
 
     lengths: tuple[int, ...]
@@ -77,11 +77,11 @@ class Rows:
 
     @classmethod
     def from_data(cls, record: Mapping[str, Any]) -> Rows:
-        """Return what JSON has of its fields."""
+        """Return the record of a JSON object."""
         return cls(tuple(record["lengths"]), record["numbers"], record["parked"])
 
     def are(self, arguments: Arguments) -> bool:
-        """Tell whether arrays are rows, one behind the other, that 16 bytes can be taken of.
+        """Return whether arrays have contiguous rows and 16-byte alignment.
 
         Args:
             arguments: address, batch stride and component stride of each array.
@@ -89,7 +89,7 @@ class Rows:
         return self.are_one_behind_the_other(arguments) and self.are_aligned(arguments[::3])
 
     def are_one_behind_the_other(self, arguments: Arguments) -> bool:
-        """Tell whether arrays have the strides of rows; see ``are``."""
+        """Return whether arrays have contiguous rows; see ``are``."""
         for length, batch, component in zip(
             self.lengths, arguments[1::3], arguments[2::3], strict=True
         ):
@@ -98,30 +98,30 @@ class Rows:
         return True
 
     def are_aligned(self, addresses: Sequence[int]) -> bool:
-        """Tell whether 16 bytes can be taken of arrays at these addresses; see ``are``."""
-        for i in self._places:
+        """Return whether the addresses of staged arrays are 16-byte aligned; see ``are``."""
+        for i in self._staged:
             if addresses[i] % _ROW_ALIGNMENT:
                 return False
         return True
 
     @cached_property
-    def _places(self) -> tuple[int, ...]:
-        """Which of the arrays are moved."""
+    def _staged(self) -> tuple[int, ...]:
+        """Indices of the staged arrays."""
         return tuple(i for i, length in enumerate(self.lengths) if length)
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The text of one robot's module.
+    """Source text of one robot's module.
 
     Attributes:
-        robot: the robot's identifier, which is also its C++ namespace.
-        files: file name -> text: ``<robot>.cuh``, ``<robot>.cu``, ``<robot>_simd.h`` and every
-               header they include.
-        room:  the numbers that a kernel's loops keep of a state, by name; a kernel of a GPU is
-               given memory for them, after its results.
-        rows:  what the second form of a kernel takes, for arrays in rows, by its name.
-        built: code of it that has been compiled ahead.
+        robot: the robot's identifier and C++ namespace.
+        files: file name -> text: ``<robot>.cuh``, ``<robot>.cu``, ``<robot>_simd.h`` and all
+               headers that they include.
+        room:  workspace elements per state of kernels with loops, by name; a GPU kernel receives
+               the workspace after its outputs.
+        rows:  shared-memory layout of the row form of kernels, by name.
+        built: code compiled ahead of time.
     """
 
     robot: str
@@ -134,23 +134,23 @@ class Sources:
     )
 
     def included_by(self, text: str) -> Sources:
-        """Return the part of the module that a text includes, itself or through other files.
+        """Return the files that a text includes directly or indirectly.
 
-        What a unit is made of decides whether it must be compiled anew, nothing else does.
+        Only a change of these files requires recompilation of the text.
         """
-        wanted = tuple(self._includes(text))
-        if wanted not in self._parts:
-            found = dict.fromkeys(wanted)
-            waiting = [*wanted]
+        direct = tuple(self._includes(text))
+        if direct not in self._parts:
+            found = dict.fromkeys(direct)
+            waiting = [*direct]
             while waiting:
                 new = [n for n in self._includes(self.files[waiting.pop()]) if n not in found]
                 found.update(dict.fromkeys(new))
                 waiting += new
-            self._parts[wanted] = Sources(self.robot, {name: self.files[name] for name in found})
-        return self._parts[wanted]
+            self._parts[direct] = Sources(self.robot, {name: self.files[name] for name in found})
+        return self._parts[direct]
 
     def _includes(self, text: str) -> Iterator[str]:
-        # At every start; to search for the pattern would take fifty times as long.
+        # Match at each "#": a regular-expression search takes fifty times as long.
         at = text.find("#")
         while at >= 0:
             if (found := _INCLUDE.match(text, at)) and found[1] in self.files:
@@ -159,7 +159,7 @@ class Sources:
 
     @cached_property
     def digest(self) -> str:
-        """Digest of names and texts: computed once, for the keys of all units made of them."""
+        """Digest of names and texts, cached for the keys of all units."""
         digest = hashlib.sha256()
         for name in sorted(self.files):
             digest.update(hashlib.sha256(name.encode()).digest())
@@ -169,12 +169,12 @@ class Sources:
 
 @dataclass(frozen=True)
 class Launch:
-    """How states are laid over the threads of a GPU, real or emulated.
+    """Launch configuration of a kernel on a GPU, real or emulated.
 
     Attributes:
-        threads_per_block: threads of a block, 1 to 1024.
-        states_per_block:  states that a block computes.
-        shared_bytes:      dynamic shared memory of a block.
+        threads_per_block: threads per block, 1 to 1024.
+        states_per_block:  states per block.
+        shared_bytes:      dynamic shared memory per block [bytes].
     """
 
     threads_per_block: int
@@ -188,43 +188,42 @@ class Launch:
             )
 
     def of(self, batch: int) -> Launch:
-        """Return how so many states are launched: as any."""
+        """Return the launch for a batch: the same for every batch."""
         return self
 
     def blocks(self, batch: int) -> int:
-        """Return the number of blocks that a batch takes."""
+        """Return the number of blocks for a batch."""
         return -(-batch // self.states_per_block)
 
 
-#: Threads of a block by the batch: ``(states, threads)``, from so many states on, from 0.
+#: Threads per block by batch: ``(states, threads)``, for batches of at least ``states``, from 0.
 Blocks: TypeAlias = tuple[tuple[int, int], ...]
 
-#: Threads of the largest block, as ``__launch_bounds__`` of the kernels has it: each may then take
-#: as many registers as a thread can have.
+#: Threads of the largest block, as in ``__launch_bounds__`` of the kernels; it leaves each thread
+#: the maximum number of registers.
 LARGEST_BLOCK = 128
-#: Blocks where nothing is known of kernel and device. A large block for each of the multiprocessors
-#: of a large GPU; of fewer states, blocks of a warp keep more of them busy.
+#: Default blocks for an unknown kernel and device. Large blocks from one per multiprocessor of a
+#: large GPU; for smaller batches, blocks of a warp occupy more multiprocessors.
 USUAL_BLOCKS: Blocks = ((0, WARP), (132 * LARGEST_BLOCK, LARGEST_BLOCK))
 
 
 @dataclass(frozen=True)
 class ThreadLaunch:
-    """One state for each thread: blocks are as large as the batch asks for.
+    """Launch configuration for one thread per state, with a block size that depends on the batch.
 
-    Kernels of this kind live on registers more than on shared memory: a small block gives the
-    scheduler the finest grain, and its last, partly filled block the least waste.
+    These kernels use registers more than shared memory. A small block gives the scheduler finer
+    granularity and wastes fewer threads in the last block.
 
     Attributes:
-        state_bytes: dynamic shared memory for each state.
-        blocks:      threads of a block; fewer where they would take more shared memory than every
-                     device has.
+        state_bytes: dynamic shared memory per state [bytes].
+        blocks:      threads per block; halved where they exceed the default shared memory.
     """
 
     state_bytes: int = 0
     blocks: Blocks = USUAL_BLOCKS
 
     def of(self, batch: int) -> Launch:
-        """Return how so many states are launched."""
+        """Return the launch for a batch."""
         threads = next(threads for states, threads in reversed(self.blocks) if states <= batch)
         while threads > WARP and threads * self.state_bytes > FREELY_SHARED:
             threads //= 2
@@ -244,17 +243,17 @@ def launch_of(
     rows: bool = False,
     arch: str | None = None,
 ) -> AnyLaunch:
-    """Return how a kernel is launched where it has been compiled for an architecture.
+    """Return the launch configuration of a kernel compiled for an architecture.
 
-    Every launch of a kernel is made from this one: shared memory depends on the architecture.
+    The shared memory depends on the architecture.
 
     Args:
         sources:  the robot's module.
         function: name of the function.
         dtype:    element type.
-        launch:   threads and states of a block.
-        rows:     whether the kernel is the form for arrays in rows.
-        arch:     ``sm_90`` or ``compute_90``; ``None`` for the emulated text.
+        launch:   threads and states per block.
+        rows:     whether the kernel is the row form.
+        arch:     ``sm_90`` or ``compute_90``; ``None`` for the emulated backend.
     """
     taken = sources.rows.get(function)
     if taken is None:
@@ -268,13 +267,13 @@ def launch_of(
 
 
 def unusual_shared_bytes(launch: AnyLaunch) -> int:
-    """Return the dynamic shared memory that the driver must be asked to grant; 0 for the usual."""
-    most = launch.of(1).shared_bytes  # more than a warp takes is never more than the usual
+    """Return the dynamic shared memory that needs a function attribute, 0 if none does [bytes]."""
+    most = launch.of(1).shared_bytes  # blocks above a warp never exceed the default
     return most if most > FREELY_SHARED else 0
 
 
 def only(function: str) -> tuple[str, str]:
-    """Return the macros by which a unit is spared the text of all functions but one."""
+    """Return the macros that exclude the text of all other functions from a unit."""
     return "GRIDGEN_ONLY", f"GRIDGEN_ONLY_{function}"
 
 
@@ -286,49 +285,49 @@ class RunnableKernel(Protocol):
 
         Args:
             arguments: three integers for each array, inputs first, then outputs: address, batch
-                       stride and component stride (strides counted in elements). The caller has
-                       checked them, and keeps the memory alive.
-            batch:     number of states; any number, zero included.
+                       stride and component stride (strides in elements). The caller validates
+                       them and owns the memory.
+            batch:     number of states, including zero.
         """
 
     def prepare(self, arguments: Arguments, batch: int) -> Callable[[], object]:
-        """Return what computes the same states whenever it is called, and then does nothing else.
+        """Return a function that computes the same states with minimal overhead.
 
-        Args: as those of a call. The caller keeps the memory alive as long as what is returned.
+        Args: as those of a call. The memory must outlive the returned function.
         """
 
 
-#: Enqueues states of arrays at these addresses, one for each, on the stream of this handle.
+#: Enqueues a computation: the address of each array, and the handle of the stream.
 Enqueue: TypeAlias = Callable[[Sequence[int], int], object]
 
 
 @runtime_checkable
 class StreamKernel(RunnableKernel, Protocol):
-    """A kernel whose work goes to streams of a GPU."""
+    """A kernel that enqueues work on streams of a GPU."""
 
     def prepare_anywhere(self, arguments: Arguments, batch: int) -> Enqueue:
-        """Return what enqueues as many states of arrays with the same strides, wherever they lie.
+        """Return a function that enqueues a batch for arrays with the same strides at any address.
 
-        Args: as those of a call, whose addresses do not matter. The device that is current now is
-        that of the arrays and of the stream, and current when what is returned is called.
+        Args: as those of a call; addresses are ignored. Arrays and stream belong to the current
+        device, which must also be current when the returned function is called.
         """
 
 
 def kernel_name(robot: str, function: str, *, rows: bool) -> str:
-    """Return what C++ calls a kernel, for any strides or for arrays in rows."""
+    """Return the C++ name of a kernel, for any strides or for arrays in rows."""
     return f"{robot}::{function}{'_rows' if rows else ''}_kernel"
 
 
 class Backend(Protocol):
-    """Compiles functions of a robot's module for one kind of machine."""
+    """A compiler and runtime for the functions of a robot's module on one kind of device."""
 
     @staticmethod
     def require() -> None:
-        """Raise unless new functions can be compiled and run on this machine.
+        """Raise unless this machine can compile and run functions.
 
         Raises:
             CompileError: the compiler is missing.
-            DeviceError:  the GPU, or what drives it, is missing.
+            DeviceError:  the GPU, its driver or CuPy is missing.
         """
 
     def kernel(
@@ -338,9 +337,9 @@ class Backend(Protocol):
         dtype: Dtype,
         launch: AnyLaunch = THREAD_SCHEDULE,
     ) -> RunnableKernel:
-        """Return ``function`` of the module, compiled for ``dtype``, to be launched as told.
+        """Return ``function`` of the module, compiled for ``dtype``.
 
         Raises:
-            CompileError: the compiler is missing or refused the text.
-            DeviceError:  the backend cannot work on this machine.
+            CompileError: the compiler is missing or rejects the source.
+            DeviceError:  the backend does not work on this machine.
         """

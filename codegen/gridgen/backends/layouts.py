@@ -1,4 +1,4 @@
-"""Kernels in two forms: for arrays of any strides, and for arrays in rows."""
+"""Kernels with two forms: for arrays with any strides, and for arrays in rows."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gridgen.backends.interface import (
 
 
 class LayoutKernel:
-    """A kernel in two forms, each made when it is first needed.
+    """A kernel with two forms, each compiled on first use.
 
     Args:
-        rows: what the form for rows takes.
-        make: returns the form for rows, if it is told so, or that for any strides.
+        rows: shared-memory layout of the row form.
+        make: returns the row form for True, the form for any strides for False.
     """
 
     def __init__(self, rows: Rows, make: Callable[[bool], RunnableKernel]) -> None:
@@ -32,11 +32,11 @@ class LayoutKernel:
         self.form(arguments)(arguments, batch)
 
     def prepare(self, arguments: Arguments, batch: int) -> Callable[[], object]:
-        """Return what computes the same states whenever it is called; see ``RunnableKernel``."""
+        """Return a function that computes the same states; see ``RunnableKernel``."""
         return self.form(arguments).prepare(arguments, batch)
 
     def prepare_anywhere(self, arguments: Arguments, batch: int) -> Enqueue:
-        """Return what enqueues as many states wherever they lie; see :class:`StreamKernel`."""
+        """Return a function that enqueues a batch at any addresses; see :class:`StreamKernel`."""
         rows, forms = self._rows, dict[bool, Enqueue]()
         may_be_rows = rows.are_one_behind_the_other(arguments)
 
@@ -51,12 +51,12 @@ class LayoutKernel:
         return enqueue
 
     def make(self) -> None:
-        """Make both forms."""
+        """Compile both forms."""
         for are_rows in (False, True):
             self._form(are_rows)
 
     def form(self, arguments: Arguments) -> RunnableKernel:
-        """Return the form that arrays are for."""
+        """Return the form for the layout of the arrays."""
         return self._form(self._rows.are(arguments))
 
     def _form(self, are_rows: bool) -> RunnableKernel:
@@ -68,12 +68,12 @@ class LayoutKernel:
 def in_any_layout(
     sources: Sources, function: str, make: Callable[[bool], RunnableKernel]
 ) -> RunnableKernel:
-    """Return a kernel that takes arrays of any layout, in two forms if it has one for rows.
+    """Return a kernel for arrays of any layout.
 
     Args:
         sources:  the robot's module.
         function: name of the function.
-        make:     returns the form for rows, if it is told so, or that for any strides.
+        make:     returns the row form for True, the form for any strides for False.
     """
     rows = sources.rows.get(function)
     return make(False) if rows is None else LayoutKernel(rows, make)

@@ -1,4 +1,4 @@
-"""Compiling ahead: a module's functions as shared libraries, and as kernels for GPUs."""
+"""Ahead-of-time compilation of a module to shared libraries and GPU kernels."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from gridgen.functions.types import Dtype
 from gridgen.kernel import Kernel
 from gridgen.naming import show
 
-# A file of an archive has a time; the same input shall give the same archive.
+# A constant modification time makes archives reproducible.
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True)
 class CompileTarget:
-    """What to compile for.
+    """Target of ahead-of-time compilation.
 
     Attributes:
         backend: ``cpu`` or ``cuda``.
-        kind:    of processor, ``x86-64-v3``; of GPU, ``sm_90``.
+        kind:    processor or GPU architecture, such as ``x86-64-v3`` or ``sm_90``.
     """
 
     backend: str
@@ -44,10 +44,10 @@ class CompileTarget:
 
 
 def read_targets(words: Iterable[str]) -> tuple[CompileTarget, ...]:
-    """Return what ``cpu``, ``cpu=x86-64-v3,native`` or ``sm_90`` ask for, each once.
+    """Parse targets such as ``cpu``, ``cpu=x86-64-v3,native`` or ``sm_90``, without duplicates.
 
     Raises:
-        OptionError:  there is no such target, or this machine's compiler does not compile for it.
+        OptionError:  a target is unknown, or this machine's compiler does not support it.
         CompileError: the compiler is missing.
     """
     found: dict[CompileTarget, None] = {}
@@ -82,17 +82,17 @@ def compile_ahead(
     targets: Sequence[CompileTarget],
     progress: Callable[[str], None],
 ) -> dict[str, bytes]:
-    """Return files with the functions of a module, compiled, and their manifest.
+    """Compile a module and return its files with their manifest.
 
     Args:
-        sources:  the module's text.
-        kernels:  its kernels.
+        sources:  source text of the module.
+        kernels:  kernels of the module.
         dtypes:   element types.
-        targets:  what to compile for.
-        progress: called with words before each step.
+        targets:  compilation targets.
+        progress: called with a message before each step.
 
     Raises:
-        CompileError: a compiler is missing, or refused the text.
+        CompileError: a compiler is missing, or rejects the source.
     """
     cpu = sorted((t for t in targets if t.backend == "cpu"), key=lambda t: variants().index(t.kind))
     made = [_library(sources, kernels, dtypes, target.kind, progress) for target in cpu]
@@ -113,7 +113,7 @@ def _library(
     variant: str,
     progress: Callable[[str], None],
 ) -> tuple[BuiltFile, bytes]:
-    """Return the shared library for a kind of processor."""
+    """Return the shared library for a processor architecture."""
     own = [kernel for kernel in kernels if kernel.team is None]
     cache = BuildCache()
     tasks = {
@@ -160,10 +160,10 @@ def _archive(
     arch: str,
     progress: Callable[[str], None],
 ) -> tuple[BuiltFile, bytes]:
-    """Return the archive of kernels for a kind of GPU, those for rows among them."""
+    """Return the archive of kernels for a GPU architecture, with their row forms."""
     from gridgen.backends.cuda.compiler import compile_kernel
 
-    wanted = [
+    selected = [
         (kernel.name, dtype, rows)
         for kernel in kernels
         for dtype in dtypes
@@ -173,11 +173,13 @@ def _archive(
         f"{name}{' in rows' if rows else ''} ({dtype}) for {arch}": partial(
             compile_kernel, sources, name, dtype, arch, rows=rows
         )
-        for name, dtype, rows in wanted
+        for name, dtype, rows in selected
     }
     records, buffer = {}, io.BytesIO()
     with ZipFile(buffer, "w", ZIP_DEFLATED) as archive:
-        for (name, dtype, rows), kernel in zip(wanted, side_by_side(tasks, progress), strict=True):
+        for (name, dtype, rows), kernel in zip(
+            selected, side_by_side(tasks, progress), strict=True
+        ):
             file = image_name(name, dtype, rows=rows)
             resources = kernel.resources and asdict(kernel.resources)
             records[file] = {"entry": kernel.entry, "resources": resources}

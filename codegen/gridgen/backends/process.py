@@ -1,4 +1,4 @@
-"""Running a program that starts others, such as a compiler."""
+"""Run a program that starts child processes, such as a compiler."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 
 def run(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end; whatever interrupts that ends it and all that it has started.
+    """Run a program; an exception while waiting kills it and its child processes.
 
     Args:
-        command:     the words that start it.
-        environment: its environment.
+        command:     command and arguments.
+        environment: environment variables.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: the program cannot be started.
     """
     with _interrupts_deferred() as late:
         process = subprocess.Popen(
@@ -29,7 +29,7 @@ def run(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Co
             encoding="utf-8",
             errors="replace",
             env=environment,
-            start_new_session=True,  # a group of its own, by which all can be ended
+            start_new_session=True,  # its own process group, to kill all its processes
         )
     with process:
         try:
@@ -44,7 +44,7 @@ def run(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Co
 
 @contextlib.contextmanager
 def _interrupts_deferred() -> Iterator[list[int]]:
-    """Note interrupts instead of raising them: there is something to end once it has started."""
+    """Record interrupts instead of raising them, until the program can be killed."""
     noted: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield noted  # interrupts are raised in the main thread

@@ -1,4 +1,4 @@
-"""Compilations, several at a time."""
+"""Parallel compilation."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def side_by_side(
     progress: Callable[[str], None],
     jobs: int | None = None,
 ) -> Iterator[_Result]:
-    """Yield what tasks return, in order; a task for each core at a time.
+    """Run tasks in parallel and yield their results in order.
 
-    The first that fails ends all: those that have not begun never do.
+    The first exception cancels all tasks that have not started.
 
     Args:
-        tasks:    what to do, by what it is called.
-        progress: called with words whenever one is done.
-        jobs:     tasks at a time; by default as many as there are cores for this process.
+        tasks:    tasks by name.
+        progress: called with a message for each task.
+        jobs:     number of parallel tasks; the default is the number of cores of this process.
     """
     has_affinity = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1

@@ -1,5 +1,5 @@
-"""From a URDF to the kinematic tree that everything else works on.
+"""Robot file -> kinematic tree.
 
-``urdf`` and ``objects`` read a robot into a ``RobotDescription`` (``description``), which says what
-the file says; ``tree`` turns it into a ``KinematicTree``, which says what the dynamics needs.
+The readers return a ``RobotDescription`` (``description``), which represents the file. ``tree``
+converts it to a ``KinematicTree``, which represents the robot for dynamics.
 """

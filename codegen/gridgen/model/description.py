@@ -1,7 +1,7 @@
-"""What a robot file says, as data: links, joints and their references, checked for consistency.
+"""Contents of a robot file: links, joints and mimic relations.
 
-Every reader ends with ``validation.validate``, so that a ``RobotDescription`` is one
-tree of links with known names, whatever it was read from.
+Every reader calls ``validation.validate``, so a ``RobotDescription`` is always a single tree of
+links with unique names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ XACRO_ADVICE = "expand xacro first: xacro robot.urdf.xacro > robot.urdf"
 
 @dataclass(frozen=True)
 class Inertial:
-    """Mass, and inertia about the center of mass in the axes of ``origin`` (kg, kg m^2)."""
+    """Mass [kg], and inertia about the center of mass in the axes of ``origin`` [kg m^2]."""
 
     origin: Pose
     mass: float
@@ -32,14 +32,14 @@ class Inertial:
 
 @dataclass(frozen=True)
 class Shape:
-    """A collision shape: every sum of a point of a box and a point of an ellipsoid.
+    """A collision shape: the Minkowski sum of a box and an ellipsoid; only drawings use it.
 
-    A cylinder is a segment plus a disk, a capsule a segment plus a ball. Only pictures use it.
+    A cylinder is a segment plus a disk, a capsule a segment plus a ball.
 
     Attributes:
-        pose:         of the shape in its link's frame.
-        half_lengths: of the box along the shape's axes [m].
-        radii:        of the ellipsoid along the same axes [m].
+        pose:         pose of the shape in its link's frame.
+        half_lengths: half lengths of the box along the shape's axes [m].
+        radii:        radii of the ellipsoid along the same axes [m].
     """
 
     pose: Pose
@@ -53,14 +53,14 @@ SOLIDS: Mapping[str, Mapping[str, int]] = {
     "cylinder": {"radius": 1, "length": 1},
     "capsule": {"radius": 1, "length": 1},
 }
-"""Attributes of URDF's solids and how many numbers each has."""
+"""Attributes of URDF's solids, and the number of values of each."""
 
 LARGEST_SHAPE = 1e9
-"""Bound of the numbers of a shape [m]: pictures compute with them."""
+"""Bound of the dimensions of a shape [m]."""
 
 
 def collision_shape(kind: str, pose: Pose, size: Sequence[float]) -> Shape | None:
-    """Return the shape with the sizes that URDF gives its kind, None for any other kind."""
+    """Return the shape of a kind with URDF's dimensions, None for an unknown kind."""
     if (
         not all(abs(x) <= LARGEST_SHAPE for x in (*pose.translation, *size))
         or min(size, default=0.0) < 0.0
@@ -82,10 +82,10 @@ class Link:
     """A rigid body; without ``inertial`` it has no mass.
 
     Attributes:
-        name:     the link's.
-        inertial: its mass and inertia.
-        line:     its line in the file.
-        shapes:   its collision shapes; None for each that is no simple solid, such as a mesh.
+        name:     name of the link.
+        inertial: mass and inertia.
+        line:     line in the file.
+        shapes:   collision shapes; None for a mesh or another unsupported shape.
     """
 
     name: str
@@ -96,7 +96,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of a joint (rad or m, N m or N, rad/s or m/s); infinite where the file gives none."""
+    """Limits of a joint [rad or m, N m or N, rad/s or m/s], infinite if not specified."""
 
     lower: float
     upper: float
@@ -131,17 +131,17 @@ class Joint:
     friction: float = 0.0
     line: int | None = None
     armature: tuple[float, ...] = ()
-    """What the diagonal of the mass matrix has beside the links, one number per velocity."""
+    """Inertia added to the diagonal of the mass matrix, one number per velocity."""
     pitch: float = 0.0
-    """How far a helical joint slides along its axis for each radian [m]."""
+    """Translation of a helical joint along its axis [m/rad]."""
 
     @property
     def joint_type(self) -> JointType | None:
-        """How its one coordinate moves the child; nothing if it has none, or several."""
+        """Type of a joint with one coordinate, None for other joints."""
         return ONE_COORDINATE[self.kind](self) if self.kind in ONE_COORDINATE else None
 
 
-#: The types of joints of one coordinate, by kind.
+#: Types of the joints with one coordinate, by kind.
 ONE_COORDINATE: Mapping[str, Callable[[Joint], JointType]] = {
     "revolute": lambda joint: REVOLUTE,
     "continuous": lambda joint: REVOLUTE,
@@ -152,15 +152,15 @@ ONE_COORDINATE: Mapping[str, Callable[[Joint], JointType]] = {
 
 @dataclass(frozen=True)
 class RobotDescription:
-    """One robot as its file describes it, links and joints in the order of the file.
+    """A robot as its file describes it, links and joints in the order of the file.
 
     Attributes:
-        name:     the robot's.
-        links:    all of them.
-        joints:   all of them.
-        source:   the file, as messages call it.
-        digest:   SHA-256 of what was read.
-        in_order: joints below one link are numbered as they are listed, not by their names.
+        name:     name of the robot.
+        links:    links.
+        joints:   joints.
+        source:   name of the file in messages.
+        digest:   SHA-256 of the input.
+        in_order: whether sibling joints are in file order, not sorted by name.
     """
 
     name: str
@@ -171,28 +171,28 @@ class RobotDescription:
     in_order: bool = False
 
     def error(self, message: str, line: int | None = None) -> UrdfError:
-        """Return an error that says where in this robot's file something is wrong."""
+        """Return an error with the location in this robot's file."""
         return UrdfError(message, self.source, line)
 
     def warn(self, oddities: Iterable[Oddity]) -> None:
-        """Warn, saying where in this robot's file: one line for each kind of oddity."""
+        """Issue one warning for each kind of oddity, with its location in the file."""
         warn_of(oddities, self.source)
 
 
 def listing(names: Iterable[str], limit: int = 5) -> str:
-    """Return names for a message, quoted, the first few of them."""
+    """Return the first ``limit`` names, quoted, for a message."""
     names = tuple(names)
     shown = ", ".join(show(name) for name in names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
 
 
 def xacro_hint(text: str) -> str:
-    """Return what to do if a value is an expression of xacro, or nothing."""
+    """Return a hint for a value that is a xacro expression, else an empty string."""
     return f"; {XACRO_ADVICE}" if "${" in text or "$(" in text else ""
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:
-    """Return a hint at similar names, or nothing."""
+    """Return a hint with similar names, or an empty string."""
     if hint := xacro_hint(name):
         return hint
     matches = similar(name, names)
@@ -201,7 +201,7 @@ def suggestion(name: str, names: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class Coupling:
-    """A mimic resolved to the joint that moves by itself; ``leader`` None means a constant."""
+    """A mimic relation to an independent joint; ``leader`` None means a constant position."""
 
     leader: str | None
     multiplier: float
@@ -209,13 +209,12 @@ class Coupling:
 
 
 def flatten_mimics(robot: RobotDescription) -> dict[str, Coupling]:
-    """Return, for each joint that mimics, what it follows in the end.
+    """Resolve each mimic joint to an independent joint.
 
-    Chains are multiplied out. A joint that follows a fixed joint, or follows with multiplier 0,
-    is a constant.
+    Chains are multiplied out. A joint that mimics a fixed joint, or has multiplier 0, is constant.
 
     Raises:
-        UrdfError: if a mimic names an unknown or unsuitable joint, or follows itself.
+        UrdfError: if a mimic refers to an unknown or unsuitable joint, or to itself.
     """
     joints = {joint.name: joint for joint in robot.joints}
     couplings: dict[str, Coupling] = {}
@@ -228,8 +227,8 @@ def flatten_mimics(robot: RobotDescription) -> dict[str, Coupling]:
                 loop = [member.name for member in path[on_path[joint.name] :]]
                 raise robot.error(
                     f"joint {show(loop[0])}: mimics itself, through "
-                    f"{' -> '.join(show(name) for name in (*loop[:5], loop[0]))}; one joint of the "
-                    "ring must move by itself",
+                    f"{' -> '.join(show(name) for name in (*loop[:5], loop[0]))}; remove one "
+                    "<mimic> of this cycle",
                     joint.mimic.line,
                 )
             on_path[joint.name] = len(path)
@@ -243,7 +242,7 @@ def flatten_mimics(robot: RobotDescription) -> dict[str, Coupling]:
 def _leader_of(
     robot: RobotDescription, joint: Joint, mimic: Mimic, joints: Mapping[str, Joint]
 ) -> Joint:
-    """Return the joint that ``joint`` mimics, if it can be mimicked."""
+    """Return the joint that ``joint`` mimics, or raise."""
     where = f"joint {show(joint.name)}"
     if joint.joint_type is None:
         kinds = ", ".join(ONE_COORDINATE)
@@ -269,7 +268,7 @@ def _leader_of(
 
 
 def _can_lead(joint: Joint, follower: Joint) -> bool:
-    """Return whether a hint may name a joint: not the follower, nor one that follows it."""
+    """Return whether ``follower`` can mimic a joint, for hints."""
     follows_it = joint.mimic is not None and joint.mimic.joint == follower.name
     return joint.joint_type is not None and joint is not follower and not follows_it
 
@@ -277,7 +276,7 @@ def _can_lead(joint: Joint, follower: Joint) -> bool:
 def _compose(
     joint: Joint, joints: Mapping[str, Joint], couplings: Mapping[str, Coupling]
 ) -> Coupling:
-    """Return the coupling of a joint whose leader is resolved already."""
+    """Return the coupling of a joint whose leader is already resolved."""
     mimic = joint.mimic
     assert mimic is not None
     leader = joints[mimic.joint]

@@ -1,4 +1,4 @@
-"""The robot as dynamics sees it: moving bodies in order, each in its canonical frame."""
+"""Kinematic tree: moving bodies in depth-first order, each in its canonical frame."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from gridgen.symbolic.joints import JointType
 
 @dataclass(frozen=True)
 class MassInput:
-    """What of a body's mass is an input: a link, or the body with all that it carries.
+    """Inertia input of a body: one link, or the body with the links fixed to it.
 
     Attributes:
-        row:         of ``params``; its numbers are about the link's frame.
-        rotation:    with ``translation``, the placement of that frame in the body's canonical
-                     frame: ``x_body = rotation @ x_link + translation``.
-        translation: see ``rotation``.
+        row:         row of ``params``, expressed in the link's frame.
+        rotation:    rotation of the link's frame in the body's canonical frame:
+                     ``x_body = rotation @ x_link + translation``.
+        translation: translation of the link's frame [m].
     """
 
     row: int
@@ -33,7 +33,7 @@ class MassInput:
 
     @cached_property
     def turn_angles(self) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
-        """``rotation`` as turns about z, x and z: sine and cosine of each."""
+        """Sine and cosine of the z-x-z Euler angles of ``rotation``."""
         return euler_zxz(self.rotation)
 
 
@@ -41,34 +41,34 @@ class MassInput:
 class Body:
     """One moving body and the joint above it; all numbers in SI units.
 
-    The body's *canonical* frame has its origin at the joint, at that of the link's frame, and the
-    joint's axis as +z. A free joint has no axis: both frames are one.
+    The origin of the *canonical* frame is the origin of the link's frame, and its +z axis is the
+    joint's axis. For a free joint, the canonical frame is the link's frame.
 
     Attributes:
-        name: the link that moves with the joint, as in the URDF.
-        joint: the joint's name, as in the URDF; ``root_joint`` for the free base.
-        joint_type: how the joint moves.
-        parent: index of the body that carries the joint; -1 is the base, which does not move.
-        level: number of moving bodies between this one and the base.
-        rotation: with ``translation``, the placement of this canonical frame in the parent's
-            canonical frame at q = 0: ``x_parent = rotation @ x_body + translation``.
-        translation: see ``rotation``.
+        name: name of the link, as in the URDF.
+        joint: name of the joint, as in the URDF; ``root_joint`` for the floating base.
+        joint_type: type of the joint.
+        parent: index of the parent body; -1 is the fixed base.
+        level: number of moving bodies between this body and the base.
+        rotation: rotation of this canonical frame in the parent's canonical frame at q = 0:
+            ``x_parent = rotation @ x_body + translation``.
+        translation: translation of this canonical frame in the parent's, at q = 0 [m].
         link_rotation: canonical frame to link frame: ``x_link = link_rotation @ x_canonical``.
-        q_index: first coordinate, of the leader for a joint that mimics.
-        v_index: first velocity, of the leader for a joint that mimics.
+        q_index: index of the first coordinate; the leader's for a mimic joint.
+        v_index: index of the first velocity; the leader's for a mimic joint.
         multiplier: the joint's position is ``multiplier * q[q_index] + offset``.
         offset: see ``multiplier``.
-        mimics: whether the joint follows another one.
-        mass: of the link and all that is fixed to it.
-        first_moment: mass times center of mass, canonical frame.
-        inertia: about the canonical frame's origin, in its axes; symmetric.
-        damping: viscous coefficient; 0 unless joint dynamics were asked for.
-        friction: Coulomb friction; 0 unless joint dynamics were asked for.
-        armature: what is added to the diagonal of the mass matrix, one number per velocity of the
-            joint; zeros for a joint that mimics, since its leader's entry holds the sum.
-        parts: what of its mass is an input; ``mass``, ``first_moment`` and ``inertia`` are those
-            of the file nevertheless.
-        rest: mass without these parts, canonical frame.
+        mimics: whether the joint mimics another joint.
+        mass: mass of the link and the links fixed to it [kg].
+        first_moment: mass times center of mass, canonical frame [kg m].
+        inertia: inertia about the canonical frame's origin, in its axes; symmetric [kg m^2].
+        damping: viscous coefficient; 0 unless the option ``joint_dynamics`` is set.
+        friction: Coulomb friction; 0 unless the option ``joint_dynamics`` is set.
+        armature: inertia added to the diagonal of the mass matrix, one number per velocity of the
+            joint; zeros for a mimic joint, since its leader's entry contains the sum.
+        parts: inertia inputs; ``mass``, ``first_moment`` and ``inertia`` contain the file's
+            values.
+        rest: mass without ``parts``, canonical frame.
     """
 
     name: str
@@ -95,35 +95,35 @@ class Body:
 
     @cached_property
     def turns_about_an_axis(self) -> bool:
-        """Whether ``rotation`` is one about a coordinate axis, up to a permutation."""
+        """Whether ``rotation`` is about a coordinate axis, up to a permutation."""
         return is_sparse(self.rotation)
 
     @cached_property
     def turn_angles(self) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
-        """``rotation`` as turns about z, x and z: sine and cosine of each."""
+        """Sine and cosine of the z-x-z Euler angles of ``rotation``."""
         return euler_zxz(self.rotation)
 
     @property
     def kind(self) -> str:
-        """The name of the joint's type."""
+        """Name of the joint's type."""
         return self.joint_type.kind
 
     @property
     def nq(self) -> int:
-        """Number of coordinates that the joint reads."""
+        """Number of the joint's coordinates."""
         return self.joint_type.nq
 
     @property
     def nv(self) -> int:
-        """Number of velocities that the joint reads."""
+        """Number of the joint's velocities."""
         return self.joint_type.nv
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A link, placed in the *link* frame of the body that it moves with (-1: the base).
+    """A link, placed in the *link* frame of its body (-1: the base).
 
-    ``shapes`` are the link's collision shapes, in its own frame; only pictures use them.
+    ``shapes`` are the link's collision shapes in its own frame; only drawings use them.
     """
 
     name: str
@@ -170,33 +170,32 @@ class Constraint:
 
 @dataclass(frozen=True)
 class KinematicTree(Branches):
-    """A robot as dynamics sees it: ``bodies`` and ``frames`` in depth-first order.
+    """Bodies and frames of a robot in depth-first order.
 
-    Bodies come in Pinocchio's order of joints (depth first, siblings by name), so that a parent
-    precedes its children and a subtree is one range of indices.
+    Bodies have Pinocchio's joint order (depth first, siblings by name), so that a parent precedes
+    its children and a subtree is one range of indices.
 
     Attributes:
-        name: the robot's name, as in the URDF.
-        source: the file, as messages call it.
+        name: name of the robot, as in the URDF.
+        source: name of the file in messages.
         digest: SHA-256 of the file.
-        options: what it is compiled with.
-        bodies: one per joint that moves.
-        frames: one per link, the merged ones included.
-        nq: number of coordinates: one per joint that moves by itself, seven per free joint.
-        nv: number of velocities: one per joint that moves by itself, six per free joint.
-        lower_limits: (nq) positions; infinite where there is no limit.
-        upper_limits: (nq)
-        effort_limits: (nv)
-        velocity_limits: (nv)
-        singular_joint: a joint that moves in a direction without inertia: the mass matrix is
-            singular and forward dynamics impossible. None for an ordinary robot, or if armature
-            makes up for it.
-        parameters: numbers that are inputs of functions, with those of the file: ``params``
-            (n, 10), ``armature`` (nv), ``damping`` (nv); those of ``constraints``.
-        parameter_names: the link of each row of ``params``.
-        constraints: conditions on its motion.
-        remarks: what was warned of when it was read; nothing of a robot by itself.
-        given: what a state has in place of these; nothing of a robot by itself.
+        options: options of the robot.
+        bodies: one body per moving joint.
+        frames: one frame per link, merged links included.
+        nq: number of coordinates: one per independent joint, seven per free joint.
+        nv: number of velocities: one per independent joint, six per free joint.
+        lower_limits: lower position limits (nq) [rad or m]; infinite where unlimited.
+        upper_limits: upper position limits (nq) [rad or m].
+        effort_limits: joint torque or force limits (nv) [N m or N].
+        velocity_limits: velocity limits (nv) [rad/s or m/s].
+        singular_joint: a joint with zero articulated inertia, which makes the mass matrix
+            singular and forward dynamics undefined; None for an ordinary robot.
+        parameters: parameters that are inputs of functions, with the file's values: ``params``
+            (n, 10), ``armature`` (nv), ``damping`` (nv), and those of ``constraints``.
+        parameter_names: link of each row of ``params``.
+        constraints: conditions on the motion.
+        remarks: warnings of the reader.
+        given: inputs of a state that replace the tree's values; empty for a robot.
     """
 
     name: str
@@ -226,9 +225,9 @@ class KinematicTree(Branches):
 
     @cached_property
     def velocities(self) -> Branches:
-        """The velocities: each after the one before it on the way to the root.
+        """Branches of the velocities: the parent of a velocity precedes it on the path to the root.
 
-        With mimic joints the branches of a tree couple, so every velocity follows the one before.
+        Mimic joints couple the branches of a tree; the velocities then form one chain.
         """
         if self.has_mimic:
             return Branches(range(-1, self.nv - 1))
@@ -248,17 +247,17 @@ class KinematicTree(Branches):
         return tuple(q_index + start for q_index, start in starts if start is not None)
 
     def each_frame(self) -> Iterator[int]:
-        """Walk over the frames."""
+        """Return an iterator over the frame indices."""
         return iter(range(len(self.frames)))
 
     @cached_property
     def joint_names(self) -> tuple[str, ...]:
-        """Joints that move, followers included, in the order of ``bodies``."""
+        """Moving joints, mimic joints included, in the order of ``bodies``."""
         return tuple(body.joint for body in self.bodies)
 
     @cached_property
     def body_names(self) -> tuple[str, ...]:
-        """Links that joints move, in the order of ``bodies``."""
+        """Moving links, in the order of ``bodies``."""
         return tuple(body.name for body in self.bodies)
 
     @cached_property
@@ -268,7 +267,7 @@ class KinematicTree(Branches):
 
     @cached_property
     def frame_of(self) -> Mapping[str, Frame]:
-        """The frame of each link, by its name."""
+        """Frame of each link, by name."""
         return {frame.name: frame for frame in self.frames}
 
     @cached_property
@@ -304,12 +303,12 @@ class KinematicTree(Branches):
 
     @cached_property
     def armature(self) -> tuple[float, ...]:
-        """What is added to the diagonal of the mass matrix (nv)."""
+        """Armature, added to the diagonal of the mass matrix (nv)."""
         return tuple(value for body in self.bodies if not body.mimics for value in body.armature)
 
     @property
     def total_mass(self) -> float:
-        """Mass of everything that moves; the base, which does not, is left out (Pinocchio)."""
+        """Mass of the moving bodies, without a fixed base, as in Pinocchio [kg]."""
         return math.fsum(body.mass for body in self.bodies)
 
     @property
@@ -319,16 +318,16 @@ class KinematicTree(Branches):
 
     @property
     def couples_all(self) -> bool:
-        """Whether every entry of a matrix between joints is that of one pair of them."""
+        """Whether every entry of a matrix between joints belongs to one pair of joints."""
         return self.is_serial and not self.has_mimic
 
     @property
     def has_mimic(self) -> bool:
-        """Whether a joint follows another one."""
+        """Whether the robot has a mimic joint."""
         return any(body.mimics for body in self.bodies)
 
     def ancestors(self, index: int) -> tuple[int, ...]:
-        """Return the bodies that carry a body, its parent first, the base (-1) left out."""
+        """Return the ancestors of a body, its parent first, without the base (-1)."""
         path = []
         index = self.parents[index]
         while index >= 0:
@@ -337,5 +336,5 @@ class KinematicTree(Branches):
         return tuple(path)
 
     def subtree(self, index: int) -> range:
-        """Return the bodies that move with a body, itself first."""
+        """Return the bodies of a subtree, its root first."""
         return range(index, index + self.subtree_sizes[index])

@@ -1,4 +1,4 @@
-"""Joints that stand still at a position: a description with fixed joints in their place."""
+"""Locked joints: replace joints by fixed ones at a position."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from gridgen.model.pose import (
 )
 from gridgen.naming import show, show_value
 
-#: The coordinates of a joint that has several.
+#: The coordinates of joints with more than one.
 COORDINATES = {"planar": ("x", "y", "angle"), "floating": ("x", "y", "z", "qx", "qy", "qz", "qw")}
 
 
 def lock_joints(description: RobotDescription, lock: Mapping[str, Any]) -> RobotDescription:
-    """Return a robot whose locked joints, and those that mimic them, are fixed.
+    """Fix the locked joints of a robot, and the joints that mimic them.
 
     Args:
-        description: the robot.
-        lock:        position by name of the joint [rad or m]; of a planar joint (x, y, angle), of a
-                     floating one (x, y, z, qx, qy, qz, qw).
+        description: robot.
+        lock:        position of each joint by name [rad or m]: (x, y, angle) for a planar joint,
+                     (x, y, z, qx, qy, qz, qw) for a floating joint.
 
     Raises:
-        OptionError: there is no such joint, or it does not move by itself; or a position is not as
-                     many finite numbers as the joint has coordinates.
+        OptionError: a joint does not exist, is fixed or mimics another joint, or a position does
+                     not have one finite number per coordinate.
     """
     if not lock:
         return description
@@ -63,7 +63,7 @@ def lock_joints(description: RobotDescription, lock: Mapping[str, Any]) -> Robot
 
 
 def displacement(joint: Joint, position: tuple[float, ...]) -> Pose:
-    """Return how far a joint at a position moves its link, in the axes of its origin."""
+    """Return the displacement of a joint's link at a position, in the axes of its origin."""
     if joint.kind == "floating":
         return Pose(from_quaternion(*position[3:]), position[:3])  # type: ignore[arg-type]
     if joint.kind == "planar":
@@ -80,16 +80,16 @@ def displacement(joint: Joint, position: tuple[float, ...]) -> Pose:
 def _position(
     robot: RobotDescription, joints: Mapping[str, Joint], name: str, value: object
 ) -> tuple[float, ...]:
-    """Return the coordinates of a joint that is to be locked."""
+    """Return the validated coordinates of a locked joint."""
     where = f"{robot.source}: lock has {show(name) if isinstance(name, str) else show_value(name)}"
     joint = joints.get(name)
     if joint is None:
-        raise OptionError(f"{where}, which is no joint{suggestion(str(name), joints)}")
+        raise OptionError(f"{where}, which is not a joint{suggestion(str(name), joints)}")
     if joint.kind == "fixed":
-        raise OptionError(f"{where}, a joint that is fixed already; leave it out")
+        raise OptionError(f"{where}, a joint that is already fixed; leave it out")
     if joint.mimic is not None:
         raise OptionError(
-            f"{where}, a joint that mimics {show(joint.mimic.joint)}; lock that one in its place"
+            f"{where}, a joint that mimics {show(joint.mimic.joint)}; lock that joint instead"
         )
     needed = COORDINATES.get(joint.kind, ("a number",))
     numbers = value if isinstance(value, (tuple, list)) else (value,)
@@ -97,7 +97,7 @@ def _position(
     if not (is_number and len(numbers) == len(needed) and all(map(math.isfinite, numbers))):
         form = needed[0] if len(needed) == 1 else f"({', '.join(needed)})"
         raise OptionError(
-            f"{where} at {show_value(value)}; a {joint.kind} joint is locked at {form}, finite"
+            f"{where} at {show_value(value)}; lock a {joint.kind} joint at {form}, finite"
         )
     if joint.kind == "floating" and not math.hypot(*numbers[3:]) > 0.0:
         raise OptionError(f"{where} at a quaternion of norm 0; give one of norm 1")

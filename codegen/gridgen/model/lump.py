@@ -1,4 +1,4 @@
-"""The mass of links that move as one."""
+"""Inertia of rigidly connected links."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from gridgen.model.pose import (
 
 @dataclass(frozen=True)
 class Lump:
-    """Mass of links that move as one, about a frame's origin, in its axes.
+    """Inertia of rigidly connected links about a frame's origin, in its axes.
 
     Attributes:
-        mass:         [kg].
+        mass:         total mass [kg].
         first_moment: mass times center of mass [kg m].
-        inertia:      rotational, about the origin; symmetric [kg m^2].
+        inertia:      rotational inertia about the origin; symmetric [kg m^2].
     """
 
     mass: float = 0.0
@@ -35,7 +35,7 @@ class Lump:
     inertia: Matrix3 = NO_INERTIA
 
     def plus(self, inertial: Inertial, at: Pose) -> Lump:
-        """Return it with one more link, whose frame is at ``at``."""
+        """Return the sum with a link whose frame has the pose ``at``."""
         here = at @ inertial.origin
         central = rotate_inertia(here.rotation, inertial.inertia)
         about_origin = add_matrices(central, point_inertia(inertial.mass, here.translation))
@@ -46,7 +46,7 @@ class Lump:
         )
 
     def turned(self, rotation: Matrix3) -> Lump:
-        """Return it in other axes: ``x_other = rotation @ x``."""
+        """Return the inertia in other axes: ``x_other = rotation @ x``."""
         return Lump(
             self.mass,
             apply(rotation, self.first_moment),
@@ -55,7 +55,7 @@ class Lump:
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """The ten numbers in the order of a row of ``params``."""
+        """The ten inertial parameters in the order of a row of ``params``."""
         (xx, xy, xz), (_, yy, yz), (*_, zz) = self.inertia
         return (self.mass, *self.first_moment, xx, xy, yy, xz, yz, zz)
 

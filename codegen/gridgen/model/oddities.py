@@ -1,4 +1,4 @@
-"""What deserves a warning in a robot file, gathered so that each kind of trouble is told once."""
+"""Warnings about a robot file, one for each kind of problem."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from gridgen.errors import UrdfError, warn
 
 MOST_PLACES = 3
-"""Places that a warning names beside the first."""
+"""Maximum number of locations in a warning, in addition to the first."""
 
 
 @dataclass(frozen=True)
 class Oddity:
-    """Something odd at one place of a file: told as ``subject: problem; advice``.
+    """Problem at one location of a file, printed as ``subject: problem; advice``.
 
     Attributes:
-        kind:    what it has in common with those that are told in the same line.
-        subject: the element: ``joint "elbow"``.
-        problem: what is wrong with it, with the value.
-        advice:  what to do.
-        line:    its line, where it has one.
+        kind:    category; the oddities of a category share a warning.
+        subject: the element, such as ``joint "elbow"``.
+        problem: the problem, with the value.
+        advice:  remedy.
+        line:    line in the file, if known.
     """
 
     kind: str
@@ -37,7 +37,7 @@ _noted: ContextVar[list[str] | None] = ContextVar("_noted", default=None)
 
 @contextmanager
 def noted() -> Iterator[list[str]]:
-    """Collect what is warned of meanwhile; it is warned of nevertheless."""
+    """Collect the messages of warnings, which are still issued."""
     messages: list[str] = []
     token = _noted.set(messages)
     try:
@@ -47,7 +47,7 @@ def noted() -> Iterator[list[str]]:
 
 
 def warn_of(oddities: Iterable[Oddity], source: str) -> None:
-    """Warn of the oddities of one file: a line for each kind, which begins with the first place."""
+    """Issue one warning for each kind of oddity in a file, at its first location."""
     kinds: dict[str, list[Oddity]] = {}
     for oddity in oddities:
         kinds.setdefault(oddity.kind, []).append(oddity)
@@ -59,7 +59,7 @@ def warn_of(oddities: Iterable[Oddity], source: str) -> None:
 
 
 def _elsewhere(others: list[Oddity]) -> str:
-    """Return where else there is the same trouble: the first few places and how many there are."""
+    """Return the number of other locations, and the first few of them."""
     if not others:
         return ""
     places = [f"{other.subject}{at_line(other.line)}" for other in others[:MOST_PLACES]]
@@ -71,5 +71,5 @@ def _elsewhere(others: list[Oddity]) -> str:
 
 
 def at_line(line: int | None) -> str:
-    """Return " (line 7)" for use inside a message, or nothing where there is no line."""
+    """Return " (line 7)" for use inside a message, empty if the line is unknown."""
     return "" if line is None else f" (line {line})"

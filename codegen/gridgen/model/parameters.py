@@ -1,4 +1,4 @@
-"""Which numbers of a robot are inputs of its functions."""
+"""Robot parameters that are inputs of functions."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from gridgen.model.pose import NO_DISPLACEMENT, ZERO, apply, multiply, snapped, 
 from gridgen.model.walk import Parts
 from gridgen.naming import show, show_value, similar
 
-#: What may be an input beside the inertias of links.
+#: Possible inputs in addition to the inertias of links.
 JOINT_PARAMETERS = ("armature", "damping")
-#: The word for every body.
+#: The keyword for every body.
 ALL = "all"
 _WORDS = (ALL, *JOINT_PARAMETERS)
 
 
 @dataclass(frozen=True)
 class ParameterChoice:
-    """What a user asks for.
+    """Parameters that the user selects as inputs.
 
     Attributes:
-        links:  those whose inertias are inputs, in order.
-        bodies: whether that of every moving body is one, with all that it carries.
-        joints: of ``JOINT_PARAMETERS``.
+        links:  links whose inertias are inputs, in order.
+        bodies: whether the inertia of every moving body, fixed links included, is an input.
+        joints: subset of ``JOINT_PARAMETERS``.
     """
 
     links: tuple[str, ...] = ()
@@ -41,14 +41,14 @@ class ParameterChoice:
 def choose_parameters(
     description: RobotDescription, parameters: str | Sequence[str]
 ) -> ParameterChoice:
-    """Return which numbers of a robot ``parameters`` asks for.
+    """Parse the option ``parameters``.
 
     Args:
-        description: the robot.
-        parameters:  the name of a link, ``all``, ``armature``, ``damping``, or a list of such.
+        description: robot.
+        parameters:  name of a link, ``all``, ``armature``, ``damping``, or a list of these.
 
     Raises:
-        OptionError: a name is none of these, or may be understood in two ways.
+        OptionError: a name is unknown, duplicate or ambiguous.
     """
     names = as_names(parameters)
     links = dict.fromkeys(link.name for link in description.links)
@@ -57,13 +57,13 @@ def choose_parameters(
     for name in names:
         if name in _WORDS and name in links:
             raise OptionError(
-                f"{robot}: parameters has {show(name)}, which is a link and stands for "
-                f"{_MEANINGS[name]}: give the link another name in the URDF"
+                f"{robot}: parameters has {show(name)}, which is both a link and the keyword for "
+                f"{_MEANINGS[name]}: rename the link in the URDF"
             )
         if name not in _WORDS and name not in links:
             near = similar(name, (*links, *_WORDS)) or tuple(links)[:3]
             raise OptionError(
-                f"{robot}: parameters has {show(name)}, which is no link; the nearest are "
+                f"{robot}: parameters has {show(name)}, which is not a link; the nearest are "
                 f"{', '.join(map(show, near))} (or: {', '.join(_WORDS)})"
             )
         if counts[name] > 1:
@@ -72,7 +72,7 @@ def choose_parameters(
     if ALL in names and chosen:
         raise OptionError(
             f'{robot}: parameters has "all" and {show(chosen[0])}: "all" has one row for every '
-            "moving body with all that it carries; give it alone, or a list of links"
+            "moving body with the links fixed to it; give it alone, or a list of links"
         )
     joints = tuple(name for name in JOINT_PARAMETERS if name in names)
     return ParameterChoice(chosen, ALL in names, joints)
@@ -86,15 +86,15 @@ _MEANINGS = {
 
 
 def as_names(parameters: object) -> tuple[str, ...]:
-    """Return names given as one string or a list of strings.
+    """Return names from a string or a list of strings.
 
     Raises:
-        OptionError: it is neither.
+        OptionError: the value is neither.
     """
     names = (parameters,) if isinstance(parameters, str) else parameters
     if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
         raise OptionError(
-            f"parameters is {show_value(parameters)}; give the name of a link, a list of such, or "
+            f"parameters is {show_value(parameters)}; give the name of a link, a list of names, or "
             f"one of {', '.join(_WORDS)}"
         )
     return tuple(names)
@@ -103,10 +103,10 @@ def as_names(parameters: object) -> tuple[str, ...]:
 def place_parts(
     description: RobotDescription, parts: Parts, choice: ParameterChoice
 ) -> list[tuple[MassInput, ...]]:
-    """Return what of each moving body is an input.
+    """Return the mass inputs of each moving body.
 
     Raises:
-        OptionError: a link that was chosen does not move.
+        OptionError: a selected link does not move.
     """
     placed: list[tuple[MassInput, ...]] = [() for _ in parts.moving]
     if choice.bodies:
@@ -119,8 +119,8 @@ def place_parts(
         if frame.body < 0:
             raise OptionError(
                 f"{description.source}: robot {show(description.name)}: parameters has "
-                f"{show(frame.name)}, which is fixed to the base and does not move, so that its "
-                "inertia counts nowhere; leave it out"
+                f"{show(frame.name)}, which is fixed to the base and does not move, so its "
+                "inertia has no effect; leave it out"
             )
         to_canonical = transpose(parts.moving[frame.body].alignment)
         part = MassInput(
@@ -135,7 +135,7 @@ def place_parts(
 def own_parameters(
     description: RobotDescription, parts: Parts, bodies: Sequence[Body], choice: ParameterChoice
 ) -> dict[str, tuple[Any, ...]]:
-    """Return the inputs that are numbers of the robot, with those of the file."""
+    """Return the parameters that are inputs, with the file's values."""
     own: dict[str, tuple[Any, ...]] = {}
     if choice.bodies:
         own["params"] = tuple(moving.total.parameters for moving in parts.moving)
@@ -164,15 +164,15 @@ def own_inputs(constraints: Sequence[Constraint]) -> dict[str, tuple[Any, ...]]:
 
 
 def _of_link(link: Link) -> tuple[float, ...]:
-    """Return a link's ten numbers about its own frame."""
+    """Return a link's ten inertial parameters in its own frame."""
     lump = NO_MASS.plus(link.inertial, NO_DISPLACEMENT) if link.inertial else NO_MASS
     return lump.parameters
 
 
 def dampings(bodies: Sequence[Body]) -> tuple[float, ...]:
-    """Return the viscous damping that each velocity meets: that of all joints that it moves."""
-    met = [0.0] * (1 + max(body.v_index + body.nv - 1 for body in bodies))
+    """Return the viscous damping of each velocity (nv), mimic joints included."""
+    total = [0.0] * (1 + max(body.v_index + body.nv - 1 for body in bodies))
     for body in bodies:
         if body.damping:
-            met[body.v_index] += body.damping * body.multiplier**2
-    return tuple(met)
+            total[body.v_index] += body.damping * body.multiplier**2
+    return tuple(total)

@@ -1,4 +1,4 @@
-"""Numbers that no robot can have, or that count for nothing: what deserves a warning."""
+"""Warnings about physically impossible or ignored numbers."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from gridgen.model.oddities import Oddity
 from gridgen.naming import show
 
 INERTIA_TOLERANCE = 1e-5
-"""Share by which an inertia rounded to six digits may miss the two physical conditions."""
+"""Relative tolerance of the physical conditions, for inertias rounded to six digits."""
 
 INERTIA_NOISE = 1e-16
-"""Share of a robot's largest mass or moment below which moments are what rounding left of 0."""
+"""Fraction of a robot's largest mass or moment below which a moment is a rounding error."""
 
 
 def odd_values(links: Iterable[Link], joints: Iterable[Joint]) -> list[Oddity]:
-    """Return what is physically impossible in these links and joints, or not taken from them."""
+    """Return the physically impossible or ignored values of links and joints."""
     joints = tuple(joints)
     return [*_odd_limits(joints), *_not_taken(joints), *_odd_inertias(links)]
 
 
 def _odd_limits(joints: Iterable[Joint]) -> Iterator[Oddity]:
-    """Find limits and coefficients that no joint can have; the dynamics does not need them."""
+    """Find physically impossible limits and coefficients; the dynamics does not use limits."""
     for joint in joints:
         where, limits = f"joint {show(joint.name)}", joint.limits
         if limits is not None:
@@ -53,7 +53,7 @@ def _odd_limits(joints: Iterable[Joint]) -> Iterator[Oddity]:
 
 
 def _not_taken(joints: Iterable[Joint]) -> Iterator[Oddity]:
-    """Find numbers of joints that joints of their kind do not have here, nor in Pinocchio."""
+    """Find values that are ignored for a kind of joint, as in Pinocchio."""
     for joint in joints:
         found = []
         if joint.kind in ("floating", "planar") and joint.limits is not None:
@@ -67,19 +67,19 @@ def _not_taken(joints: Iterable[Joint]) -> Iterator[Oddity]:
             yield Oddity(
                 f"{joint.kind} joint",
                 f"joint {show(joint.name)}",
-                f"is {joint.kind} and has {' and '.join(found)}, which is not taken",
-                "remove it, or build the joint of joints with one coordinate",
+                f"is {joint.kind} and has {' and '.join(found)}, which gridgen ignores",
+                "remove it, or build the joint from joints with one coordinate",
                 joint.line,
             )
 
 
 def _negative(values: Iterable[tuple[str, float]]) -> str:
-    """Return those of these values that are below zero, for a message."""
+    """Return the negative values, for a message."""
     return " and ".join(f"{word} is {value!r}" for word, value in values if value < 0.0)
 
 
 def _odd_inertias(all_links: Iterable[Link]) -> Iterator[Oddity]:
-    """Find inertias that no distribution of mass can have."""
+    """Find physically impossible inertias."""
     links = [link for link in all_links if link.inertial is not None]
     if not links:
         return
@@ -97,7 +97,7 @@ def _odd_inertias(all_links: Iterable[Link]) -> Iterator[Oddity]:
                 "inertia without mass",
                 f"link {show(link.name)}",
                 f"mass is 0 but the inertia is not (largest entry {factor:.6g})",
-                "give its mass, or set the inertia to 0; of a motor, give armature",
+                "give its mass, or set the inertia to 0; for motor inertia, use armature",
                 link.inertial.line,
             )
         if small < -INERTIA_TOLERANCE:
@@ -106,7 +106,7 @@ def _odd_inertias(all_links: Iterable[Link]) -> Iterator[Oddity]:
             problem = "breaks the triangle inequality"
         else:
             continue
-        # Ten digits of the largest: below that lies only what the eigenvalues were rounded by.
+        # Ten digits of the largest moment: smaller digits are rounding errors.
         shown = ", ".join(
             f"{(round(float(moment), 10) + 0.0) * factor:.6g}" for moment in (small, middle, large)
         )

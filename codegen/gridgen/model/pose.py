@@ -1,7 +1,7 @@
-"""Rotations and poses as tuples of Python floats, exact where the numbers allow it.
+"""Rotations and poses as tuples of Python floats.
 
-NumPy would be slower on three numbers at a time, and its sums less predictable in the last bit.
-``x_outer = rotation @ x_inner + translation`` throughout.
+Tuples are faster than NumPy for vectors of three, and their rounding is reproducible. All poses
+satisfy ``x_outer = rotation @ x_inner + translation``.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ IDENTITY: Matrix3 = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 NO_INERTIA: Matrix3 = (ZERO, ZERO, ZERO)
 
 SNAP = 1e-15
-"""An entry of a rotation this close to 0, 1 or -1 is meant to be that number.
+"""Tolerance for rounding an entry of a rotation to 0, 1 or -1.
 
-cos(pi/2) in float64 is 6e-17; kept, it would cost every kernel several operations per joint.
+cos(pi/2) in float64 is 6e-17; without rounding, it would add operations to every kernel.
 """
 
 
 def snap(value: float) -> float:
-    """Return ``value``, or the 0, 1 or -1 that it misses by rounding only."""
+    """Round ``value`` to 0, 1 or -1 if it is within ``SNAP``."""
     nearest = float(round(value)) if abs(value) < 2.0 else value
     return nearest + 0.0 if abs(value - nearest) <= SNAP else value  # + 0.0 turns -0.0 into 0.0
 
@@ -72,8 +72,8 @@ def scale(factor: float, a: Vector3) -> Vector3:
 
 
 def unit(a: Vector3) -> Vector3:
-    """Return the direction of a vector that is not zero."""
-    # Divided by the largest entry first, so that neither 1e-200 nor 1e200 leaves the range.
+    """Return the unit vector along a nonzero vector."""
+    # Divide by the largest entry first to avoid overflow and underflow.
     largest = max(abs(value) for value in a)
     a = vector3(value / largest for value in a)
     length = math.sqrt(dot(a, a))
@@ -128,7 +128,7 @@ def add_matrices(a: Matrix3, b: Matrix3) -> Matrix3:
 
 
 def from_rpy(roll: float, pitch: float, yaw: float) -> Matrix3:
-    """Return the URDF's rotation: about the fixed x, then the fixed y, then the fixed z axis."""
+    """Return URDF's rotation: about the fixed x, then the fixed y, then the fixed z axis."""
     cr, sr = snap(math.cos(roll)), snap(math.sin(roll))
     cp, sp = snap(math.cos(pitch)), snap(math.sin(pitch))
     cy, sy = snap(math.cos(yaw)), snap(math.sin(yaw))
@@ -142,7 +142,7 @@ def from_rpy(roll: float, pitch: float, yaw: float) -> Matrix3:
 
 
 def from_quaternion(x: float, y: float, z: float, w: float) -> Matrix3:
-    """Return the rotation of a quaternion of any length but zero."""
+    """Return the rotation of a nonzero quaternion of any norm."""
     largest = max(abs(x), abs(y), abs(z), abs(w))
     x, y, z, w = x / largest, y / largest, z / largest, w / largest
     s = 2.0 / (x * x + y * y + z * z + w * w)
@@ -172,8 +172,8 @@ def about_axis(axis: Vector3, angle: float) -> Matrix3:
 def frame_along(axis: Vector3) -> Matrix3:
     """Return a rotation whose third column is the unit vector ``axis``.
 
-    Along +z it is the identity, along the other five coordinate directions a signed permutation,
-    and otherwise it has a zero wherever one is to be had: zeros are operations saved.
+    The result is the identity for +z, a signed permutation for the other coordinate directions,
+    and otherwise a rotation with a zero entry, which saves operations.
     """
     smallest = min(range(3), key=lambda k: abs(axis[k]))
     y_axis = unit(cross(axis, IDENTITY[smallest]))
@@ -183,13 +183,13 @@ def frame_along(axis: Vector3) -> Matrix3:
 
 @dataclass(frozen=True)
 class Pose:
-    """A frame inside another: ``x_outer = rotation @ x_inner + translation``."""
+    """Pose of a frame in another: ``x_outer = rotation @ x_inner + translation``."""
 
     rotation: Matrix3 = IDENTITY
     translation: Vector3 = ZERO
 
     def __matmul__(self, inner: Pose) -> Pose:
-        """Return the pose of a frame that ``inner`` places inside this one."""
+        """Return the composition of two poses."""
         return Pose(
             snapped(multiply(self.rotation, inner.rotation)),
             add(apply(self.rotation, inner.translation), self.translation),
@@ -200,7 +200,7 @@ NO_DISPLACEMENT = Pose()
 
 
 def is_sparse(E: Matrix3) -> bool:
-    """Tell a rotation about a coordinate axis, up to a permutation, from one without zeros."""
+    """Return whether a rotation is about a coordinate axis, up to a permutation."""
     return sum(entry != 0.0 for row in E for entry in row) <= 5
 
 
@@ -209,14 +209,14 @@ def euler_zxz(
 ) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
     """Return (sine, cosine) of three angles with E = Rz(alpha) Rx(beta) Rz(gamma).
 
-    Entries, not angles, so that exact zeros stay exact.
+    Sines and cosines, not angles: exact zeros remain exact.
     """
     tilt = math.hypot(E[0][2], E[1][2])
     if tilt == 0.0:
         return (E[1][0], E[0][0]), (0.0, E[2][2]), (0.0, 1.0)
     sine, cosine = E[0][2] / tilt, -E[1][2] / tilt
-    # Rz(alpha)^T E, not quotients of the last row: where the tilt is small, alpha and gamma are
-    # uncertain, and only with the same alpha is their sum right.
+    # Rz(alpha)^T E, not quotients of the last row: for a small tilt, alpha and gamma are
+    # ill-conditioned, and only the same alpha gives an accurate sum.
     gamma = (-cosine * E[0][1] - sine * E[1][1], cosine * E[0][0] + sine * E[1][0])
     if min(map(abs, gamma)) <= SNAP:
         gamma = (float(round(gamma[0])), float(round(gamma[1])))

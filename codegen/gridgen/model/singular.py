@@ -1,9 +1,8 @@
-"""Which joints make the mass matrix singular, whatever the configuration.
+"""Joints that make the mass matrix singular in every configuration.
 
-A joint is at fault if its articulated-body inertia, what its motor feels while all joints below it
-move freely, is zero in a generic configuration (Featherstone 2008, chapter 7). Looking for links
-without mass is not enough: two joints about one axis with nothing between them, or a point mass on
-the axis, are as singular. Only this question is asked here; the dynamics has its own recursion.
+A joint is singular if its articulated-body inertia along its axis is zero in a generic
+configuration (Featherstone 2008, chapter 7). A search for massless links is not sufficient: two
+joints about one axis without mass in between, or a point mass on the axis, are singular too.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from gridgen.symbolic.scalars import FloatScalars
 Array = NDArray[Any]
 
 RELATIVE_ZERO = 1e-12
-"""What is left of an inertia when all of it cancels, as a share of what cancelled."""
+"""Relative rounding error of an inertia that cancels to zero."""
 
 
 def singular_joints(bodies: Sequence[Body]) -> tuple[str, ...]:
-    """Return the joints along which what they move has no inertia, armature included."""
+    """Return the joints with zero articulated-body inertia, armature included."""
     search = _of_coupled if any(body.mimics for body in bodies) else _of_independent
     at_fault = search(bodies)
     return tuple(body.joint for body in bodies if not body.mimics and body.v_index in at_fault)
@@ -34,31 +33,31 @@ def singular_joints(bodies: Sequence[Body]) -> tuple[str, ...]:
 def _of_independent(bodies: Sequence[Body]) -> set[int]:
     """Return the first velocities of singular joints of a tree without mimic joints."""
     rigid = [_spatial_inertia(body) for body in bodies]
-    free = [inertia.copy() for inertia in rigid]  # less what the joints below give way to
+    free = [inertia.copy() for inertia in rigid]  # articulated-body inertias
     at_fault = set()
     for index in reversed(range(len(bodies))):  # leaves first
         body = bodies[index]
-        resists, rest = _felt(body, free[index], rigid[index])
+        resists, rest = _propagated(body, free[index], rigid[index])
         if not resists:
             at_fault.add(body.v_index)
         if body.parent >= 0:
             X = _motion_transform(body, _position(body.q_index))
             free[body.parent] += X.T @ rest @ X
-            # Against this the parent measures cancellation: its child counted as locked.
+            # Composite inertia with locked children: the scale to which cancellation is relative.
             rigid[body.parent] += X.T @ free[index] @ X
     return at_fault
 
 
 def _of_coupled(bodies: Sequence[Body]) -> set[int]:
-    """Return the first velocities of singular joints where some follow others.
+    """Return the first velocities of singular joints of a tree with mimic joints.
 
-    A leader moves whole branches, so that no recursion over bodies finds what it feels. The mass
-    matrix itself is eliminated, from its last row upwards.
+    A leader moves multiple branches, so the recursion over bodies does not apply. Gaussian
+    elimination of the mass matrix, from its last row upwards, finds zero pivots.
     """
     nv = 1 + max(body.v_index + body.nv - 1 for body in bodies)
     M, scale = np.zeros((nv, nv)), np.zeros(nv)
     motions: list[Array] = []
-    sizes: list[Array] = []  # of the terms that the entries of motions are sums of
+    sizes: list[Array] = []  # magnitudes of the terms that are summed in motions
     for body in bodies:
         motion, size = np.zeros((6, nv)), np.zeros((6, nv))
         if body.parent >= 0:
@@ -87,12 +86,12 @@ def _of_coupled(bodies: Sequence[Body]) -> set[int]:
 
 
 def _position(coordinate: int) -> float:
-    """Return a position that is special to no robot."""
+    """Return a generic position."""
     return 0.5 + 0.618034 * coordinate % 1.0
 
 
-def _felt(body: Body, inertia: Array, scale: Array) -> tuple[bool, Array]:
-    """Return whether the joint moves inertia in each direction, and what its parent feels."""
+def _propagated(body: Body, inertia: Array, scale: Array) -> tuple[bool, Array]:
+    """Return whether the joint is nonsingular, and the inertia propagated to its parent."""
     if body.joint_type.is_free:
         with_armature = inertia + np.diag(body.armature)
         size = np.sqrt(np.abs(np.diag(scale)) + body.armature)
@@ -120,20 +119,20 @@ def _spatial_inertia(body: Body) -> Array:
     """Return the 6x6 inertia about the canonical origin, linear part first."""
     moment = _cross_matrix(body.first_moment)
     inertia = np.block([[body.mass * np.eye(3), -moment], [moment, np.array(body.inertia)]])
-    # What is an input may be anything: it is the rest that may be at fault.
+    # An inertia input has an unknown value: assume that it is positive definite.
     return inertia + np.eye(6) if body.parts else inertia
 
 
 def _motion_transform(body: Body, position: float) -> Array:
-    """Return the 6x6 matrix that takes a twist from the parent's frame to the body's."""
+    """Return the 6x6 motion transform from the parent's frame to the body's."""
     rotation, translation = np.array(body.rotation), np.array(body.translation)
     translation = translation + body.joint_type.travel * position * rotation[:, 2]
     if body.joint_type.turns:
         c, s = np.cos(position), np.sin(position)
         rotation = rotation @ np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
     inverse = rotation.T
-    moved = -inverse @ _cross_matrix(translation)
-    return np.block([[inverse, moved], [np.zeros((3, 3)), inverse]])
+    coupling = -inverse @ _cross_matrix(translation)
+    return np.block([[inverse, coupling], [np.zeros((3, 3)), inverse]])
 
 
 def _cross_matrix(a: Vector3 | Array) -> Array:

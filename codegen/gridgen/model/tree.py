@@ -1,8 +1,8 @@
 """RobotDescription -> KinematicTree: moving bodies in order, in canonical frames.
 
-Fixed joints vanish: their links are merged into the body that carries them and stay addressable as
-frames. Every other joint with one velocity turns about, or slides along, the z axis of its body's
-canonical frame.
+A link on a fixed joint is merged into its parent body and remains available as a frame. Every
+other joint with one velocity rotates about, or translates along, the z axis of its body's canonical
+frame.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ from gridgen.options import DEFAULT_ROBOT, RobotOptions
 __all__ = ["Body", "Frame", "KinematicTree", "Matrix3", "Vector3", "build_tree"]
 
 LARGEST_CONSTANT = 1e18
-"""Bound of masses, moments and distances: their squares still fit float32 (3e38)."""
+"""Bound of masses, moments and distances: their squares fit float32 (3e38)."""
 
 
 def build_tree(
     description: RobotDescription, options: RobotOptions = DEFAULT_ROBOT
 ) -> KinematicTree:
-    """Return the moving bodies of a robot.
+    """Build the kinematic tree of a robot.
 
     Args:
-        description: a robot as read by ``read_robot``.
-        options:     what it is compiled with; ``mappings`` belong to reading.
+        description: robot from ``read_robot``.
+        options:     options of the robot; ``mappings`` are not used here.
 
     Raises:
         ModelError: if no joint moves.
-        UrdfError: if a mass, moment or distance is beyond ``LARGEST_CONSTANT``.
-        OptionError: if ``armature`` is not one, or ``nv``, finite numbers >= 0; if ``parameters``
-            names what does not move; if ``lock`` has what is no joint or no position; if
-            ``constraints`` has what constrains nothing.
+        UrdfError: if a mass, moment or distance exceeds ``LARGEST_CONSTANT``.
+        OptionError: if ``armature`` is not one or ``nv`` finite numbers >= 0, ``parameters``
+            contains a link that does not move, ``lock`` an invalid joint or
+            position, or ``constraints`` an invalid constraint.
     """
     description = lock_joints(description, options.lock or {})
     chosen = choose_parameters(description, options.parameters)
@@ -68,7 +68,7 @@ def build_tree(
     if not parts.moving:
         raise ModelError(
             f"{description.source}: robot {show(description.name)}: no joint moves, so there is "
-            "nothing to compute; give a joint a type that moves, or ask for floating_base=True"
+            "nothing to compute; change the type of a joint, or set floating_base=True"
         )
     coordinates = _number(parts)
     armatures = _armatures(options.armature, parts, coordinates)
@@ -97,7 +97,7 @@ def build_tree(
             "singular",
             f"joint {listing(singular, 3)}",
             "moves in a direction without inertia, so the mass matrix is singular and forward "
-            "dynamics impossible",
+            "dynamics is undefined",
             "give the links below it mass and inertia, fix the joint, or add armature",
             lines[singular[0]],
         )
@@ -124,7 +124,7 @@ def build_tree(
 
 
 def _number(parts: Parts) -> list[tuple[int, int]]:
-    """Return the first coordinate and velocity of each body, a follower's from its leader."""
+    """Return the first coordinate and velocity of each body; a mimic joint has its leader's."""
     own: dict[str, tuple[int, int]] = {}
     q_index = v_index = 0
     for moving in parts.moving:
@@ -141,10 +141,10 @@ def _number(parts: Parts) -> list[tuple[int, int]]:
 def _armatures(
     armature: float | Sequence[float], parts: Parts, coordinates: list[tuple[int, int]]
 ) -> list[tuple[float, ...]]:
-    """Return the armature of each body: what the description has, and what is added to it."""
+    """Return the armature of each body: the description's plus the option's."""
     nv = sum(moving.nv for moving in parts.moving)
     try:
-        # As they come: asked for floats, NumPy would read "0.1", True and None as numbers.
+        # No dtype: with float, NumPy would convert "0.1", True and None to numbers.
         values = np.asarray(armature)
         if values.dtype.kind not in "fiu" or isinstance(armature, np.ma.MaskedArray):
             raise TypeError
@@ -214,7 +214,7 @@ def _finish(
 def _check_magnitudes(
     description: RobotDescription, bodies: Sequence[Body], frames: Sequence[Frame]
 ) -> None:
-    """Refuse constants that arithmetic in float32 cannot carry: their products would overflow."""
+    """Raise for constants whose products would overflow in float32."""
     lines = {link.name: link.line for link in description.links}
     items: tuple[Body | Frame, ...] = (*bodies, *frames)
     for item in items:
@@ -226,14 +226,14 @@ def _check_magnitudes(
         worst = max(abs(value) for value in values)
         if not worst <= LARGEST_CONSTANT:  # also true of a NaN
             raise description.error(
-                f"link {show(item.name)}: its mass, inertia or distance comes to {worst!r}, more "
+                f"link {show(item.name)}: its mass, inertia or distance is {worst!r}, more "
                 f"than {LARGEST_CONSTANT:g}; check the units of the numbers",
                 lines.get(item.name),
             )
 
 
 def _limits(parts: Parts) -> tuple[tuple[float, ...], ...]:
-    """Return lower (nq), upper (nq), effort (nv) and velocity (nv) limits."""
+    """Return ``lower`` (nq), ``upper`` (nq), ``effort`` (nv) and ``velocity`` (nv) limits."""
     lower: list[float] = []
     upper: list[float] = []
     effort: list[float] = []

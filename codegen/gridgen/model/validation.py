@@ -1,4 +1,4 @@
-"""The checks of a ``RobotDescription``: names, references, one tree, plausible numbers."""
+"""Validation of a ``RobotDescription``: names, references, tree structure, plausible numbers."""
 
 from __future__ import annotations
 
@@ -18,24 +18,20 @@ from gridgen.naming import show
 
 
 def refuse_many(source: str, bodies: int, most: float) -> None:
-    """Refuse a robot of more moving bodies than ``most``.
-
-    Raises:
-        ModelError: the robot is that large.
-    """
+    """Raise ModelError for a robot with more moving bodies than ``most``."""
     if bodies > most:
         raise ModelError(
-            f"{source}: the robot has {bodies} moving bodies; grid-gen takes at most {most}: make "
-            "joints that need not move fixed"
+            f"{source}: the robot has {bodies} moving bodies; gridgen supports at most {most}: "
+            "change joints that need not move to fixed"
         )
 
 
 def validate(robot: RobotDescription) -> None:
-    """Check that the links and joints form one tree, and warn of what is physically impossible.
+    """Check that the links and joints form one tree, and warn of physically impossible values.
 
     Raises:
-        UrdfError: if a name is missing, odd or used twice, a reference leads nowhere, or the links
-            are not one tree.
+        UrdfError: if a name is missing, invalid or duplicate, a reference is unresolved, or the
+            links do not form one tree.
     """
     _check_names(robot)
     parents = _check_references(robot)
@@ -46,7 +42,7 @@ def validate(robot: RobotDescription) -> None:
 
 
 def _check_names(robot: RobotDescription) -> None:
-    """Refuse names that are blank, used twice, or would break the line they are printed on."""
+    """Raise for names that are blank, duplicate, or contain control characters."""
     _check_name(robot, "robot", robot.name, None)
     for kind, elements in (("link", robot.links), ("joint", robot.joints)):
         first: dict[str, int | None] = {}
@@ -54,26 +50,26 @@ def _check_names(robot: RobotDescription) -> None:
             _check_name(robot, kind, element.name, element.line)
             if element.name in first:
                 raise robot.error(
-                    f"{kind} {show(element.name)}: there is another {kind} of this name"
-                    f"{at_line(first[element.name])}; names must be distinct",
+                    f"{kind} {show(element.name)}: another {kind} has this name"
+                    f"{at_line(first[element.name])}; names must be unique",
                     element.line,
                 )
             first[element.name] = element.line
 
 
 def _check_name(robot: RobotDescription, kind: str, name: str, line: int | None) -> None:
-    """Refuse a name without a visible character, or with a control character.
+    """Raise for a name without a visible character, or with a control character.
 
-    Any other text is a name. Control characters, line separators and lone surrogates are in no
-    name that anyone wants, and in many that break a terminal, a log or a generated file.
+    Control characters, line separators and lone surrogates can corrupt a terminal, a log or a
+    generated file. Any other text is a valid name.
     """
     if not name.strip():
-        raise robot.error(f"a {kind} is called {show(name)}; give it a name", line)
+        raise robot.error(f"a {kind} is called {show(name)}; give it a visible name", line)
     for character in name:
         if not character.isprintable() and _breaks_lines(character):
             raise robot.error(
-                f"{kind} {show(name)}: the control character U+{ord(character):04X} is in the name;"
-                " remove it",
+                f"{kind} {show(name)}: the name contains the control character "
+                f"U+{ord(character):04X}; remove it",
                 line,
             )
 
@@ -84,7 +80,7 @@ def _breaks_lines(character: str) -> bool:
 
 
 def _check_references(robot: RobotDescription) -> dict[str, Joint]:
-    """Return the joint above each link, once every reference is known to be good."""
+    """Return the parent joint of each link; raise for an unresolved reference."""
     if not robot.links:
         raise robot.error(
             "there is no <link> directly inside <robot>; a robot needs links (tags are lower case)"
@@ -119,7 +115,7 @@ def _check_references(robot: RobotDescription) -> dict[str, Joint]:
 
 
 def _check_tree(robot: RobotDescription, above: Mapping[str, Joint]) -> None:
-    """Refuse anything but one root from which every link is reached."""
+    """Raise unless one root reaches every link."""
     roots = [link for link in robot.links if link.name not in above]
     if len(roots) > 1:
         raise robot.error(
@@ -148,7 +144,7 @@ def _check_tree(robot: RobotDescription, above: Mapping[str, Joint]) -> None:
 
 
 def _check_masses(robot: RobotDescription) -> None:
-    """Refuse negative masses."""
+    """Raise for negative masses."""
     for link in robot.links:
         if link.inertial is not None and link.inertial.mass < 0.0:
             raise robot.error(

@@ -1,4 +1,4 @@
-"""The walk over the links: what moves, what fixed joints hold, and where every link is."""
+"""Traversal of the links: moving bodies, merged links, and the placement of every link."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gridgen.options import RobotOptions
 from gridgen.symbolic.joints import FREE, PRISMATIC, REVOLUTE, JointType
 
 ROOT_JOINT = "root_joint"
-"""Name of the free joint that ``floating_base=True`` puts under the root link, as in Pinocchio."""
+"""Name of the free joint that ``floating_base=True`` adds above the root link, as in Pinocchio."""
 
 
 @dataclass
@@ -54,18 +54,18 @@ class Moving:
 
     @property
     def nq(self) -> int:
-        """Number of its own positions."""
+        """Number of independent coordinates."""
         return 0 if self.coupling else self.joint_type.nq
 
     @property
     def nv(self) -> int:
-        """Number of its own velocities."""
+        """Number of independent velocities."""
         return 0 if self.coupling else self.joint_type.nv
 
 
 @dataclass
 class Parts:
-    """What the walk over the links collects."""
+    """Result of the traversal."""
 
     moving: list[Moving] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Parts:
 
 
 def count_bodies(description: RobotDescription, options: RobotOptions) -> int:
-    """Return how many moving bodies ``build_tree`` will make, without making them."""
+    """Return the number of moving bodies, without building the tree."""
     constant = {name for name, c in flatten_mimics(description).items() if c.leader is None}
     return int(options.floating_base) + sum(
         3 if joint.kind == "planar" else 1
@@ -85,11 +85,11 @@ def count_bodies(description: RobotDescription, options: RobotOptions) -> int:
 def walk(
     description: RobotDescription, options: RobotOptions, varied: Collection[str] = ()
 ) -> Parts:
-    """Visit the links depth first, siblings in the description's order, and merge what is fixed.
+    """Visit the links depth first, and merge links on fixed joints into their parent bodies.
 
     Args:
-        description: the robot.
-        options:     what it is compiled with.
+        description: robot.
+        options:     options of the robot.
         varied:      links whose inertias are inputs.
     """
     parts = Parts()
@@ -112,7 +112,7 @@ def walk(
             moving.total = moving.total.plus(inertial, pose)
             if link not in varied:
                 moving.rest = moving.rest.plus(inertial, pose)
-        # A stack in place of recursion: chains are longer than Python's stack is deep.
+        # A stack instead of recursion: a chain can exceed Python's recursion limit.
         pending.extend((joint, body, pose) for joint in reversed(below[link]))
 
     pending: list[tuple[Joint, int, Pose]] = []
@@ -131,7 +131,7 @@ def walk(
             oddity = Oddity(
                 "constant mimic",
                 f"joint {show(joint.name)}",
-                f"mimics what does not move, hence stays at {coupling.offset!r}",
+                f"mimics a joint that does not move, so it is constant at {coupling.offset!r}",
                 "make it a fixed joint",
                 joint.line,
             )
@@ -146,7 +146,7 @@ def walk(
 
 
 def _fresh_names(taken: set[str]) -> Callable[[str], str]:
-    """Return a function that turns a wanted name into one that no joint or link of the file has."""
+    """Return a function that makes a name unique among joints and links."""
 
     def fresh(name: str) -> str:
         while name in taken:
@@ -165,7 +165,7 @@ def _moving_bodies(
     index: int,
     fresh: Callable[[str], str],
 ) -> list[Moving]:
-    """Return the bodies of one joint: three for a planar one, else one."""
+    """Return the bodies of one joint: three for a planar joint, else one."""
     if joint.kind == "floating":
         free = Moving(joint.name, joint.child, FREE, parent, joint.line, placement)
         free.armature = joint.armature

@@ -200,7 +200,7 @@ def test_a_manifest_that_finds_no_room_leaves_no_entry(tmp_path, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:.*the cache cannot be used")
 def test_no_room_anywhere_is_explained(tmp_path):
-    with pytest.raises(CompileError, match=r"No space left on device.*make room, or set"):
+    with pytest.raises(CompileError, match=r"No space left on device.*free disk space, or set"):
         BuildCache(tmp_path).entry(KEY, full)
 
 

@@ -51,7 +51,7 @@ def test_a_compiler_variable_that_does_not_work_is_not_passed_over(monkeypatch, 
 
 def test_a_compiler_variable_that_is_no_command_is_explained(monkeypatch):
     monkeypatch.setenv(COMPILER_VARIABLE, 'g++ "')
-    with pytest.raises(CompileError, match=r"""\$CXX is 'g\+\+ "', which is no command"""):
+    with pytest.raises(CompileError, match=r"""\$CXX is 'g\+\+ "', which is not a command"""):
         host_compiler()
 
 

@@ -341,7 +341,7 @@ def test_a_compiler_without_room_is_no_bug(toy, tmp_path, monkeypatch):
     user_cache._warn_once.cache_clear()
     with (
         pytest.warns(GridGenWarning, match="No space left on device"),
-        pytest.raises(CompileError, match=r"No space left on device.*make room") as caught,
+        pytest.raises(CompileError, match=r"No space left on device.*free disk space") as caught,
     ):
         CpuBackend().kernel(toy, "evaluate", "float64")
     assert "bug" not in str(caught.value)
@@ -390,7 +390,7 @@ def test_a_refused_text_is_reported_with_its_source(toy, cache_folder):
         CpuBackend().kernel(broken, "evaluate", "float32")
     first, *excerpt, last = str(caught.value).splitlines()
     assert first.startswith('robot "toy", function evaluate (float32): ')
-    assert "refused the generated code: toy.cuh:" in first
+    assert "rejected the generated code: toy.cuh:" in first
     assert "x7" in first
     assert [line[0] for line in excerpt] == [" ", ">", " "]
     assert excerpt[1].endswith("|     return x0 * x7 + T(3) * x1;")

@@ -34,12 +34,12 @@ def message(log: str) -> str:
 )
 def test_the_first_error_is_shown_with_its_source(log):
     assert message(log) == (
-        'robot "toy", function evaluate (float32): c++ refused the generated code: '
+        'robot "toy", function evaluate (float32): c++ rejected the generated code: '
         "toy.cuh:3: 'y' was not declared\n"
         "      2 | two\n"
         ">     3 | three\n"
         "      4 | four\n"
-        "The source is kept in /kept/here. This is a bug in gridgen, please report it."
+        "The source is saved in /kept/here. This is a bug in gridgen, please report it."
     )
 
 
@@ -48,7 +48,7 @@ def test_the_first_error_is_shown_with_its_source(log):
     [
         ("/usr/bin/ld: note\nld: error: no symbol f\n", "code: ld: error: no symbol f\n"),
         ("\n  killed \n", "code: killed\n"),
-        ("", "code: it gave no reason\n"),
+        ("", "code: no reason given\n"),
         ("elsewhere.h:7:1: error: odd\n", "code: elsewhere.h:7: odd\nThe source"),
     ],
 )

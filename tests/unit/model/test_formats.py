@@ -294,7 +294,7 @@ def test_an_unknown_field_that_a_model_uses_is_warned_of(monkeypatch: pytest.Mon
     mujoco = pytest.importorskip("mujoco")
     known = re.compile(mujoco_fields._KNOWN.pattern.replace("|frictionloss)", ")"))
     monkeypatch.setattr(mujoco_fields, "_KNOWN", known)
-    unknown = 'has "dof_frictionloss", which is not known here'
+    unknown = 'uses "dof_frictionloss", which gridgen does not support'
     with pytest.warns(GridGenWarning, match="tendons"), pytest.warns(GridGenWarning, match=unknown):
         tree_of(mujoco.MjModel.from_xml_string(cart()))
 
@@ -306,12 +306,12 @@ def test_a_mocap_body_is_warned_of_and_too_many_bodies_are_refused(
     held = '<worldbody><body name="grip" mocap="true"><geom size=".1"/></body>'
     text = MJCF.replace("ROOT", "").replace("<worldbody>", held)
     model = mujoco_library.MjModel.from_xml_string(text)
-    with pytest.warns(GridGenWarning, match="has mocap bodies, which stay where they are"):
+    with pytest.warns(GridGenWarning, match="has mocap bodies, which gridgen treats as fixed"):
         tree_of(model)
-    with pytest.raises(ModelError, match="has 4 moving bodies; grid-gen takes at most 3"):
+    with pytest.raises(ModelError, match="has 4 moving bodies; gridgen supports at most 3"):
         mujoco.from_model(model, most_bodies=3)
     monkeypatch.setattr(mujoco, "MOST_LINKS", 4)
-    with pytest.raises(ModelError, match="has 6 bodies; a robot has at most 4"):
+    with pytest.raises(ModelError, match="has 6 bodies; at most 4 are supported"):
         tree_of(model)
 
 
@@ -444,7 +444,7 @@ def test_a_xacro_file_is_expanded(tmp_path: Path) -> None:
     assert robot.joint_names == ("left", "right")
     assert robot.total_mass == 4.0
     assert load(str(path), mappings={"mass": "3"}).total_mass == 6.0
-    with pytest.raises(OptionError, match=r"mass.*3.*as text"):
+    with pytest.raises(OptionError, match=r"mass.*3.*as strings"):
         load(path, mappings={"mass": 3})  # type: ignore[dict-item]
     path.write_text(XACRO.replace("${side}", "${sid}"))
     with pytest.raises(UrdfError, match=r"r\.urdf\.xacro: xacro cannot expand it: .*sid"):
@@ -455,7 +455,7 @@ def test_a_xacro_file_is_expanded(tmp_path: Path) -> None:
 
 
 def test_mappings_without_xacro_are_refused() -> None:
-    with pytest.raises(OptionError, match="the robot is no xacro file"):
+    with pytest.raises(OptionError, match="the robot is not a xacro file"):
         load(OWN / "arm6.urdf", mappings={"mass": "3"})
     with pytest.raises(OptionError, match="give a dictionary"):
         load(OWN / "arm6.urdf", mappings=["mass"])  # type: ignore[arg-type]
@@ -475,7 +475,7 @@ def test_a_name_of_the_catalog_is_its_file(catalog: SimpleNamespace) -> None:
     assert tree_of("arm_description") == tree_of(OWN / "arm6.urdf")
     with pytest.raises(UrdfError, match='did you mean "arm_description"'):
         load("arms_description")
-    with pytest.raises(UrdfError, match="lost_description: robot_descriptions cannot get it"):
+    with pytest.raises(UrdfError, match="lost_description: robot_descriptions cannot load it"):
         load("lost_description")
 
 

@@ -101,14 +101,17 @@ def test_a_locked_robot_is_the_same_robot_standing_still(source: object, lock: d
 
 
 REFUSED = [
-    ({"thumb": 0.1}, 'lock has "thumb", which is no joint'),
-    ({"left_slide": 0.1}, '"left_slide", a joint that mimics "right_slide"; lock that one in its'),
-    ({"grasp_centre_fixed": 0.0}, '"grasp_centre_fixed", a joint that is fixed already; leave it'),
-    ({"wrist_roll": "0.1"}, "a continuous joint is locked at a number, finite"),
-    ({"wrist_roll": float("nan")}, '"wrist_roll" at nan; a continuous joint is locked at'),
+    ({"thumb": 0.1}, 'lock has "thumb", which is not a joint'),
+    (
+        {"left_slide": 0.1},
+        '"left_slide", a joint that mimics "right_slide"; lock that joint instead',
+    ),
+    ({"grasp_centre_fixed": 0.0}, '"grasp_centre_fixed", a joint that is already fixed; leave it'),
+    ({"wrist_roll": "0.1"}, "lock a continuous joint at a number, finite"),
+    ({"wrist_roll": float("nan")}, '"wrist_roll" at nan; lock a continuous joint at'),
     ({"wrist_roll": True}, '"wrist_roll" at True'),
     ({"wrist_roll": (0.1, 0.2)}, '"wrist_roll" at (0.1, 0.2)'),
-    ({3: 0.1}, "lock has 3, which is no joint"),
+    ({3: 0.1}, "lock has 3, which is not a joint"),
 ]
 
 
@@ -119,7 +122,7 @@ def test_what_cannot_be_locked_is_refused(lock: dict, message: str) -> None:
 
 
 def test_positions_have_as_many_numbers_as_the_joint_has_coordinates() -> None:
-    with pytest.raises(OptionError, match=r"a planar joint is locked at \(x, y, angle\), finite"):
+    with pytest.raises(OptionError, match=r"lock a planar joint at \(x, y, angle\), finite"):
         built(EVERY_KIND, lock={"planar_joint": 0.1})
     with pytest.raises(OptionError, match="at a quaternion of norm 0"):
         built(EVERY_KIND, lock={"floating_joint": [0.0] * 7})

@@ -85,8 +85,8 @@ FAULTS = {
     "axis of two": ({"axis": np.zeros(2)}, ['joint "j"', "axis", "(3,)"]),
     "nan": ({"axis": np.array([math.nan, 0, 1])}, ['joint "j"', "axis", "nan"]),
     "origin": ({"origin": np.eye(3)}, ['joint "j"', "origin", "(4, 4)"]),
-    "stretched": ({"origin": np.diag([2.0, 1, 1, 1])}, ['joint "j"', "no rotation"]),
-    "mirrored": ({"origin": np.diag([-1.0, 1, 1, 1])}, ['joint "j"', "no rotation"]),
+    "stretched": ({"origin": np.diag([2.0, 1, 1, 1])}, ['joint "j"', "not a rotation"]),
+    "mirrored": ({"origin": np.diag([-1.0, 1, 1, 1])}, ['joint "j"', "not a rotation"]),
     "limit": (
         {"limit": SimpleNamespace(lower="x", upper=0, effort=0, velocity=0)},
         ['joint "j"', "lower limit", '"x"'],

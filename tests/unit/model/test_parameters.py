@@ -62,7 +62,7 @@ def test_joints_have_the_options_numbers():
 @pytest.mark.parametrize(
     ("parameters", "text"),
     [
-        ("hnd", r'parameters has "hnd", which is no link; the nearest are "hand"'),
+        ("hnd", r'parameters has "hnd", which is not a link; the nearest are "hand"'),
         (["hand", "hand"], '"hand" twice'),
         (["all", "hand"], 'parameters has "all" and "hand"'),
         ("link0", '"link0", which is fixed to the base and does not move'),
@@ -77,7 +77,7 @@ def test_other_names_are_refused(parameters, text):
 
 def test_a_link_with_a_words_name_is_ambiguous():
     text = robot_text(link_text("base"), link_text("damping"), joint_text("a", "base", "damping"))
-    with pytest.raises(OptionError, match="give the link another name in the URDF"):
+    with pytest.raises(OptionError, match="rename the link in the URDF"):
         tree_of(text, "damping")
     assert not tree_of(text, ()).parameters
 

@@ -54,11 +54,11 @@ def test_every_kind_of_path_and_of_text_is_read(path: Path) -> None:
         (None, "the robot is None; give the path"),
         (3, r"the robot is a builtins\.int; give the path"),
         ([TEXT], r"the robot is a builtins\.list; give"),
-        (io.StringIO(TEXT), r"an open file; give its path, or what its read\(\) returns"),
+        (io.StringIO(TEXT), r"an open file; give its path, or the result of its read\(\)"),
         ("", "the path is empty"),
         ("no such.urdf", r"^no such\.urdf: cannot be read \(No such file"),
         (b"", "the file is empty"),
-        (b"robot.urdf", "bytes are the text itself: give a path as str"),
+        (b"robot.urdf", "bytes are read as text: give a path as str"),
     ],
 )
 def test_what_is_no_robot_is_told_what_would_be_one(source: Any, message: str) -> None:
@@ -98,7 +98,7 @@ def test_a_pipe_without_a_writer_is_waited_for_aloud(
     writer.start()
     assert load(pipe).nv == 1
     writer.join()
-    assert f"reading {pipe}: a program must write into it" in capfd.readouterr().err
+    assert f"reading {pipe}: waiting for a program to write to it" in capfd.readouterr().err
 
 
 def test_elements_of_prefixes_that_nobody_declares_are_of_others() -> None:
@@ -121,7 +121,7 @@ def star(count: int, rest: str = "") -> str:
 
 
 def test_a_robot_that_is_too_large_is_counted_before_it_is_read() -> None:
-    with pytest.raises(ModelError, match="has 2049 moving bodies; grid-gen takes at most 2048"):
+    with pytest.raises(ModelError, match="has 2049 moving bodies; gridgen supports at most 2048"):
         load(star(MOST_BODIES + 1))
     with pytest.raises(UrdfError, match='"far" is not a number'):
         load(star(MOST_BODIES))

@@ -306,7 +306,7 @@ def test_coordinates_skip_followers() -> None:
     [("fixed", mimic("leader", 2.0, 0.5)), ("revolute", mimic("leader", 0.0, 0.5))],
 )
 def test_a_joint_that_follows_nothing_that_moves_is_fixed(kind: str, follower: str) -> None:
-    with pytest.warns(GridGenWarning, match=r'joint "slide": .* stays at 0\.5') as caught:
+    with pytest.warns(GridGenWarning, match=r'joint "slide": .* is constant at 0\.5') as caught:
         tree = tree_of(
             *links("base", "a", "b", "c"),
             joint_text("leader", "base", "a", kind),
@@ -320,7 +320,7 @@ def test_a_joint_that_follows_nothing_that_moves_is_fixed(kind: str, follower: s
 
 
 def test_a_constant_angle_turns_what_follows() -> None:
-    with pytest.warns(GridGenWarning, match="stays at"):
+    with pytest.warns(GridGenWarning, match="constant at"):
         tree = tree_of(
             *links("base", "a", "b", "c"),
             joint_text("f", "base", "a", "fixed"),

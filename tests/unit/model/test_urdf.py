@@ -89,7 +89,7 @@ FAULTS = {
     "declaration after a comment": (
         f'<!-- arm -->\n<?xml version="1.0"?>\n{two_links()}',
         2,
-        ["XML declaration allowed only at the start", "remove it, or what stands before it"],
+        ["XML declaration allowed only at the start", "remove it, or the text before it"],
     ),
     "declaration of an encoding that is none": (
         f'<?xml version="1.0" encoding="klingon"?>\n{two_links()}',
@@ -397,12 +397,12 @@ WARNINGS = {
     "losses of a floating joint": (
         two_links(joint_text("f", "base", "arm", "floating", extra='<dynamics damping="1"/>')),
         4,
-        ['joint "f"', "is floating and has damping or friction, which is not taken"],
+        ['joint "f"', "is floating and has damping or friction, which gridgen ignores"],
     ),
     "limits of a planar joint": (
         two_links(joint_text("p", "base", "arm", "planar", limit='<limit effort="3"/>')),
         4,
-        ['joint "p"', "is planar and has limits, which is not taken"],
+        ['joint "p"', "is planar and has limits, which gridgen ignores"],
     ),
     "xacro left over": (
         robot_text(BASE, ARM, SHOULDER, f"<xacro:camera {XACRO}/>", f"<xacro:imu {XACRO}/>"),
@@ -535,10 +535,10 @@ UNREAD = {
     "unknown element in a parent": (
         two_links(SHOULDER.replace('<parent link="base"/>', '<parent link="base"><a/></parent>')),
         4,
-        ["<a> inside <parent>", "what <parent> may have is link"],
+        ["<a> inside <parent>", "the attributes of <parent> are link"],
     ),
     "text in a joint": (joint_with("0.4"), 4, ["the text in <joint>", "make it an element"]),
-    "text behind an element": (beside("/>"), 1, ["<robot>: nothing reads the text"]),
+    "text behind an element": (beside("/>"), 1, ["<robot>: gridgen ignores the text"]),
     # Attributes.
     "axis XYZ": (joint_with('<axis XYZ="0 1 0"/>'), 4, ['"XYZ" in <axis>', "mean xyz?"]),
     "axis without xyz": (joint_with("<axis/>"), 4, ["<axis> has no xyz", "1 0 0"]),
@@ -594,7 +594,7 @@ UNREAD = {
         ['<joint> inside <gazebo> "bar"', "closed loop"],
     ),
     "drake:ball_constraint": (beside(f"<drake:ball_constraint {DRAKE}/>"), 5, ["closed loop"]),
-    "drake:bushing": (beside(f"<drake:linear_bushing_rpy {DRAKE}/>"), 5, ["that force"]),
+    "drake:bushing": (beside(f"<drake:linear_bushing_rpy {DRAKE}/>"), 5, ["the force is missing"]),
     "include": (beside('<include filename="a"/>'), 5, ["<include>", "that file"]),
     "xi:include": (
         beside('<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="/etc/hostname"/>'),
@@ -642,7 +642,7 @@ def test_no_attribute_is_misspelt_in_silence(
     inside = f'<parent link="arm"/><child link="hand"/><{tag} {given}{name}="0"/>'
     wrist = f'<joint name="wrist" type="prismatic">{inside}</joint>'
     text = robot_text(BASE, ARM, HAND, SHOULDER, wrist)
-    with pytest.warns(GridGenWarning, match=f'nothing reads "{name}" in <{tag}>'):
+    with pytest.warns(GridGenWarning, match=f'gridgen ignores "{name}" in <{tag}>'):
         parse_urdf(text)
 
 
@@ -909,7 +909,7 @@ def test_any_printable_text_is_a_name() -> None:
     joints = [
         joint_text(child, "base", child).replace(f'"{child}"', f"'{child}'") for child in links[1:]
     ]
-    with pytest.warns(GridGenWarning, match="expression of xacro"):
+    with pytest.warns(GridGenWarning, match="xacro expression"):
         robot = parse_urdf(robot_text(*elements, *joints))
     assert [link.name for link in robot.links] == links
     assert [joint.name for joint in robot.joints] == NAMES

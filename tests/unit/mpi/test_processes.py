@@ -106,7 +106,11 @@ def test_the_run_ends_with_a_process_that_dies(what, tmp_path):
         (3, ("--split", "1+1"), "3 in total"),
         (2, ("--block", "0"), "--block is 0"),
         (2, ("--floating-base",), "q has shape"),
-        (2, ("--mapping", "size:=2"), "mappings is {'size': '2'}, but the robot is no xacro file"),
+        (
+            2,
+            ("--mapping", "size:=2"),
+            "mappings is {'size': '2'}, but the robot is not a xacro file",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused_once(processes, words, message, tmp_path):

@@ -1,1 +1,1 @@
-"""The host's processor: SIMD code from its C++ compiler."""
+"""The host's processor: SIMD code, compiled by its C++ compiler."""

@@ -1,4 +1,4 @@
-"""The ``cpu`` backend: SIMD code from the host's C++ compiler, blocks of states on all cores."""
+"""The ``cpu`` backend: SIMD code from the host's C++ compiler, parallel over blocks of states."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ from gridgen.functions.types import Dtype
 
 THREADS_VARIABLE = "GRIDGEN_NUM_THREADS"
 
-# The least work worth handing to another thread, which takes 20 to 60 us to start [s].
+# Minimum work for an additional thread, which takes 20 to 60 us to start [s].
 LEAST_SHARE = 80e-6
-# Parts that each thread takes of a batch, if none is late: the last ones end about together.
+# Chunks of a batch per thread, for load balancing.
 _PARTS = 16
 
-# Looking at a state's quaternion takes about this long [s].
+# Approximate time to check a state's quaternion [s].
 _CHECK = 2e-9
 
-# What ``limited_threads`` says in each thread.
+# Thread limit of ``limited_threads``, per thread.
 _limit = threading.local()
 
 _Task = tuple[Callable[..., object], tuple[Any, ...]]
 
 
 class CpuBackend(Backend):
-    """Compiles with the host's compiler and runs on the host's cores.
+    """Backend that compiles with the host's C++ compiler and runs on the host's cores.
 
     Args:
-        threads: threads that share a batch; by default ``$GRIDGEN_NUM_THREADS``, else every core
-                 this process may use.
-        cache:   where libraries are kept; by default the user's cache folder.
+        threads: maximum threads per batch; by default ``$GRIDGEN_NUM_THREADS``, else the number of
+                 cores available to this process.
+        cache:   cache of compiled libraries; by default in the user's cache folder.
     """
 
     def __init__(self, *, threads: int | None = None, cache: BuildCache | None = None) -> None:
@@ -63,7 +63,7 @@ class CpuBackend(Backend):
 
     @staticmethod
     def require() -> None:
-        """Raise ``CompileError`` unless there is a C++ compiler."""
+        """Raise ``CompileError`` unless a C++ compiler is available."""
         host_compiler()
 
     def kernel(
@@ -72,13 +72,13 @@ class CpuBackend(Backend):
         """Return ``function`` of the module, compiled for ``dtype``.
 
         Raises:
-            DeviceError: the function is laid over the threads of a GPU.
+            DeviceError: the function runs one team of GPU threads per state.
         """
         if isinstance(launch, Launch):
             others = " or ".join(f'"{other.name}"' for other in TARGETS.values() if other.teams)
             raise DeviceError(
-                f"{function} spreads a state over the lanes of a GPU, which the cpu backend does "
-                f'not have: use backend={others}, or schedule="thread"'
+                f"{function} runs one team of GPU threads per state, which the cpu backend does "
+                f'not support: use backend={others}, or schedule="thread"'
             )
         path, prefix = self.library(sources, function, dtype)
         library = ctypes.CDLL(str(path))
@@ -93,9 +93,9 @@ class CpuBackend(Backend):
         return CpuKernel(code, self._workers, direct_call(library, dtype, prefix))
 
     def library(self, sources: Sources, function: str, dtype: Dtype) -> tuple[Path, str]:
-        """Return the library with a function, and what the function's names begin with there.
+        """Return the library with a function, and the prefix of the function's symbols.
 
-        It is the module's own, or that of ``translation_unit``, compiled now or found in the cache.
+        The library is the module's own, or the cached or newly compiled ``translation_unit``.
         """
         built = sources.built
         if built is not None and (path := built.library(function, dtype)) is not None:
@@ -111,13 +111,13 @@ class CpuBackend(Backend):
 
 
 def _function(function: Any, *types: Any) -> Any:
-    """Return a function of a library that takes arguments of these types and returns nothing."""
+    """Set the argument types of a library function without a result, and return it."""
     function.argtypes, function.restype = types, None
     return function
 
 
 class Share(ctypes.Structure):
-    """What is left of a batch that threads share; see ``gridgen_share.h``."""
+    """Remaining states of a batch that threads share; see ``gridgen_share.h``."""
 
     _fields_ = (
         ("next", ctypes.c_int64),
@@ -129,13 +129,13 @@ class Share(ctypes.Structure):
 
 
 class Code(NamedTuple):
-    """The compiled code of a function, which runs with the interpreter lock released.
+    """Compiled code of a function, which runs without the interpreter lock.
 
     Attributes:
         entry:       computes states [begin, end) of a batch.
-        take_parts:  computes parts of a shared batch until none is left.
-        check_parts: likewise notes whether a quaternion is not of unit norm.
-        close:       withdraws the parts that are left, and waits for those under way.
+        take_parts:  computes chunks of a shared batch until none remains.
+        check_parts: checks chunks of a shared batch for quaternions without unit norm.
+        close:       cancels the remaining chunks and waits for the running ones.
     """
 
     entry: Callable[[Arguments, int, int, int], None]
@@ -148,13 +148,13 @@ class CpuKernel:
     """A compiled function.
 
     Args:
-        code:    what the compiler made of it.
-        workers: threads that share a large batch.
-        direct:  the function for callers with NumPy arrays at hand (``direct_call``).
+        code:    compiled code.
+        workers: threads for large batches.
+        direct:  the function for NumPy arrays (``direct_call``).
 
     Attributes:
-        direct:  as given.
-        at_once: the most states that ``direct`` computes itself.
+        direct:  see above.
+        at_once: maximum number of states that ``direct`` computes itself.
     """
 
     at_once = BLOCK
@@ -164,7 +164,7 @@ class CpuKernel:
         self._code = code
         self._entry = code.entry
         self._workers = workers
-        # A batch this small is computed at once; any larger one may be worth dividing.
+        # A batch up to this size is never divided among threads.
         self._undivided = BLOCK if workers.threads > 1 else sys.maxsize
         self._seconds_per_state: float | None = None
 
@@ -176,7 +176,7 @@ class CpuKernel:
             self._divide(arguments, batch)
 
     def prepare(self, arguments: Arguments, batch: int) -> Callable[[], None]:
-        """Return what computes the same states whenever it is called; see ``Kernel``."""
+        """Return a function that computes the same states; see ``RunnableKernel``."""
         if batch <= self._undivided:
             return partial(self._entry, arguments, 0, batch, batch)
         return partial(self._divide, arguments, batch)
@@ -189,7 +189,7 @@ class CpuKernel:
         return StreamTask(task, arguments)
 
     def has_unit_quaternions(self, arguments: Arguments, batch: int) -> bool:
-        """Tell whether the quaternions of all states have unit norm up to rounding, or are NaN."""
+        """Return whether all quaternions have unit norm up to rounding, or are NaN."""
         threads = self._threads(batch, _CHECK)
         share = _shared(0, batch, threads)
         self._compute(threads, share, self._code.check_parts, arguments, share)
@@ -198,7 +198,7 @@ class CpuKernel:
     def _divide(self, arguments: Arguments, batch: int) -> None:
         begin = 0
         if self._seconds_per_state is None:
-            # Nothing is known of this function yet: its first block is the measurement.
+            # Measure the time per state with the first block.
             start = perf_counter()
             self._entry(arguments, 0, BLOCK, batch)
             self._seconds_per_state = (perf_counter() - start) / BLOCK
@@ -210,54 +210,53 @@ class CpuKernel:
         else:
             share = _shared(begin, batch, threads)
             self._compute(threads, share, self._code.take_parts, arguments, share, batch)
-        # The least time seen: whatever disturbs a measurement makes it longer.
+        # Use the minimum: disturbances only increase a measured time.
         seconds = (perf_counter() - start) * threads / (batch - begin)
         self._seconds_per_state = min(seconds, self._seconds_per_state)
 
     def _compute(
         self, threads: int, share: Share, take: Callable[..., None], *arguments: Any
     ) -> None:
-        """Have threads take the parts of a batch.
+        """Compute the chunks of a batch in threads.
 
-        On return no thread reads or writes the arrays any more, even if an exception is raised
-        meanwhile, by a signal handler for example.
+        On return or exception (such as from a signal handler), no thread accesses the arrays.
 
         Args:
-            threads:   their number, the caller's own among them.
-            share:     what they share.
-            take:      compiled code that each of them calls.
-            arguments: of that code.
+            threads:   number of threads, including the caller's.
+            share:     shared state of the batch.
+            take:      compiled code that each thread calls.
+            arguments: arguments of ``take``.
         """
         try:
             for _ in range(1, threads):
                 self._workers.hand_out(take, *arguments)
             take(*arguments)
         finally:
-            # One call of compiled code: Python handles no signal before it has returned.
+            # A single call of compiled code: Python handles no signal before it returns.
             self._code.close(share)
 
     def _threads(self, states: int, seconds_per_state: float) -> int:
-        """Return the number of threads among which so many states are worth sharing."""
-        worth = int(states * seconds_per_state / LEAST_SHARE)
-        return max(1, min(self._workers.at_most, -(-states // BLOCK), worth))
+        """Return the number of threads for a number of states."""
+        useful = int(states * seconds_per_state / LEAST_SHARE)
+        return max(1, min(self._workers.at_most, -(-states // BLOCK), useful))
 
 
 def _shared(begin: int, end: int, threads: int) -> Share:
-    """Return states [begin, end) for threads to share."""
+    """Return the shared state for states [begin, end)."""
     states = end - begin
     return Share(begin, end, BLOCK * max(1, states // (threads * _PARTS * BLOCK)), states)
 
 
 class Workers:
-    """Threads that outlive a call: started when first needed, and anew in a forked child.
+    """Thread pool that persists between calls, started on demand and again in a forked child.
 
     Args:
-        threads: threads that share a batch, the caller's own among them.
+        threads: maximum threads per batch, including the caller's.
     """
 
     def __init__(self, threads: int) -> None:
-        # Of each process: a fork copies the queue but none of the threads. No lock of Python's, of
-        # concurrent.futures for one: a signal handler that raises can leave it locked for ever.
+        # One queue per process: a fork copies the queue but not the threads. No Python locks (such
+        # as in concurrent.futures): a signal handler that raises can leave them locked forever.
         self._of_process: dict[int, tuple[SimpleQueue[_Task | None], list[int]]] = {}
         self.threads = threads
         if threads < 1:
@@ -265,11 +264,11 @@ class Workers:
 
     @property
     def at_most(self) -> int:
-        """The threads that a call of this thread may have."""
+        """Maximum number of threads for a call from this thread."""
         return min(self.threads, getattr(_limit, "threads", self.threads))
 
     def hand_out(self, function: Callable[..., object], *arguments: Any) -> None:
-        """Have a thread call a function, some time; none does where the system grants no thread."""
+        """Submit a function to the pool; it is not called if no thread can be started."""
         tasks, running = self._of_process.setdefault(os.getpid(), (SimpleQueue(), []))
         if len(running) < self.threads - 1:
             with suppress(RuntimeError):
@@ -285,7 +284,7 @@ class Workers:
 
 
 def _serve(tasks: SimpleQueue[_Task | None]) -> None:
-    """Call functions until there is none."""
+    """Call submitted functions until a None."""
     while (task := tasks.get()) is not None:
         function, arguments = task
         function(*arguments)
@@ -293,7 +292,7 @@ def _serve(tasks: SimpleQueue[_Task | None]) -> None:
 
 @contextmanager
 def limited_threads(most: int) -> Iterator[None]:
-    """Have calls of this thread take no more threads than so many, itself among them."""
+    """Limit calls from this thread to ``most`` threads, including this thread."""
     before = getattr(_limit, "threads", None)
     _limit.threads = most
     try:
@@ -306,10 +305,10 @@ def limited_threads(most: int) -> Iterator[None]:
 
 
 def thread_count() -> int:
-    """Return the number of threads to use: ``$GRIDGEN_NUM_THREADS``, else the cores there are.
+    """Return the number of threads: ``$GRIDGEN_NUM_THREADS``, else the number of available cores.
 
     Raises:
-        OptionError: the variable holds no positive integer.
+        OptionError: the variable is not a positive integer.
     """
     if text := os.environ.get(THREADS_VARIABLE):
         if not text.isdecimal() or int(text) < 1:

@@ -1,8 +1,7 @@
-"""The host's C++ compiler: found, identified, and run on generated text.
+"""Find, identify and run the host's C++ compiler.
 
-Generated code uses no C++ library, so any compiler will do, the one in the ``ziglang`` wheel too.
-
-Where all code is in the cache, no program is started: what that takes is imported when used.
+Generated code uses no C++ library, so any compiler works, including the ``ziglang`` wheel. If all
+code is in the cache, no process is started, and modules for processes are imported lazily.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 COMPILER_VARIABLE = "CXX"
 _ON_PATH = ("c++", "g++", "clang++")
-# Names of programs that are started under a compiler's name and look for the compiler themselves.
+# Wrappers that can run under a compiler's name and search for the compiler themselves.
 _DISPATCHERS = ("ccache", "sccache", "distcc", "icecc", "colorgcc")
 # Zig would build its own C++ library from source (a minute) and add checks of undefined behavior.
 _ZIG_FLAGS = ("-nostdlib++", "-fno-sanitize=undefined")
@@ -47,9 +46,9 @@ class Compiler:
     """A C++ compiler that works on this machine.
 
     Attributes:
-        command:  the words that start it.
-        flags:    flags that this compiler always needs.
-        identity: digest of its predefined macros: version, and features of this very processor.
+        command:  command line.
+        flags:    flags that this compiler always requires.
+        identity: digest of its predefined macros: version and features of this processor.
     """
 
     command: tuple[str, ...]
@@ -58,18 +57,18 @@ class Compiler:
 
     @property
     def label(self) -> str:
-        """The compiler's name for messages."""
+        """Name of the compiler in messages."""
         return shlex.join(self.command)
 
 
 def host_compiler(cache: BuildCache | None = None) -> Compiler:
-    """Return the compiler to use: ``$CXX``, one on the path, else the ``ziglang`` wheel.
+    """Return the compiler: ``$CXX``, one on the path, else the ``ziglang`` wheel.
 
     Args:
-        cache: where its identity is kept; by default the user's cache folder.
+        cache: cache of the compiler's identity; by default in the user's cache folder.
 
     Raises:
-        CompileError: there is none, or ``$CXX`` does not work.
+        CompileError: no compiler is available, or ``$CXX`` does not work.
     """
     folder = (cache or BuildCache()).folder
     return _find_compiler(os.environ.get(COMPILER_VARIABLE, ""), os.environ.get("PATH", ""), folder)
@@ -77,10 +76,10 @@ def host_compiler(cache: BuildCache | None = None) -> Compiler:
 
 @functools.lru_cache(maxsize=4)
 def _find_compiler(named: str, path: str, folder: Path) -> Compiler:
-    """Identify the candidates once for each state of the environment that decides the choice."""
+    """Identify the candidates, cached by the environment variables that affect the choice."""
     cache = BuildCache(folder)
     if words := _words(named):
-        # Further words may name a program that the first one starts: ccache g++.
+        # The command may be a wrapper and its compiler: ccache g++.
         is_alone = all(word.startswith("-") for word in words[1:])
         program = _which(words[0], path) if is_alone else None
         if compiler := _identify(words, program, cache):
@@ -107,8 +106,8 @@ def _words(named: str) -> tuple[str, ...]:
         return tuple(shlex.split(named))
     except ValueError as error:
         raise CompileError(
-            f"${COMPILER_VARIABLE} is {shlex.quote(named)}, which is no command ({error}): correct "
-            f"or unset it, or {_INSTALL}"
+            f"${COMPILER_VARIABLE} is {shlex.quote(named)}, which is not a command ({error}): "
+            f"correct or unset it, or {_INSTALL}"
         ) from None
 
 
@@ -119,16 +118,16 @@ def _which(name: str, path: str) -> str | None:
 
 
 def _identify(command: tuple[str, ...], program: str | None, cache: BuildCache) -> Compiler | None:
-    """Return the compiler that ``command`` starts, or ``None`` if it starts none.
+    """Return the compiler of a command, or ``None`` if the command is not a compiler.
 
-    Asking it takes a process, so the answer is kept for as long as neither compiler nor processor
-    change. Should another compiler escape notice, a library's key names the former one; the library
-    has been made for this kind of processor all the same.
+    The query needs a process, so its result is cached while compiler and processor are unchanged.
+    If a change of compiler goes undetected, a library's key refers to the previous compiler, but
+    the library still matches this processor.
 
     Args:
-        command: the words that start it.
-        program: the file that compiles, if that is known.
-        cache:   where the answer is kept.
+        command: command line.
+        program: file of the compiler, if known.
+        cache:   cache of the result.
     """
     file, kind = _file_state(program), processor()
     if file is None or kind is None:
@@ -143,11 +142,11 @@ def _identify(command: tuple[str, ...], program: str | None, cache: BuildCache) 
 
 
 def _probe(command: tuple[str, ...]) -> str | None:
-    """Return the digest of a compiler's predefined macros, or ``None`` if it is no compiler."""
+    """Return the digest of a compiler's predefined macros, or ``None`` if it is not a compiler."""
     import tempfile
 
-    # With -march=native the macros name the processor's features as the compiler sees them: two
-    # machines that share a home folder share an entry exactly when they may run the same code.
+    # With -march=native the macros include the processor's features, so machines that share a home
+    # folder share an entry only if they can run the same code.
     with tempfile.TemporaryDirectory(prefix="grid-gen-") as store:
         macros = _run((*command, _NATIVE, "-E", "-dM", "-x", "c++", os.devnull), store)
     if macros is None or macros.returncode != 0 or "__cplusplus" not in macros.stdout:
@@ -157,9 +156,9 @@ def _probe(command: tuple[str, ...]) -> str | None:
 
 
 def _file_state(program: str | None) -> tuple[str, ...] | None:
-    """Return place, size and time of a compiler's file, or ``None`` where that says too little.
+    """Return path, size and time of a compiler's file, or ``None`` for a script or wrapper.
 
-    A script, or a program like ``ccache``, stays the same when the compiler behind it is replaced.
+    A script, or a wrapper like ``ccache``, does not change when its compiler is replaced.
     """
     if program is None:
         return None
@@ -179,8 +178,8 @@ def _file_state(program: str | None) -> tuple[str, ...] | None:
 def _run(command: Sequence[str], store: str) -> subprocess.CompletedProcess[str] | None:
     from gridgen.backends.process import run
 
-    environment = dict(os.environ, LC_ALL="C")  # messages are read by the program first
-    # Zig keeps a store of its own, by default below the home folder, which may be read-only.
+    environment = dict(os.environ, LC_ALL="C")  # messages are parsed
+    # Zig has its own cache, by default in the home folder, which may be read-only.
     environment.setdefault("ZIG_GLOBAL_CACHE_DIR", store)
     try:
         return run(command, environment)
@@ -191,17 +190,17 @@ def _run(command: Sequence[str], store: str) -> subprocess.CompletedProcess[str]
 def host_entry(
     build: Callable[[Compiler, str, Path], None], cache: BuildCache, **parts: Part
 ) -> Path:
-    """Return the entry of code from the host's compiler, made now or found in the cache.
+    """Return a cache entry of code from the host's compiler; build it if it is absent.
 
-    Where there is no compiler, what another one has made for such a processor serves as well.
+    Without a compiler, use an entry from another compiler for a compatible processor.
 
     Args:
-        build: fills an empty folder: takes the compiler, the entry's key and that folder.
-        cache: where entries are kept.
-        parts: what decides the outcome, the compiler apart.
+        build: writes the entry; arguments are the compiler, the entry's key and an empty folder.
+        cache: cache of the entries.
+        parts: inputs of the build except the compiler.
 
     Raises:
-        CompileError: there is no compiler and no such entry, or the build failed.
+        CompileError: neither a compiler nor an entry is available, or the build fails.
     """
     made = cache_key(**parts)
     try:
@@ -224,14 +223,14 @@ def host_entry(
 def shared_library(
     sources: Sources, function: str, unit: str, flags: tuple[str, ...], cache: BuildCache
 ) -> Path:
-    """Return a shared library made of one translation unit, compiled now or found in the cache.
+    """Return the shared library of a translation unit from the cache; compile it if absent.
 
     Args:
         sources:  the module, with the headers that the unit includes.
-        function: the function asked for, with its element type, for messages.
+        function: function and element type, for messages.
         unit:     text of the translation unit.
-        flags:    compiler flags beside those every shared library needs.
-        cache:    where libraries are kept.
+        flags:    compiler flags, in addition to those of every shared library.
+        cache:    cache of libraries.
     """
     flags = ("-shared", "-fPIC", _NATIVE, *flags)
     return _compiled(sources, function, unit, flags, cache, _LIBRARY)
@@ -245,28 +244,28 @@ def object_file(
     variant: str,
     cache: BuildCache,
 ) -> Path:
-    """Return an object file made of one translation unit, as ``shared_library``.
+    """Return the object file of a translation unit, like ``shared_library``.
 
-    ``variant`` is the kind of processor to compile for, as ``-march`` takes it.
+    ``variant`` is the processor architecture, as in ``-march``.
     """
     is_zig = bool(host_compiler(cache).flags)
-    kind = variant.replace("-", "_") if is_zig else variant  # as Zig spells them
+    kind = variant.replace("-", "_") if is_zig else variant  # Zig's spelling
     flags = ("-c", "-fPIC", f"-march={kind}", *flags)
     return _compiled(sources, function, unit, flags, cache, _OBJECT)
 
 
 def link(objects: Sequence[Path], library: Path, cache: BuildCache) -> None:
-    """Link object files to a shared library that needs no library of C++.
+    """Link object files to a shared library without C++ libraries.
 
     Raises:
-        CompileError: the compiler cannot link them.
+        CompileError: the linker fails.
     """
     compiler = host_compiler(cache)
     of_linux = ("-Wl,--as-needed", "-Wl,-s") if sys.platform == "linux" else ()
     words = (*compiler.command, *compiler.flags, "-shared", *of_linux, *map(str, objects))
     result = _run((*words, "-o", str(library)), f"{library.parent}/zig")
     if result is None or result.returncode != 0:
-        log = result.stderr if result else "it no longer runs"
+        log = result.stderr if result else "the compiler no longer runs"
         raise CompileError(f"{library.name}: {compiler.label} cannot link it: {log[:2000]}")
 
 
@@ -278,7 +277,7 @@ def _compiled(
     cache: BuildCache,
     name: str,
 ) -> Path:
-    """Return what a translation unit is compiled to, a file of that name in the cache."""
+    """Return the output file ``name`` of a translation unit in the cache."""
     used = sources.included_by(unit)
     files = {**used.files, "unit.cpp": unit}
 
@@ -297,7 +296,7 @@ def _compiled(
                 robot=sources.robot,
                 function=function,
                 compiler=compiler.label,
-                log=result.stderr if result else "it no longer runs",
+                log=result.stderr if result else "the compiler no longer runs",
                 files=files,
                 keep=functools.partial(cache.keep_failure, key),
             )
@@ -306,9 +305,9 @@ def _compiled(
 
 
 def _zig_store(folder: Path, *, is_zig: bool) -> str:
-    """Return the place of Zig's own cache, in this user's; note that it is used now."""
+    """Return the folder of Zig's cache, and set its time of use."""
     store = folder / eviction.ZIG
-    if is_zig or store.exists():  # a script that starts Zig has it made by Zig
+    if is_zig or store.exists():  # a script can start Zig too
         eviction.mark_used(private_folder(store))
     return str(store)
 

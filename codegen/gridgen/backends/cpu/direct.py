@@ -1,7 +1,7 @@
-"""Calling a compiled function with NumPy arrays straight from the interpreter.
+"""Call a compiled function with NumPy arrays directly from the interpreter.
 
-``gridgen_call.h`` holds the other half. The function object is made by the interpreter itself from
-the address of the compiled code, so neither a Python header nor an extension module is needed.
+``gridgen_call.h`` is the C++ side. The interpreter creates the function object from the address of
+the compiled code, so neither Python headers nor an extension module are required.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from gridgen.backends.interface import Arguments, RunnableKernel
 from gridgen.functions.types import Dtype
 
 #: Takes inputs and outputs. True: computed. Bytes: the kernel's arguments (``as_arguments``), for a
-#: batch worth dividing. None: declined, something about the arrays needs a closer look.
+#: batch to divide among threads. None: declined, the arrays need full validation.
 DirectCall = Callable[..., bytes | Literal[True] | None]
 
 
 @runtime_checkable
 class DirectKernel(RunnableKernel, Protocol):
-    """A compiled function that may be called with NumPy arrays, and tells more about them.
+    """A compiled function that accepts NumPy arrays directly.
 
     Attributes:
-        direct:  the function, where this interpreter offers it.
-        at_once: the most states that ``direct`` computes itself.
+        direct:  the function, or None if this interpreter does not support it.
+        at_once: maximum number of states that ``direct`` computes itself.
     """
 
     direct: DirectCall | None
     at_once: int
 
     def has_unit_quaternions(self, arguments: Arguments, batch: int) -> bool:
-        """Tell whether the quaternions of all states have unit norm up to rounding, or are NaN."""
+        """Return whether all quaternions have unit norm up to rounding, or are NaN."""
 
 
 _FASTCALL = 0x80  # METH_FASTCALL: arguments arrive as a C array
@@ -82,12 +82,12 @@ class _NumpyArray(ctypes.Structure):
 
 
 def direct_call(library: ctypes.CDLL, dtype: Dtype, prefix: str = PREFIX) -> DirectCall | None:
-    """Return the function of a library, or ``None`` where this interpreter does not offer it.
+    """Return the direct function of a library, or ``None`` if this interpreter does not support it.
 
     Args:
-        library: made from ``gridgen.backends.cpu.units.translation_unit``.
-        dtype:   its element type.
-        prefix:  what its names begin with.
+        library: library compiled from ``gridgen.backends.cpu.units.translation_unit``.
+        dtype:   element type.
+        prefix:  symbol prefix.
     """
     if not _is_supported():
         return None
@@ -117,28 +117,28 @@ def as_arguments(packed: bytes) -> Arguments:
 
 
 def keep(value: object) -> None:
-    """Keep what compiled code has the address of as long as the process lives.
+    """Make an object immortal, because compiled code stores its address.
 
-    A variable of a module would not: the interpreter frees it as it ends, before the last functions
-    that have the address.
+    A module variable is not sufficient: the interpreter frees it at exit, before the last functions
+    that use the address.
     """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
 
 
 @functools.cache
 def _is_supported() -> bool:
-    """Tell whether array objects look as ``gridgen_call.h`` reads them; no other way is safe."""
+    """Return whether the memory layout of array objects matches ``gridgen_call.h``."""
     if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return False
     array = np.zeros((2, 3, 5))[:, 1:, ::2]
-    seen = _NumpyArray.from_address(id(array) + object.__basicsize__)
+    fields = _NumpyArray.from_address(id(array) + object.__basicsize__)
     return bool(
-        seen.axes == array.ndim
-        and seen.data == array.__array_interface__["data"][0]
-        and tuple(seen.shape[: array.ndim]) == array.shape
-        and tuple(seen.strides[: array.ndim]) == array.strides
-        and seen.dtype == id(array.dtype)
-        and seen.flags & 0xFFFF == array.flags.num & 0xFFFF
+        fields.axes == array.ndim
+        and fields.data == array.__array_interface__["data"][0]
+        and tuple(fields.shape[: array.ndim]) == array.shape
+        and tuple(fields.strides[: array.ndim]) == array.strides
+        and fields.dtype == id(array.dtype)
+        and fields.flags & 0xFFFF == array.flags.num & 0xFFFF
     )

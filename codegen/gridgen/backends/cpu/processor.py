@@ -1,4 +1,4 @@
-"""This machine's processor: what tells it from others, and the code of which kinds it runs."""
+"""This machine's processor: identification, and the architectures that it supports."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PROCESSORS = Path("/proc/cpuinfo")
-# What the first paragraph of that file says of the processor's kind, on x86 and on ARM.
+# Fields of that file's first paragraph that identify the processor, on x86 and on ARM.
 _PROCESSOR_FEATURES = ("flags", "Features")
 _PROCESSOR_KIND = ("vendor_id", "cpu family", "model", "stepping", "CPU ", *_PROCESSOR_FEATURES)
-# Those of x86 that a compiler makes use of; the others come and go with the system's version.
+# x86 features that compilers use; others depend on the version of the system.
 _INSTRUCTIONS = tuple(
     """
     3dnow abm adx aes amx avx bmi clflushopt clwb cmov cx16 cx8 f16c fma fxsr gfni lahf_lm mmx movbe
     pclmul pni popcnt rdrand rdseed sha sse ssse tbm vaes vpclmul xop xsave
     """.split()
 )
-#: Kinds of x86 by what each adds to those before it, as compilers name them; from the psABI.
+#: x86 architecture levels of the psABI, with the features that each adds.
 _LEVELS: Mapping[str, frozenset[str]] = {
     "x86-64": frozenset("cmov cx8 fxsr mmx sse sse2".split()),
     "x86-64-v2": frozenset("cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3".split()),
@@ -28,12 +28,12 @@ _LEVELS: Mapping[str, frozenset[str]] = {
 _X86 = ("x86_64", "amd64")
 _ARM = ("aarch64", "arm64")
 _BASE_OF_ARM = "armv8-a"
-#: This very kind, whatever it is.
+#: The architecture of this processor.
 NATIVE = "native"
 
 
 def variants() -> tuple[str, ...]:
-    """Return the kinds of processors that this machine's compiler compiles for, the least first."""
+    """Return the architectures that this machine's compiler supports, least capable first."""
     machine = platform.machine().lower()
     if machine in _X86:
         return (*_LEVELS, NATIVE)
@@ -41,13 +41,13 @@ def variants() -> tuple[str, ...]:
 
 
 def lacks(variant: str) -> tuple[str, ...] | None:
-    """Return which instructions of a kind this processor lacks; none if it runs its code.
+    """Return the instructions of an architecture that this processor lacks.
 
     Args:
-        variant: one of ``variants``, but for ``native``.
+        variant: one of ``variants``, except ``native``.
 
     Returns:
-        their names; ``None`` where the system does not say what there is.
+        Names of instructions; ``None`` if the system does not report the processor's features.
     """
     if variant == _BASE_OF_ARM:
         return ()
@@ -56,15 +56,15 @@ def lacks(variant: str) -> tuple[str, ...] | None:
         return None
     words = {word for line in here if line.startswith(_PROCESSOR_FEATURES) for word in line.split()}
     names = tuple(_LEVELS)
-    wanted = frozenset().union(*(_LEVELS[name] for name in names[: names.index(variant) + 1]))
-    return tuple(sorted(wanted - words))
+    required = frozenset().union(*(_LEVELS[name] for name in names[: names.index(variant) + 1]))
+    return tuple(sorted(required - words))
 
 
 def processor() -> tuple[str, ...] | None:
-    """Return what tells processors apart that do not run the same code, if this system says it."""
+    """Return the identification of this processor, or None if the system does not report it."""
     try:
         with PROCESSORS.open(encoding="utf-8", errors="replace") as file:
-            first = itertools.takewhile(str.strip, file)  # the others are of the same kind
+            first = itertools.takewhile(str.strip, file)  # the other cores are alike
             kind = tuple(line for line in first if line.startswith(_PROCESSOR_KIND))
     except OSError:
         return None
@@ -72,10 +72,10 @@ def processor() -> tuple[str, ...] | None:
 
 
 def runs_code_of(made: Sequence[str] | None) -> bool:
-    """Tell whether this processor has all instructions of the one that code was made for.
+    """Return whether this processor runs native code of another one.
 
     Args:
-        made: what ``processor`` said there.
+        made: result of ``processor`` on the other machine.
     """
     here = processor()
     if here is None or made is None:

@@ -1,9 +1,9 @@
-"""What the host computes in the turn of a GPU's stream, by compiled code alone.
+"""Host computations in the order of a GPU's stream, by compiled code only.
 
-A stream calls a function in a thread of the driver. One of Python's would take the interpreter's
-lock, which somebody may hold who waits for room in a full queue of launches: neither would go on.
-So the stream is given the address of ``gridgen_run_task`` (``stream_task.cpp``), which is compiled
-once for all robots.
+A stream calls a host function in a thread of the driver. A Python function would acquire the
+interpreter lock and could deadlock with a thread that holds the lock and waits for a full launch
+queue. The stream therefore calls ``gridgen_run_task`` (``stream_task.cpp``), which is compiled once
+for all robots.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FLAGS = ("-std=c++17", "-O1", "-fno-exceptions", "-fno-rtti", "-fvisibility=hid
 
 
 class Task(ctypes.Structure):
-    """A batch, and who may share it; see ``stream_task.cpp``."""
+    """A batch and its division among threads; see ``stream_task.cpp``."""
 
     _fields_ = (
         ("kernel", ctypes.c_void_p),
@@ -39,24 +39,24 @@ class Task(ctypes.Structure):
 
 @dataclass(frozen=True)
 class StreamTask:
-    """A batch to be computed, which must be kept until that has been done.
+    """A batch for a stream; the object must outlive the computation.
 
     Attributes:
-        task:      what there is to compute.
-        arguments: its arrays.
+        task:      parameters of ``gridgen_run_task``.
+        arguments: arrays of the task.
     """
 
     task: Task
     arguments: Arguments
 
     def enqueue(self, stream: int) -> None:
-        """Have the batch computed in a stream's turn.
+        """Enqueue the batch on a stream.
 
         Args:
-            stream: CUDA's handle, a stream of the current device.
+            stream: CUDA handle of a stream of the current device.
 
         Raises:
-            RuntimeError: CUDA refuses, as CuPy says it.
+            RuntimeError: CUDA reports an error (CuPy's exception).
         """
         if status := launch(stream, runner(), ctypes.addressof(self.task)):
             raise sys.modules["cupy"].cuda.driver.CUDADriverError(status)
@@ -64,16 +64,16 @@ class StreamTask:
 
 @runtime_checkable
 class TaskKernel(Protocol):
-    """A compiled function that a stream may call."""
+    """A compiled function that a stream can call."""
 
     def task(self, arguments: Arguments, batch: int) -> StreamTask:
-        """Return so many states as a task, with the arguments of a call."""
+        """Return the task of a batch, with the arguments of a call."""
 
 
 def launch(stream: int, function: int, argument: int) -> int:
-    """Enqueue a call of ``void function(void* argument)``; return CUDA's status, 0 if all is well.
+    """Enqueue a call of ``void function(void* argument)``; return CUDA's status, 0 for success.
 
-    Args: addresses, and the stream's handle.
+    Args: stream handle, address of the function, and its argument.
     """
     status: int = _driver().cuLaunchHostFunc(stream, function, argument)
     return status
@@ -81,7 +81,7 @@ def launch(stream: int, function: int, argument: int) -> int:
 
 @functools.cache
 def runner() -> int:
-    """Return the address of what computes a task."""
+    """Return the address of ``gridgen_run_task``."""
     files = {name: static_text(name) for name in _HEADERS}
     path = shared_library(
         Sources("gridgen", files), "gridgen_run_task", static_text(_TEXT), _FLAGS, BuildCache()
@@ -93,7 +93,7 @@ def runner() -> int:
 
 @functools.cache
 def _driver() -> Any:
-    """Return CUDA's driver, which CuPy has loaded already."""
+    """Return CUDA's driver library, which CuPy has already loaded."""
     library = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     library.cuLaunchHostFunc.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
     return library

@@ -1,4 +1,4 @@
-"""The texts that the host's compiler is given, and the flags."""
+"""Translation units and compiler flags of the cpu backend."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from gridgen.backends.interface import SCALARS, only
 from gridgen.functions.types import Dtype
 
-# The text has no common terms left to find: -O3 makes it 5 to 10 % faster and takes up to twice as
-# long to compile. What is worth it is to write out the short loops that move numbers between batch
-# and packs: twice as fast, as packs then stay in registers. Clang does so unasked, and ignores the
-# flag.
+# Generated code has no common subexpressions left: -O3 makes it 5 to 10 % faster and takes up to
+# twice as long to compile. -fpeel-loops unrolls the short loops between batch and packs: twice as
+# fast, since packs stay in registers. Clang unrolls them by default and ignores the flag.
 LIBRARY_FLAGS = (
     "-O1",
     "-fpeel-loops",
@@ -22,27 +21,27 @@ LIBRARY_FLAGS = (
 )
 FLAGS = ("-std=c++17", *LIBRARY_FLAGS)
 
-# Batches are cut at multiples of this many states: whole SIMD packs, whole cache lines.
+# Batches are divided at multiples of this number of states: whole SIMD packs and cache lines.
 BLOCK = 64
-#: What the names begin with that a unit of one function defines.
+#: Symbol prefix of a unit with one function.
 PREFIX = "gridgen"
-#: The ends of the names of C functions.
+#: Suffixes of C functions.
 SUFFIXES: Mapping[Dtype, str] = {"float32": "f32", "float64": "f64"}
 
 
 def symbol(robot: str, function: str, dtype: Dtype) -> str:
-    """Return what a function is called in a robot's library."""
+    """Return the symbol of a function in a robot's library."""
     return f"{robot}_{function}_{SUFFIXES[dtype]}"
 
 
 def library_unit(robot: str, function: str, dtype: Dtype, *, is_over_time: bool) -> str:
-    """Return the text of one function of a robot's library: for C, and for Python.
+    """Return the translation unit of one function in a robot's library, for C and Python.
 
     Args:
-        robot:        the robot's identifier.
+        robot:        identifier of the robot.
         function:     name of the function.
-        dtype:        its element type.
-        is_over_time: whether it is a rollout, which C does not call.
+        dtype:        element type.
+        is_over_time: whether the function is a rollout, which has no C interface.
     """
     unit = translation_unit(robot, function, dtype, symbol(robot, function, dtype))
     if is_over_time:
@@ -51,13 +50,13 @@ def library_unit(robot: str, function: str, dtype: Dtype, *, is_over_time: bool)
 
 
 def translation_unit(robot: str, function: str, dtype: Dtype, prefix: str = PREFIX) -> str:
-    """Return the text that instantiates one function of a module, and nothing else of it.
+    """Return the translation unit that instantiates one function of a module.
 
     Args:
-        robot:    the robot's identifier.
+        robot:    identifier of the robot.
         function: name of the function.
-        dtype:    its element type.
-        prefix:   what the names begin with that it defines.
+        dtype:    element type.
+        prefix:   symbol prefix.
     """
     kernel, scalar = f"::{robot}::simd::{function}", SCALARS[dtype]
     traits = f"::{robot}::{function}_traits"

@@ -1,1 +1,1 @@
-"""NVIDIA GPUs: kernels from NVRTC, loaded and launched by CuPy."""
+"""NVIDIA GPUs: compile kernels with NVRTC, load and launch them with CuPy."""

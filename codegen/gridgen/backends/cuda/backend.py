@@ -1,4 +1,4 @@
-"""The ``cuda`` backend: kernels loaded and launched by CuPy, on the caller's current stream."""
+"""The ``cuda`` backend: load and launch kernels with CuPy, on the caller's current stream."""
 
 from __future__ import annotations
 
@@ -35,22 +35,21 @@ from gridgen.functions.types import Dtype
 from gridgen.naming import one_line
 
 _MOST_BLOCKS = 2**31 - 1  # CUDA's limit of the grid's first dimension
-# No NVRTC that CuPy takes compiles for older devices.
+# No NVRTC release that CuPy supports compiles for older devices.
 _LEAST_CAPABILITY = 50
 
-# What cuLaunchKernel calls them: the words that come before a buffer with the bytes of all of a
-# kernel's parameters, before its size, and after both.
+# CU_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE and _END of cuLaunchKernel.
 _BUFFER_POINTER, _BUFFER_SIZE, _END = 1, 2, 0
 
 
 class CudaBackend(Backend):
-    """Compiles with NVRTC and runs on the current CUDA device.
+    """Backend that compiles with NVRTC and runs on the current CUDA device.
 
     Args:
-        cache: where kernels are kept; by default the user's cache folder.
+        cache: cache of compiled kernels; by default in the user's cache folder.
 
     Raises:
-        DeviceError: CuPy is not installed, or there is no GPU.
+        DeviceError: CuPy is not installed, or no GPU is available.
     """
 
     def __init__(self, *, cache: BuildCache | None = None) -> None:
@@ -59,7 +58,7 @@ class CudaBackend(Backend):
 
     @staticmethod
     def require() -> None:
-        """Raise ``DeviceError`` unless there is CuPy, and a GPU."""
+        """Raise ``DeviceError`` unless CuPy and a GPU are available."""
         require_device()
 
     def kernel(
@@ -69,9 +68,9 @@ class CudaBackend(Backend):
         dtype: Dtype,
         launch: AnyLaunch = THREAD_SCHEDULE,
     ) -> RunnableKernel:
-        """Return ``function`` of the module, compiled for ``dtype``, to be launched as told.
+        """Return ``function`` of the module, compiled for ``dtype``.
 
-        One that has a form for arrays in rows is compiled when it is called.
+        A function with a row form is compiled on its first call.
         """
 
         def made(are_rows: bool) -> CudaKernel:
@@ -89,13 +88,13 @@ class CudaBackend(Backend):
 
 
 class CudaKernel:
-    """A kernel, loaded on each device when first called there, anew when that has failed.
+    """A kernel, loaded on each device on its first call, and again after a failure of the device.
 
     Args:
-        cupy:     the module that drives the devices.
+        cupy:     the module CuPy.
         compiled: compiles the kernel for an architecture.
-        itemsize: bytes of one array element.
-        launch:   returns how a kernel that is compiled for an architecture is launched.
+        itemsize: bytes per array element.
+        launch:   returns the launch configuration for an architecture.
     """
 
     def __init__(
@@ -115,15 +114,14 @@ class CudaKernel:
     def __call__(self, arguments: Arguments, batch: int) -> None:
         """Enqueue ``batch`` states; see :class:`gridgen.backends.interface.RunnableKernel`.
 
-        The arrays lie on the current device; the call returns before they are computed.
+        The arrays must be on the current device. The call is asynchronous.
         """
         self.prepare(arguments, batch)()
 
     def prepare(self, arguments: Arguments, batch: int) -> Callable[[], None]:
-        """Return what enqueues the same states whenever it is called; see ``RunnableKernel``.
+        """Return a function that enqueues the same states; see ``RunnableKernel``.
 
-        The arrays lie on the device that is current now; work goes to the stream that is current
-        there in each call.
+        The arrays must be on the current device. Each call uses the device's current stream.
         """
         function, launch = self.load(batch)
         prepared = launches(arguments, batch, self._itemsize, launch.states_per_block)
@@ -134,7 +132,7 @@ class CudaKernel:
 
         def run() -> None:
             before = runtime.getDevice()
-            # Even if it is the current device: a thread that has not used it yet has no context.
+            # Even if the device is current: a new thread may have no context.
             runtime.setDevice(device)
             try:
                 handle, stream = function.ptr, current().ptr
@@ -148,14 +146,12 @@ class CudaKernel:
         return run
 
     def prepare_anywhere(self, arguments: Arguments, batch: int) -> Enqueue:
-        """Return what enqueues as many states wherever they lie; see ``StreamKernel``."""
+        """Return a function that enqueues a batch at any addresses; see ``StreamKernel``."""
         function, launch = self.load(batch)
         threads, shared = launch.threads_per_block, launch.shared_bytes
         enqueue, use_device = self._cupy.cuda.driver.launchKernel, self._runtime.setDevice
         device = self._runtime.getDevice()
-        idle: list[
-            list[tuple[int, LaunchParameters]]
-        ] = []  # those that no thread is launching with
+        idle: list[list[tuple[int, LaunchParameters]]] = []  # not in use by a thread
 
         def run(addresses: Sequence[int], stream: int) -> None:
             use_device(device)  # as in ``prepare``
@@ -172,13 +168,13 @@ class CudaKernel:
         return run
 
     def load(self, batch: int = 1) -> tuple[Any, Launch]:
-        """Return the kernel on the current device, and how so many states are launched there.
+        """Return the kernel on the current device and its launch configuration for a batch.
 
-        It is compiled and loaded if it is not yet there.
+        Compile and load the kernel if necessary.
         """
         device = self._runtime.getDevice()
-        place = device, failures(device)
-        if place not in self._loaded:
+        loaded_on = device, failures(device)
+        if loaded_on not in self._loaded:
             capability = int(self._cupy.cuda.Device(device).compute_capability)
             arch, compiled = self._compiled_for(capability)
             launch = self._launch(arch)
@@ -189,15 +185,15 @@ class CudaKernel:
                 driver = self._cupy.cuda.driver
                 limit = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 driver.funcSetAttribute(function.ptr, limit, shared_bytes)
-            self._loaded[place] = function, launch
-        function, launch = self._loaded[place]
+            self._loaded[loaded_on] = function, launch
+        function, launch = self._loaded[loaded_on]
         return function, launch.of(batch)
 
     def _compiled_for(self, capability: int) -> tuple[str, CompiledKernel]:
-        """Return the kernel for a GPU, and what it has been compiled for."""
+        """Return the architecture and the compiled kernel for a GPU."""
         try:
             supported = supported_capabilities()
-        except CompileError as error:  # what has been compiled before is in the cache
+        except CompileError as error:  # the kernel may be in the cache
             refusal = error
         else:
             arch = architecture(capability, supported)
@@ -212,26 +208,26 @@ class CudaKernel:
 
 
 class LaunchParameters:
-    """The parameters of a kernel, as cuLaunchKernel takes them in one buffer.
+    """Parameters of a kernel in one buffer, for the ``extra`` argument of cuLaunchKernel.
 
     Args:
-        memory:  address, batch stride and component stride of each array, which are the bytes of
-                 ``gridgen::Strided<T>``; then the states; then room for the words.
-        skipped: bytes of each array that come before.
+        memory:  address, batch stride and component stride of each array, the bytes of
+                 ``gridgen::Strided<T>``; then the number of states; then space for ``extra``.
+        skipped: offset of the batch in each array [bytes].
 
     Attributes:
-        words: address of the words that tell the driver where they are.
+        words: address of ``extra``.
     """
 
     def __init__(self, memory: array[int], skipped: Sequence[int]) -> None:
-        # An array of the standard library is made in a fraction of the time that ctypes takes.
+        # array.array is faster to create than a ctypes array.
         self._memory, self._skipped = memory, skipped
         begin, size = memory.buffer_info()
         memory[-5], memory[-3] = begin, begin + 8 * (size - 1)
         self.words = begin + 8 * (size - 6)
 
     def put(self, addresses: Sequence[int]) -> None:
-        """Let the arrays lie at these addresses."""
+        """Set the addresses of the arrays."""
         memory, i = self._memory, 0
         for address, skipped in zip(addresses, self._skipped, strict=True):
             memory[i] = address + skipped
@@ -245,14 +241,14 @@ def launches(
     states_per_block: int,
     most_blocks: int = _MOST_BLOCKS,
 ) -> list[tuple[int, LaunchParameters]]:
-    """Return grid size and parameters of each launch that a batch takes.
+    """Return grid size and parameters of each launch of a batch.
 
     Args:
         arguments:        address, batch stride and component stride of each array.
-        batch:            number of states; none take no launch.
-        itemsize:         bytes of one array element.
-        states_per_block: states that a block computes.
-        most_blocks:      the largest grid.
+        batch:            number of states; zero states need no launch.
+        itemsize:         bytes per array element.
+        states_per_block: states per block.
+        most_blocks:      maximum grid size.
     """
     found = []
     most = most_blocks * states_per_block
@@ -268,13 +264,13 @@ def launches(
 
 
 def architecture(capability: int, supported: Sequence[int]) -> str:
-    """Return what to compile for: machine code, or PTX if NVRTC does not know the device.
+    """Return the target architecture: machine code, or PTX if NVRTC does not support the device.
 
-    The driver assembles PTX for any device newer than the one it was made for.
+    The driver assembles PTX for newer devices.
 
     Args:
-        capability: compute capability of the device: 90.
-        supported:  those NVRTC can compile for.
+        capability: compute capability of the device, such as 90.
+        supported:  compute capabilities that NVRTC supports.
     """
     if capability in supported:
         return f"sm_{capability}"
@@ -288,10 +284,10 @@ def architecture(capability: int, supported: Sequence[int]) -> str:
 
 
 def require_device() -> Any:
-    """Return CuPy, where it can be used.
+    """Import CuPy and check for a GPU.
 
     Raises:
-        DeviceError: CuPy is not installed, or there is no GPU.
+        DeviceError: CuPy is not installed, or no GPU is available.
     """
     try:
         cupy = import_cupy()

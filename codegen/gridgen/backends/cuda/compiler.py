@@ -1,4 +1,4 @@
-"""CUDA text to machine code for a named architecture, with NVRTC: no GPU and no nvcc needed."""
+"""CUDA source -> machine code for an architecture, with NVRTC: requires neither a GPU nor nvcc."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INSTALL = (
     "pip install 'cupy-cuda12x>=14' nvidia-cuda-nvrtc-cu12 nvidia-cuda-runtime-cu12 (for CUDA 13: "
     "'cupy-cuda13x>=14' nvidia-cuda-nvrtc nvidia-cuda-runtime)"
 )
-# Left to itself, ptxas gives some long programs 32 registers and spills the rest.
+# Without a register usage level, ptxas limits some long programs to 32 registers and spills.
 OPTIONS = (
     "--std=c++17",
     "--fmad=false",
@@ -39,18 +39,17 @@ _RECORD = "record.json"
 
 @dataclass(frozen=True)
 class KernelResources:
-    """What one kernel takes of the GPU, as the assembler reports it.
+    """Resource usage of a kernel, as ptxas reports it.
 
     Attributes:
         kernel:          name expression: ``<robot>::<function>_kernel<float>``.
-        arch:            the architecture: ``sm_90``.
-        registers:       registers of one thread.
-        spill_stores:    bytes of registers stored to memory, with those of called functions.
-        spill_loads:     bytes of registers loaded back.
-        stack:           bytes of the stack of one thread.
-        shared_memory:   bytes of static shared memory of one block.
-        constant_memory: bytes of constant memory; kernel parameters are counted where the
-                         assembler counts them (before sm_90).
+        arch:            architecture, such as ``sm_90``.
+        registers:       registers per thread.
+        spill_stores:    stores of spilled registers, called functions included [bytes].
+        spill_loads:     loads of spilled registers, called functions included [bytes].
+        stack:           stack per thread [bytes].
+        shared_memory:   static shared memory per block [bytes].
+        constant_memory: constant memory [bytes]; includes kernel parameters before sm_90.
     """
 
     kernel: str
@@ -65,12 +64,12 @@ class KernelResources:
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """One kernel, ready to be loaded.
+    """A compiled kernel.
 
     Attributes:
-        image:     a cubin for ``sm_..``, PTX text for ``compute_..``.
-        entry:     the kernel's name inside the image.
-        resources: ``None`` for PTX, which is assembled by the driver.
+        image:     cubin for ``sm_..``, PTX for ``compute_..``.
+        entry:     name of the kernel in the image.
+        resources: resource usage; ``None`` for PTX, which the driver assembles.
     """
 
     image: bytes
@@ -87,19 +86,19 @@ def compile_kernel(
     *,
     rows: bool = False,
 ) -> CompiledKernel:
-    """Compile one kernel of ``<robot>.cu``, or find it in the cache.
+    """Compile one kernel of ``<robot>.cu``, or load it from the cache.
 
     Args:
         sources:  the robot's module.
         function: name of the function; see ``kernel_name``.
         dtype:    element type.
         arch:     ``sm_90`` for machine code, ``compute_90`` for PTX.
-        cache:    where kernels are kept; by default the user's cache folder.
-        rows:     whether it is the form for arrays in rows.
+        cache:    cache of compiled kernels; by default in the user's cache folder.
+        rows:     whether to compile the row form.
 
     Raises:
-        OptionError:  NVRTC does not know the architecture.
-        CompileError: NVRTC is missing and the kernel is not in the cache, or it refused the text.
+        OptionError:  NVRTC does not support the architecture.
+        CompileError: NVRTC rejects the source, or is missing and the kernel is not cached.
     """
     if sources.built and (found_built := sources.built.image(function, dtype, arch, rows=rows)):
         return _compiled_kernel(*found_built)
@@ -118,7 +117,7 @@ def compile_kernel(
     try:
         nvrtc = _nvrtc()
     except CompileError:
-        # What any release has made for this architecture runs on it.
+        # Code from any NVRTC release runs on this architecture.
         found = next(cache.variants(made), None)
         if found is None:
             raise
@@ -164,9 +163,9 @@ def resource_report(
     arch: str,
     cache: BuildCache | None = None,
 ) -> list[KernelResources]:
-    """Compile kernels for an ``sm_..`` architecture and return what each takes of the GPU.
+    """Compile kernels for an ``sm_..`` architecture and return their resource usage.
 
-    One that has a form for arrays in rows is reported in both.
+    The report contains both forms of a kernel with a row form.
     """
     check_machine(arch)
     dtypes = tuple(dtypes)
@@ -180,42 +179,42 @@ def resource_report(
 
 
 def check_machine(arch: str) -> None:
-    """Raise unless NVRTC makes machine code for an architecture.
+    """Raise unless NVRTC generates machine code for an architecture.
 
     Raises:
-        OptionError:  it knows no such architecture.
+        OptionError:  NVRTC does not support the architecture.
         CompileError: NVRTC is missing.
     """
     if not arch.startswith("sm_"):
-        raise OptionError(f'arch is "{arch}"; resources are known for machine code only: sm_90')
+        raise OptionError(f'arch is "{arch}"; resource usage requires machine code, such as sm_90')
     check_arch(arch)
 
 
 def version() -> str:
-    """Return the version of NVRTC: ``12.9``.
+    """Return the version of NVRTC, such as ``12.9``.
 
     Raises:
-        CompileError: it is missing.
+        CompileError: NVRTC is missing.
     """
     return ".".join(map(str, _nvrtc().getVersion()))
 
 
 def supported_capabilities() -> tuple[int, ...]:
-    """Return the compute capabilities that NVRTC can compile for, ascending: 75, ..., 120."""
+    """Return the compute capabilities that NVRTC supports, ascending: 75, ..., 120."""
     return tuple(sorted(_nvrtc().getSupportedArchs()))
 
 
 def parse_resources(log: str, kernel: str, entry: str, arch: str) -> KernelResources:
-    """Read the assembler's report of a program that holds one kernel.
+    """Parse ptxas's report for a program with one kernel.
 
-    Lines differ between releases in prefix and in what they leave out when it is zero, so
-    quantities are looked for wherever they stand.
+    Releases differ in line prefixes and in zero quantities that they omit, so the parser searches
+    the whole log for each quantity.
 
     Args:
-        log:    NVRTC's log, made with ``--ptxas-options=-v``.
+        log:    NVRTC's log with ``--ptxas-options=-v``.
         kernel: name expression of the kernel.
-        entry:  its name inside the image.
-        arch:   the architecture.
+        entry:  name of the kernel in the image.
+        arch:   architecture.
     """
 
     def quantities(pattern: str) -> list[int]:
@@ -224,7 +223,7 @@ def parse_resources(log: str, kernel: str, entry: str, arch: str) -> KernelResou
     registers = quantities(r"Used (\d+) registers")
     if len(registers) != 1 or f"'{entry}'" not in log:
         raise InternalError(f"NVRTC's log does not report the kernel {kernel} for {arch}:\n{log}")
-    # Functions that were not inlined have frames of their own; the cumulative size covers them.
+    # Functions that are not inlined have their own frames; the cumulative size includes them.
     stack = quantities(r"(\d+) bytes cumulative stack size") or quantities(
         r"(\d+) bytes stack frame"
     )
@@ -249,7 +248,7 @@ class _RefusedError(Exception):
 def _compile(
     nvrtc: ModuleType, sources: Sources, expression: str, options: tuple[str, ...]
 ) -> tuple[bytes, str, str]:
-    """Return image, name of the kernel inside it, and log."""
+    """Return the image, the kernel's name in it, and the log."""
     main = f"{sources.robot}.cu"
     headers = {name: text for name, text in sources.files.items() if name != main}
     program = nvrtc.createProgram(
@@ -275,9 +274,9 @@ def _compile(
 
 
 def _complete(image: bytes) -> bytes:
-    """Return a cubin with its last byte, which CuPy drops as if it ended a text.
+    """Return a cubin with its last byte, which CuPy drops like a string terminator.
 
-    It belongs to the last header of a table: a small number in eight bytes, so it is zero.
+    The byte is the high byte of an eight-byte field in the last table header, so it is zero.
     """
     tables = struct.unpack_from("<QQ", image, 32)  # ELF64: program headers, section headers
     sizes = struct.unpack_from("<HHHH", image, 54)  # size and number of each
@@ -286,14 +285,14 @@ def _complete(image: bytes) -> bytes:
 
 
 def _pass_on_warnings(expression: str, log: str) -> None:
-    # NVRTC cannot turn warnings into errors; shown as Python warnings, tests can.
+    # NVRTC cannot turn warnings into errors. Python warnings let tests do so.
     found = [line.strip() for line in log.splitlines() if re.search(r"\bwarning\b", line)]
     if found:
         warn(f"NVRTC warns about {expression}: {'; '.join(found)}")
 
 
 def check_arch(arch: str) -> None:
-    """Raise unless NVRTC compiles for an architecture; as ``check_machine``, for PTX too."""
+    """Raise unless NVRTC supports an architecture, PTX included; see ``check_machine``."""
     match = _ARCH.fullmatch(arch)
     if match is None or int(match[2]) not in supported_capabilities():
         known = ", ".join(f"sm_{capability}" for capability in supported_capabilities())
@@ -301,21 +300,21 @@ def check_arch(arch: str) -> None:
 
 
 def import_cupy() -> Any:
-    """Return CuPy.
+    """Import CuPy.
 
     Raises:
-        ImportError: it is missing, or an old one, which finds no NVRTC that pip has installed.
+        ImportError: CuPy is missing, or too old to find an NVRTC installed by pip.
     """
     import cupy
 
     if int(cupy.__version__.partition(".")[0]) < _OLDEST_CUPY:
-        raise ImportError(f"CuPy is {cupy.__version__}; {_OLDEST_CUPY} or newer is needed")
+        raise ImportError(f"CuPy is {cupy.__version__}; {_OLDEST_CUPY} or newer is required")
     return cupy
 
 
 def _nvrtc() -> ModuleType:
     try:
-        import_cupy()  # which finds the toolkit's libraries
+        import_cupy()  # locates the toolkit's libraries
         from cupy_backends.cuda.libs import nvrtc
 
         nvrtc.getVersion()

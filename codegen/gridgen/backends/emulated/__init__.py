@@ -1,1 +1,1 @@
-"""CUDA kernels on the host, each CUDA thread a fiber."""
+"""CUDA kernels on the host, with a fiber for each CUDA thread."""

@@ -1,10 +1,9 @@
-"""The ``emulated`` backend: CUDA kernels on the host, each CUDA thread a fiber.
+"""The ``emulated`` backend: CUDA kernels on the host, with a fiber for each CUDA thread.
 
-The ``.cu`` text that NVRTC gets is compiled by the host's C++ compiler against
-``emulated_cuda.h``, and linked with ``emulated_runtime.cpp``, which is compiled once. It is made
-for correctness, not for speed: for machines without a GPU, for debuggers (the sources stay beside
-the library, which carries debug information), and for sanitizers, under which a kernel runs as a
-program of its own.
+The host's C++ compiler compiles the same ``.cu`` source as NVRTC, with ``emulated_cuda.h``. The
+library is linked with ``emulated_runtime.cpp``, which is compiled once. The backend is slow. Its
+uses are tests without a GPU, debuggers (the cache contains sources and debug information), and
+sanitizers, for which a kernel is a stand-alone program.
 """
 
 from __future__ import annotations
@@ -37,15 +36,15 @@ from gridgen.functions.types import Dtype
 
 _MESSAGE_BYTES = 1 << 16
 
-#: What runs a grid: arrays, their number, states, grid, room for a message and its size.
+#: Runs a grid: arrays, number of arrays, states, grid, buffer for a message and its size.
 Entry = Callable[[Arguments, int, int, Arguments, Any, int], int]
 
 
 class EmulatedBackend(Backend):
-    """Compiles kernels with the host's compiler and runs them on fibers.
+    """Backend that compiles kernels with the host's compiler and runs them on fibers.
 
     Args:
-        cache: where libraries are kept; by default the user's cache folder.
+        cache: cache of compiled libraries; by default in the user's cache folder.
     """
 
     def __init__(self, *, cache: BuildCache | None = None) -> None:
@@ -53,7 +52,7 @@ class EmulatedBackend(Backend):
 
     @staticmethod
     def require() -> None:
-        """Raise ``CompileError`` unless there is a C++ compiler."""
+        """Raise ``CompileError`` unless a C++ compiler is available."""
         host_compiler()
 
     def kernel(
@@ -63,9 +62,9 @@ class EmulatedBackend(Backend):
         dtype: Dtype,
         launch: AnyLaunch = THREAD_SCHEDULE,
     ) -> RunnableKernel:
-        """Return ``function`` of the module, compiled for ``dtype``, to be launched as told.
+        """Return ``function`` of the module, compiled for ``dtype``.
 
-        One that has a form for arrays in rows is compiled when it is called.
+        A function with a row form is compiled on its first call.
         """
 
         def made(are_rows: bool) -> EmulatedKernel:
@@ -81,17 +80,17 @@ class EmulatedBackend(Backend):
 def load_unit(
     sources: Sources, name: str, text: str, flags: tuple[str, ...], cache: BuildCache
 ) -> Entry:
-    """Return what runs the kernel of a translation unit, compiled now or found in the cache.
+    """Return the entry point of a translation unit from the cache; compile it if absent.
 
     Args:
-        sources: files that the unit includes, but for ``compiler.HEADERS``.
-        name:    what it is, for messages.
-        text:    its text, which defines ``gridgen::emulated::kernel``.
-        flags:   of the compiler.
-        cache:   where libraries are kept.
+        sources: files that the unit includes, except ``compiler.HEADERS``.
+        name:    name in messages.
+        text:    source text, which defines ``gridgen::emulated::kernel``.
+        flags:   compiler flags.
+        cache:   cache of libraries.
 
     Raises:
-        CompileError: there is no compiler, or it refused the text.
+        CompileError: no compiler is available, or it rejects the source.
     """
     path = build(sources, name, text, (*flags, "-shared"), cache)
     entry: Any = ctypes.CDLL(str(path)).gridgen_entry
@@ -106,9 +105,9 @@ class EmulatedKernel:
     """A kernel compiled for the host.
 
     Args:
-        entry:  runs the grid, with the interpreter lock released.
-        launch: threads, states and shared memory of a block.
-        label:  the kernel's name, for messages.
+        entry:  runs the grid without the interpreter lock.
+        launch: threads, states and shared memory per block.
+        label:  name of the kernel in messages.
     """
 
     def __init__(self, entry: Entry, launch: AnyLaunch, label: str) -> None:
@@ -120,8 +119,8 @@ class EmulatedKernel:
         """Compute ``batch`` states; see :class:`gridgen.backends.interface.RunnableKernel`.
 
         Raises:
-            DeviceError:   the machine does not grant the stacks of a block's threads.
-            InternalError: threads wait for each other for ever, or meet in different operations.
+            DeviceError:   the stacks of a block's threads cannot be allocated.
+            InternalError: threads deadlock, or execute different collective operations.
         """
         if batch == 0:
             return
@@ -138,9 +137,9 @@ class EmulatedKernel:
             raise InternalError(f"{self._label}: {reason}")
         raise DeviceError(
             f'backend "emulated" has no memory for {launch.threads_per_block} threads ({reason}): '
-            "use a smaller block, or raise the limit on memory (ulimit -v)"
+            "use a smaller block, or raise the memory limit (ulimit -v)"
         )
 
     def prepare(self, arguments: Arguments, batch: int) -> Callable[[], None]:
-        """Return what computes the same states whenever it is called; see ``RunnableKernel``."""
+        """Return a function that computes the same states; see ``RunnableKernel``."""
         return partial(self, arguments, batch)

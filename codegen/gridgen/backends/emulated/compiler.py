@@ -1,4 +1,4 @@
-"""Kernels to libraries and programs of the host, with its C++ compiler."""
+"""Compile CUDA kernels to libraries and programs of the host, with its C++ compiler."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gridgen.backends.process import run
 from gridgen.functions.types import Dtype
 from gridgen.template_root import static_text
 
-#: What stands for CUDA; a module's own files do not need it.
+#: Headers that emulate CUDA, in addition to a module's files.
 HEADERS = (
     "emulated_cuda.h",
     "emulated_kernel.h",
@@ -23,7 +23,7 @@ HEADERS = (
     "emulated_fiber.h",
     "emulated_memory.h",
 )
-#: What every kernel is linked with.
+#: Runtime that every kernel is linked with.
 RUNTIME = "emulated_runtime.cpp"
 
 FLAGS = (
@@ -36,12 +36,12 @@ FLAGS = (
     "-fPIC",
 )
 _RUNTIME_FLAGS = ("-std=c++20", "-O1", "-fvisibility=hidden", "-fPIC", "-c")
-# The emulation needs a C++ standard library, which other generated code does without.
+# The emulation requires the C++ standard library, which other generated code does not use.
 _UNWANTED = "-nostdlib++"
 
 
 def translation_unit(robot: str, function: str, dtype: Dtype, *, rows: bool = False) -> str:
-    """Return the text that instantiates one kernel of a module and makes it a program too."""
+    """Return the translation unit of one kernel, for a library or a program."""
     name = kernel_name(robot, function, rows=rows)
     kernel = f"gridgen::emulated::Called<::{name}<{SCALARS[dtype]}>>"
     return (
@@ -61,12 +61,12 @@ class Unit:
     """A translation unit.
 
     Attributes:
-        name:    what it is, for messages.
-        text:    its text.
+        name:    name in messages.
+        text:    source text.
         sources: files that it may include.
         flags:   compiler flags.
-        output:  name of the file that the compiler makes of it.
-        linked:  another one that is linked with it.
+        output:  name of the output file.
+        linked:  another unit that is linked with it.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Unit:
     linked: Unit | None = None
 
     def digest(self) -> str:
-        """Return the digest of all that decides what becomes of it, the compiler apart."""
+        """Return the digest of all inputs of the compilation except the compiler."""
         return cache_key(
             text=self.text,
             files=self.sources.included_by(self.text).digest,
@@ -94,18 +94,18 @@ def build(
     cache: BuildCache,
     runtime_flags: tuple[str, ...] = (),
 ) -> Path:
-    """Return a library or program, compiled now or found in the cache with its sources.
+    """Return a library or program from the cache, with its sources; compile it if absent.
 
     Args:
         sources:  files that the text includes, except ``HEADERS``.
-        name:     what it is, for messages.
-        text:     the translation unit.
-        flags:    of the compiler.
-        cache:    where libraries and programs are stored.
-        runtime_flags: those of the emulation's own code, beside the usual ones.
+        name:     name in messages.
+        text:     translation unit.
+        flags:    compiler flags.
+        cache:    cache of libraries and programs.
+        runtime_flags: additional flags for the runtime.
 
     Raises:
-        CompileError: there is no compiler, or it refused the text.
+        CompileError: no compiler is available, or it rejects the source.
     """
     headers = {name: static_text(name) for name in HEADERS}
     all_files = Sources(sources.robot, {**sources.files, **headers})
@@ -123,7 +123,7 @@ def _compiled(unit: Unit, cache: BuildCache) -> Path:
         linked = (str(_compiled(unit.linked, cache)),) if unit.linked else ()
         for name, text in files.items():
             (entry / name).write_text(text, encoding="utf-8")
-        # The folder is renamed when it is complete; debuggers shall look under the lasting name.
+        # The folder is renamed when it is complete; debug information uses the final path.
         renamed = f"-ffile-prefix-map={entry}={entry.parent / key}"
         own = (flag for flag in compiler.flags if flag != _UNWANTED)
         command = (*compiler.command, *own, *unit.flags, renamed, str(entry / "unit.cpp"))

@@ -1,9 +1,9 @@
-"""Everything that a robot can be given as -> RobotDescription: files, texts, loaded objects.
+"""File, text, or loaded object -> RobotDescription.
 
-A reader for each: ``urdf`` (over ``document``, ``values`` and ``vocabulary``), ``xacro``,
-``objects``, ``pinocchio``, ``mujoco`` (over ``mujoco_fields``), and ``catalog`` for names. The
-libraries behind them are imported when they are needed, never before; xacro and MuJoCo's compiler,
-which a file could crash or keep busy, run in a child process (``limited``).
+Readers: ``urdf`` (with ``document``, ``values`` and ``vocabulary``), ``xacro``, ``objects``,
+``pinocchio``, ``mujoco`` (with ``mujoco_fields``), and ``catalog`` for names. Third-party
+libraries are imported lazily. xacro and MuJoCo's compiler run in a child process (``limited``),
+since a malformed file can crash or hang them.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ OBJECTS = (
     (pinocchio.is_model, pinocchio.from_model),
     (objects.is_robot_object, objects.from_object),
 )
-"""How an object is known, and who reads it."""
+"""Predicate and reader of each type of object."""
 
 
 def read_robot(
     robot: Any, most_bodies: float, mappings: Mapping[str, str] | None = None
 ) -> RobotDescription:
-    """Return what a robot is said to be, whatever says it.
+    """Read the description of a robot.
 
     Args:
-        robot:       a path of a URDF, xacro or MJCF file; URDF or MJCF as text; an object as
-                     urdfpy, urchin, yourdfpy, Pinocchio or MuJoCo load it; or a name of the package
+        robot:       path of a URDF, xacro or MJCF file; URDF or MJCF text; robot object loaded by
+                     urdfpy, urchin, yourdfpy, Pinocchio or MuJoCo; or a name in the package
                      robot_descriptions.
-        most_bodies: a robot that surely has more moving bodies is refused before it is read.
-        mappings:    the arguments of a xacro file.
+        most_bodies: maximum number of moving bodies, checked before the file is read.
+        mappings:    arguments of a xacro file.
 
     Raises:
-        UrdfError:   it is none of these, or not one sound robot.
-        ModelError:  it has what dynamics here does not know, or more than ``most_bodies``.
-        OptionError: there are ``mappings``, but the robot is no xacro file.
+        UrdfError:   the input is none of these, or is not a valid robot.
+        ModelError:  the robot has unsupported features, or more than ``most_bodies``.
+        OptionError: ``mappings`` are given for a robot that is not a xacro file.
     """
     if isinstance(robot, str) and catalog.is_name(robot):
         robot, defaults = catalog.find(robot)
@@ -53,8 +53,8 @@ def read_robot(
         return urdf.read_urdf(xacro.expand(Path(os.fsdecode(robot)), mappings or {}), most_bodies)
     if mappings:
         raise OptionError(
-            f"mappings is {show_value(dict(mappings))}, but the robot is no xacro file, whose "
-            "arguments they are; leave them out, or give the path of one (robot.urdf.xacro)"
+            f"mappings is {show_value(dict(mappings))}, but the robot is not a xacro file; leave "
+            "out mappings, or give the path of a xacro file (robot.urdf.xacro)"
         )
     if isinstance(robot, (str, bytes, bytearray, memoryview, os.PathLike)):
         document = open_document(robot)
@@ -71,9 +71,9 @@ def read_robot(
     kind = type(robot)
     what = "None" if robot is None else f"a {kind.__module__}.{kind.__qualname__}"
     advice = (
-        "give the path of a URDF, xacro or MJCF file, its text, or a robot as urdfpy, urchin, "
-        "yourdfpy, Pinocchio or MuJoCo load it"
+        "give the path of a URDF, xacro or MJCF file, its text, or a robot loaded by urdfpy, "
+        "urchin, yourdfpy, Pinocchio or MuJoCo"
     )
     if hasattr(robot, "read"):
-        what, advice = "an open file", "give its path, or what its read() returns"
+        what, advice = "an open file", "give its path, or the result of its read()"
     raise UrdfError(f"the robot is {what}; {advice}", "urdf")

@@ -1,4 +1,4 @@
-"""A RobotDescription that is put together from a loaded model, link by link."""
+"""Builder of a RobotDescription from a loaded model."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from gridgen.naming import show
 
 @dataclass
 class Assembly:
-    """Links and joints in the order in which they were added; names that recur are altered.
+    """Links and joints in order of addition; duplicate names get a suffix.
 
     Attributes:
-        source: the model, as messages call it.
+        source: name of the model in messages.
     """
 
     source: str
@@ -28,22 +28,22 @@ class Assembly:
     oddities: list[Oddity] = field(default_factory=list)
     _taken: set[tuple[str, str]] = field(default_factory=set)
 
-    def name(self, kind: str, wanted: str) -> str:
-        """Return a name for a link or a joint that no other one has."""
-        while (kind, wanted) in self._taken:
-            wanted += "_"
-        self._taken.add((kind, wanted))
-        return wanted
+    def name(self, kind: str, name: str) -> str:
+        """Return a unique name for a link or a joint."""
+        while (kind, name) in self._taken:
+            name += "_"
+        self._taken.add((kind, name))
+        return name
 
     def note(self, subject: str, problem: str, advice: str) -> None:
-        """Keep an oddity; those with one problem and advice are told together."""
+        """Record an oddity; those with the same problem and advice are reported together."""
         self.oddities.append(Oddity(f"{problem}; {advice}", subject, problem, advice))
 
     def finish(self, name: str) -> RobotDescription:
-        """Return the robot, and warn of what was noted.
+        """Validate and return the robot, and warn of recorded oddities.
 
         Raises:
-            UrdfError: it is not sound; see ``validate``.
+            UrdfError: the robot is invalid; see ``validate``.
         """
         links, joints = tuple(self.links), tuple(self.joints)
         self._check_finite()
@@ -55,7 +55,7 @@ class Assembly:
         return description
 
     def _check_finite(self) -> None:
-        """Raise if a number of a link or a joint is infinite or none; bounds may be infinite."""
+        """Raise if a number of a link or a joint is not finite; limits may be infinite."""
         for link in self.links:
             if (own := link.inertial) is not None:
                 numbers = {"mass": [own.mass], "center of mass": own.origin.translation}
@@ -74,5 +74,5 @@ class Assembly:
         for what, values in numbers.items():
             for value in values:
                 if not math.isfinite(value):
-                    problem = f"{where}: {what} has {value}; it must be finite"
+                    problem = f"{where}: {what} contains {value}; it must be finite"
                     raise UrdfError(problem, self.source)

@@ -1,4 +1,4 @@
-"""Bytes -> XML document: nothing outside the file is opened, and no file can fill the memory."""
+"""Bytes -> XML document, without access to other files and with bounded memory."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from gridgen.naming import show
 from gridgen.progress import announced
 
 BLANKS = " \t\r\n"
-"""The white space of XML; ``str.split()`` and ``str.strip()`` alone take that of other scripts."""
+"""XML whitespace; ``str.split()`` and ``str.strip()`` would include Unicode whitespace."""
 
 MAX_BYTES = 32 * 2**20
-"""A longer file is refused: it is no robot, or one full of data that dynamics does not need."""
+"""Maximum size of a file."""
 
 MAX_MARKS = 1_000_000
-"""Most "<" and "=" signs in a file: they bound its elements and attributes, hence the memory."""
+"""Maximum number of "<" and "=" signs, which bound elements, attributes and memory."""
 
 TEXT_SOURCE = "<text>"
-"""What stands in place of a file name in messages about a robot given as text."""
+"""Source name in messages about a robot given as text."""
 
 _BOM = b"\xef\xbb\xbf"
 _SKIP_BLANKS = re.compile(rb"[ \t\r\n]*")
@@ -44,12 +44,12 @@ _ADVICE = {
 
 
 Source = str | bytes | bytearray | memoryview | os.PathLike[Any]
-"""A path, or a URDF itself."""
+"""Path, or URDF text."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """The root element of a file, and what a message needs to point into the file."""
+    """Root element of a file, with its source and line offset for messages."""
 
     source: str
     digest: str
@@ -58,37 +58,37 @@ class Document:
 
     @property
     def tag(self) -> str:
-        """The name of the outermost element."""
+        """Local name of the root element."""
         return split(self.root.tag)[1]
 
     def line(self, element: etree._Element) -> int | None:
-        """Return the line of an element; beyond 65535 libxml2 knows it only roughly."""
+        """Return the line of an element; libxml2 approximates lines beyond 65535."""
         line = cast("int | None", element.sourceline)
         return None if line is None else line + self.skipped_lines
 
     def error(self, message: str, element: etree._Element) -> UrdfError:
-        """Return an error at an element."""
+        """Return an error with the element's line."""
         return UrdfError(message, self.source, self.line(element))
 
 
 def open_document(source: Source, called: str = "") -> Document:
-    """Return the document of a path or of a text; see ``parse_urdf`` for which is which.
+    """Open a path or a text; ``parse_urdf`` defines which ``str`` is a path.
 
     Args:
-        source: the path or the text.
-        called: what messages call it, if not by its path.
+        source: path or text.
+        called: name in messages; the default is the path.
 
     Raises:
-        UrdfError: if there is no such file, or it is not XML.
+        UrdfError: if the file does not exist or is not XML.
     """
     data, name, encoding = _read(source)
     name = called or name
     text = data.removeprefix(_BOM)
     body = text.lstrip(BLANKS.encode())
-    # XML forbids blanks before its declaration; files have them. Lines are counted with them.
+    # XML forbids whitespace before the declaration, but files have it. Line numbers include it.
     skipped_lines = text[: len(text) - len(body)].count(b"\n")
     _check_text(body, name)
-    # Files in the wild call themselves XML 0.0, which libxml2 refuses; they mean 1.0.
+    # Some files declare XML 0.0, which libxml2 rejects; they mean 1.0.
     if odd := _ODD_VERSION.match(body):
         body = body[: odd.start(1)] + b"1.0" + body[odd.end(1) :]
     root = _parse(body, name, encoding, skipped_lines)
@@ -96,31 +96,25 @@ def open_document(source: Source, called: str = "") -> Document:
 
 
 def check_is_urdf(document: Document) -> None:
-    """Refuse a document whose outermost element is not <robot>.
-
-    Raises:
-        UrdfError: it is something else.
-    """
+    """Raise UrdfError for a document whose root element is not <robot>."""
     if document.tag != "robot":
-        advice = _ADVICE.get(
-            document.tag.lower(), "a URDF file has <robot> as its outermost element"
-        )
+        advice = _ADVICE.get(document.tag.lower(), "the root element of a URDF file is <robot>")
         raise document.error(
             f'the root element is {show(document.tag)}, not "robot"; {advice}', document.root
         )
 
 
 def is_text(source: Source) -> TypeGuard[str]:
-    """Return whether a ``str`` is a URDF itself, not a path."""
+    """Return whether a ``str`` is URDF text, not a path."""
     return isinstance(source, str) and source.lstrip(BLANKS + "\ufeff").startswith("<")
 
 
 def _read(source: Source) -> tuple[bytes, str, str | None]:
-    """Return the bytes of a URDF, what messages call it, and its encoding where that is known."""
+    """Return the bytes of a URDF, its name in messages, and its encoding if known."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         return bytes(source), TEXT_SOURCE, None
     if is_text(source):
-        # Unicode already: whatever encoding the text declares is no longer its own.
+        # The text is Unicode already: the declared encoding no longer applies.
         return source.encode("utf-8", "surrogatepass"), TEXT_SOURCE, "utf-8"
     path = os.fsdecode(source)
     name = path if path.isprintable() and path.strip() and len(path) < 4096 else show(path)
@@ -138,18 +132,18 @@ def _read(source: Source) -> tuple[bytes, str, str | None]:
 
 
 def _announced_if_slow(path: str) -> AbstractContextManager[None]:
-    """Report what is waited for where a path leads to a pipe: it may have no writer yet."""
+    """Report the wait for a path that is not a regular file: a pipe may have no writer yet."""
     if stat.S_ISREG(os.stat(path).st_mode):
         return nullcontext()
-    return announced(f"reading {path}: a program must write into it", everywhere=True)
+    return announced(f"reading {path}: waiting for a program to write to it", everywhere=True)
 
 
 def _check_text(body: bytes, source: str) -> None:
-    """Refuse, before a parser sees it, what is not XML, too large, or defines entities."""
+    """Raise for text that is not XML, too large, or defines entities, before it is parsed."""
     if len(body) > MAX_BYTES:
-        problem = f"longer than {MAX_BYTES // 2**20} MiB; a URDF describes a robot in far less"
+        problem = f"longer than {MAX_BYTES // 2**20} MiB, the limit for a URDF; remove other data"
     elif body.count(b"<") + body.count(b"=") > MAX_MARKS:
-        problem = f"more than {MAX_MARKS:,} elements and attributes; a robot needs far fewer"
+        problem = f"more than {MAX_MARKS:,} elements and attributes; remove those not of the robot"
     elif not body:
         problem = "the file is empty; a URDF begins with <robot>"
     elif body.startswith(b"version https://git-lfs"):
@@ -157,7 +151,7 @@ def _check_text(body: bytes, source: str) -> None:
     elif not body.startswith((b"<", b"\xff\xfe", b"\xfe\xff")):  # the others: UTF-16
         problem = f"not XML: begins with {show(body[:16].decode('latin-1'))}, not with <"
         if source == TEXT_SOURCE:
-            problem += "; bytes are the text itself: give a path as str"
+            problem += "; bytes are read as text: give a path as str"
     elif _WEB_PAGE.match(body, start := _after_prologue(body)):
         problem = _ADVICE["html"]
     elif body[start : start + 9].upper() == b"<!DOCTYPE":
@@ -173,7 +167,7 @@ _DOCTYPE_PROBLEM = (
 
 
 def _after_prologue(body: bytes) -> int:
-    """Return where the first markup begins that is neither an instruction nor a comment."""
+    """Return the position of the first markup that is not an instruction or a comment."""
     at = 0
     while True:
         match = _SKIP_BLANKS.match(body, at)
@@ -190,7 +184,7 @@ def _after_prologue(body: bytes) -> int:
 
 
 def _parse(body: bytes, source: str, encoding: str | None, skipped_lines: int) -> etree._Element:
-    """Return the root element of a document that is well formed and closed in itself."""
+    """Return the root element of a well-formed document without a DTD."""
     parser = _parser(encoding)
     try:
         root = etree.fromstring(body, parser)
@@ -198,11 +192,11 @@ def _parse(body: bytes, source: str, encoding: str | None, skipped_lines: int) -
         log = cast("Iterable[etree._LogEntry]", parser.error_log)
         undeclared = etree.ErrorTypes.NS_ERR_UNDEFINED_NAMESPACE
         faults = [entry for entry in log if entry.type != undeclared]
-        # An element with a prefix that nobody declares is of another vocabulary, whichever.
+        # An undeclared prefix belongs to another vocabulary: parse again and recover.
         root = None if faults else etree.fromstring(body, _parser(encoding, recover=True))
         if root is None or ":" in root.tag.rpartition("}")[2]:
             raise _syntax_error(body, error, faults, source, skipped_lines) from None
-    # Seen again here: in UTF-16 the text above hides it.
+    # Checked again: _check_text cannot find a DTD in UTF-16.
     if root.getroottree().docinfo.internalDTD is not None:
         raise UrdfError(_DOCTYPE_PROBLEM, source)
     return root
@@ -228,7 +222,7 @@ def _syntax_error(
     source: str,
     skipped_lines: int,
 ) -> UrdfError:
-    """Return what is wrong with a document, in the words of the parser."""
+    """Return the error for a malformed document, with the parser's reason."""
     first = faults[0] if faults else None
     line, column = (first.line, first.column) if first else error.position
     message = (first.message if first else error.msg) or "no reason given"
@@ -241,12 +235,12 @@ def _syntax_error(
             advice += ", and save the file as UTF-8"
         problem, line = f"the XML declaration {quoted} is malformed ({reason}); {advice}", 1
     elif first is not None and first.type == etree.ErrorTypes.ERR_RESERVED_XML_NAME:
-        problem += "; remove it, or what stands before it"
+        problem += "; remove it, or the text before it"
     return UrdfError(problem, source, line + skipped_lines if line else None)
 
 
 def _declaration_before(body: bytes, line: int, column: int) -> str:
-    """Return the XML declaration if it is why the parser stopped at a place, else nothing."""
+    """Return the XML declaration if it caused the error at this position, else an empty string."""
     match = _DECLARATION.match(body)
     if match is None:
         return ""

@@ -1,7 +1,7 @@
-"""A library reads a file in a child process, with limits on time and memory.
+"""Run a third-party reader in a child process, with time and memory limits.
 
-A compiler of models or an evaluator of expressions can be made to crash, to run for ever or to
-fill the memory by a file of a few lines. Only the child process ends then.
+A malicious file of a few lines can crash a model compiler, or make it run forever or exhaust the
+memory. The child process isolates such failures.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any
 from gridgen.errors import GridGenError, UrdfError
 
 SECONDS = 60.0
-"""Longest time that a child process may run."""
+"""Time limit of the child process [s]."""
 
 MEMORY = 4 * 2**30
-"""Most memory that it may allocate [bytes]."""
+"""Memory limit of the child process [bytes]."""
 
 _OUT_OF_MEMORY = 3
-"""Exit status of a child process for which that was not enough."""
+"""Exit status of a child process that exceeds ``MEMORY``."""
 
-# Isolated (-I), and with the paths of this process: nothing is imported from elsewhere.
+# Isolated mode (-I) with this process's sys.path: modules come from the same locations.
 _CHILD = (
     "import pickle, sys\n"
     "sys.path[:] = pickle.load(sys.stdin.buffer)\n"
@@ -38,18 +38,18 @@ _CHILD = (
 def run_limited(
     function: Callable[..., Any], *arguments: Any, source: str, what: str, advice: str
 ) -> Any:
-    """Return what a function returns, which runs in a child process.
+    """Call a function in a child process and return its result.
 
     Args:
-        function:  of a module; its arguments and its result can be pickled.
-        arguments: its arguments.
-        source:    what a message calls the file.
-        what:      who does the work, in a message: ``MuJoCo``.
-        advice:    what to do where it fails.
+        function:  module-level function with picklable arguments and result.
+        arguments: arguments of the function.
+        source:    name of the file in messages.
+        what:      name of the library in messages, such as ``MuJoCo``.
+        advice:    remedy in messages.
 
     Raises:
-        GridGenError: the one that the function raises.
-        UrdfError:    it takes more than ``SECONDS`` or ``MEMORY``, or the child process crashes.
+        GridGenError: raised by the function.
+        UrdfError:    the call exceeds ``SECONDS`` or ``MEMORY``, or the child process crashes.
     """
     # Each thread of a library would reserve address space, which the limit counts.
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
@@ -67,7 +67,7 @@ def run_limited(
     except subprocess.TimeoutExpired:
         problem = f"takes more than {SECONDS:g} s"
     except OSError as error:
-        problem = f"cannot be run in a process of its own ({error.strerror or error})"
+        problem = f"cannot run in a separate process ({error.strerror or error})"
     else:
         if done.returncode == 0:
             result, raised = pickle.loads(done.stdout)
@@ -79,11 +79,11 @@ def run_limited(
 
 
 def _problem(status: int) -> str:
-    """Return what became of a child process that gave no answer."""
+    """Return the failure of a child process, for a message."""
     if status == _OUT_OF_MEMORY:
         return f"needs more than {MEMORY / 2**30:g} GiB of memory"
     if status == -signal.SIGXCPU:
-        return f"takes more than {SECONDS:g} s of all processors"
+        return f"takes more than {SECONDS:g} s on all processors"
     if status < 0:
         with suppress(ValueError):
             return f"crashes ({signal.Signals(-status).name})"
@@ -91,8 +91,8 @@ def _problem(status: int) -> str:
 
 
 def serve() -> None:
-    """Answer the one request of ``run_limited``, in its child process."""
-    # What a library prints is no answer.
+    """Serve the request of ``run_limited`` in its child process."""
+    # Redirect prints of the library away from the pipe that returns the result.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     seconds, memory, function, arguments = pickle.load(sys.stdin.buffer)
@@ -110,10 +110,10 @@ def serve() -> None:
 
 
 def _limit(seconds: float, memory: int) -> None:
-    """Bound what this process may take; a system that has no such limit keeps none."""
+    """Limit this process's memory and processor time where the system supports it."""
     import resource
 
-    # The time of all processors ends a child process whose parent is gone.
+    # The limit on processor time ends a child process whose parent is gone.
     processors = int(seconds) * (os.cpu_count() or 1)
     for limit, most in (
         (resource.RLIMIT_AS, memory),

@@ -1,4 +1,4 @@
-"""A model of MuJoCo, or an MJCF file -> RobotDescription: what moves, without what touches."""
+"""MJCF file or ``mujoco.MjModel`` -> RobotDescription; contacts are ignored."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ from gridgen.model.validation import refuse_many
 from gridgen.naming import show
 
 FREE, BALL, SLIDE, HINGE = range(4)
-"""MuJoCo's numbers of the kinds of joints (mjtJoint)."""
+"""MuJoCo's joint types (mjtJoint)."""
 
 JOINT, JOINT_IN_PARENT = range(2)
-"""MuJoCo's numbers of the transmissions to a joint (mjtTrn)."""
+"""MuJoCo's transmission types that act on a joint (mjtTrn)."""
 
 SOLIDS = {
     2: ("sphere", (1.0,)),
@@ -57,7 +57,7 @@ SOLIDS = {
     5: ("cylinder", (1.0, 2.0)),
     6: ("box", (2.0, 2.0, 2.0)),
 }
-"""MuJoCo's numbers of solids (mjtGeom), our names, and our sizes over those of MuJoCo."""
+"""MuJoCo's geom types (mjtGeom): name, and ratio of each URDF size to MuJoCo's size."""
 
 NOT_TAKEN = {
     "neq": ("equality constraints", ("EQUALITY", "CONSTRAINT")),
@@ -66,10 +66,10 @@ NOT_TAKEN = {
     "nplugin": ("plugins", ()),
     "npair": ("contact pairs", ("CONTACT", "CONSTRAINT")),
 }
-"""Counts of what acts on the joints by forces, what that is, and the flags that disable it."""
+"""Counts of elements that apply forces, their names, and the flags that disable them."""
 
 MOST_LINKS = 100_000
-"""A model of more bodies is refused: it is no robot."""
+"""Maximum number of bodies of a model."""
 
 
 def is_model(source: object) -> bool:
@@ -79,15 +79,16 @@ def is_model(source: object) -> bool:
 
 
 def from_file(document: Document, path: str | None, most_bodies: float) -> RobotDescription:
-    """Return the description of an MJCF file, compiled by MuJoCo.
+    """Read an MJCF file, compiled by MuJoCo.
 
     Args:
-        document:    the file, or the text.
-        path:        of the file, from where MuJoCo finds what it includes.
-        most_bodies: a model that has more joints is refused.
+        document:    parsed file or text.
+        path:        path of the file, from which MuJoCo resolves included files.
+        most_bodies: maximum number of joints.
 
     Raises:
-        UrdfError:  MuJoCo is not installed, or cannot compile it within limits of time and memory.
+        UrdfError:  MuJoCo is not installed, cannot compile the file, or exceeds the time or
+            memory limit.
         ModelError: see ``from_model``.
     """
     require("mujoco", document.source, _NEEDS)
@@ -105,9 +106,9 @@ def from_file(document: Document, path: str | None, most_bodies: float) -> Robot
     return made.finish(name)  # type: ignore[no-any-return]
 
 
-_NEEDS = "an MJCF file is compiled by"
+_NEEDS = "an MJCF file requires"
 _ADVICE = (
-    "make it smaller, see that no file attaches or includes itself, or compile it yourself and "
+    "make it smaller, check that no file attaches or includes itself, or compile it yourself and "
     "give the mujoco.MjModel"
 )
 
@@ -115,7 +116,7 @@ _ADVICE = (
 def _assembled(
     path: str | None, text: str | None, source: str, most_bodies: float
 ) -> tuple[Assembly, str]:
-    """Return the links and joints of a file or a text, and the robot's name."""
+    """Return the links and joints of a file or text, and the robot's name."""
     mujoco = library("mujoco", source, _NEEDS)
     try:
         if path is not None:
@@ -124,7 +125,7 @@ def _assembled(
             model = mujoco.MjModel.from_xml_string(text)
     except MemoryError:
         raise
-    except Exception as error:  # its bindings raise ValueError, and others where memory ends
+    except Exception as error:  # the bindings raise ValueError, and others when out of memory
         reason = show(" ".join(str(error).split()), 300)
         advice = "" if isinstance(error, ValueError) else f"; {_ADVICE}"
         raise UrdfError(f"MuJoCo cannot compile it: {reason}{advice}", source) from error
@@ -134,25 +135,25 @@ def _assembled(
 def from_model(
     model: Any, most_bodies: float = math.inf, source: str = "<mujoco.MjModel>"
 ) -> RobotDescription:
-    """Return the description of a ``mujoco.MjModel``.
+    """Read a ``mujoco.MjModel``.
 
-    Bodies, inertias, hinges, slides and free joints, their limits, armature, damping and friction
-    are taken, joints in MuJoCo's order; so are armature and damping of actuators on joints. What
-    makes forces (contacts, equality constraints, tendons, actuators, springs) is named in a
-    warning: forces are arguments of functions here.
+    The description contains bodies, inertias, and hinge, slide and free joints in MuJoCo's order,
+    with their limits, armature, damping and friction. It includes armature and damping of
+    actuators on joints. Contacts, equality constraints, tendons, actuator forces and springs are
+    ignored with a warning, since forces are arguments of functions.
 
     Raises:
-        ModelError: there is a ball joint, a free joint with armature along its slides, or what
-            deforms; armature that acts on no joint; damping that is a polynomial of the velocity;
-            or more than ``most_bodies``.
-        UrdfError:  names or inertias are not sound.
+        ModelError: the model has a ball joint, a flex, a free joint with translational armature,
+            armature that acts on no joint, damping that is a polynomial of the velocity, or more
+            than ``most_bodies`` joints.
+        UrdfError:  names or inertias are invalid.
     """
     made, name = _Reader(model, source).robot(most_bodies)
     return made.finish(name)
 
 
 class _Reader:
-    """Reads the bodies of one model."""
+    """Reader of one model."""
 
     def __init__(self, model: Any, source: str) -> None:
         self.model = model
@@ -162,13 +163,13 @@ class _Reader:
         self.damps = not self.is_disabled("DAMPER", "PASSIVE")
 
     def robot(self, most_bodies: float) -> tuple[Assembly, str]:
-        """Return the links and joints of the whole robot, and its name."""
+        """Return the links and joints of the robot, and its name."""
         refuse_many(self.made.source, self.model.njnt, most_bodies)
         if self.model.nbody > MOST_LINKS:
-            advice = f"a robot has at most {MOST_LINKS}: remove what does not belong to it"
+            advice = f"at most {MOST_LINKS} are supported: remove bodies of the environment"
             raise self.refused("the model", f"has {self.model.nbody} bodies", advice)
         if self.model.nflex:
-            raise self.refused("the model", "has flexes, which deform", "remove them")
+            raise self.refused("the model", "has flexes (deformable bodies)", "remove them")
         self.armature, self.damping, self.friction = self.of_velocities()
         for index in range(self.model.nbody):
             body = self.model.body(index)
@@ -180,13 +181,13 @@ class _Reader:
             self.made.links.append(Link(self.link_of[index], inertial, shapes=shapes))
         self.note_forces()
         if names := used(self.model, self.mujoco):
-            problem = f"has {listing(names)}, which is not known here"
+            problem = f"uses {listing(names)}, which gridgen does not support"
             self.made.note("the model", problem, "compare results with MuJoCo's")
         name = bytes(self.model.names).split(b"\0")[0].decode("utf-8", "replace")
         return self.made, name or "robot"
 
     def of_velocities(self) -> tuple[Any, Any, Any]:
-        """Return armature, damping and friction of each velocity, with what actuators add."""
+        """Return armature, damping and friction of each velocity, actuators included."""
         model = self.model
         armature, damping = model.dof_armature.copy(), model.dof_damping.copy()
         if np.any(self.newer("tendon_armature", slice(None))):
@@ -203,7 +204,7 @@ class _Reader:
             if self.is_polynomial("actuator", index):
                 raise self.polynomial(where)
             if own or loss:
-                # An actuator may have several outputs, each with a row of gears.
+                # An actuator may have multiple outputs, each with a row of gears.
                 at = model.actuator_outadr[index] if hasattr(model, "actuator_outadr") else index
                 squared = float(model.actuator_gear[at, 0]) ** 2
                 joint = model.actuator_trnid[index, 0]
@@ -216,22 +217,22 @@ class _Reader:
         return armature, damping * (1.0 if self.damps else 0.0), friction
 
     def is_disabled(self, *names: str) -> bool:
-        """Return whether a flag is set that disables something, by the end of its name."""
+        """Return whether one of the flags ``mjDSBL_<name>`` is set."""
         bits = self.mujoco.mjtDisableBit.__members__
-        wanted = (bits.get(f"mjDSBL_{name}", 0) for name in names)
-        return any(self.model.opt.disableflags & int(bit) for bit in wanted)
+        flags = (bits.get(f"mjDSBL_{name}", 0) for name in names)
+        return any(self.model.opt.disableflags & int(bit) for bit in flags)
 
     def body(self, index: int) -> None:
-        """Add the joints above a body: several, one, or a fixed one."""
+        """Add the joints of a body, or a fixed joint if it has none."""
         model, link = self.model, self.link_of[index]
         parent = self.link_of[model.body_parentid[index]]
         x, y, z = _vector(model.body_pos[index])
         origin = Pose(_rotation(model.body_quat[index]), (x, y, z))
         first, count = model.body_jntadr[index], model.body_jntnum[index]
-        at = ZERO  # where the last link is, in the axes of the body
+        at = ZERO  # position of the last link, in the axes of the body
         for joint in range(first, first + count):
-            turns = model.jnt_type[joint] not in (SLIDE, FREE)
-            anchor = _vector(model.jnt_pos[joint]) if turns else ZERO
+            rotates = model.jnt_type[joint] not in (SLIDE, FREE)
+            anchor = _vector(model.jnt_pos[joint]) if rotates else ZERO
             last = joint == first + count - 1 and anchor == ZERO
             name = self.made.name("joint", model.joint(joint).name or f"joint{joint}")
             below = link if last else self.made.name("link", f"{name}_link")
@@ -252,24 +253,28 @@ class _Reader:
         where = f"joint {show(name)}"
         if kind == BALL:
             advice = "make it three hinges, or a free joint"
-            raise self.refused(where, "is a ball joint, which is not known here", advice)
+            raise self.refused(where, "is a ball joint, which gridgen does not support", advice)
         is_spring = model.jnt_stiffness[index] or np.any(self.newer("jnt_stiffnesspoly", index))
         if is_spring and not self.is_disabled("SPRING", "PASSIVE"):
-            self.made.note(where, "has a spring, which is not taken", "add its effort to tau")
+            self.made.note(
+                where, "has a spring, which gridgen ignores", "add its torque or force to tau"
+            )
         if kind == FREE:
             own = tuple(self.armature[v : v + 6].tolist())
             if any(own[:3]):
-                # MuJoCo resists the acceleration of the world's axes: here the axes turn with the
-                # body, where the same efforts are a (dv/dt + w x v).
+                # MuJoCo multiplies armature a by the acceleration in world axes. In gridgen the
+                # axes rotate with the body, where the same force is a (dv/dt + w x v).
                 problem = (
-                    f"is free and has armature ({own[0]:g}), which resists in the world's axes"
+                    f"is free and has armature ({own[0]:g}), which MuJoCo applies in world axes"
                 )
-                advice = 'write <freejoint/>, which takes no defaults, or armature="0"'
+                advice = 'write <freejoint/>, which ignores defaults, or armature="0"'
                 raise self.refused(where, problem, advice)
             losses = (*self.damping[v : v + 6], *self.friction[v : v + 6])
             if np.any(losses) or self.is_polynomial("dof", v):
-                self.made.note(where, "is free and has damping or friction, which is not taken", _F)
-            # Its position is that in the world, whatever the body's is.
+                self.made.note(
+                    where, "is free and has damping or friction, which gridgen ignores", _F
+                )
+            # A free joint's position is relative to the world; the body's placement is unused.
             return Joint(name, "floating", parent, link, armature=own if any(own) else ())
         if self.is_polynomial("dof", v):
             raise self.polynomial(where)
@@ -290,21 +295,21 @@ class _Reader:
         )
 
     def newer(self, name: str, index: Any) -> Any:
-        """Return an entry of a field that older releases of MuJoCo lack, and mean by it zero."""
+        """Return an entry of a field, zero for releases of MuJoCo without the field."""
         values = getattr(self.model, name, None)
         return 0.0 if values is None else values[index]
 
     def is_polynomial(self, owner: str, index: int) -> bool:
-        """Return whether damping, of a "dof" or an "actuator", is no multiple of the velocity."""
+        """Return whether damping of a "dof" or an "actuator" is nonlinear in the velocity."""
         return bool(np.any(self.newer(f"{owner}_dampingpoly", index))) and self.damps
 
     def polynomial(self, where: str) -> ModelError:
-        """Return the error of damping that is no multiple of the velocity."""
+        """Return the error for damping that is nonlinear in the velocity."""
         problem = "has damping that is a polynomial of the velocity"
-        return self.refused(where, problem, "keep the first number, and give the rest as tau")
+        return self.refused(where, problem, "use only the linear term, and add the rest to tau")
 
     def limits(self, index: int) -> Limits:
-        """Return the limits of a joint, infinite where there are none."""
+        """Return the limits of a joint, infinite where it has none."""
         model = self.model
         lower, upper = model.jnt_range[index].tolist()
         if not model.jnt_limited[index] or self.is_disabled("LIMIT", "CONSTRAINT"):
@@ -325,7 +330,7 @@ class _Reader:
         return Inertial(origin, mass, inertia)
 
     def shapes(self, index: int) -> Iterator[Shape | None]:
-        """Return the shapes of a body that touch others."""
+        """Yield the collision shapes of a body."""
         model, first = self.model, self.model.body_geomadr[index]
         for geom in range(first, first + model.body_geomnum[index]):
             if not (model.geom_contype[geom] or model.geom_conaffinity[geom]):
@@ -336,7 +341,7 @@ class _Reader:
             yield collision_shape(kind, pose, size)
 
     def note_forces(self) -> None:
-        """Keep what acts on the robot by forces, for a warning, and another gravity."""
+        """Record ignored sources of force and a non-default gravity, for a warning."""
         model = self.model
         found = [
             what
@@ -351,21 +356,21 @@ class _Reader:
         if np.any(model.body_gravcomp):
             found.append("gravity compensation")
         if found:
-            self.made.note("the model", f"has {', '.join(found)}, which is not taken", _F)
+            self.made.note("the model", f"has {', '.join(found)}, which gridgen ignores", _F)
         if model.nmocap:
-            advice = "give what they move by as the motion of the base, or put joints above them"
-            self.made.note("the model", "has mocap bodies, which stay where they are", advice)
+            advice = "give their motion as the motion of the base, or attach them by joints"
+            self.made.note("the model", "has mocap bodies, which gridgen treats as fixed", advice)
         gravity = [0.0, 0.0, 0.0] if self.is_disabled("GRAVITY") else model.opt.gravity.tolist()
         if gravity != [0.0, 0.0, -9.81]:
-            problem = f"its gravity is {gravity}, which is an argument of functions here"
-            self.made.note("the model", problem, "give it to them: gravity=")
+            problem = f"its gravity is {gravity}, which gridgen takes as an argument of functions"
+            self.made.note("the model", problem, "pass gravity= to them")
 
     def refused(self, subject: str, problem: str, advice: str) -> ModelError:
-        """Return the error of what cannot be had here."""
+        """Return the error for an unsupported feature."""
         return ModelError(f"{self.made.source}: {subject}: {problem}; {advice}")
 
 
-_F = "give what it exerts as tau or f_ext"
+_F = "give its forces as tau or f_ext"
 
 
 def _vector(values: Any) -> Vector3:
@@ -379,7 +384,7 @@ def _rotation(quaternion: Any) -> Any:
 
 
 def _displacement(kind: int, axis: Vector3, position: float) -> Pose:
-    """Return how far a joint at a position moves its link."""
+    """Return the displacement of a joint's link at a position."""
     if kind == SLIDE:
         return Pose(IDENTITY, scale(position, axis))
     return Pose(about_axis(axis, position), ZERO)

@@ -1,7 +1,7 @@
-"""What MuJoCo's models have, from 3.2.0 to 4.0.0, and what the reader does with it.
+"""Fields of MuJoCo's models, from 3.2.0 to 4.0.0, by their treatment in the reader.
 
-A release may add a field that changes the dynamics. A test fails at each field that is not listed
-here, and the reader warns of one that a model uses.
+A release may add a field that affects the dynamics. A test fails for each field that is not listed
+here, and the reader warns if a model uses such a field.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TAKEN = """
     opt.(disableflags|gravity)
     mjDSBL_(CONSTRAINT|EQUALITY|FRICTIONLOSS|LIMIT|CONTACT|PASSIVE|SPRING|DAMPER|GRAVITY)
 """
-"""Fields and flags that the description has."""
+"""Fields and flags that the reader uses."""
 
 NAMED = """
     nflex njnt neq ntendon nu nactuator nplugin npair nmocap
@@ -30,7 +30,7 @@ NAMED = """
     jnt_stiffness jnt_stiffnesspoly body_gravcomp geom_contype geom_conaffinity
     opt.(density|viscosity)
 """
-"""Fields that are refused, or named in a warning."""
+"""Fields that raise an error or a warning."""
 
 INSIDE = r"""
     actuator_(ctrladr|ctrlnum|ctrlspec|outnum|actadr|actnum|cranklength|dynprm|gainprm|biasprm)
@@ -42,7 +42,7 @@ INSIDE = r"""
     ten_J_\w+ wrap_\w+ eq_\w+ pair_\w+ exclude_\w+ plugin\w* flex\w+ nflex\w+
     jnt_(springyield|plasticadr|actgravcomp) body_(mocapid|plugin)
 """
-"""Details of what is refused or named: of forces, and of what deforms."""
+"""Details of features that raise an error or a warning: forces and deformable bodies."""
 
 DERIVED = r"""
     n[A-Z]\w* nq nv na nout ntree nwrap noct nplastic nexclude nefm\w+ nemax ngravcomp
@@ -51,7 +51,7 @@ DERIVED = r"""
     body_(invweight0|contype|conaffinity|bvhadr|bvhnum) jnt_(bodyid|actuatorid)
     dof_(bodyid|jntid|parentid|treeid|Madr|simplenum|invweight0|M0|length)
 """
-"""Sizes, addresses and what MuJoCo computes from the rest."""
+"""Sizes, addresses and fields that MuJoCo derives from others."""
 
 OTHER = r"""
     vis narena nbuffer njmax nconmax npolygonmax nhistory tree_sleep_policy qpos_spring
@@ -71,18 +71,18 @@ OTHER = r"""
     mjJNT_(FREE|BALL|SLIDE|HINGE)
     mjTRN_(JOINT|JOINTINPARENT|SLIDERCRANK|TENDON|SITE|BODY|SO3|UNDEFINED)
 """
-"""Fields of simulation, contact, sensors and rendering, on which the dynamics does not depend."""
+"""Fields of simulation, contact, sensors and rendering, which do not affect the dynamics."""
 
 _KNOWN = re.compile("|".join(f"{TAKEN} {NAMED} {INSIDE} {DERIVED} {OTHER}".split()))
 
 
 def unknown(names: Iterable[str]) -> list[str]:
-    """Return those of these names of fields and flags that are not listed here."""
+    """Return the names of fields and flags that are not listed here."""
     return [name for name in names if not _KNOWN.fullmatch(name)]
 
 
 def fields(model: Any) -> Iterator[str]:
-    """Yield the names of a model's fields, and of its options."""
+    """Yield the names of a model's fields and options."""
     for prefix, owner in (("", model), ("opt.", model.opt)):
         for name in dir(owner):
             if not name.startswith("_") and not callable(getattr(owner, name)):
@@ -90,7 +90,7 @@ def fields(model: Any) -> Iterator[str]:
 
 
 def used(model: Any, mujoco: Any) -> list[str]:
-    """Return the unknown fields and flags that are not zero in a model."""
+    """Return the unknown fields and flags that are nonzero in a model."""
     found = []
     for name in unknown(fields(model)):
         *owner, field = name.split(".")

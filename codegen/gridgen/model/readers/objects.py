@@ -1,4 +1,4 @@
-"""A robot loaded by urdfpy, urchin or yourdfpy -> RobotDescription, without importing them."""
+"""Robot loaded by urdfpy, urchin or yourdfpy -> RobotDescription, without importing them."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ from gridgen.model.validation import validate
 from gridgen.naming import one_line, show
 
 ROTATION_TOLERANCE = 1e-6
-"""How far R R^T may be from 1 for the rotation part of an ``origin``."""
+"""Maximum deviation of R R^T from the identity for the rotation of an ``origin``."""
 
 
 def is_robot_object(source: object) -> bool:
-    """Return whether an object looks like a ``URDF`` of urdfpy, urchin or yourdfpy."""
+    """Return whether an object has the attributes of urdfpy's, urchin's or yourdfpy's ``URDF``."""
     return all(hasattr(_content(source), name) for name in ("name", "links", "joints"))
 
 
 def _content(source: Any) -> Any:
-    """Return what has the links and joints: yourdfpy keeps it apart from the scene."""
+    """Return the object with links and joints, which yourdfpy stores in ``robot``."""
     return getattr(source, "robot", source)
 
 
 def from_object(robot: Any) -> RobotDescription:
-    """Return the description of an already loaded robot.
+    """Read a loaded robot.
 
-    urdfpy and urchin put 1 kg and a unit inertia where a link has no <inertial>; a link with
-    exactly these numbers is taken to have none, with a warning.
+    urdfpy and urchin fill in 1 kg and a unit inertia for a link without <inertial>. A link with
+    exactly these numbers is treated as massless, with a warning.
 
     Args:
-        robot: a ``URDF`` of urdfpy, urchin or yourdfpy, or anything with the same attributes.
+        robot: ``URDF`` of urdfpy, urchin or yourdfpy, or an object with the same attributes.
 
     Raises:
-        UrdfError: if an attribute is missing or has no sensible value; see ``validate`` as well.
+        UrdfError: if an attribute is missing or invalid; see ``validate``.
     """
     source = f"<{type(robot).__module__.partition('.')[0]}.{type(robot).__name__} object>"
     content = _content(robot)
@@ -62,7 +62,7 @@ def from_object(robot: Any) -> RobotDescription:
         name = str(content.name)
     except (AttributeError, TypeError, ValueError) as error:
         raise UrdfError(
-            f"not a robot as urdfpy, urchin or yourdfpy load it: {one_line(error)}; give the URDF "
+            f"not a robot loaded by urdfpy, urchin or yourdfpy: {one_line(error)}; give the URDF "
             "file instead",
             source,
         ) from error
@@ -75,7 +75,7 @@ def from_object(robot: Any) -> RobotDescription:
 
 
 def _link(link: Any, source: str, makes_up: bool) -> Link:
-    """Return one link; its library may have made its inertia up."""
+    """Return one link, without the placeholder inertia of its library."""
     name = str(link.name)
     inertial = link.inertial
     shapes = tuple(_shape(one, source) for one in getattr(link, "collisions", None) or ())
@@ -92,7 +92,7 @@ def _link(link: Any, source: str, makes_up: bool) -> Link:
 
 
 def _shape(collision: Any, source: str) -> Shape | None:
-    """Return one collision shape, None for a mesh or what cannot be read."""
+    """Return one collision shape, None for a mesh or an invalid shape."""
     for kind, names in SOLIDS.items():
         if (solid := getattr(collision.geometry, kind, None)) is not None:
             try:
@@ -105,7 +105,7 @@ def _shape(collision: Any, source: str) -> Shape | None:
 
 
 def _is_made_up(inertial: Any) -> bool:
-    """Return whether these are the numbers that urdfpy makes up for a missing <inertial>."""
+    """Return whether these are urdfpy's placeholders for a missing <inertial>."""
     return (
         inertial.mass == 1.0
         and np.array_equal(inertial.inertia, np.eye(3))
@@ -121,16 +121,16 @@ def _warn_of_made_up_inertias(robot: Any, source: str) -> None:
     ]
     if names:
         oddity = Oddity(
-            "made-up inertia",
+            "placeholder inertia",
             f"link {listing(names)}",
-            "mass 1 and inertia 1 are what urdfpy and urchin put where a link has no <inertial>",
-            "taken as no mass: give the URDF file if they are meant",
+            "mass 1 and inertia 1 are placeholders of urdfpy and urchin for a missing <inertial>",
+            "treated as massless: if the values are real, give the URDF file",
         )
         warn_of([oddity], source)
 
 
 def _joint(joint: Any, source: str) -> Joint:
-    """Return one joint; what a fixed joint does not need is not read."""
+    """Return one joint; a fixed joint's axis, limits and dynamics are not read."""
     name = str(joint.name)
     kind = str(joint.joint_type if hasattr(joint, "joint_type") else joint.type)  # yourdfpy
     where = f"joint {show(name)}"
@@ -164,7 +164,7 @@ def _joint(joint: Any, source: str) -> Joint:
 
 
 def _limits(limit: Any, where: str, source: str) -> Limits | None:
-    """Return the limits of a joint; an absent bound of position is 0, as in the file."""
+    """Return a joint's limits; a missing position bound is 0, as in URDF."""
     if limit is None:
         return None
     lower, upper, effort, velocity = (
@@ -182,7 +182,7 @@ def _limits(limit: Any, where: str, source: str) -> Limits | None:
 
 
 def _mimic(mimic: Any, where: str, source: str) -> Mimic | None:
-    """Return what a joint follows."""
+    """Return the mimic relation of a joint."""
     if mimic is None:
         return None
     return Mimic(
@@ -200,7 +200,9 @@ def _pose(matrix: Any, what: str, source: str) -> Pose:
     rotation = values[:3, :3]
     error = np.max(np.abs(rotation @ rotation.T - np.eye(3)))
     if not (error <= ROTATION_TOLERANCE and np.linalg.det(rotation) > 0.0):
-        raise UrdfError(f"{what} is no rotation (off by {error:.3g}); make it orthogonal", source)
+        raise UrdfError(
+            f"{what} is not a rotation (off by {error:.3g}); make it orthogonal", source
+        )
     return Pose(snapped(matrix3(rotation.ravel().tolist())), vector3(values[:3, 3].tolist()))
 
 

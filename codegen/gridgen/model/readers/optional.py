@@ -1,4 +1,4 @@
-"""Libraries that some readers need, and what to say where they are missing."""
+"""Optional libraries of the readers, and the error for a missing one."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from gridgen.naming import one_line
 
 
 def library(name: str, source: str, what: str) -> Any:
-    """Return an imported library.
+    """Import a library.
 
     Args:
-        name:   of the module, and of its package.
-        source: what a message calls the robot.
-        what:   what the library is needed for: ``a xacro file is expanded by``.
+        name:   name of the module and its package.
+        source: name of the robot in messages.
+        what:   beginning of the message: ``a xacro file requires``.
 
     Raises:
-        UrdfError: it is not installed.
+        UrdfError: the library is not installed, or its import fails.
     """
     try:
         return importlib.import_module(name)
@@ -27,12 +27,12 @@ def library(name: str, source: str, what: str) -> Any:
         if isinstance(error, ModuleNotFoundError) and error.name == name:
             raise _missing(name, source, what) from error
         raise UrdfError(
-            f"{what} the package {name}, which fails: {one_line(error)}", source
+            f"{what} the package {name}, whose import fails: {one_line(error)}", source
         ) from error
 
 
 def require(name: str, source: str, what: str) -> None:
-    """Raise if a library is not installed, without importing it; see ``library``."""
+    """Raise if a library is not installed, without an import; see ``library``."""
     if importlib.util.find_spec(name) is None:
         raise _missing(name, source, what)
 

@@ -1,4 +1,4 @@
-"""A model of Pinocchio -> RobotDescription: the same joints, order, frames and inertias."""
+"""``pinocchio.Model`` -> RobotDescription: the same joints, order, frames and inertias."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from gridgen.model.readers.assembly import Assembly
 from gridgen.naming import show
 
 UNLIMITED = 1e300
-"""Pinocchio writes the largest number of float64 where there is no limit."""
+"""Threshold of an infinite limit: Pinocchio stores the largest float64."""
 
 CHAINS = {
     "JointModelTranslation": (("prismatic", "x"), ("prismatic", "y"), ("prismatic", "z")),
     "JointModelSphericalZYX": (("revolute", "z"), ("revolute", "y"), ("revolute", "x")),
 }
-"""Joints that are joints of one coordinate one after the other, and their axes."""
+"""Joints that expand to a chain of one-coordinate joints, and their axes."""
 
 AXES: dict[str, Vector3] = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 
@@ -46,20 +46,20 @@ def is_model(source: object) -> bool:
 
 
 def from_model(model: Any) -> RobotDescription:
-    """Return the description of a ``pinocchio.Model``.
+    """Read a ``pinocchio.Model``.
 
-    The inertia of what fixed joints hold is where Pinocchio keeps it: in the body that moves. A
-    joint without bounds is one angle, a planar one three coordinates, as if read from a URDF.
+    As in Pinocchio, a moving body includes the inertia of the links fixed to it. As in a URDF, an
+    unbounded joint has one coordinate (an angle) and a planar joint three.
 
     Raises:
-        ModelError: a joint is of a kind that is not known here (spherical, composite).
-        UrdfError:  names or inertias are not sound.
+        ModelError: a joint type is not supported (spherical, composite).
+        UrdfError:  names or inertias are invalid.
     """
     return _Reader(model).robot()
 
 
 class _Reader:
-    """Reads the joints, bodies and frames of one model."""
+    """Reader of one model."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -69,8 +69,8 @@ class _Reader:
         self.neutral = sys.modules["pinocchio"].neutral(model)  # loaded, for it made the model
 
     def robot(self) -> RobotDescription:
-        """Return the whole robot."""
-        own: dict[int, Any] = {}  # of each joint, the first link that is where the joint is
+        """Return the robot."""
+        own: dict[int, Any] = {}  # for each joint, the first link whose frame is the joint's
         for frame in self.frames:
             if str(frame.type) == "BODY" and _pose(frame.placement) == NO_DISPLACEMENT:
                 own.setdefault(frame.parentJoint, frame)
@@ -87,12 +87,13 @@ class _Reader:
                 self.fixed(frame)
         gravity = self.model.gravity.vector.tolist()
         if gravity != [0.0, 0.0, -9.81, 0.0, 0.0, 0.0]:
-            problem = f"its gravity is {gravity[:3]}, which is an argument of functions here"
-            self.made.note("the model", problem, "give it to them: gravity=")
+            what = "which gridgen takes as an argument of functions"
+            problem = f"its gravity is {gravity[:3]}, {what}"
+            self.made.note("the model", problem, "pass gravity= to them")
         return self.made.finish(str(self.model.name) or "robot")
 
     def inertial(self, index: int) -> Inertial | None:
-        """Return the inertia of a body with all that it carries."""
+        """Return the inertia of a body, including the links fixed to it."""
         inertia = self.model.inertias[index]
         (xx, xy, xz), (_, yy, yz), (*_, zz) = inertia.inertia.tolist()
         matrix = symmetric(xx, xy, xz, yy, yz, zz)
@@ -102,16 +103,16 @@ class _Reader:
         return Inertial(center, float(inertia.mass), matrix)
 
     def fixed(self, frame: Any) -> None:
-        """Add a link without mass that a fixed joint holds."""
+        """Add a massless link on a fixed joint."""
         above = self.frames[frame.parentFrame]
-        wanted = above.name if str(above.type) == "FIXED_JOINT" else f"{frame.name}_fixed"
-        joint, link = self.made.name("joint", wanted), self.made.name("link", frame.name)
+        name = above.name if str(above.type) == "FIXED_JOINT" else f"{frame.name}_fixed"
+        joint, link = self.made.name("joint", name), self.made.name("link", frame.name)
         parent = self.link_of[frame.parentJoint]
         self.made.links.append(Link(link))
         self.made.joints.append(Joint(joint, "fixed", parent, link, _pose(frame.placement)))
 
     def joint(self, index: int) -> None:
-        """Add the joint above a link, or the joints of one coordinate that it stands for."""
+        """Add the joint above a link, expanded to one-coordinate joints if it is a chain."""
         joint = self.model.joints[index]
         name, link = str(self.model.names[index]), self.link_of[index]
         parent = self.link_of[self.model.parents[index]]
@@ -151,26 +152,26 @@ class _Reader:
             return replace(one, **self.of_coordinate(joint, 0))
         velocities = slice(joint.idx_v, joint.idx_v + joint.nv)
         if np.any(self.model.damping[velocities]) or np.any(self.model.friction[velocities]):
-            problem = f"is {kind} and has damping or friction, which is not taken"
-            self.made.note(f"joint {show(name)}", problem, "give what it exerts as tau")
+            problem = f"is {kind} and has damping or friction, which gridgen ignores"
+            self.made.note(f"joint {show(name)}", problem, "add its force to tau")
         own = self.model.armature[velocities].tolist()
         if kind == "planar" and any(own):
             raise self.refused(name, "is planar and has armature", "set its armature to zero")
         return replace(one, armature=tuple(own) if any(own) else ())
 
     def kind(self, name: str, joint: Any) -> tuple[str, Vector3, float]:
-        """Return which kind of the description a joint is, its axis and its pitch."""
+        """Return the description's kind of a joint, its axis and its pitch [m/rad]."""
         what = joint.shortname()
         if what in ("JointModelFreeFlyer", "JointModelPlanar"):
             return ("floating" if what == "JointModelFreeFlyer" else "planar"), AXES["z"], 0.0
         if joint.nvExtended != 1 or what == "JointModelComposite":
-            advice = "build it of joints of one coordinate"
-            raise self.refused(name, f"is a {what}, which is not known here", advice)
+            advice = "build it from joints with one coordinate"
+            raise self.refused(name, f"is a {what}, which gridgen does not support", advice)
         if what == "JointModelMimic":
-            # Pinocchio 4.1 forgets the slide of such a joint, or crashes where it is asked for it.
+            # Pinocchio 4.1 drops the translation of such a joint, or crashes.
             if "type: JointModelH" in str(joint.extract()):
-                problem = "is helical and mimics, which Pinocchio does not compute as such a joint"
-                raise self.refused(name, problem, "let the joint that it mimics follow it")
+                problem = "is a helical mimic joint, which Pinocchio does not compute correctly"
+                raise self.refused(name, problem, "swap the roles: let its leader mimic it")
             scaling = float(joint.extract().scaling)
         else:
             scaling = 1.0
@@ -178,16 +179,16 @@ class _Reader:
         joint.calc(data, self.neutral)
         subspace = np.ravel(data.S) / scaling
         linear, angular = subspace[:3], subspace[3:]
-        turns = angular.any()
-        axis = unit(vector3(snap(value) for value in (angular if turns else linear).tolist()))
-        if not turns:
+        rotates = angular.any()
+        axis = unit(vector3(snap(value) for value in (angular if rotates else linear).tolist()))
+        if not rotates:
             return "prismatic", axis, 0.0
         if linear.any():
             return "helical", axis, float(linear @ angular)
         return ("continuous" if joint.nq == 2 else "revolute"), axis, 0.0
 
     def of_coordinate(self, joint: Any, k: int) -> dict[str, Any]:
-        """Return what the model says of a joint's coordinate: limits, losses, armature."""
+        """Return limits, damping, friction and armature of a joint's coordinate ``k``."""
         model, q, v = self.model, joint.idx_q + k, joint.idx_v + k
         bounded = joint.nq == joint.nv
         limits = Limits(
@@ -205,7 +206,7 @@ class _Reader:
         }
 
     def refused(self, name: str, problem: str, advice: str) -> ModelError:
-        """Return the error of a joint that cannot be had here."""
+        """Return the error for an unsupported joint."""
         return ModelError(f"{self.made.source}: joint {show(name)}: {problem}; {advice}")
 
 
@@ -216,5 +217,5 @@ def _pose(placement: Any) -> Pose:
 
 
 def _limit(value: float) -> float:
-    """Return a bound, infinite where Pinocchio means that there is none."""
+    """Return a bound, infinite where Pinocchio has no limit."""
     return math.copysign(math.inf, value) if abs(value) >= UNLIMITED else float(value)

@@ -1,10 +1,9 @@
-"""URDF -> RobotDescription: strict, with line numbers.
+"""URDF -> RobotDescription: a strict reader that reports line numbers.
 
-The reader takes what dynamics needs: links, inertials, joints and their elements. It also takes
-collision shapes that are simple solids, for pictures; one that it cannot read stops nothing.
-Visuals, meshes, materials, transmissions and simulator extensions are skipped unopened; a skipped
-element that may be meant for dynamics causes a warning. Names stay as they are written, surrounding
-blanks included.
+The reader parses links, inertials, joints and their elements. It also parses collision shapes that
+are simple solids, for drawings; invalid shapes are skipped. Visuals, meshes, materials,
+transmissions and simulator extensions are ignored. An ignored element that may affect the dynamics
+causes a warning. Names are used as written, including surrounding whitespace.
 """
 
 from __future__ import annotations
@@ -68,25 +67,22 @@ __all__ = ["Inertial", "Joint", "Limits", "Link", "Mimic", "RobotDescription", "
 
 
 def parse_urdf(source: Source, most_bodies: float = math.inf) -> RobotDescription:
-    """Read one robot.
+    """Parse and validate the URDF of one robot.
 
     Args:
-        source: a path, or the URDF itself: ``bytes``, or a ``str`` whose first character after
-            blanks and a byte-order mark is ``<`` (any other ``str`` is a path).
-        most_bodies: a robot that surely has more moving bodies is refused before it is read.
-
-    Returns:
-        The robot as the file describes it: one tree of links, references and numbers checked.
+        source: path, or URDF text: ``bytes``, or a ``str`` whose first character after
+            whitespace and a byte-order mark is ``<`` (any other ``str`` is a path).
+        most_bodies: maximum number of moving bodies, checked before the file is parsed.
 
     Raises:
-        UrdfError: if the file cannot be read, or is not one robot; see ``validate`` as well.
+        UrdfError: if the file cannot be read or is not a valid robot; see ``validate``.
         ModelError: if the robot has more than ``most_bodies``.
     """
     return read_urdf(open_document(source), most_bodies)
 
 
 def read_urdf(document: Document, most_bodies: float = math.inf) -> RobotDescription:
-    """Read the robot of an open document; see ``parse_urdf``."""
+    """Parse the robot in an open document; see ``parse_urdf``."""
     check_is_urdf(document)
     reader = _Reader(document)
     refuse_many(reader.document.source, reader.least_bodies(), most_bodies)
@@ -94,7 +90,7 @@ def read_urdf(document: Document, most_bodies: float = math.inf) -> RobotDescrip
         robot = reader.robot()
         validate(robot)
     except UrdfError:
-        # What was skipped may explain what is missing, but the error counts even if warnings raise.
+        # Ignored elements may explain the error. Raise the error even if warnings are errors.
         with suppress(GridGenWarning):
             warn_of(reader.oddities, reader.document.source)
         raise
@@ -103,7 +99,7 @@ def read_urdf(document: Document, most_bodies: float = math.inf) -> RobotDescrip
 
 
 class _Reader(Values):
-    """Reads the elements of one document."""
+    """Parser of one document's elements."""
 
     def __init__(self, document: Document) -> None:
         super().__init__(document)
@@ -112,7 +108,7 @@ class _Reader(Values):
         self.search = Search()
 
     def least_bodies(self) -> int:
-        """Return the number of joints that move for sure: one that mimics may stand still."""
+        """Return a lower bound of the moving joints: a mimic joint may be constant."""
         return sum(
             element.get("type") in JOINT_KINDS
             and element.get("type") != "fixed"
@@ -121,7 +117,7 @@ class _Reader(Values):
         )
 
     def robot(self) -> RobotDescription:
-        """Return the whole robot, not yet validated."""
+        """Return the robot, not yet validated."""
         root = self.document.root
         name = root.get("name") or self.default_name(root)
         self.note_expression(name, "robot", root)
@@ -135,22 +131,22 @@ class _Reader(Values):
         )
 
     def default_name(self, root: etree._Element) -> str:
-        """Return a name for a robot that has none: that of its file."""
+        """Return the file's stem as the name of a robot without a name."""
         source = self.document.source
         name = "robot" if source == TEXT_SOURCE else Path(source).stem
-        self.note("<robot>", "has no name", f'called {show(name)} here: add name="..."', root)
+        self.note("<robot>", "has no name", f'using {show(name)}: add name="..."', root)
         return name
 
     def check_xacro(self, root: etree._Element) -> None:
-        """Refuse a file that is not expanded, and keep calls that are left over in one that is."""
+        """Raise for an unexpanded xacro file, and note leftover calls in an expanded one."""
         is_expanded = all(root.find(self.full(tag)) is not None for tag in ("link", "joint"))
         for child in root.iterchildren(etree.Element):
             if not is_xacro(child):
                 continue
-            # An undeclared prefix is an error of XML, not a leftover.
+            # An undeclared prefix is an XML error, not a leftover.
             if not is_expanded or not child.prefix or _holds_robot(child):
                 raise self.not_expanded(child)
-            problem = "is left over from xacro, and nothing reads it"
+            problem = "is left over from xacro, and gridgen ignores it"
             self.note(label(child), problem, XACRO_ADVICE, child)
 
     def link(self, element: etree._Element) -> Link:
@@ -167,7 +163,7 @@ class _Reader(Values):
         )
 
     def shape(self, element: etree._Element) -> Shape | None:
-        """Return one collision shape, None for a mesh or what cannot be read."""
+        """Return one collision shape, None for a mesh or an invalid shape."""
         solid = next(element.iterchildren(self.full("geometry")), element).find("*")
         origin = element.find(self.full("origin"))
         if solid is None:
@@ -198,7 +194,7 @@ class _Reader(Values):
         missing = [name for name in names if name not in found["inertia"].attrib]
         if missing:
             raise self.document.error(
-                f"{where}: <inertia> lacks {', '.join(missing)}; write 0 for what is zero",
+                f"{where}: <inertia> lacks {', '.join(missing)}; write 0 for a zero entry",
                 found["inertia"],
             )
         entries = [self.number(found["inertia"], name, f"{where}: inertia") for name in names]
@@ -210,7 +206,7 @@ class _Reader(Values):
         )
 
     def joint(self, element: etree._Element) -> Joint:
-        """Return one joint; what a fixed joint does not need is not read."""
+        """Return one joint; a fixed joint's axis, limits and dynamics are not read."""
         name = self.attribute(element, "name", "a <joint>")
         where = f"joint {show(name)}"
         self.note_expression(name, where, element)
@@ -253,14 +249,14 @@ class _Reader(Values):
         )
 
     def origin(self, element: etree._Element | None, where: str, what: str) -> Pose:
-        """Return the pose that an <origin> describes, no displacement where there is none."""
+        """Return the pose of an <origin>, the identity where there is none."""
         if element is None:
             return NO_DISPLACEMENT
         self.note_unread(self.search.content(element, "origin"), where)
         return self.pose(element, f"{where}: {what}")
 
     def pose(self, element: etree._Element, where: str) -> Pose:
-        """Return the pose that the attributes of an <origin> describe."""
+        """Return the pose of an <origin>'s attributes."""
         translation = self.triple(element, "xyz", where, ZERO)
         if "quat_xyzw" in element.attrib:
             return Pose(self.quaternion(element, where), translation)
@@ -270,28 +266,30 @@ class _Reader(Values):
     def quaternion(self, element: etree._Element, where: str) -> Matrix3:
         """Return the rotation of a ``quat_xyzw`` (URDF 1.1)."""
         if "rpy" in element.attrib:
-            raise self.document.error(f"{where}: has both rpy and quat_xyzw; keep one", element)
+            raise self.document.error(f"{where}: has both rpy and quat_xyzw; remove one", element)
         x, y, z, w = self.numbers(element, "quat_xyzw", where, 4)
         if x == y == z == w == 0.0:
-            raise self.document.error(f"{where}: quat_xyzw is zero, which is no rotation", element)
+            raise self.document.error(
+                f"{where}: quat_xyzw is zero; a rotation needs a nonzero norm", element
+            )
         return from_quaternion(x, y, z, w)
 
     def axis(self, element: etree._Element | None, where: str) -> Vector3:
-        """Return the unit vector of an <axis>: 1 0 0 where there is none."""
+        """Return the unit vector of an <axis>; the default is 1 0 0."""
         if element is None:
             return (1.0, 0.0, 0.0)
         unread = list(self.search.content(element, "axis"))
         self.note_unread(unread, where)
         if "xyz" not in element.attrib and not unread:
             advice = 'add xyz="1 0 0", or another direction'
-            self.note(where, "<axis> has no xyz, hence is 1 0 0", advice, element)
+            self.note(where, "<axis> has no xyz; the default is 1 0 0", advice, element)
         axis = self.triple(element, "xyz", f"{where}: axis", (1.0, 0.0, 0.0))
         if axis == ZERO:
             raise self.document.error(f"{where}: axis is 0 0 0; an axis needs a direction", element)
         return unit(axis)
 
     def limits(self, element: etree._Element | None, where: str) -> Limits | None:
-        """Return the limits of a joint; in a <limit>, an absent bound of position is 0 (URDF)."""
+        """Return a joint's limits; a missing position bound in <limit> is 0 (URDF)."""
         if element is None:
             return None
         self.note_unread(self.search.content(element, "limit"), where)
@@ -307,7 +305,7 @@ class _Reader(Values):
         return Limits(lower, upper, effort, velocity, self.document.line(element))
 
     def mimic(self, element: etree._Element | None, where: str) -> Mimic | None:
-        """Return what a joint follows."""
+        """Return the mimic relation of a joint."""
         if element is None:
             return None
         self.note_unread(self.search.content(element, "mimic"), where)
@@ -323,7 +321,7 @@ class _Reader(Values):
     def children(
         self, element: etree._Element, kind: str, where: str, read: tuple[str, ...] = ()
     ) -> dict[str, etree._Element]:
-        """Return the first child of each tag that is read; others are noted if that is odd."""
+        """Return the first child of each known tag; note suspicious others."""
         read = read or READ[kind].children
         found: dict[str, etree._Element] = {}
         for child in element:
@@ -340,7 +338,7 @@ class _Reader(Values):
         return found
 
     def tag(self, element: etree._Element) -> str:
-        """Return the name of a URDF element, or nothing for one of another vocabulary."""
+        """Return the tag of a URDF element, empty for another namespace."""
         if not isinstance(element.tag, str):  # an entity reference
             return ""
         if is_xacro(element):
@@ -349,29 +347,29 @@ class _Reader(Values):
         return local if namespace == self.namespace else ""
 
     def full(self, tag: str) -> str:
-        """Return the name of a URDF element with the namespace that this file has, if any."""
+        """Return a tag with this file's namespace, if any."""
         return f"{{{self.namespace}}}{tag}" if self.namespace else tag
 
     def not_expanded(self, element: etree._Element) -> UrdfError:
-        """Return the error of an element that xacro should have replaced."""
+        """Return the error for an unexpanded xacro element."""
         local = split(element.tag)[1]
         return self.document.error(f"<xacro:{local}> is not expanded; {XACRO_ADVICE}", element)
 
     def note(self, where: str, problem: str, advice: str, element: etree._Element) -> None:
-        """Keep an oddity until the reading is over; those with one advice are told together."""
+        """Record an oddity; those with the same problem and advice are reported together."""
         line = self.document.line(element)
         self.oddities.append(Oddity(f"{problem}; {advice}", where, problem, advice, line))
 
     def note_expression(self, name: str, where: str, element: etree._Element) -> None:
-        """Keep that a name is an expression, which stands for another name."""
+        """Record a name that is an unexpanded xacro expression."""
         if xacro_hint(name):
-            self.note(where, "its name is an expression of xacro", XACRO_ADVICE, element)
+            self.note(where, "its name is a xacro expression", XACRO_ADVICE, element)
 
     def note_unread(self, found: Iterable[Unread], where: str) -> None:
-        """Keep what is skipped though it may be meant: of a link or joint, or itself the place."""
+        """Record ignored elements that may affect the dynamics."""
         for unread in found:
             name = unread.element.get("name")
-            problem = f"nothing reads {unread.what if where else 'it'}"
+            problem = f"gridgen ignores {unread.what if where else 'it'}"
             self.note(
                 where or (unread.what if name is None else f"{unread.what} {show(name)}"),
                 problem,
@@ -381,6 +379,6 @@ class _Reader(Values):
 
 
 def _holds_robot(element: etree._Element) -> bool:
-    """Return whether a link or a joint stands in an element, without or within a namespace."""
+    """Return whether an element contains a link or a joint, in any namespace."""
     tags = (split(inner.tag)[1] for inner in element.iterdescendants(etree.Element))
     return not {"link", "joint"}.isdisjoint(tags)

@@ -1,4 +1,4 @@
-"""The attributes of a URDF element as text and numbers, or an error that says where."""
+"""Text and numbers of a URDF element's attributes, with located errors."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 
 
 class Values:
-    """Reads the attributes of one document's elements."""
+    """Parser of attributes in one document."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
 
     def attribute(self, element: etree._Element, name: str, where: str) -> str:
-        """Return an attribute that must be there."""
+        """Return a required attribute."""
         value = element.get(name)
         if value is None:
             raise self.document.error(f'{where} has no attribute {name}; add {name}="..."', element)
         return value
 
     def number(self, element: etree._Element, name: str, what: str) -> float:
-        """Return one number that must be there."""
+        """Return one required number."""
         self.attribute(element, name, what)
         return self.numbers(element, name, what, 1)[0]
 
@@ -42,7 +42,7 @@ class Values:
         default: float,
         infinite: bool = False,
     ) -> float:
-        """Return one number, or the default where there is none."""
+        """Return one number, or the default where the attribute is absent."""
         if element is None or name not in element.attrib:
             return default
         return self.numbers(element, name, what, 1, infinite)[0]
@@ -61,7 +61,7 @@ class Values:
         text = self.attribute(element, name, what)
         if len(text) > 1000:
             raise self.document.error(
-                f"{what} is {show(text)}; write {_plural(count)} in fewer digits", element
+                f"{what} is {show(text)}; write {_plural(count)} with fewer digits", element
             )
         words = re.findall(f"[^{BLANKS}]+", text)
         values = []

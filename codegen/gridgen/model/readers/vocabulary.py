@@ -1,8 +1,8 @@
-"""What URDF calls things, and what somebody meant who called them otherwise.
+"""URDF's element and attribute names, and hints for misspelled or misplaced ones.
 
-A parser that skips what it does not know changes a robot in silence: ``<Axis>`` is no axis. Most of
-what it skips is meant for others, though. So only that is told of which resembles, misplaces or
-extends what dynamics reads.
+A parser that ignores unknown elements can change a robot silently: ``<Axis>`` is not ``<axis>``.
+Most unknown elements belong to other tools. Warnings cover only names that resemble, misplace or
+extend the elements that affect the dynamics.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gridgen.naming import show
 
 @dataclass(frozen=True)
 class Element:
-    """What dynamics reads of one URDF element: its attributes and the elements directly in it."""
+    """Attributes and direct children of a URDF element that the reader parses."""
 
     attributes: tuple[str, ...] = ()
     children: tuple[str, ...] = ()
@@ -45,37 +45,37 @@ READ = {
 }
 
 FIXED_JOINT = ("origin", "parent", "child")
-"""What is read of a joint that does not move."""
+"""Children of a fixed joint that the reader parses."""
 
 _MEANT_FOR_OTHERS = {
     *("gazebo", "transmission", "ros2_control", "sensor", "material", "visual", "collision"),
     *("calibration", "safety_controller", "contact"),
 }
-"""Elements that have nothing to do with dynamics, but for a few in them."""
+"""Elements of other tools; only ``_MEANT_INSIDE`` in them affects the dynamics."""
 
-_LOST_LOOP = "this robot lacks that closed loop: a robot is a tree of links"
+_LOST_LOOP = "the closed loop is missing from the robot, which is a tree of links"
 
 _MEANT_INSIDE = {
     "visual": ("inertial", "it belongs inside <link>"),
     "collision": ("inertial", "it belongs inside <link>"),
     "gazebo": ("joint", _LOST_LOOP),
 }
-"""What is meant for dynamics inside an element that is meant for others, and what to do here."""
+"""Elements that affect the dynamics inside elements of other tools, with advice."""
 
 _FOR_CONTROLLERS = {
     "limit": re.compile("current|(command|gear|max)_.+|acceleration|deceleration|jerk"),
     "dynamics": re.compile("D|K|mu_coulomb|mu_viscous"),
 }
-"""Attributes that programs add to an element of URDF and that change no dynamics here.
+"""Attributes that other tools add to URDF elements and that do not affect the dynamics.
 
-Any other attribute of an element without children is meant to say where, how much or which.
+Any other unknown attribute of an element without children causes a warning.
 """
 
 _ABOUT_DYNAMICS = ("joint", "inertial", "mass", "inertia", "axis", "limit", "mimic", "dynamics")
-"""Elements that an extension with a namespace of its own (Drake's) offers in other kinds."""
+"""Elements that extensions in their own namespace (Drake's) redefine."""
 
 MOST_UNKNOWN = 10_000
-"""Unknown names that are looked at: no robot has as many, and a hostile file shall cost no more."""
+"""Maximum number of unknown names to check, which bounds the time for a hostile file."""
 
 _SYNONYMS = {
     **dict.fromkeys(("position", "pos", "translation", "vector", "direction"), "xyz"),
@@ -100,25 +100,25 @@ _EXTENSIONS = (
     (
         ("robot", "joint", "dynamics"),
         re.compile("spring|bushing|damper|stiffness", re.IGNORECASE),
-        "this robot lacks that force: give it in tau",
+        "the force is missing from the robot: give it in tau",
     ),
     (
         ("joint", "dynamics"),
         re.compile("armature|(rotor|motor)_?inertia|gear_?ratio", re.IGNORECASE),
-        "give the inertia of motors by the option armature",
+        "give motor inertia by the option armature",
     ),
     (
         ("robot",),
         re.compile("include", re.IGNORECASE),
-        "put what that file holds into this one",
+        "copy the content of that file into this one",
     ),
 )
-"""Where programs put what dynamics of their own needs, how they call it, and what to do here."""
+"""Extensions of other tools that affect the dynamics: parent elements, name pattern, advice."""
 
 
 @dataclass(frozen=True)
 class Unread:
-    """An element, an attribute or a text that is skipped though it may be meant for dynamics."""
+    """An ignored element, attribute or text that may affect the dynamics."""
 
     what: str
     advice: str
@@ -126,7 +126,7 @@ class Unread:
 
 
 def split(name: str) -> tuple[str, str]:
-    """Return the namespace of a tag or attribute, or its undeclared prefix, and its local name."""
+    """Return the namespace (or undeclared prefix) and the local name of a tag or attribute."""
     if name.startswith("{"):
         namespace, _, local = name[1:].rpartition("}")
     else:
@@ -135,19 +135,19 @@ def split(name: str) -> tuple[str, str]:
 
 
 def is_xacro(element: etree._Element) -> bool:
-    """Return whether an element is one of xacro's, which expanding the file replaces."""
+    """Return whether an element belongs to xacro."""
     return isinstance(element.tag, str) and "xacro" in split(element.tag)[0]
 
 
 def label(element: etree._Element) -> str:
-    """Return how an element is written: <tag>, with its prefix."""
+    """Return an element's tag as written, in angle brackets, with its prefix."""
     namespace, local = split(element.tag)
     prefix = element.prefix or ("" if element.tag.startswith("{") else namespace)
     return f"<{show(f'{prefix}:{local}' if prefix else local)[1:-1]}>"
 
 
 class Search:
-    """Finds what is skipped though it may be meant; gives up after ``MOST_UNKNOWN`` names."""
+    """Search for ignored content that may affect the dynamics, up to ``MOST_UNKNOWN`` names."""
 
     def __init__(self) -> None:
         self.left = MOST_UNKNOWN
@@ -155,12 +155,12 @@ class Search:
     def children(
         self, element: etree._Element, kind: str, read: tuple[str, ...]
     ) -> Iterator[Unread]:
-        """Find the children of an element that dynamics may need and that are not read.
+        """Find ignored children of an element that may affect the dynamics.
 
         Args:
-            element: where to look.
-            kind:    what it is, a key of ``READ``.
-            read:    the children that are read: ``READ[kind].children``, or fewer.
+            element: element to search.
+            kind:    its kind, a key of ``READ``.
+            read:    parsed children: a subset of ``READ[kind].children``.
         """
         own = split(element.tag)[0]
         for child in element:
@@ -182,11 +182,11 @@ class Search:
                 yield Unread(label(child), advice, child)
 
     def content(self, element: etree._Element, kind: str) -> Iterator[Unread]:
-        """Find attributes that dynamics may need and nothing reads, and what should be attributes.
+        """Find ignored attributes, and text or children that should be attributes.
 
         Args:
-            element: where to look.
-            kind:    what it is, a key of ``READ``.
+            element: element to search.
+            kind:    its kind, a key of ``READ``.
         """
         known = READ[kind]
         own = split(element.tag)[0]
@@ -219,7 +219,7 @@ class Search:
 
 
 def _inside_others(element: etree._Element, local: str) -> Iterator[Unread]:
-    """Find what dynamics may need inside an element that is meant for others."""
+    """Find content that affects the dynamics inside an element of another tool."""
     tag, advice = _MEANT_INSIDE.get(local, ("", ""))
     for inner in element.iterchildren(etree.Element) if tag else ():
         if split(inner.tag)[1] == tag and len(inner):
@@ -227,7 +227,7 @@ def _inside_others(element: etree._Element, local: str) -> Iterator[Unread]:
 
 
 def _extension(name: str, kind: str) -> str:
-    """Return what to do about an extension of URDF that changes the dynamics."""
+    """Return advice on an extension of URDF that affects the dynamics."""
     for kinds, pattern, advice in _EXTENSIONS:
         if kind in kinds and pattern.search(name):
             return advice
@@ -235,17 +235,17 @@ def _extension(name: str, kind: str) -> str:
 
 
 def _advice_on_foreign_child(local: str, read: tuple[str, ...]) -> str:
-    """Return what to do about an element of another namespace; nothing if it is no concern."""
+    """Return advice on an element of another namespace, empty if harmless."""
     meant = local.lower()
     return f"did you mean <{meant}>?" if meant in _ABOUT_DYNAMICS and meant in read else ""
 
 
 def _advice_on_child(child: etree._Element, local: str, kind: str, read: tuple[str, ...]) -> str:
-    """Return what to do about an element that URDF does not have there; nothing if harmless."""
+    """Return advice on an element that URDF does not define there, empty if harmless."""
     if local.lower() in read:
         return f"did you mean <{local.lower()}>?"
     if homes := _homes(local):
-        # A fixed joint needs no axis, however it is written.
+        # A fixed joint needs no axis.
         is_harmless = kind in homes or (local == "origin" and _displaces_nothing(child))
         inside = tuple(home for home in homes if home in READ[kind].children)
         return "" if is_harmless else _belongs(inside if kind == "link" and inside else homes)
@@ -263,10 +263,10 @@ def _advice_on_child(child: etree._Element, local: str, kind: str, read: tuple[s
 
 
 def _advice_on_contents(child: etree._Element, kind: str, read: tuple[str, ...]) -> str:
-    """Return what to do about an unknown element that holds numbers of one that is read.
+    """Return advice on an unknown element with the attributes of a known one.
 
-    Old URDF has ``<joint_properties damping="1"/>``. Only names that are a sign of dynamics count:
-    a link may have frames of any kind, each with an origin.
+    Old URDF has ``<joint_properties damping="1"/>``. Only names specific to dynamics count: a link
+    may have frames of any kind, each with an origin.
     """
     names = {split(str(name))[1].lower() for name in child.attrib}
     names |= {split(inner.tag)[1].lower() for inner in child.iterchildren(etree.Element)}
@@ -279,18 +279,18 @@ def _advice_on_contents(child: etree._Element, kind: str, read: tuple[str, ...])
 
 
 _ANYWHERE = {"joint", "link", "value"}
-"""Attributes that elements of all kinds have: they are no sign of the one that is read."""
+"""Attributes common to elements of all kinds, which identify none."""
 
 
 def _texts(element: etree._Element) -> Iterator[str | None]:
-    """Yield the text in an element, which stands before and behind its children."""
+    """Yield the text in an element, before and after its children."""
     yield element.text
     for child in element:
         yield child.tail
 
 
 def _advice_on_attribute(name: str, kind: str) -> str:
-    """Return what to do about an attribute that URDF does not have there; nothing if harmless."""
+    """Return advice on an attribute that URDF does not define there, empty if harmless."""
     namespace, local = split(name)
     attributes = READ[kind].attributes
     if namespace:
@@ -307,7 +307,7 @@ def _advice_on_attribute(name: str, kind: str) -> str:
 
 
 def _meant(name: str, names: tuple[str, ...]) -> str:
-    """Return the one of these names that somebody meant, or nothing."""
+    """Return the most similar of these names, or an empty string."""
     if len(name) > 20:
         return ""
     plain = re.sub("(?<=[a-z])(?=[A-Z])", "_", name).replace("-", "_").lower()
@@ -318,7 +318,7 @@ def _meant(name: str, names: tuple[str, ...]) -> str:
             return known
         if len(plain) > 2 and known.startswith(plain):  # damp
             return known
-    # At 0.8 "limits" and "dampng" resemble, "collision" and "current" do not; "point" is no joint.
+    # At 0.8 "limits" and "dampng" match, "collision" and "current" do not; "point" is not "joint".
     alike = [known for known in names if known[0] == plain[0]]
     return next(iter(difflib.get_close_matches(plain, alike, n=1, cutoff=0.8)), "")
 
@@ -329,7 +329,7 @@ def _homes(local: str) -> tuple[str, ...]:
 
 
 def _homes_below(name: str, kind: str) -> tuple[str, ...]:
-    """Return the elements inside one in which a name stands, that of an attribute or an element."""
+    """Return the descendants of an element that define this child or attribute."""
     homes: dict[str, None] = {}
     for child in READ[kind].children:
         if name == child or name in READ[child].attributes:
@@ -339,7 +339,7 @@ def _homes_below(name: str, kind: str) -> tuple[str, ...]:
 
 
 def _attributes_are(kind: str) -> str:
-    return f"what <{kind}> may have is {', '.join(READ[kind].attributes)}"
+    return f"the attributes of <{kind}> are {', '.join(READ[kind].attributes)}"
 
 
 def _belongs(homes: tuple[str, ...]) -> str:
@@ -347,13 +347,13 @@ def _belongs(homes: tuple[str, ...]) -> str:
 
 
 def _displaces_nothing(origin: etree._Element) -> bool:
-    """Return whether all numbers of an <origin>, or of what stands for one, are zero."""
+    """Return whether all numbers of an <origin> or its equivalent are zero."""
     words = " ".join(map(str, (*origin.attrib.values(), origin.text or ""))).split()
     return all(re.fullmatch(r"[-+]?0*\.?0*", word) for word in words)
 
 
 def _holds_joint(element: etree._Element) -> bool:
-    """Return whether there is a whole joint somewhere in an element."""
+    """Return whether an element contains a complete joint."""
     own = split(element.tag)[0]
     tag, child = (f"{{{own}}}{name}" if own else name for name in ("joint", "child"))
     return any(joint.find(child) is not None for joint in element.iter(tag))

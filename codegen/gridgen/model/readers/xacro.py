@@ -1,4 +1,4 @@
-"""A xacro file -> the URDF that it expands to, by the package of that name."""
+"""Xacro file -> URDF document, expanded by the package xacro."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from gridgen.naming import show, show_value
 
 
 def is_path(source: str | os.PathLike[Any]) -> bool:
-    """Return whether this is the path of a xacro file, by its end."""
+    """Return whether a path ends in ``.xacro``."""
     return os.fsdecode(source).endswith(".xacro")
 
 
 def expand(path: Path, mappings: Mapping[str, str]) -> Document:
-    """Return the document that a xacro file expands to.
+    """Expand a xacro file to a URDF document.
 
-    Lines in messages about it are those of the expanded text, and its source says so. xacro reads
-    other files and evaluates expressions: unlike a URDF, such a file is a program. It runs in a
-    child process, within limits of time and memory.
+    Messages refer to lines of the expanded text and mark the source as expanded. A xacro file can
+    include other files and evaluate expressions, so it is expanded in a child process with time
+    and memory limits.
 
     Args:
-        path:     the file.
+        path:     path of the file.
         mappings: values of its arguments (``<xacro:arg>``).
 
     Raises:
-        UrdfError:   it cannot be read or expanded, or the package is missing.
-        OptionError: ``mappings`` are not texts by name.
+        UrdfError:   the file cannot be read or expanded, or the package is missing.
+        OptionError: a name or value in ``mappings`` is not a string.
     """
     source = str(path)
     for name, value in mappings.items():
         if not (isinstance(name, str) and isinstance(value, str)):
             raise OptionError(
-                f"mappings has {show_value(name)}: {show_value(value)}; give names of arguments "
-                'and their values as text: mappings={"prefix": "left_"}'
+                f"mappings has {show_value(name)}: {show_value(value)}; give argument names "
+                'and values as strings: mappings={"prefix": "left_"}'
             )
     if not path.is_file():
         raise UrdfError("cannot be read (there is no such file); give the path of a file", source)
@@ -55,16 +55,16 @@ def expand(path: Path, mappings: Mapping[str, str]) -> Document:
     return open_document(text, f"{source} (expanded)")
 
 
-_NEEDS = "a xacro file is expanded by"
+_NEEDS = "a xacro file requires"
 
 
 def _expanded(source: str, mappings: dict[str, str]) -> str:
-    """Return the text that a file expands to, cut where it is too long for a URDF."""
+    """Return the expanded text of a file, truncated beyond the size limit of a URDF."""
     xacro = library("xacro", source, _NEEDS)
     try:
         text: str = xacro.process_file(source, mappings=mappings).toxml()
-    except (Exception, SystemExit) as error:  # whatever expressions of a file raise
-        if isinstance(getattr(error, "exc", error), MemoryError):  # xacro's has its cause in it
+    except (Exception, SystemExit) as error:  # expressions may raise any exception
+        if isinstance(getattr(error, "exc", error), MemoryError):  # xacro wraps the cause
             raise MemoryError from error
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UrdfError(f"xacro cannot expand it: {show(reason, 300)}", source) from error
