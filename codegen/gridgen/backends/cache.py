@@ -127,7 +127,7 @@ class BuildCache:
             _publish(staging, folder, key)
         return text  # a failed write is reported by entry()
 
-    def keep_failure(self, key: str, files: Mapping[str, str]) -> Path | None:
+    def save_failure(self, key: str, files: Mapping[str, str]) -> Path | None:
         """Save the files of a failed build for a bug report.
 
         Returns:
@@ -246,7 +246,7 @@ def _publish(staging: Path, folder: Path, key: str) -> Path:
     for entry in _names(folder, key):
         try:
             staging.rename(entry)
-            eviction.trim_seldom(folder, key)
+            eviction.trim_occasionally(folder, key)
             return entry
         except OSError as error:
             if error.errno not in _TAKEN:

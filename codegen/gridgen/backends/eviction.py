@@ -75,7 +75,7 @@ def items(folder: Path) -> list[Item]:
     return sorted(found, key=lambda item: item.used)
 
 
-def trim_seldom(folder: Path, key: str) -> None:
+def trim_occasionally(folder: Path, key: str) -> None:
     """Trim a cache to its limit after a fraction of new entries, selected by key."""
     if is_key(key) and int(key[:8], 16) % _SELDOM == 0:
         with contextlib.suppress(OSError):

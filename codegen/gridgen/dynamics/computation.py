@@ -129,7 +129,7 @@ def _with_inputs_listed(title: str, key: KernelKey) -> str:
 
 
 @dataclass(frozen=True)
-class OfFunction(Computation):
+class FunctionComputation(Computation):
     """Computation of one function, or of a step of a method.
 
     Attributes:
@@ -221,7 +221,7 @@ def _base(x: Inputs) -> BaseMotion:
 
 
 @dataclass(frozen=True)
-class OfSeveral(Computation):
+class FusedComputation(Computation):
     """Fused functions: one computation that shares common terms.
 
     The algorithms run in sequence on the same inputs, and the trace merges equal terms.
@@ -232,7 +232,7 @@ class OfSeveral(Computation):
     """
 
     key: KernelKey
-    parts: tuple[OfFunction, ...]
+    parts: tuple[FunctionComputation, ...]
 
     @property
     def is_stacked(self) -> bool:
@@ -240,7 +240,7 @@ class OfSeveral(Computation):
         return self.key.function != SEVERAL
 
     @cached_property
-    def variants(self) -> tuple[OfFunction, ...]:
+    def variants(self) -> tuple[FunctionComputation, ...]:
         """The functions, each with its share of the optional inputs."""
         return tuple(
             replace(part, key=replace(part.key, inputs=inputs))

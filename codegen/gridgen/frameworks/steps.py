@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from gridgen.functions.arrays import FEEDBACK
-from gridgen.functions.calls import Course
+from gridgen.functions.calls import RolloutSettings
 from gridgen.kernel import Shape
 from gridgen.runtime.arrays.times import Inputs, kept_of
 
@@ -35,7 +35,7 @@ class Operations(NamedTuple):
 
 
 def rolled_by_steps(
-    operations: Operations, shapes: Mapping[str, Shape], given: Inputs, course: Course
+    operations: Operations, shapes: Mapping[str, Shape], given: Inputs, course: RolloutSettings
 ) -> tuple[Any, ...]:
     """Return positions and velocities along a rollout, efforts if asked for; see ``Robot``.
 
@@ -80,7 +80,7 @@ def rolled_by_steps(
 
 
 def _applied(
-    operations: Operations, course: Course, state: _State, known: Mapping[str, Any]
+    operations: Operations, course: RolloutSettings, state: _State, known: Mapping[str, Any]
 ) -> Any:
     """Return the efforts of a step: those given, with those of the controller, within limits."""
     tau, xp = known["tau"], operations.xp

@@ -236,7 +236,7 @@ PARAMETERS = (*OWN_PARAMETERS, *CONSTRAINT_INPUTS)
 PROXIMAL = {"float32": 2.0**-11.5, "float64": 2.0**-26}
 
 #: Default arrays that a rollout is differentiated with respect to.
-BEGINNING_AND_EFFORTS = ("q0", "qd0", "tau")
+BEGINNING_AND_TORQUES = ("q0", "qd0", "tau")
 _CONSTANT = ("q0", "qd0", "dt", *OWN_PARAMETERS)
 #: Arrays of a rollout that are constant in time; all others may have a time axis.
 CONSTANT_IN_TIME = (*_CONSTANT, *map(cotangent, _CONSTANT))

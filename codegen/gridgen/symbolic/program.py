@@ -150,7 +150,7 @@ class Program:
         nodes:            all nodes that the outputs depend on, operands first.
         variables:        names of the nodes that have one, by index.
         operations:       floating-point operations per state; those of a loop count once
-                          (``turns.work_of_a_state``).
+                          (``turns.work_per_state``).
         instructions:     instructions per state, with fused multiply-adds.
         dense_operations: operations of the algorithm without specialization; 0 if not counted.
         loops:            memory and loops of a program with loops, otherwise ``None``.

@@ -107,7 +107,7 @@ def _several(
         what the results are called; the names of the arrays by position; function, method, frame
         and reference of each part. Nothing but words: a compiler takes these for constants.
     """
-    several = robot.resolver.choose_several(functions, ())
+    several = robot.resolver.choose_fused(functions, ())
     several.check_options(dict.fromkeys(options))
     several.inputs((None,) * arrays, {})
     idents = dict(zip(robot._description.frame_idents, robot.frame_names, strict=True))

@@ -34,7 +34,7 @@ _OF_DIFFERENCE = {
     "v_bar": "way_bar.x",
     "q0_bar": "q_part",
 }
-#: Arguments with the options of a rollout, the words of ``CourseWords`` in pairs.
+#: Arguments with the options of a rollout, the words of ``RolloutWords`` in pairs.
 _OPTIONS = ("steps_substeps", "every_begins", "follows_limits", "between")
 # The additional outputs of a backward pass.
 _ENDS = {"q0_bar": "bar.now().q", "qd0_bar": "bar.now().qd"}

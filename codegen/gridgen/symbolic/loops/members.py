@@ -227,7 +227,7 @@ class Members(PerMember):
     def __getattr__(self, name: str) -> Any:
         records = self.values
         values = [getattr(record, name) for record in records]
-        if name == "turns_about_an_axis":
+        if name == "is_axis_aligned":
             # Orientation does not separate bodies, or every body would be of its own kind. A
             # special rotation pays only if all members have it.
             return values[0] and all(record.rotation == records[0].rotation for record in records)
