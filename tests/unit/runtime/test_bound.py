@@ -331,5 +331,5 @@ def test_arrays_that_never_change_are_refused(
     jax.__dict__["Array"] = Immutable
     monkeypatch.setitem(sys.modules, "jax", jax)
     for given in ((Immutable(), GOOD), (GOOD, Immutable())):
-        with pytest.raises(DtypeError, match="is a JAX array, whose numbers never change"):
+        with pytest.raises(DtypeError, match="is a JAX array, which is immutable"):
             two_link.bind("bias_forces", *given)

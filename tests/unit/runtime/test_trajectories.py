@@ -168,7 +168,7 @@ def test_arrays_that_do_not_fit_are_refused(
         ((q[:, :1], qd, tau, STEP), r"q has shape \(3, 1, 2\)"),
         (
             (q, qd, tau[0, 0], STEP),
-            r"tau has shape \(2,\); two_link needs the efforts of every step",
+            r"tau has shape \(2,\); two_link needs joint torques of every step",
         ),
         ((q, qd, tau, np.full(4, STEP)), r"dt has shape \(4,\)"),
     ):
