@@ -34,7 +34,7 @@ _Words = tuple[Any, ...]
 
 
 class _Requests(Declared):
-    """The functions of any robot, each of which returns its request."""
+    """The functions of a robot, as methods that return their requests."""
 
     def _call(self, request: Request) -> Any:
         return request
