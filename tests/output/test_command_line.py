@@ -630,7 +630,7 @@ def test_tune_without_a_gpu(tune, tmp_path, monkeypatch):
     status, _, errors = tune(PENDULUM)
     assert status == 2
     (line,) = errors.splitlines()
-    assert "run it where there is one" in line
+    assert "run it on a machine with a GPU" in line
     assert "--device cpu" in line
     assert not [*tmp_path.iterdir()]
 

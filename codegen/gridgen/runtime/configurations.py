@@ -215,9 +215,9 @@ def _norms(
         first = joint.quaternion.start
         raise QuaternionError(
             f"{space.robot}: state {begin + state}: the quaternion of joint {joint.name!a} has "
-            f"norm {norm[state]:.6g}, which is not within {NORM_TOLERANCE:g} of 1; its order is "
-            f"(x, y, z, w), at {name}[{first}:{first + 4}]: divide it by its norm if that is what "
-            "is meant"
+            f"norm {norm[state]:.6g}, which is not within {NORM_TOLERANCE:g} of 1. Its order is "
+            f"(x, y, z, w), at {name}[{first}:{first + 4}]: divide it by its norm if it is a "
+            "rotation"
         )
     return norm
 

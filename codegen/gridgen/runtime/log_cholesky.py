@@ -63,8 +63,8 @@ def inertia_from_log_cholesky_gradient(theta: ArrayLike) -> Array:
         theta: (..., 10), as of ``inertia_from_log_cholesky``.
 
     Returns:
-        (..., 10, 10): the derivatives of the ten numbers of a row (second-to-last axis) with respect
-        to ``theta``.
+        (..., 10, 10): the derivatives of the ten numbers of a row (second-to-last axis) with
+        respect to ``theta``.
 
     Raises:
         the errors of ``inertia_from_log_cholesky``.

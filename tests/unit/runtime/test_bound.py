@@ -261,10 +261,10 @@ def shared() -> dict[str, np.ndarray]:
 LAID: list[tuple[Callable[[], dict[str, Any]], str]] = [
     (
         lambda: {"qd": unaligned()},
-        "qd lies so that no kernel can work on it in place (strides (16, 8)",
+        "qd cannot be used without a copy (strides (16, 8)",
     ),
-    (lambda: {"out": unaligned()}, "out lies so that no kernel"),
-    (lambda: {"f_ext": np.zeros((5, 2, 7))[:, :, :6]}, "f_ext lies so that no kernel"),
+    (lambda: {"out": unaligned()}, "out cannot be used without"),
+    (lambda: {"f_ext": np.zeros((5, 2, 7))[:, :, :6]}, "f_ext cannot be used without"),
     (shared, "out overlaps qd, for which a plain call makes a copy"),
 ]
 

@@ -15,8 +15,8 @@ from gridgen.functions.arrays import STANDARD_GRAVITY
 from gridgen.functions.types import Array
 from gridgen.runtime.arrays.libraries import check_no_capture, namespace, on_gpu
 
-# By library, device, type, name, shape and, for robot parameters, the values. The arrays outlive all
-# robots: pending work on any stream may read them after the last robot is deleted.
+# By library, device, type, name, shape and, for robot parameters, the values. The arrays outlive
+# all robots: pending work on any stream may read them after the last robot is deleted.
 _MADE: dict[tuple[Any, ...], Array] = {}
 # Bound of the cache, for callers that pass a new number in every call.
 _MOST_NUMBERS = 256

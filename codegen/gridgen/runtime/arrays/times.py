@@ -64,7 +64,8 @@ def kept_of(course: Course, steps: int) -> tuple[int, int | None]:
         return (1, steps + 1) if keep == "all" else (steps, None)
     if not _is_count(keep) or steps % keep:
         raise OptionError(
-            f"keep is {show_value(keep)}; give all, last, or a number of steps that divides {steps}"
+            f"`keep` is {show_value(keep)}; give all, last, or a number of steps that divides "
+            f"{steps}"
         )
     return int(keep), steps // int(keep) + 1
 

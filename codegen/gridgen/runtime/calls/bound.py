@@ -224,7 +224,7 @@ def _check_in_place(call: Call) -> None:
     if call.copied:
         name = call.copied[0]
         raise ShapeError(
-            f"{name} has axes {call.lead} that are not one in memory, and a bound call "
+            f"{name} has axes {call.lead} that cannot be merged in memory, and a bound call "
             "makes no copies: give a contiguous array"
         )
     names = list(call.kernel.inputs)

@@ -106,7 +106,7 @@ class RolloutPullbacks:
         array = adopted(self._description, name, shape, value, q, "q0")
         if array.shape != wanted:
             raise ShapeError(
-                f"{name} has shape {array.shape}; as tau and keep are given it needs {wanted}"
+                f"{name} has shape {array.shape}; with these tau and `keep` it needs {wanted}"
             )
         if len(back.lead) > 1 and not are_one(array, len(back.lead)):
             array = namespace(array).array(array, order="C")

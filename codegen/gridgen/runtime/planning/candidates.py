@@ -24,10 +24,10 @@ CHOSEN = ("thread", "scan")
 BLOCKS = (WARP, 2 * WARP, LARGEST_BLOCK)
 
 _WORDS = {
-    "issue": "its instructions keep the multiprocessors busy",
-    "latency": "there are too few warps to hide what each waits for",
-    "L2": "its accesses keep L2 busy",
-    "memory": "its arrays keep the memory busy",
+    "issue": "bound by instruction issue",
+    "latency": "there are too few warps to hide latency",
+    "L2": "bound by L2 bandwidth",
+    "memory": "bound by memory bandwidth",
     "launch": "the launch takes longer than the kernel",
 }
 
@@ -174,8 +174,8 @@ def _host_detail(found: HostPrediction, dtype: Dtype) -> str:
     """Return a description of a batch on the ``cpu`` backend."""
     threads = counted(found.threads, "thread")
     if found.threads == 1:
-        threads += f", as another one is woken for {1e6 * LEAST_SHARE:.0f} us of work"
-    how = "past the caches, which they outgrow" if found.is_streamed else "by way of the caches"
+        threads += f", as each further one needs {1e6 * LEAST_SHARE:.0f} us of work"
+    how = "past the caches, which they exceed" if found.is_streamed else "through the caches"
     return (
         f"{threads}; packs of {found.lanes} states ({dtype}); results of "
         f"{found.out_bytes / 1e6:,.2f} MB are written {how}; bound by {found.bound}"

@@ -171,7 +171,7 @@ class Planner:
         robot = self._module.description.name
         reason = _reason(chosen, candidates, place, remark)
         if any(ARRAYS[name].path for name in row.results):
-            reason += " That is the time of one step."
+            reason += " This is the time of one step."
         return Plan(
             title=f"{robot}, {row.name}: {counted(batch, 'state')} of {dtype} on {_where(place)}",
             candidates=tuple(sorted(candidates, key=lambda candidate: candidate.seconds)),
@@ -253,9 +253,9 @@ def _reason(
             parts.append(f"{name} {how} to take {ratio:.1f} times as long")
     faster = [other for other in rivals if other.seconds < chosen.seconds]
     if any(other.method != chosen.method for other in faster):
-        parts.append("auto keeps to the most accurate method: a faster one is chosen by its name")
+        parts.append("auto selects the most accurate method: request a faster one by name")
     if any(other.schedule not in CHOSEN for other in faster):
-        parts.append("hybrid keeps the CPU busy in each call: it is chosen by its name")
+        parts.append("hybrid uses the CPU in each call: request it by name")
     if any(other.kernel == chosen.kernel for other in faster):
-        parts.append(f"less than {100 * LEAST_SAVED:.0f} % saved is no reason for another block")
+        parts.append(f"another block size must save {100 * LEAST_SAVED:.0f} % or more")
     return "; ".join([*parts, *filter(None, [remark])]) + "."

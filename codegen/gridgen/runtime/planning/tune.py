@@ -124,12 +124,12 @@ class Tuned:
             lines.append(_ON_CPU)
         if not self.outcomes:
             return "\n".join(
-                [*lines, "There is one way to compute each function: nothing to choose."]
+                [*lines, "Each function has one candidate: there is nothing to choose."]
             )
         wide = max(len(outcome.chosen.kernel) for outcome in self.outcomes)
         lines.append(
-            f"{'auto takes':<{wide}}  {'type':<7}  {'states':>9}  {'threads':>7}  {'time':>12}  "
-            "to what it took"
+            f"{'auto selects':<{wide}}  {'type':<7}  {'states':>9}  {'threads':>7}  {'time':>12}  "
+            "to before"
         )
         lines += [
             f"{one.chosen.kernel:<{wide}}  {one.dtype:<7}  {one.batch:>9,}  {one.chosen.block:>7}  "
@@ -140,9 +140,9 @@ class Tuned:
 
 
 _ON_CPU = """\
-On a CPU the methods of forward dynamics are all that there is to choose. Threads are chosen in each
-process, by the time of the first block of states; a pack is as wide as the processor's registers;
-results are written past the caches by their size."""
+On a CPU, auto only selects the method of forward dynamics. Each process chooses its threads by the
+time of the first block of states; a pack is as wide as the processor's registers; large results
+bypass the caches."""
 
 
 def _place(device: TunedDevice) -> DeviceIdentity:
@@ -155,7 +155,7 @@ def _place(device: TunedDevice) -> DeviceIdentity:
         return place_named(device)
     except DeviceError as error:
         raise DeviceError(
-            f"{error}. What tune measures is the GPU at hand: run it where there is one, or let it "
+            f"{error}. tune measures this machine's GPU: run it on a machine with a GPU, or "
             'measure this CPU (--device cpu; in Python device="cpu")'
         ) from error
 
