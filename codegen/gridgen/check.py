@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from gridgen.backends import TARGETS, BackendName
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.computation import OfSeveral
+from gridgen.dynamics.constraints import Constraints
 from gridgen.dynamics.functions import computation_of, refusal
+from gridgen.dynamics.kinematics import placements
 from gridgen.dynamics.reference import evaluate_reference, rounding_bounds
 from gridgen.dynamics.rollout import evaluate_rollout_back
 from gridgen.functions import FUNCTIONS
@@ -21,6 +23,7 @@ from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.robot import Robot
 from gridgen.runtime.parameters import inertia
+from gridgen.symbolic.scalars import FloatScalars
 
 #: Tolerance of the relative error of a well-conditioned function: a few hundred roundings.
 TOLERANCE = {"float64": 1e-12, "float32": 2e-5}
@@ -113,8 +116,17 @@ def random_parameters(
         mass = heavy * rng.uniform(0.0, 0.2, size)
         moments = 1e-3 * mass[..., None, None] * np.eye(3)
         drawn["params"] += inertia(mass, 0.05 * rng.normal(size=(*size, 3)), moments)
-    for name in (name for name in drawn if name != "params"):
-        drawn[name] += rng.uniform(0.0, 0.1, (count, tree.nv))
+    for name in ("armature", "damping"):
+        if name in drawn:
+            drawn[name] += rng.uniform(0.0, 0.1, (count, tree.nv))
+    if "active" in drawn:
+        size = (count, len(tree.constraints))
+        drawn["active"] = rng.integers(0, 2, size).astype(float)
+        drawn["stabilization"] += rng.uniform(0.0, 1.0, (*size, 2))
+        drawn["compliance"] += rng.uniform(0.0, 1e-3, size)
+        drawn["restitution"] += rng.uniform(0.0, 1.0, size)
+        drawn["weights"] *= rng.uniform(0.5, 2.0, size)
+        drawn["proximal"] = rng.uniform(1e-4, 1e-3, size)
     return drawn
 
 
@@ -279,9 +291,17 @@ def compare_function(
         tolerance = TOLERANCE[dtype] * (CANCELLATION if row.cancels else 1.0)
         error = measured.errors(np.full(len(references[0]), tolerance)).max()
         return Comparison(function, dtype, float(error), tolerance)
+    if "proximal" in spec.inputs:
+        return _worst(function, dtype, measured.errors, _constrained(tree, inputs, key))
     (M,) = evaluate_reference(tree, "mass_matrix", inputs)
     if "h" in spec.inputs:  # the equations hold as far as the given inertias are those of M
         conditions = conditioning(M, inputs["h"], inputs["tau"], references[0])
+        return _worst(function, dtype, measured.errors, conditions)
+    if row.of_frame:
+        seen = key.function if key.function == "point_inertia" else "operational_space_inertia"
+        which = replace(key, function=seen, products=(), inputs=())
+        (inertia_there,) = evaluate_reference(tree, which, inputs)
+        conditions = amplification(M) * amplification(inertia_there)
         return _worst(function, dtype, measured.errors, conditions)
     if key.function != "forward_dynamics" or key.step or key.products:
         return _worst(function, dtype, measured.errors, amplification(M))
@@ -432,6 +452,38 @@ def amplification(M: Array) -> Array:
     inverse: Array = np.abs(np.linalg.inv(M))
     sums: Array = np.einsum("bij,bjk->bik", inverse, np.abs(M)).sum(axis=2).max(axis=1)
     return sums
+
+
+def _constrained(tree: KinematicTree, inputs: Mapping[str, Array], key: KernelKey) -> Array:
+    """Return by how much solving for forces of constraints can amplify rounding errors."""
+    rows = np.repeat(np.arange(len(tree.constraints)), [one.rows for one in tree.constraints])
+    holds, mu = (np.asarray(inputs[name])[:, rows] for name in ("active", "proximal"))
+    if key.function == "constrained_inverse_dynamics":
+        B = _columns_of_free_joints(tree, inputs["q"])
+        if not B.shape[2]:
+            return np.ones(len(B))
+        share = 1.0 / np.asarray(inputs["weights"])[:, rows]
+        unmasked = np.einsum("bri,br,brj->bij", B, share, B)
+        H = np.einsum("bri,br,brj->bij", B, share * holds, B)
+        mu = mu.mean(axis=1, keepdims=True) * np.ones(H.shape[1])
+        conditions = np.ones(len(B))
+    else:
+        (M,) = evaluate_reference(tree, "mass_matrix", inputs)
+        (unmasked,) = evaluate_reference(tree, "delassus", inputs)
+        H = unmasked * holds[:, :, None] * holds[:, None, :]
+        conditions = amplification(M)
+    mu = mu * np.trace(unmasked, axis1=1, axis2=2)[:, None] / H.shape[1]
+    product: Array = conditions * amplification(H + mu[:, :, None] * np.eye(H.shape[1]))
+    return product
+
+
+def _columns_of_free_joints(tree: KinematicTree, q: Array) -> Array:
+    """Return the columns of the constraints' Jacobian that belong to free joints (B, m, n)."""
+    scalars, columns = FloatScalars(), list(np.asarray(q).T)
+    rows = Constraints(tree, columns, placements(tree, columns, scalars), scalars).rows
+    free = [b.v_index + k for b in tree.bodies if b.joint_type.is_free for k in range(b.nv)]
+    numbers = [[np.broadcast_to(row[j], len(q)) for j in free] for row in rows]
+    return np.array(numbers).reshape(len(rows), len(free), len(q)).transpose(2, 0, 1)
 
 
 def backward_errors(M: Array, bias: Array, tau: Array, qdd: Array) -> Array:

@@ -60,6 +60,7 @@ def record_of(tree: KinematicTree, ident: str, limits: tuple[int, int]) -> Robot
         angles=tuple(body.joint_type.turns for body in tree.bodies),
         quaternions=tuple(body.joint_type.quaternion for body in tree.bodies),
         body_names=tree.body_names,
+        constraint_names=tuple(constraint.name for constraint in tree.constraints),
         frame_names=tree.frame_names,
         frame_idents=tuple(frame_idents(tree).values()),
         parents=tree.parents,

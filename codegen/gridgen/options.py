@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -15,7 +16,7 @@ import numpy as np
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED, FunctionName
 from gridgen.functions.arrays import OPTIONAL_INPUTS
-from gridgen.naming import ident, show, show_value, similar
+from gridgen.naming import ident, one_line, show, show_value, similar
 from gridgen.reserved import is_declared
 
 _LISTED = ", ".join(GENERATED)
@@ -29,6 +30,8 @@ LONGEST_GPU_PROGRAM = 8_000
 DEFAULT_FUNCTIONS = tuple(name for name in GENERATED if FUNCTIONS[name].is_default)
 #: The functions that are generated on request only.
 LEFT_OUT = tuple(name for name in GENERATED if name not in DEFAULT_FUNCTIONS)
+#: Endings of files with constraints.
+CONSTRAINT_FILES = (".json", ".yaml", ".yml")
 DTYPE_CHOICES = ("float32", "float64")
 #: Names in a module's C++ header besides those of functions.
 _FACTS = (
@@ -90,9 +93,9 @@ class RobotOptions:
         armature:       added to the diagonal of the mass matrix and to the armature of the file (a
                         URDF has none): one number for every joint with one velocity, or ``nv``
                         numbers.
-        parameters:     robot parameters that are inputs of the functions. The name of a link, a
-                        list of links, or ``all`` moving bodies, each with the links fixed to it,
-                        selects inertias; so do ``armature`` and ``damping``
+        parameters:     robot parameters that are inputs of the functions: ``armature``,
+                        ``damping``, and inertias, by the name of a link, a list of links, or
+                        ``all`` for every moving body with the links fixed to it
                         (docs/parameters.md).
         check_parameters: validate rows of ``params`` in calls, also in calls that PyTorch or JAX
                         transforms; not on a GPU.
@@ -100,6 +103,9 @@ class RobotOptions:
         lock:           joints to fix, with their positions [rad or m]: ``{"finger": 0.04}``. Joints
                         that mimic them are fixed too. A planar joint has (x, y, angle), a floating
                         one (x, y, z, qx, qy, qz, qw).
+        constraints:    constraints on the motion: a dictionary each, or the path of a JSON or YAML
+                        file with a list of them: ``{"kind": "point", "link": "foot"}``
+                        (docs/constraints.md).
 
     Raises:
         OptionError: a value is invalid.
@@ -112,6 +118,9 @@ class RobotOptions:
     check_parameters: bool = True
     mappings: Mapping[str, str] | None = field(default=None, hash=False)
     lock: Mapping[str, float | Sequence[float]] | None = field(default=None, hash=False)
+    constraints: str | os.PathLike[str] | Sequence[Mapping[str, Any]] = field(
+        default=(), hash=False
+    )
 
     def __post_init__(self) -> None:
         check_switch("floating_base", self.floating_base)
@@ -130,6 +139,7 @@ class RobotOptions:
             )
         if not isinstance(self.lock, (Mapping, type(None))):
             raise OptionError(f"lock is {show_value(self.lock)}; give positions by joint: a dict")
+        object.__setattr__(self, "constraints", read_constraints(self.constraints))
 
     @property
     def robot(self) -> RobotOptions:
@@ -141,6 +151,54 @@ class RobotOptions:
         return {field.name: _plain(getattr(self, field.name)) for field in _OF_ROBOT}
 
 
+def read_constraints(given: object) -> tuple[Mapping[str, Any], ...]:
+    """Return constraints as a tuple of dictionaries.
+
+    Args:
+        given: dictionaries, one for each constraint; or the path of a JSON or YAML file.
+
+    Raises:
+        OptionError: ``given`` is invalid, or the file cannot be read.
+    """
+    where = "constraints"
+    if isinstance(given, (str, os.PathLike)):
+        where, given = f"constraints: {os.fspath(given)}", _file(Path(given))
+    if not isinstance(given, (list, tuple)):
+        raise OptionError(
+            f"{where} is {show_value(given)}; give a list of dictionaries, or the path of a file "
+            f"({', '.join(CONSTRAINT_FILES)}) with one"
+        )
+    for entry in given:
+        if not isinstance(entry, Mapping) or not all(isinstance(key, str) for key in entry):
+            raise OptionError(
+                f"{where} has {show_value(entry)}; give a dictionary for each constraint, such as "
+                '{"kind": "point", "link": "foot"}'
+            )
+    return tuple(given)
+
+
+def _file(path: Path) -> object:
+    """Return the content of a file of constraints."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".json":
+            return json.loads(text)
+        if path.suffix not in CONSTRAINT_FILES:
+            raise OptionError(f"constraints: {path} is no file of {', '.join(CONSTRAINT_FILES)}")
+        import yaml  # type: ignore[import-untyped,unused-ignore]
+    except ImportError:
+        raise OptionError(
+            f"constraints: {path}: YAML is read by the package pyyaml, which is not installed: "
+            "pip install pyyaml, or give a JSON file"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise OptionError(f"constraints: {path}: {one_line(error)}") from error
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise OptionError(f"constraints: {path}: {one_line(error)}") from error
+
+
 _OF_ROBOT = fields(RobotOptions)
 #: The options of a robot that its file describes completely.
 DEFAULT_ROBOT = RobotOptions()
@@ -149,7 +207,7 @@ DEFAULT_ROBOT = RobotOptions()
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return {name: _plain(entry) for name, entry in value.items()}
-    if isinstance(value, tuple):
+    if isinstance(value, (tuple, list)):
         return [_plain(entry) for entry in value]
     return value.item() if isinstance(value, np.generic) else value
 
@@ -238,8 +296,9 @@ class GenerateOptions(RobotOptions):
     def choices(self) -> tuple[str, ...]:
         """The functions to generate: those selected or the default ones, and those of frames."""
         chosen = self.functions or DEFAULT_FUNCTIONS
-        of_frames = tuple(name for name in GENERATED if FUNCTIONS[name].of_frame)
-        return chosen if set(of_frames) & set(chosen) or not self.frames else (*chosen, *of_frames)
+        of_frames = {name for name in GENERATED if FUNCTIONS[name].of_frame}
+        is_chosen = of_frames & set(chosen) or not self.frames
+        return chosen if is_chosen else (*chosen, "jacobian", "jacobian_dot_qd")
 
 
 def _check_fused(fuse: object) -> None:

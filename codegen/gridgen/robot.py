@@ -187,12 +187,19 @@ class Robot(Declared, Drawn):
         """Links, or moving bodies, with a row of ``params``, in the order of rows."""
         return self._description.parameters.names
 
+    @property
+    def constraint_names(self) -> tuple[str, ...]:
+        """Constraints of the robot, in the order of ``active``."""
+        return self._description.constraint_names
+
     def parameters(self, name: str = "params") -> NDArray[np.float64]:
         """Return the default of an input: the numbers of the file, or those of the options.
 
         Args:
             name: ``params`` (n, 10), rows in the order of ``parameter_names``; ``armature`` or
-                  ``damping`` (nv,).
+                  ``damping`` (nv,); of constraints, ``active``, ``compliance``, ``proximal``,
+                  ``restitution``,
+                  ``weights`` (k,) or ``stabilization`` (k, 2).
 
         Raises:
             OptionError: the robot was loaded without it in ``parameters``.

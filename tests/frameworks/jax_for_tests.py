@@ -26,11 +26,11 @@ class Subject(NamedTuple):
 
     @property
     def robot(self) -> gridgen.Robot:
-        return load_robot(urdf_path(self.name), **self.options)
+        return load_robot(urdf_path(self.name), constraints=self.name, **self.options)
 
     @property
     def tree(self) -> KinematicTree:
-        return load_tree(urdf_path(self.name), **self.options)
+        return load_tree(urdf_path(self.name), constraints=self.name, **self.options)
 
 
 #: A slide and skew axes; a free joint and branches; helical joints; a mimic joint, whose masses are

@@ -14,7 +14,7 @@ from gridgen.frameworks.torch.batches import arrays_of
 from gridgen.functions import FUNCTIONS
 from gridgen.options import RobotOptions
 from helpers.oracle import pinocchio_model
-from helpers.robots import OWN, SCREWS
+from helpers.robots import CONSTRAINTS, OWN, SCREWS
 
 #: A slide and skew axes; a free base; a mimic joint and branches.
 ROBOTS = ("arm6", "quadruped", "gripper")
@@ -47,4 +47,8 @@ def _source(name: str) -> object:
 
 
 def _options(name: str) -> dict[str, object]:
-    return {"floating_base": name == "quadruped", "parameters": ("all", "armature", "damping")}
+    return {
+        "floating_base": name == "quadruped",
+        "parameters": ("all", "armature", "damping"),
+        "constraints": CONSTRAINTS[name],
+    }

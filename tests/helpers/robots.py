@@ -65,6 +65,20 @@ ALL_CASES = [
     pytest.param("screws", True, id="screws-floating"),
 ]
 
+#: Constraints of our own robots: a joint that stands still, points in the world, a loop.
+CONSTRAINTS: dict[str, list[dict[str, object]]] = {
+    "two_link": [{"kind": "joint", "joint": "elbow"}],
+    "arm6": [{"kind": "point", "link": "tool0"}],
+    "arm7": [{"kind": "point", "link": "flange"}],
+    "quadruped": [
+        {"kind": "point", "link": "FL_foot"},
+        {"kind": "point", "link": "RR_foot", "to": "FR_foot"},
+    ],
+    "gripper": [{"kind": "point", "link": "left_pad", "to": "thumb_distal"}],
+    "screws": [{"kind": "point", "link": "thumb", "to": "tip"}],
+    "humanoid": [{"kind": "frame", "link": f"{side}_sole"} for side in ("left", "right")],
+}
+
 _ROBOTS = Path("cmeel.prefix") / "share" / "example-robot-data" / "robots"
 
 

@@ -22,7 +22,7 @@ from gridgen.symbolic.program import Program
 from helpers.oracle import pinocchio_model
 from helpers.program_interpreter import run
 from helpers.programs import plan_thread
-from helpers.robots import OWN, OWN_ROBOTS, SCREW, SCREWS, described, example_urdf
+from helpers.robots import CONSTRAINTS, OWN, OWN_ROBOTS, SCREW, SCREWS, described, example_urdf
 
 Arrays = Mapping[str, np.ndarray]
 #: ``evaluate(urdf, function, arrays, **options of gridgen.load)``: the fixture of conftest.py.
@@ -43,8 +43,12 @@ def load_tree(
     joint_dynamics: bool = False,
     armature: float | tuple[float, ...] = 0.0,
     parameters: tuple[str, ...] = (),
+    constraints: str = "",
 ) -> KinematicTree:
-    """Return the tree of a file or a text; what its author is warned of is not our concern."""
+    """Return the tree of a file or a text, without warnings.
+
+    ``constraints`` is a name in ``CONSTRAINTS``.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridGenWarning)
         options = RobotOptions(
@@ -52,6 +56,7 @@ def load_tree(
             joint_dynamics=joint_dynamics,
             armature=armature,
             parameters=parameters,
+            constraints=CONSTRAINTS.get(constraints, ()),
         )
         if SCREW in str(urdf):
             return build_tree(described(urdf), options)
@@ -70,8 +75,9 @@ def resisting(urdf: str | Path, floating_base: bool = False) -> dict[str, object
 
 
 @cache
-def load_robot(urdf: str | Path, **options: object) -> gridgen.Robot:
-    """Return the robot of a file or a text on the ``cpu`` backend."""
+def load_robot(urdf: str | Path, *, constraints: str = "", **options: object) -> gridgen.Robot:
+    """Return the robot of a file or a text on the ``cpu`` backend; options as of ``load_tree``."""
+    options["constraints"] = CONSTRAINTS.get(constraints, ())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridGenWarning)
         if SCREW in str(urdf):

@@ -17,7 +17,7 @@ from gridgen.backends import SCALARS, Sources
 from gridgen.backends.cpu.compiler import host_compiler
 from gridgen.backends.cpu.units import FLAGS
 from gridgen.backends.cuda.compiler import resource_report, supported_capabilities
-from helpers.robots import exhaustive, spread
+from helpers.robots import CONSTRAINTS, exhaustive, spread
 
 ROBOTS = Path(__file__).parents[2] / "robots"
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
@@ -131,3 +131,37 @@ def test_nvrtc_has_nothing_to_say(case, arch, tmp_path):
         assert kernel.shared_memory <= MOST_SHARED_MEMORY
         if "<float>" in kernel.kernel and not LONG.search(kernel.kernel):
             assert kernel.spill_stores == kernel.spill_loads == kernel.stack == 0, kernel
+
+
+CONSTRAINED = ("delassus", "constrained_forward_dynamics", "impulse_dynamics")
+OF_LINKS = ("operational_space_inertia", "point_inertia", "operational_space_bias")
+
+
+@pytest.mark.parametrize(
+    ("name", "functions", "frames"),
+    [
+        ("two_link", CONSTRAINED, ()),
+        pytest.param(
+            "arm6",
+            (*CONSTRAINED, "constrained_inverse_dynamics", *OF_LINKS),
+            ("tool0",),
+            marks=pytest.mark.exhaustive,
+        ),
+    ],
+)
+def test_functions_of_constraints_and_links_compile(name, functions, frames, tmp_path):
+    options = gridgen.GenerateOptions(
+        output=tmp_path, functions=functions, frames=frames, constraints=CONSTRAINTS[name]
+    )
+    module = gridgen.generate(ROBOTS / f"{name}.urdf", options)
+    instances = [
+        f"template void {name}::simd::{function}<{scalar}>"
+        "(const gridgen::Array*, gridgen::int64, gridgen::int64, gridgen::int64);"
+        for function in module.programs
+        for scalar in SCALARS.values()
+    ]
+    compile_on_host("\n".join([f'#include "{name}_simd.h"', *instances, ""]), module.folder, "-O0")
+    pytest.importorskip("cupy")
+    sources = Sources(module.folder.name, module.files)
+    report = resource_report(sources, [*module.programs], SCALARS, "sm_90")
+    assert len(report) == len(module.programs) * len(SCALARS)

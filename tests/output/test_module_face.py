@@ -27,7 +27,7 @@ from gridgen.options import DEFAULT_FUNCTIONS, LEFT_OUT
 from gridgen.robot import open_module
 from gridgen.schedules import KernelSelection, Schedules
 from gridgen.schedules.team.schedule import TeamSchedule
-from helpers.robots import OWN
+from helpers.robots import CONSTRAINTS, OWN
 from helpers.scan import tree_of
 
 ROOT = Path(__file__).parents[2]
@@ -124,7 +124,11 @@ def test_a_declaration_hands_on_all_that_it_takes(name):
 @pytest.mark.parametrize("name", GENERATED)
 def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatch):
     """What is bound and what is called have the same kernel, arrays, backend and ``out``."""
-    robot = gridgen.load(OWN / "two_link.urdf", parameters=("all", "armature", "damping"))
+    robot = gridgen.load(
+        OWN / "arm6.urdf",
+        parameters=("all", "armature", "damping"),
+        constraints=CONSTRAINTS["arm6"],
+    )
     seen = []
 
     monkeypatch.setattr(robot, "_ways", defaultdict(lambda: seen.append))
@@ -139,7 +143,7 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
     }
     chosen |= {"return_efforts": False, "feedback": None}
     options = {option: chosen.get(option, object()) for option in row.options}
-    words = {"frame": "forearm", "reference": "world"} if row.of_frame else {}
+    words = {"frame": "tool0", "reference": "world"} if row.of_frame else {}
     getattr(robot, name)(**arrays, **words, **options)
     robot.bind(name, **arrays, **words, **options)
     called, bound = seen
@@ -172,6 +176,7 @@ def test_algorithms_are_there_and_read_what_the_record_says(name):
             assert parameters - set(OPTIONAL_INPUTS) == set(row.inputs)
             assert {"f_ext"} & parameters == {"f_ext"} & set(row.optional_inputs)
     assert set(row.results) <= set(ARRAYS)
+    assert name not in ARRAYS  # in C++ an argument would hide the function
 
 
 def test_every_kernel_is_of_a_function_and_a_schedule_that_it_has():
@@ -359,12 +364,14 @@ def test_functions_that_were_not_chosen_are_not_there(tmp_path):
     assert there == {"kinetic_energy", "jacobian"}
 
 
-@pytest.mark.parametrize("options", [types.Options, types.InGravity, types.Loaded, types.Driven])
+@pytest.mark.parametrize("options", [types.Options, types.Loaded, types.Driven, types.Constrained])
 def test_shared_keyword_arguments_are_known_arrays(options: type[TypedDict]) -> None:
     keywords = set(options.__annotations__) - {"backend"}
     optional = {name for one in OPTIONAL_INPUTS.values() for name in one.arrays}
     assert keywords <= {"gravity", *PARAMETERS} | optional
-    assert set(types.Driven.__annotations__) == {"backend", "gravity", *PARAMETERS} | optional
+    held = types.Constrained, types.Impulsive, types.Supported
+    every = {name for one in held for name in one.__annotations__}
+    assert every == {"backend", "gravity", *PARAMETERS} | optional
 
 
 @pytest.mark.parametrize("name", ["arm7", "gripper"])

@@ -58,6 +58,7 @@ def test_an_option_of_a_robot_is_one_of_load_of_modules_and_of_every_command() -
     add_robot_options(parser)
     given = "--floating-base --joint-dynamics --armature 0.5 --parameters damping --mapping a:=b"
     given += " --lock elbow=0.5 --lock base=1,2,3 --no-parameter-check"
+    given += " --constraint point:foot --constraint joint:a:b"
     options = RobotOptions(**robot_options(parser.parse_args(given.split())))
     expected = RobotOptions(
         floating_base=True,
@@ -67,6 +68,10 @@ def test_an_option_of_a_robot_is_one_of_load_of_modules_and_of_every_command() -
         check_parameters=False,
         mappings={"a": "b"},
         lock={"elbow": 0.5, "base": (1.0, 2.0, 3.0)},
+        constraints=(
+            {"kind": "point", "link": "foot"},
+            {"kind": "joint", "joint": "a", "to": "b"},
+        ),
     )
     assert options == expected
     assert all(getattr(options, name) != getattr(RobotOptions(), name) for name in own)

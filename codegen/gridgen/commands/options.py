@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from gridgen.commands.console import say
 from gridgen.errors import GridGenError, OptionError
 from gridgen.naming import show
-from gridgen.options import RobotOptions
+from gridgen.options import CONSTRAINT_FILES, RobotOptions, read_constraints
 
 #: The exit status of bad input, or of a bad option.
 BAD_INPUT = 2
@@ -116,6 +116,16 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         metavar="JOINT=POSITION",
         help="let a joint stand still at a position [rad or m], as if it were fixed; repeatable",
     )
+    parser.add_argument(
+        "--constraint",
+        dest="constraints",
+        action="append",
+        default=[],
+        type=_constraint,
+        metavar="KIND:NAME[:TO]",
+        help="a constraint of the motion: point or frame of a link, by the world or another link, "
+        "or joint; or a JSON or YAML file with a list of such; repeatable",
+    )
 
 
 def robot_options(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -125,6 +135,7 @@ def robot_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "parameters": listed(arguments.parameters),
         "mappings": named("--mapping", arguments.mappings) or None,
         "lock": named("--lock", arguments.lock) or None,
+        "constraints": tuple(one for several in arguments.constraints for one in several),
     }
 
 
@@ -156,6 +167,17 @@ def _locked(word: str) -> tuple[str, float | tuple[float, ...]]:
     if not (name and numbers):
         raise argparse.ArgumentTypeError(f"{show(word)} is no JOINT=POSITION")
     return name, numbers[0] if len(numbers) == 1 else numbers
+
+
+def _constraint(word: str) -> tuple[Mapping[str, Any], ...]:
+    if word.endswith(CONSTRAINT_FILES):
+        return read_constraints(word)
+    kind, _, names = word.partition(":")
+    name, _, to = names.partition(":")
+    if not (kind and name):
+        raise argparse.ArgumentTypeError(f"{show(word)} is no KIND:NAME[:TO] and no file")
+    entry = {"kind": kind, "joint" if kind == "joint" else "link": name}
+    return ({**entry, "to": to} if to else entry,)
 
 
 def named(option: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -17,6 +17,8 @@ def array_shape(name: str, tree: KinematicTree) -> tuple[int, ...]:
         "frames": len(tree.frames),
         "parameters": BODY_PARAMETERS * len(tree.bodies),
         "rows": len(tree.parameter_names),
+        "constraints": len(tree.constraints),
+        "constraint_rows": sum(one.rows for one in tree.constraints),
     }
     return shape_of(name, extents)
 

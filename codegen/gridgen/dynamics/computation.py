@@ -182,7 +182,12 @@ class OfFunction(Computation):
 
     def refusal(self, tree: KinematicTree) -> str | None:
         """See ``Computation``."""
-        reasons = (getattr(refusals, name)(tree) for name in self.method.refusals)
+        reasons = (
+            refuse(tree, self.frame)
+            if "frame" in inspect.signature(refuse).parameters
+            else refuse(tree)
+            for refuse in (getattr(refusals, name) for name in self.method.refusals)
+        )
         return next(filter(None, reasons), None)
 
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:

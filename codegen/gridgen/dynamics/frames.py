@@ -110,8 +110,8 @@ def _homogeneous(
 ) -> Rows:
     """Return the pose of a frame as a matrix."""
     scalars.begin("frame", frame.body)
-    above = _base_pose(scalars) if frame.body < 0 else poses[frame.body]
-    pose = above.child(_in_canonical(tree, frame, scalars))
+    above = base_pose(scalars) if frame.body < 0 else poses[frame.body]
+    pose = above.child(in_canonical(tree, frame, scalars))
     last = [scalars.constant(entry) for entry in (0.0, 0.0, 0.0, 1.0)]
     return [*([*row, p] for row, p in zip(pose.R, pose.p, strict=True)), last]
 
@@ -122,17 +122,18 @@ def body_poses(tree: KinematicTree, placed: Sequence[Placement], scalars: Scalar
     for index in tree.outward():
         parent = tree.bodies[index].parent
         scalars.begin("pose", index)
-        pose = (_base_pose(scalars) if parent < 0 else poses[parent]).child(placed[index])
+        pose = (base_pose(scalars) if parent < 0 else poses[parent]).child(placed[index])
         poses[index] = Pose(scalars.keep("R", index, pose.R), scalars.keep("p", index, pose.p))
     return poses
 
 
-def _base_pose(scalars: Scalars) -> Pose:
+def base_pose(scalars: Scalars) -> Pose:
+    """Return the pose of a frame in itself."""
     R = tuple(constants(row, scalars) for row in _IDENTITY)
     return Pose(R, constants(ZERO, scalars))  # type: ignore[arg-type]
 
 
-def _in_canonical(tree: KinematicTree, frame: Frame, scalars: Scalars) -> Placement:
+def in_canonical(tree: KinematicTree, frame: Frame, scalars: Scalars) -> Placement:
     """Return the placement of a frame in the canonical frame of its body."""
     rotation, translation = frame.rotation, frame.translation
     if frame.body >= 0:
@@ -170,7 +171,7 @@ def jacobian(
         poses = body_poses(tree, placed, scalars)
         point = constants(ZERO, scalars)
         if reference == "local_world_aligned":
-            point = poses[target.body].child(_in_canonical(tree, target, scalars)).p
+            point = poses[target.body].child(in_canonical(tree, target, scalars)).p
         _fill_aligned(tree, poses, point, target.body, J, scalars)
     return J
 
@@ -210,7 +211,7 @@ def _fill_local(
 
     Walking from the frame to the base, the frame's axes and origin are carried along.
     """
-    own = _in_canonical(tree, frame, scalars)
+    own = in_canonical(tree, frame, scalars)
     axes = tuple(own.to_parent(constants(axis, scalars)) for axis in _IDENTITY)
     carried = scalars.carry("frame", (axes, own.r))
 
@@ -270,7 +271,7 @@ def jacobian_dot_qd(
     at_rest = BaseMotion(constants(ZERO, scalars))
     motions = all_motions(tree, placed, qd, None, at_rest, scalars)
     velocity = linear_velocities(tree, placed, motions, qd, scalars)[target.body]
-    motion, own = motions[target.body], _in_canonical(tree, target, scalars)
+    motion, own = motions[target.body], in_canonical(tree, target, scalars)
     scalars.begin("frame", target.body)
     a, wd = add(motion.a, apply(motion.field, own.r)), motion.wd
     v, w = add(velocity, cross(motion.w, own.r)), motion.w

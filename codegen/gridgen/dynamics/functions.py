@@ -123,7 +123,7 @@ def _of_key(tree: KinematicTree, key: KernelKey) -> OfFunction:
     row = FUNCTIONS[key.function]
     if not row.of_frame:
         return OfFunction(key, POSE, POSE.algorithm, names[key.frame])
-    return OfFunction(key, row, row.methods[""], names[key.frame])
+    return _of_robot(tree, OfFunction(key, row, row.methods[""], names[key.frame]))
 
 
 def frame_computations(
@@ -141,7 +141,7 @@ def frame_computations(
         for reference in REFERENCES:
             for row in (FUNCTIONS[name] for name in GENERATED if FUNCTIONS[name].of_frame):
                 key = KernelKey(row.name, frame=idents[frame], reference=reference)
-                found[key.name] = OfFunction(key, row, row.methods[""], frame)
+                found[key.name] = _of_robot(tree, OfFunction(key, row, row.methods[""], frame))
     return found
 
 

@@ -70,12 +70,23 @@ def ldlt_solve(factors: Factorization, right: Sequence[Scalar]) -> list[Scalar]:
 
 def solve_in_place(factors: Factorization, x: list[Scalar]) -> list[Scalar]:
     """Solve (L^T D L) x = right, with the right side in ``x``, which becomes the solution."""
+    return finish_in_place(factors, begin_in_place(factors, x))
+
+
+def begin_in_place(factors: Factorization, x: list[Scalar]) -> list[Scalar]:
+    """Solve L^T x = right, with the right side in ``x``, which becomes the solution."""
     branches = factors.branches
     for i in branches.inward():
         known = x[i]
         for below in branches.climb(i):
             j = branches.parent(below)
             x[j] = x[j] - factors.lower(i, j) * known
+    return x
+
+
+def finish_in_place(factors: Factorization, x: list[Scalar]) -> list[Scalar]:
+    """Solve D L x = right, with the right side in ``x``, which becomes the solution."""
+    branches = factors.branches
     for i in branches.outward():
         rest = factors.scalars.carry("x", x[i] * factors.inverse[i])
         for below in branches.climb(i):

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridgen.dynamics.frames import body_poses, in_canonical
+from gridgen.dynamics.kinematics import placements
 from gridgen.model.tree import KinematicTree
+from gridgen.symbolic.scalars import FloatScalars
+from gridgen.symbolic.spatial import add, apply, cross
 
 
 def of_mimic_joints(tree: KinematicTree) -> str | None:
@@ -25,6 +35,64 @@ def of_a_singular_mass_matrix(tree: KinematicTree) -> str | None:
     )
 
 
+def of_few_directions(tree: KinematicTree, frame: str) -> str | None:
+    """Refuse frames that cannot move in every direction."""
+    found = _directions(tree)[frame]
+    if found[0] == 6:
+        return None
+    point = ", or its point_inertia" if found[1] == 3 else ""
+    return (
+        f'link "{frame}" moves in {found[0]} of 6 directions, turns included, so that its inertia '
+        f"is infinite in the others: choose another link{point}"
+    )
+
+
+def of_few_directions_of_a_point(tree: KinematicTree, frame: str) -> str | None:
+    """Refuse frames whose origin cannot move in every direction."""
+    if (found := _directions(tree)[frame][1]) == 3:
+        return None
+    return (
+        f'the origin of link "{frame}" moves in {found} of 3 directions, so that its inertia is '
+        "infinite in the others: choose another link"
+    )
+
+
+@lru_cache(maxsize=8)
+def _directions(tree: KinematicTree) -> Mapping[str, tuple[int, int]]:
+    """Return in how many directions each frame can move, and its origin: in a random state."""
+    rng = np.random.default_rng(0)
+    q = rng.uniform(-1.0, 1.0, tree.nq)
+    for start in tree.quaternions:
+        q[start : start + 4] /= np.linalg.norm(q[start : start + 4])
+    scalars = FloatScalars()
+    poses = body_poses(tree, placements(tree, list(q), scalars), scalars)
+    # Twists of the bodies at the base's origin: those of a parent, and of the own joint.
+    twists: list[NDArray[np.float64]] = []
+    found = {}
+    for body, pose in zip(tree.bodies, poses, strict=True):
+        own = np.zeros((6, tree.nv)) if body.parent < 0 else twists[body.parent].copy()
+        for k, (slide, spin) in enumerate(body.joint_type.subspace(scalars)):
+            w = apply(pose.R, spin)
+            own[:, body.v_index + k] += body.multiplier * np.array(
+                (*add(apply(pose.R, slide), cross(pose.p, w)), *w)
+            )
+        twists.append(own)
+    for frame in tree.frames:
+        if frame.body < 0:
+            found[frame.name] = (0, 0)
+            continue
+        twist, pose = twists[frame.body], poses[frame.body]
+        x, y, z = pose.child(in_canonical(tree, frame, scalars)).p
+        across = np.array([[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]])
+        point = twist[:3] + across @ twist[3:]
+        found[frame.name] = (_rank(np.vstack((point, twist[3:]))), _rank(point))
+    return found
+
+
+def _rank(matrix: NDArray[np.float64]) -> int:
+    return int(np.linalg.matrix_rank(matrix, tol=1e-9 * max(1.0, float(np.abs(matrix).max()))))
+
+
 def of_free_joints(tree: KinematicTree) -> str | None:
     """Refuse joints of several velocities."""
     for body in tree.bodies:
@@ -41,3 +109,10 @@ def of_no_mass(tree: KinematicTree) -> str | None:
     if tree.total_mass > 0.0 or "params" in tree.parameters:
         return None
     return "nothing that moves has mass: give its links <inertial> elements"
+
+
+def of_no_constraints(tree: KinematicTree) -> str | None:
+    """Refuse a robot without constraints."""
+    if tree.constraints:
+        return None
+    return "the robot has no constraints: load it with constraints= (grid-gen: --constraint)"

@@ -107,6 +107,7 @@ def _along(robot: RobotRecord, given: Mapping[str, Array], xp: Any) -> dict[str,
     lead = (*batch, paths[0][-2])
     extents = {"nq": robot.nq, "nv": robot.nv, "bodies": len(robot.body_names)}
     extents["rows"] = len(robot.parameters.names)
+    extents["constraints"] = len(robot.parameters.own.get("active", ()))
     return {
         name: _over_time(name, array, lead, shape_of(name, extents), xp)
         for name, array in given.items()

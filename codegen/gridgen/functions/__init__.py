@@ -9,17 +9,29 @@ from __future__ import annotations
 from typing import Literal
 
 from gridgen.functions.configurations import Configurations
+from gridgen.functions.constraints import ConstrainedDynamics
 from gridgen.functions.derivatives import Derivatives
 from gridgen.functions.dynamics import Dynamics
 from gridgen.functions.kinematics import Frames, WholeBody
 from gridgen.functions.motion import Motion
+from gridgen.functions.operational import OperationalSpace
 from gridgen.functions.record import Function, functions_of
 from gridgen.functions.regressors import Regressors
 
 __all__ = ["FUNCTIONS", "GENERATED", "Declared", "Function", "FunctionName"]
 
 
-class Declared(Dynamics, Derivatives, Motion, Frames, WholeBody, Regressors, Configurations):
+class Declared(
+    Dynamics,
+    ConstrainedDynamics,
+    Derivatives,
+    Motion,
+    Frames,
+    OperationalSpace,
+    WholeBody,
+    Regressors,
+    Configurations,
+):
     """All functions, as methods."""
 
 
@@ -38,6 +50,10 @@ FunctionName = Literal[
     "forward_dynamics",
     "mass_matrix",
     "mass_matrix_inverse",
+    "delassus",
+    "constrained_forward_dynamics",
+    "impulse_dynamics",
+    "constrained_inverse_dynamics",
     "inverse_dynamics_gradient",
     "forward_dynamics_gradient",
     "inverse_dynamics_second_order",
@@ -47,6 +63,10 @@ FunctionName = Literal[
     "forward_kinematics",
     "jacobian",
     "jacobian_dot_qd",
+    "operational_space_inertia",
+    "point_inertia",
+    "dynamically_consistent_inverse",
+    "operational_space_bias",
     "center_of_mass",
     "center_of_mass_jacobian",
     "centroidal_momentum_matrix",

@@ -19,7 +19,8 @@ class ArrayKind:
 
     Attributes:
         shape:  for one state: numbers, and names of the robot's, ``nq``, ``nv``, ``bodies``,
-                ``frames``, ``parameters``, ``rows`` (of ``params``).
+                ``frames``, ``parameters``, ``rows`` (of ``params``), ``constraints`` and
+                ``constraint_rows``.
         text:   what it holds.
         unit:   of its elements. Spatial vectors have the linear part first.
         shared: whether one state may serve a whole batch.
@@ -137,6 +138,35 @@ ARRAYS: dict[str, ArrayKind] = {
     ),
     "armature": ArrayKind(_NV, "added to the diagonal of M", "kg m^2 or kg", True),
     "damping": ArrayKind(_NV, "viscous damping of each velocity", "N m s or N s/m", True),
+    "active": ArrayKind(("constraints",), "1 where a constraint holds, 0 elsewhere", "1", True),
+    "stabilization": ArrayKind(
+        ("constraints", 2), "gains of each constraint's position and velocity", "1/s^2, 1/s", True
+    ),
+    "compliance": ArrayKind(
+        ("constraints",), "added to the diagonal of the Delassus matrix", "as that", True
+    ),
+    "proximal": ArrayKind(
+        ("constraints",), "proximal term, in mean entries of the Delassus diagonal", "1", True
+    ),
+    "restitution": ArrayKind(
+        ("constraints",), "share of the velocity that an impact turns back", "1", True
+    ),
+    "weights": ArrayKind(("constraints",), "what the squares of forces count", "1", True),
+    "G": ArrayKind(
+        ("constraint_rows", "constraint_rows"),
+        "Delassus matrix, J Minv J^T of all constraints",
+        "1/kg, 1/(kg m^2)",
+    ),
+    "Lambda": ArrayKind((6, 6), "operational-space inertia, rows (f, n)", "kg, kg m, kg m^2"),
+    "Lambda_point": ArrayKind((3, 3), "operational-space inertia of a point", "kg"),
+    "Jbar": ArrayKind(("nv", 6), "dynamically consistent inverse of J", "1/m or 1"),
+    "bias": ArrayKind((6,), "wrench (f, n) that holds a frame at zero acceleration", "N, N m"),
+    "forces": ArrayKind(
+        ("constraint_rows",), "forces of the constraints in their rows' order", "N, N m"
+    ),
+    "impulses": ArrayKind(
+        ("constraint_rows",), "impulses of the constraints in their rows' order", "N s, N m s"
+    ),
     "f_ext": ArrayKind(
         ("bodies", 6), "wrench on each body at its link frame, in its axes", "N, N m"
     ),
@@ -194,11 +224,20 @@ OPTIONAL_INPUTS: dict[str, OptionalInput] = {
 #: What a controller follows in a rollout: gains, positions, velocities.
 FEEDBACK = ("gains", "q_ref", "qd_ref")
 #: Numbers of a robot that every kernel which depends on them reads, if the robot was loaded so.
-PARAMETERS = ("params", "armature", "damping")
+OWN_PARAMETERS = ("params", "armature", "damping")
+#: What kernels with constraints read of these.
+CONSTRAINT_INPUTS = (
+    *("active", "stabilization", "compliance", "proximal", "restitution", "weights"),
+)
+#: Inputs of which each robot has its own defaults.
+PARAMETERS = (*OWN_PARAMETERS, *CONSTRAINT_INPUTS)
+#: Default of ``proximal``: the square root of the unit of rounding. A smaller one lets the rounding
+#: errors of redundant constraints grow, a larger one takes more iterations.
+PROXIMAL = {"float32": 2.0**-11.5, "float64": 2.0**-26}
 
 #: By what a rollout is differentiated unasked.
 BEGINNING_AND_EFFORTS = ("q0", "qd0", "tau")
-_CONSTANT = ("q0", "qd0", "dt", *PARAMETERS)
+_CONSTANT = ("q0", "qd0", "dt", *OWN_PARAMETERS)
 #: Arrays of a rollout that stay what they are; all others may differ from step to step.
 CONSTANT_IN_TIME = (*_CONSTANT, *map(cotangent, _CONSTANT))
 
@@ -223,7 +262,8 @@ def shape_of(name: str, robot: Mapping[str, int]) -> tuple[int, ...]:
 
     Args:
         name:  of the array.
-        robot: its ``nq``, ``nv``, ``bodies``, ``frames``, ``parameters`` and ``rows``.
+        robot: its ``nq``, ``nv``, ``bodies``, ``frames``, ``parameters``, ``rows``,
+               ``constraints`` and ``constraint_rows``, as far as the array has them.
     """
     shape = ARRAYS[name].shape
     robot = {**robot, "2 nv": 2 * robot["nv"]}

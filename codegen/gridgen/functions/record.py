@@ -24,6 +24,7 @@ class Algorithm:
         refusals:  what a robot may lack for it, functions in ``gridgen.dynamics.refusals``.
         title:      its name in generated text, where a function has several.
         is_backward_stable: whether slightly other inputs would explain its rounding errors.
+        in_loops:  whether a long program may have loops over bodies.
     """
 
     algorithm: str = ""
@@ -31,6 +32,7 @@ class Algorithm:
     schedules: tuple[str, ...] = ("thread",)
     refusals: tuple[str, ...] = ()
     is_backward_stable: bool = True
+    in_loops: bool = True
     title: str = ""
 
     def titled(self, title: str) -> str:

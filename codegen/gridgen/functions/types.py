@@ -160,3 +160,60 @@ class Driven(Damped, total=False):
     """
 
     armature: ArrayLike | None
+
+
+class Operational(InGravity, Inertial, total=False):
+    """Those of the dynamics as a link feels them.
+
+    Attributes:
+        damping: as in ``Damped``.
+    """
+
+    damping: ArrayLike | None
+
+
+class Held(Options, total=False):
+    """Those of a function of constraints.
+
+    Attributes:
+        active:   1 for each constraint that holds, 0 for one without a force (k,) or (B, k).
+        proximal: proximal term (k,) or (B, k), in mean entries of the diagonal of the matrix that
+                  is solved with.
+    """
+
+    active: ArrayLike | None
+    proximal: ArrayLike | None
+
+
+class Constrained(Driven, Held, total=False):
+    """Those of the dynamics with constraints.
+
+    Attributes:
+        stabilization: gains of position and velocity (k, 2) or (B, k, 2) [1/s^2, 1/s].
+        compliance:    added to the diagonal of the Delassus matrix (k,) or (B, k).
+    """
+
+    stabilization: ArrayLike | None
+    compliance: ArrayLike | None
+
+
+class Impulsive(Inertial, Held, total=False):
+    """Those of impacts.
+
+    Attributes:
+        restitution: share of the velocity that an impact turns back (k,) or (B, k).
+        compliance:  as in ``Constrained``.
+    """
+
+    restitution: ArrayLike | None
+    compliance: ArrayLike | None
+
+
+class Supported(Driven, Held, total=False):
+    """Those of inverse dynamics with constraints.
+
+    Attributes:
+        weights: what the squares of each constraint's forces count (k,) or (B, k), positive.
+    """
+
+    weights: ArrayLike | None

@@ -134,6 +134,41 @@ class Frame:
 
 
 @dataclass(frozen=True)
+class Constraint:
+    """A condition on the motion of a robot, which forces fulfill.
+
+    Of a point or a frame, its rows are the velocity of ``link`` as seen from ``to``: the derivative
+    of the position of its origin in the frame ``to``, and for a frame its angular velocity, in the
+    axes of ``to``. That of a joint is its velocity less ``multiplier`` times that of the other.
+
+    Attributes:
+        name:          what messages call it.
+        kind:          ``point``, ``frame`` or ``joint``.
+        rows:          3, 6 or 1.
+        stabilization: gains of the position [1/s^2] and of the velocity [1/s].
+        compliance:    added to the diagonal of the Delassus matrix [as that].
+        has_target:    whether there is a position that it is to return to.
+        link:          the frame that is held.
+        to:            what it is held by; body -1 is the world.
+        joints:        indices of the bodies whose joints are tied; -1 for none.
+        multiplier:    the first joint's position is ``multiplier`` times the second's + ``offset``.
+        offset:        see ``multiplier`` [rad or m].
+    """
+
+    name: str
+    kind: str
+    rows: int
+    stabilization: tuple[float, float]
+    compliance: float
+    has_target: bool
+    link: Frame | None = None
+    to: Frame | None = None
+    joints: tuple[int, int] = (-1, -1)
+    multiplier: float = 1.0
+    offset: float = 0.0
+
+
+@dataclass(frozen=True)
 class KinematicTree(Branches):
     """A robot as dynamics sees it: ``bodies`` and ``frames`` in depth-first order.
 
@@ -157,8 +192,9 @@ class KinematicTree(Branches):
             singular and forward dynamics impossible. None for an ordinary robot, or if armature
             makes up for it.
         parameters: numbers that are inputs of functions, with those of the file: ``params``
-            (n, 10), ``armature`` (nv), ``damping`` (nv).
+            (n, 10), ``armature`` (nv), ``damping`` (nv); those of ``constraints``.
         parameter_names: the link of each row of ``params``.
+        constraints: conditions on its motion.
         remarks: what was warned of when it was read; nothing of a robot by itself.
         given: what a state has in place of these; nothing of a robot by itself.
     """
@@ -178,6 +214,7 @@ class KinematicTree(Branches):
     singular_joint: str | None
     parameters: Mapping[str, tuple[Any, ...]] = field(default_factory=dict, hash=False)
     parameter_names: tuple[str, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
     remarks: tuple[str, ...] = field(default=(), compare=False)
 
     given: ClassVar[Mapping[str, Sequence[Any]]] = {}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gridgen.errors import OptionError
+from gridgen.functions.arrays import PROXIMAL
 from gridgen.model.description import Link, RobotDescription
-from gridgen.model.kinematic_tree import Body, MassInput
+from gridgen.model.kinematic_tree import Body, Constraint, MassInput
 from gridgen.model.lump import NO_MASS
 from gridgen.model.pose import NO_DISPLACEMENT, ZERO, apply, multiply, snapped, transpose
 from gridgen.model.walk import Parts
@@ -133,7 +134,7 @@ def place_parts(
 
 def own_parameters(
     description: RobotDescription, parts: Parts, bodies: Sequence[Body], choice: ParameterChoice
-) -> Mapping[str, tuple[Any, ...]]:
+) -> dict[str, tuple[Any, ...]]:
     """Return the inputs that are numbers of the robot, with those of the file."""
     own: dict[str, tuple[Any, ...]] = {}
     if choice.bodies:
@@ -146,6 +147,20 @@ def own_parameters(
     if "damping" in choice.joints:
         own["damping"] = dampings(bodies)
     return own
+
+
+def own_inputs(constraints: Sequence[Constraint]) -> dict[str, tuple[Any, ...]]:
+    """Return the inputs of functions with constraints, with their defaults in float64."""
+    if not constraints:
+        return {}
+    return {
+        "active": (1.0,) * len(constraints),
+        "stabilization": tuple(one.stabilization for one in constraints),
+        "compliance": tuple(one.compliance for one in constraints),
+        "proximal": (PROXIMAL["float64"],) * len(constraints),
+        "restitution": (0.0,) * len(constraints),
+        "weights": (1.0,) * len(constraints),
+    }
 
 
 def _of_link(link: Link) -> tuple[float, ...]:

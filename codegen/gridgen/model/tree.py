@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from gridgen.errors import ModelError, OptionError
+from gridgen.model.constraints import place_constraints
 from gridgen.model.description import (
     Limits,
     RobotDescription,
@@ -23,7 +24,7 @@ from gridgen.model.kinematic_tree import Body, Frame, KinematicTree
 from gridgen.model.locked import lock_joints
 from gridgen.model.lump import NO_MASS
 from gridgen.model.oddities import Oddity
-from gridgen.model.parameters import choose_parameters, own_parameters, place_parts
+from gridgen.model.parameters import choose_parameters, own_inputs, own_parameters, place_parts
 from gridgen.model.pose import (
     IDENTITY,
     Matrix3,
@@ -57,7 +58,8 @@ def build_tree(
         ModelError: if no joint moves.
         UrdfError: if a mass, moment or distance is beyond ``LARGEST_CONSTANT``.
         OptionError: if ``armature`` is not one, or ``nv``, finite numbers >= 0; if ``parameters``
-            names what does not move; if ``lock`` has what is no joint or no position.
+            names what does not move; if ``lock`` has what is no joint or no position; if
+            ``constraints`` has what constrains nothing.
     """
     description = lock_joints(description, options.lock or {})
     chosen = choose_parameters(description, options.parameters)
@@ -81,7 +83,8 @@ def build_tree(
             body = replace(body, parts=own_parts, rest=rest)
         bodies.append(body)
     _check_magnitudes(description, bodies, parts.frames)
-    own = own_parameters(description, parts, bodies, chosen)
+    constraints = place_constraints(description, options.constraints, bodies, parts.frames)
+    own = own_parameters(description, parts, bodies, chosen) | own_inputs(constraints)
     if not options.check_parameters and "params" not in own:
         raise OptionError(
             f"check_parameters is False, and {show(description.name)} takes no params: name links "
@@ -116,6 +119,7 @@ def build_tree(
         singular_joint=singular[0] if singular else None,
         parameters=own,
         parameter_names=tuple(b.name for b in bodies) if chosen.bodies else chosen.links,
+        constraints=constraints,
     )
 
 

@@ -116,6 +116,8 @@ def _inputs(
         raise OptionError(f"--block is {options.block}; give a number of samples, 1 or more")
     if options.parameters:
         raise OptionError("--parameters: a trajectory has no inputs of a robot; leave it out")
+    if options.constraints:
+        raise OptionError("--constraint: inverse dynamics of a trajectory has none; leave it out")
     split = None if options.split is None else _split(options.split, comm.size)
     if comm.size < 2:
         raise OptionError(

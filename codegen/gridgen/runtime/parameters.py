@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridgen.errors import DtypeError, OptionError, ParameterError, ShapeError
-from gridgen.functions.arrays import BODY_PARAMETERS, PARAMETERS
+from gridgen.functions.arrays import BODY_PARAMETERS, CONSTRAINT_INPUTS, PARAMETERS
 from gridgen.functions.types import Array, ArrayLike
 from gridgen.naming import one_line, show, show_value
 from gridgen.runtime.arrays.layout import check_dtype
@@ -173,6 +173,26 @@ def _complaint(row: Numbers) -> str:
     )
 
 
+def neither_0_nor_1(active: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which numbers are not those of ``active``."""
+    found: NDArray[np.bool_] = (active != 0.0) & (active != 1.0)
+    return found
+
+
+def check_active(active: Array) -> None:
+    """Raise unless every constraint is active or not.
+
+    Arrays on a GPU are not validated: that would synchronize the device.
+
+    Raises:
+        ParameterError: a value is neither 0 nor 1.
+    """
+    if not on_gpu(active) and (bad := active[neither_0_nor_1(active)]).size:
+        raise ParameterError(
+            f"active has {bad.flat[0]}; give 1 for a constraint that holds, 0 for one that does not"
+        )
+
+
 class Parameters:
     """Robot parameters that are inputs of functions.
 
@@ -210,6 +230,8 @@ class Parameters:
 
     def refusal(self, name: str) -> str:
         """Return the error message for an input that the robot does not have."""
+        if name in CONSTRAINT_INPUTS:
+            return f"{self._robot} has no constraints: load it with constraints= (--constraint)"
         wanted = "a link, or all," if name == "params" else name
         return (
             f"{self._robot} has {name} as constants: load it with {wanted} in parameters= "

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
-from gridgen.functions.arrays import ARRAYS, DEFAULTED, STANDARD_GRAVITY
+from gridgen.functions.arrays import ARRAYS, DEFAULTED, PROXIMAL, STANDARD_GRAVITY
 from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import number_literal, string_literal
@@ -335,6 +335,9 @@ def default_views(
 def _default(tree: KinematicTree, kind: str, size: int) -> tuple[str, ...]:
     if kind == "gravity":
         return _numbers(STANDARD_GRAVITY)
+    if kind == "proximal":
+        single, double = (f"S({PROXIMAL[name]!r})" for name in ("float32", "float64"))
+        return (", ".join([f"sizeof(S) == 4 ? {single} : {double}"] * size),)
     return _numbers(_flat(tree.parameters.get(kind, (0.0,) * size)))
 
 

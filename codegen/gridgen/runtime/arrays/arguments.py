@@ -28,6 +28,7 @@ from gridgen.runtime.arrays.times import (
     without_time,
 )
 from gridgen.runtime.module.description import RobotRecord
+from gridgen.runtime.parameters import check_active
 
 # Scalars for all states, of any type: converted to the type of the states.
 _SINGLE = (float, int, np.floating, np.integer)
@@ -319,6 +320,8 @@ def adopted(
     array = adopt(value, name, q)
     check_dtype(array, name)
     check_like(array, name, q, first)
+    if name == "active":
+        check_active(array)
     if name == "params":
         description.parameters.check(array)
     return array

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, NamedTuple, get_args
@@ -52,6 +52,7 @@ from gridgen.runtime.calls.launch_cache import LaunchCache, layout_key
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.configurations import needs_normalizing, normalize
 from gridgen.runtime.module.description import Module
+from gridgen.runtime.parameters import neither_0_nor_1
 from gridgen.runtime.planning.devices import place_of
 from gridgen.runtime.planning.planner import Planner
 
@@ -250,10 +251,17 @@ class Evaluator:
                 self._launches.note(key, values, call, compiled.kernel, launch)
         return results
 
+    def _are_accepted(self, inputs: Mapping[str, Any]) -> bool:
+        """Return whether compiled code may read ``params`` and ``active`` without a message."""
+        params, active = inputs.get("params"), inputs.get("active")
+        if params is not None and not self._description.parameters.are_accepted(params):
+            return False
+        return active is None or (type(active) is np.ndarray and not neither_0_nor_1(active).any())
+
     def _are_usual(self, kernel: KernelRecord, inputs: dict[str, Array | None]) -> bool:
         """Return whether NumPy arrays can be launched without adaptation."""
-        params, space = inputs.get("params"), self._description.space
-        if params is not None and not self._description.parameters.are_accepted(params):
+        space = self._description.space
+        if not self._are_accepted(inputs):
             return False
         return not space.free or not any(
             (q := inputs[name]) is not None and needs_normalizing(space, q, name)
@@ -308,8 +316,7 @@ class Evaluator:
         if options:
             if any([value is None for value in options.values()]):
                 return None
-            params = options.get("params")
-            if params is not None and not self._description.parameters.are_accepted(params):
+            if not self._are_accepted(options):
                 return None
             rest = tuple(map(options.get, names, rest))
         for i, name in numbers:
@@ -327,8 +334,7 @@ class Evaluator:
         entry = self._direct.get((kernel.name, q.dtype))
         if entry is None:
             return None
-        params = inputs.get("params")
-        if params is not None and not self._description.parameters.are_accepted(params):
+        if not self._are_accepted(inputs):
             return None
         for name, numbers in entry.defaults.items():
             if inputs[name] is None:

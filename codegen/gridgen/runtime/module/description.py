@@ -51,6 +51,7 @@ class RobotRecord:
         quaternions:     index of each joint's quaternion in its coordinates, or None.
         body_names:      bodies in order, parents first.
         frame_names:     every link of the URDF.
+        constraint_names: constraints of the robot.
         frame_idents:    their identifiers in the names of functions.
         parents:         parent of each body, -1 for the base.
         levels:          bodies by distance from the base.
@@ -85,6 +86,7 @@ class RobotRecord:
     quaternions: tuple[int | None, ...]
     body_names: tuple[str, ...]
     frame_names: tuple[str, ...]
+    constraint_names: tuple[str, ...]
     frame_idents: tuple[str, ...]
     parents: tuple[int, ...]
     levels: tuple[tuple[int, ...], ...]

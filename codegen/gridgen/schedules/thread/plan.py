@@ -12,6 +12,7 @@ from gridgen.dynamics.computation import Computation
 from gridgen.dynamics.functions import (
     computation_of,
 )
+from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
@@ -71,8 +72,12 @@ def _is_reversed(key: KernelKey) -> bool:
 
 
 def is_never_in_loops(key: KernelKey) -> bool:
-    """Tell whether a kernel is the jvp of a vjp, which loops over bodies do not have."""
-    return [product.kind for product in key.products] == ["vjp", "jvp"]
+    """Tell whether loops over bodies do not have a kernel: the jvp of a vjp, constraints."""
+    if [product.kind for product in key.products] == ["vjp", "jvp"]:
+        return True
+    parts = key.parts or (key,)
+    methods = (FUNCTIONS[part.function].methods.get(part.method) for part in parts)
+    return any(method is not None and not method.in_loops for method in methods)
 
 
 def plan_programs(
@@ -89,8 +94,8 @@ def plan_programs(
         longest:        operations of the longest straight-line program.
         longest_on_gpu: those of a GPU's, if they are fewer.
     """
-    is_reversed = isinstance(function, KernelKey) and _is_reversed(function)
-    if isinstance(function, KernelKey) and (is_never_in_loops(function) or function.bodies):
+    key = function if isinstance(function, KernelKey) else computation_of(tree, function).key
+    if is_never_in_loops(key) or key.bodies:
         cpu = plan_lines(tree, function)
         return Programs(cpu, cpu)
     operations = count_operations(tree, function, max(longest, MOST_COUNTED))
@@ -98,7 +103,7 @@ def plan_programs(
         cpu = gpu = plan_loops(tree, function)
     else:
         cpu = gpu = plan_lines(tree, function)
-        if operations > longest_on_gpu and not is_reversed:
+        if operations > longest_on_gpu and not _is_reversed(key):
             gpu = plan_loops(tree, function)
     return Programs(cpu, gpu)
 

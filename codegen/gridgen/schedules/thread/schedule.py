@@ -26,6 +26,10 @@ _NOT_TWICE = (
     "its program would have loops over bodies, of which there is no jvp of a vjp: take the vjp of "
     "the jvp, or of the vjp"
 )
+_NO_LOOPS = (
+    f"its program would have more than {LONGEST_PROGRAM} operations, and it has none with loops "
+    "over bodies: lock joints, or load the robot with fewer constraints"
+)
 
 
 class ThreadSchedule:
@@ -73,8 +77,10 @@ class ThreadSchedule:
         computation = self._computation(key)
         if (reason := computation.refusal(self.tree)) is not None:
             return reason
-        if is_never_in_loops(key) and is_longer(self.tree, key, LONGEST_PROGRAM):
-            return _NOT_TWICE
+        # Those of frames are many, and about as long as the mass matrix.
+        measured = KernelKey("mass_matrix") if key.frame else key
+        if is_never_in_loops(key) and is_longer(self.tree, measured, LONGEST_PROGRAM):
+            return _NOT_TWICE if len(key.products) == 2 else _NO_LOOPS
         return None
 
     def kernel(self, key: KernelKey) -> Kernel:

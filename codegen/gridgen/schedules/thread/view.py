@@ -71,6 +71,8 @@ _PHASES = {
     "row": "derivatives of its joint torque",
     "response": "derivatives of the transmitted wrench by its motion",
     "solve": "factorization and solution",
+    "constraint": "acceleration of the constraints without constraint forces",
+    "forces": "constraint forces",
     "step": "integration over the step",
     "adjoint": "backward pass (adjoints)",
 }

@@ -1,0 +1,481 @@
+"""Dynamics with constraints: the rows of their Jacobian, and forces that fulfill them.
+
+A constraint of a point or a frame is about c, the position (and orientation) of ``link`` in the
+frame ``to``, which may be the world. With its Jacobian, dc/dt = J qd, the motion follows from
+
+    M qdd + h = tau + J^T f        J qdd + g + R f = 0
+
+where g is the rest of the second derivative of c, dJ/dt qd, with Baumgarte's stabilization,
+kd dc/dt + kp (c - target), and R a compliance. Forces that act on ``link`` act on what ``to`` is
+part of with the opposite sign, at the same point, so that they change no momentum of both. A row
+that is not active is zero in J, and so is its force.
+
+M = L^T D L is factorized in the order of the tree, which fills no zeros (Featherstone 2005). With
+Y = L^-T J^T and z = L^-T (tau - h), both as sparse as their branches,
+
+    (A + R) f = b,   A = J M^-1 J^T = Y^T D^-1 Y,   b = -g - Y^T D^-1 z,   D L qdd = z + Y f
+
+so that nothing is computed twice. A, the Delassus matrix, is singular where constraints are
+redundant. Proximal iterations (Carpentier, Budhiraja and Mansard 2021),
+
+    (A + R + mu) f_k+1 = b + mu f_k,   f_0 = 0,
+
+take the same factors each time, stay in the range of A, and so converge to the forces of least
+norm. The error of an eigenvalue a of A is (mu / (mu + a))^k; mu is relative to the mean diagonal
+entry of A, and its default the square root of the unit of rounding.
+
+The rows of points are computed in axes that make them sparse: those of the body that carries both
+links, or of the free joint that carries the robot. The equations are the same in all axes.
+
+Source: Featherstone 2008, chapters 8 and 6; Carpentier, Budhiraja and Mansard 2021.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gridgen.dynamics.crba import mass_matrix_at
+from gridgen.dynamics.frames import Pose, base_pose, in_canonical
+from gridgen.dynamics.kinematics import (
+    BaseMotion,
+    BodyMotion,
+    all_motions,
+    base_motion,
+    each,
+    placements,
+)
+from gridgen.dynamics.linear import (
+    Factorization,
+    begin_in_place,
+    finish_in_place,
+    ldlt,
+    ldlt_solve,
+)
+from gridgen.dynamics.rnea import body_forces, efforts_at, efforts_of_forces
+from gridgen.model.kinematic_tree import Constraint
+from gridgen.model.tree import KinematicTree
+from gridgen.symbolic.branches import Branches
+from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import (
+    Placement,
+    Vector,
+    add,
+    apply,
+    cross,
+    dot,
+    scale,
+    sub,
+    transpose,
+)
+
+#: Proximal iterations.
+ITERATIONS = 3
+Rows = list[list[Scalar]]
+
+
+@dataclass(frozen=True)
+class Held:
+    """What one constraint holds, in axes in which its rows are sparse.
+
+    Attributes:
+        constraint: which one.
+        rows:       of its Jacobian, each nv entries.
+        poses:      of the bodies of ``link`` and ``to`` in these axes.
+        link:       pose of the frame that is held; ``to`` likewise.
+        to:         see ``link``.
+    """
+
+    constraint: Constraint
+    rows: Rows
+    poses: tuple[Pose, Pose] | None = None
+    link: Pose | None = None
+    to: Pose | None = None
+
+    def turned(self, vectors: Sequence[Scalar]) -> list[Scalar]:
+        """Return a row's worth of numbers in the axes of ``to``."""
+        if self.to is None:
+            return list(vectors)
+        back = transpose(self.to.R)
+        parts = (tuple(vectors[k : k + 3]) for k in range(0, len(vectors), 3))
+        return [entry for part in parts for entry in apply(back, part)]
+
+
+class Constraints:
+    """The constraints of a robot in one state.
+
+    Args:
+        tree:    the robot.
+        q:       joint positions, nq scalars.
+        placed:  ``placements(tree, q, scalars)``.
+        scalars: the kind of number.
+    """
+
+    def __init__(
+        self,
+        tree: KinematicTree,
+        q: Sequence[Scalar],
+        placed: Sequence[Placement],
+        scalars: Scalars,
+    ) -> None:
+        self._tree, self._q, self._placed, self._scalars = tree, q, placed, scalars
+        self._poses: dict[tuple[int, int], Pose] = {}
+        self.held = [self._hold(one) for one in tree.constraints]
+
+    @property
+    def rows(self) -> Rows:
+        """The rows of the Jacobian of all constraints."""
+        return [row for held in self.held for row in held.rows]
+
+    def _hold(self, constraint: Constraint) -> Held:
+        tree, scalars = self._tree, self._scalars
+        if constraint.kind == "joint":
+            row = [scalars.constant(0.0)] * tree.nv
+            for index, sign in zip(constraint.joints, (1.0, -constraint.multiplier), strict=True):
+                if index >= 0:
+                    body = tree.bodies[index]
+                    row[body.v_index] = row[body.v_index] + scalars.constant(
+                        sign * (body.multiplier if body.mimics else 1.0)
+                    )
+            return Held(constraint, [row])
+        assert constraint.link is not None
+        assert constraint.to is not None
+        ends = constraint.link.body, constraint.to.body
+        lines = [[*tree.ancestors(body)[::-1], body] if body >= 0 else [] for body in ends]
+        shared = [a for a, b in zip(*lines, strict=False) if a == b]
+        axes = shared[-1] if shared else -1
+        moving = [[body for body in line if body not in shared] for line in lines]
+        first = next((line[0] for line in moving if line), -1)
+        if axes < 0 and tree.bodies[first].joint_type.is_free:
+            axes = first
+        poses = tuple(self._pose(axes, body) for body in ends)
+        link, to = (
+            pose.child(in_canonical(tree, frame, scalars))
+            for pose, frame in zip(poses, (constraint.link, constraint.to), strict=True)
+        )
+        rows = [[scalars.constant(0.0)] * tree.nv for _ in range(constraint.rows)]
+        for line, sign in zip(moving, (1.0, -1.0), strict=True):
+            for index in line:
+                self._fill(rows, index, self._pose(axes, index), link.p, sign)
+        return Held(constraint, rows, poses, link, to)  # type: ignore[arg-type]
+
+    def _pose(self, axes: int, body: int) -> Pose:
+        """Return the pose of a body in the axes of another one; -1 is the base."""
+        if (axes, body) not in self._poses:
+            if body == axes:
+                pose = base_pose(self._scalars)
+            elif body < 0:
+                above = self._pose(-1, axes)
+                back = transpose(above.R)
+                pose = Pose(back, scale(self._scalars.constant(-1.0), apply(back, above.p)))
+            else:
+                parent = self._tree.bodies[body].parent
+                pose = self._pose(axes, parent).child(self._placed[body])
+            self._poses[axes, body] = pose
+        return self._poses[axes, body]
+
+    def _fill(self, rows: Rows, index: int, pose: Pose, point: Vector, sign: float) -> None:
+        """Add to rows what the joint of a body contributes."""
+        scalars, body = self._scalars, self._tree.bodies[index]
+        scalars.begin("axis", index)
+        arm = sub(pose.p, point)
+        factor = scalars.constant(sign * (body.multiplier if body.mimics else 1.0))
+        for k, (slide, spin) in enumerate(body.joint_type.subspace(scalars)):
+            w = apply(pose.R, spin)
+            v = add(apply(pose.R, slide), cross(arm, w))
+            j = body.v_index + k
+            for row, entry in zip(rows, (*v, *w), strict=False):
+                row[j] = row[j] + factor * entry
+
+    def rest(
+        self, qd: Sequence[Scalar], motions: Sequence[BodyMotion], base: BaseMotion
+    ) -> list[Scalar]:
+        """Return g for each row: what its second derivative is at zero accelerations, stabilized.
+
+        Args:
+            qd:      joint velocities, nv scalars.
+            motions: of the bodies at zero joint accelerations.
+            base:    motion of the base.
+        """
+        scalars, found = self._scalars, []
+        root = base_motion(base, scalars)
+        gains = self._tree.given["stabilization"]
+        for number, held in enumerate(self.held):
+            scalars.begin("constraint", -1)
+            rates = [dot(row, qd) for row in held.rows]
+            drift = self._drift(held, rates, motions, root)
+            kp, kd = gains[2 * number], gains[2 * number + 1]
+            total = [d + kd * rate for d, rate in zip(drift, rates, strict=True)]
+            if held.constraint.has_target:
+                total = [a + kp * b for a, b in zip(total, self._errors(held), strict=True)]
+            found += total
+        return found
+
+    def _drift(
+        self,
+        held: Held,
+        rates: Sequence[Scalar],
+        motions: Sequence[BodyMotion],
+        root: BodyMotion,
+    ) -> list[Scalar]:
+        """Return dJ/dt qd of one constraint.
+
+        The acceleration of ``link`` less that of the point of ``to``'s body where it is, less
+        Coriolis' part, for the axes turn.
+        """
+        if held.poses is None:
+            return [self._scalars.constant(0.0)] * len(rates)
+        assert held.constraint.link is not None
+        assert held.constraint.to is not None
+        assert held.link is not None
+        a, w, wd = [], [], []
+        frames = held.constraint.link, held.constraint.to
+        behind = held.poses[1]
+        arms = (
+            in_canonical(self._tree, frames[0], self._scalars).r,
+            apply(transpose(behind.R), sub(held.link.p, behind.p)),
+        )
+        for frame, pose, arm in zip(frames, held.poses, arms, strict=True):
+            motion = root if frame.body < 0 else motions[frame.body]
+            a.append(apply(pose.R, add(motion.a, apply(motion.field, arm))))
+            w.append(apply(pose.R, motion.w))
+            wd.append(apply(pose.R, motion.wd))
+        v = tuple(rates[:3])
+        twice = self._scalars.constant(2.0)
+        drift = list(sub(sub(a[0], a[1]), scale(twice, cross(w[1], v))))
+        if len(rates) == 6:
+            drift += sub(sub(wd[0], wd[1]), cross(w[1], sub(w[0], w[1])))
+        return drift
+
+    def _errors(self, held: Held) -> list[Scalar]:
+        """Return how far a constraint is from its target; turns by the sine about their axis."""
+        constraint, scalars = held.constraint, self._scalars
+        if constraint.kind == "joint":
+            first, second = (self._position(index) for index in constraint.joints)
+            error = first - scalars.constant(constraint.multiplier) * second
+            return [error - scalars.constant(constraint.offset)]
+        assert held.link is not None
+        assert held.to is not None
+        errors = list(sub(held.link.p, held.to.p))
+        if constraint.rows == 6:
+            to, link = transpose(held.to.R), transpose(held.link.R)
+            turns = [cross(b, a) for a, b in zip(link, to, strict=True)]
+            errors += scale(scalars.constant(0.5), add(add(turns[0], turns[1]), turns[2]))
+        return errors
+
+    def _position(self, index: int) -> Scalar:
+        if index < 0:
+            return self._scalars.constant(0.0)
+        body = self._tree.bodies[index]
+        own = self._q[body.q_index]
+        if not body.mimics:
+            return own
+        scaled = self._scalars.constant(body.multiplier) * own
+        return scaled + self._scalars.constant(body.offset)
+
+    def given(self, name: str) -> list[Scalar]:
+        """Return a number of each constraint for each of its rows."""
+        return [
+            number
+            for number, held in zip(self._tree.given[name], self.held, strict=True)
+            for _ in held.rows
+        ]
+
+    def turned(self, forces: Sequence[Scalar]) -> list[Scalar]:
+        """Return numbers of all rows in the axes of the constraints' ``to``."""
+        found: list[Scalar] = []
+        for held in self.held:
+            found += held.turned(forces[len(found) : len(found) + len(held.rows)])
+        return found
+
+
+def weighted_products(
+    rows: Rows, factors: Factorization, scalars: Scalars
+) -> tuple[Rows, Rows, Rows]:
+    """Return Y, D^-1 Y, both by columns, and A = Y^T D^-1 Y; rows are used up."""
+    scalars.begin("solve", -1)
+    Y = [begin_in_place(factors, row) for row in rows]
+    scaled = [[a * b for a, b in zip(y, factors.inverse, strict=True)] for y in Y]
+    A = [[scalars.constant(0.0)] * len(Y) for _ in Y]
+    for i in range(len(Y)):
+        for j in range(i + 1):
+            A[i][j] = A[j][i] = dot(scaled[i], Y[j])
+    return Y, scaled, A
+
+
+def delassus(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Rows:
+    """Return the Delassus matrix J M^-1 J^T of all constraints, rows in the axes of ``to``.
+
+    Args:
+        tree:    the robot.
+        q:       joint positions, nq scalars [rad or m].
+        scalars: the kind of number.
+    """
+    placed = placements(tree, q, scalars)
+    constraints = Constraints(tree, q, placed, scalars)
+    factors = factorized(tree, placed, scalars)
+    columns = [constraints.turned(column) for column in zip(*constraints.rows, strict=True)]
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    return weighted_products(rows, factors, scalars)[2]
+
+
+def factorized(tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars) -> Factorization:
+    """Return the factors of the mass matrix."""
+    M = mass_matrix_at(tree, placed, scalars)
+    scalars.begin("solve", -1)
+    return ldlt(M, tree.velocities, scalars.constant(1.0), scalars)
+
+
+def constrained_forward_dynamics(
+    tree: KinematicTree,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    tau: Sequence[Scalar],
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Sequence[Scalar] | None = None,
+) -> tuple[list[Scalar], list[Scalar]]:
+    """Return the joint accelerations, and the forces of the constraints.
+
+    Arguments as in ``gridgen.dynamics.aba.forward_dynamics_aba``; what is given of constraints is
+    in ``tree.given``.
+
+    Returns:
+        qdd:    nv scalars [rad/s^2 or m/s^2].
+        forces: on ``link``, one for each row, in the axes of ``to`` [N, N m]; of a joint, its
+                effort.
+    """
+    placed = placements(tree, q, scalars)
+    motions = all_motions(tree, placed, qd, None, base, scalars)
+    wrenches = body_forces(tree, each(tree, motions), f_ext, scalars)
+    bias = efforts_of_forces(tree, placed, wrenches, qd, None, scalars)
+    constraints = Constraints(tree, q, placed, scalars)
+    rest = constraints.rest(qd, motions, base)
+    factors = factorized(tree, placed, scalars)
+    right = [effort - loss for effort, loss in zip(tau, bias, strict=True)]
+    z = begin_in_place(factors, right)
+    Y, scaled, A = weighted_products(constraints.rows, factors, scalars)
+    b = [-(g + dot(y, z)) for g, y in zip(rest, scaled, strict=True)]
+    f = _forces(constraints, A, b, scalars)
+    for y, force in zip(Y, f, strict=True):
+        z = [a + force * entry for a, entry in zip(z, y, strict=True)]
+    scalars.begin("solve", -1)
+    return finish_in_place(factors, z), constraints.turned(f)
+
+
+def impulse_dynamics(
+    tree: KinematicTree, q: Sequence[Scalar], qd: Sequence[Scalar], scalars: Scalars
+) -> tuple[list[Scalar], list[Scalar]]:
+    """Return the joint velocities after an impact, and the impulses of the constraints.
+
+    M (qd_next - qd) = J^T p and J qd_next = -restitution J qd: the equations of forces, with
+    velocities in the place of accelerations.
+
+    Args:
+        tree:    the robot.
+        q:       joint positions, nq scalars [rad or m].
+        qd:      joint velocities before, nv scalars [rad/s or m/s].
+        scalars: the kind of number.
+
+    Returns:
+        qd_next:  nv scalars [rad/s or m/s].
+        impulses: on ``link``, one for each row, in the axes of ``to`` [N s, N m s].
+    """
+    placed = placements(tree, q, scalars)
+    constraints = Constraints(tree, q, placed, scalars)
+    one, restitution = scalars.constant(1.0), constraints.given("restitution")
+    b = [
+        -((one + share) * dot(row, qd))
+        for share, row in zip(restitution, constraints.rows, strict=True)
+    ]
+    factors = factorized(tree, placed, scalars)
+    Y, _, A = weighted_products(constraints.rows, factors, scalars)
+    p = _forces(constraints, A, b, scalars)
+    change = [scalars.constant(0.0)] * tree.nv
+    for y, impulse in zip(Y, p, strict=True):
+        change = [a + impulse * entry for a, entry in zip(change, y, strict=True)]
+    scalars.begin("solve", -1)
+    change = finish_in_place(factors, change)
+    return [a + b for a, b in zip(qd, change, strict=True)], constraints.turned(p)
+
+
+def constrained_inverse_dynamics(
+    tree: KinematicTree,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar],
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Sequence[Scalar] | None = None,
+) -> tuple[list[Scalar], list[Scalar]]:
+    """Return joint efforts and forces of constraints that produce accelerations together.
+
+    With the columns B of J of the free joints and the weights W, the forces f = W^-1 B x of least
+    f^T W f fulfill B^T f = r, the efforts that inverse dynamics has at these joints: x is found by
+    the same proximal iterations.
+
+    Arguments as in ``inverse_dynamics``.
+
+    Returns:
+        tau:    nv scalars [N m or N].
+        forces: as of ``constrained_forward_dynamics``.
+    """
+    placed = placements(tree, q, scalars)
+    total = efforts_at(tree, placed, qd, qdd, base, scalars, f_ext)
+    constraints = Constraints(tree, q, placed, scalars)
+    rows, zero, one = constraints.rows, scalars.constant(0.0), scalars.constant(1.0)
+    free = [
+        body.v_index + k for body in tree.bodies if body.joint_type.is_free for k in range(body.nv)
+    ]
+    if not free:
+        return total, [zero] * len(rows)
+    scalars.begin("forces", -1)
+    active = constraints.given("active")
+    easy = [one / weight for weight in constraints.given("weights")]
+    scaled = [[share * row[j] for j in free] for share, row in zip(easy, rows, strict=True)]
+    held = [[on * entry for entry in row] for on, row in zip(active, scaled, strict=True)]
+    mean, share = zero, zero
+    for row, own in zip(rows, scaled, strict=True):
+        mean = mean + dot([row[j] for j in free], own)
+    for proximal in tree.given["proximal"]:
+        share = share + proximal
+    mu = mean * share * scalars.constant(1.0 / (len(free) * len(tree.constraints)))
+    H = [[zero] * len(free) for _ in free]
+    for a in range(len(free)):
+        for b in range(a + 1):
+            H[a][b] = H[b][a] = dot([row[free[a]] for row in rows], [row[b] for row in held])
+        H[a][a] = H[a][a] + mu
+    factors = ldlt(H, Branches(range(-1, len(free) - 1)), one, scalars)
+    right = [total[j] for j in free]
+    x = ldlt_solve(factors, right)
+    for _ in range(ITERATIONS - 1):
+        x = ldlt_solve(factors, [r + mu * entry for r, entry in zip(right, x, strict=True)])
+    f = [dot(row, x) for row in held]
+    tau = [effort - dot([row[j] for row in rows], f) for j, effort in enumerate(total)]
+    return tau, constraints.turned(f)
+
+
+def _forces(
+    constraints: Constraints, A: Rows, b: Sequence[Scalar], scalars: Scalars
+) -> list[Scalar]:
+    """Return the forces of least norm of (A + R) f = b; those that are not active are zero."""
+    scalars.begin("forces", -1)
+    active, compliance = constraints.given("active"), constraints.given("compliance")
+    size, mean = len(A), A[0][0]
+    for k in range(1, size):
+        mean = mean + A[k][k]
+    mean = mean * scalars.constant(1.0 / size)
+    mu = [mean * one for one in constraints.given("proximal")]
+    of = [number for number, held in enumerate(constraints.held) for _ in held.rows]
+    masked = [[scalars.constant(0.0)] * size for _ in A]
+    for i in range(size):
+        for j in range(i + 1):
+            both = active[i] if of[i] == of[j] else active[i] * active[j]
+            masked[i][j] = both * A[i][j]
+        masked[i][i] = masked[i][i] + (compliance[i] + mu[i])
+    factors = ldlt(masked, Branches(range(-1, size - 1)), scalars.constant(1.0), scalars)
+    right = [on * entry for on, entry in zip(active, b, strict=True)]
+    f = ldlt_solve(factors, right)
+    for _ in range(ITERATIONS - 1):
+        f = ldlt_solve(factors, [r + m * x for r, m, x in zip(right, mu, f, strict=True)])
+    return f

@@ -1,0 +1,230 @@
+"""Dynamics with constraints; declared as in ``gridgen.functions.dynamics``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gridgen.functions.calls import Calls, Request
+from gridgen.functions.record import Algorithm, function
+from gridgen.functions.types import (
+    Array,
+    ArrayLike,
+    Constrained,
+    Held,
+    Impulsive,
+    Inertial,
+    Supported,
+    Unpack,
+    Writable,
+)
+
+_REFUSALS = ("of_no_constraints", "of_a_singular_mass_matrix")
+
+
+def _in_numbers(options: Held, q: Any) -> Any:
+    """Return options of a call, booleans of ``active`` as numbers of the type of ``q``."""
+    active: Any = options.get("active")
+    if active is None:
+        return options
+    dtype = getattr(active, "dtype", None)
+    if dtype is None:
+        if (listed := np.asarray(active)).dtype == np.bool_:
+            active = listed.astype(float).tolist()
+    elif str(dtype).rpartition(".")[2] == "bool":
+        numbers = getattr(q, "dtype", np.dtype(float))
+        active = active.astype(numbers) if hasattr(active, "astype") else active.to(numbers)
+    return {**options, "active": active}
+
+
+class ConstrainedDynamics(Calls):
+    """Dynamics with constraints."""
+
+    @function(
+        "Delassus matrix: inverse inertia that the constraints' rows see, J Minv J^T",
+        ("G",),
+        Algorithm(
+            "constraints.delassus",
+            "factorization of the mass matrix, Featherstone 2008 chapter 8",
+            refusals=_REFUSALS,
+            in_loops=False,
+        ),
+        is_default=False,
+        solves=True,
+    )
+    def delassus(
+        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Inertial]
+    ) -> Array:
+        """Return the Delassus matrix of the robot's constraints, J Minv J^T.
+
+        All constraints count as active. Rows are ordered as the robot's ``constraints``: 3 for a
+        point, 6 for a frame (linear part first), 1 for a joint, in the axes of ``to``.
+
+        Args:
+            q:       joint positions (B, nq) [rad or m]
+            out:     array for the result.
+            options: ``params`` and ``armature`` as in ``inverse_dynamics``, and ``backend``.
+
+        Returns:
+            G: (B, m, m), symmetric.
+
+        Raises:
+            ModelError: the robot has no constraints, or its mass matrix is singular.
+
+        Source: Featherstone 2008, chapter 8.
+        """
+        return self._call(Request("delassus", (q,), out, options))
+
+    @function(
+        "Forward dynamics with constraints: joint accelerations and constraint forces",
+        ("qdd", "forces"),
+        Algorithm(
+            "constraints.constrained_forward_dynamics",
+            "factorization of the mass matrix and proximal iterations, Carpentier, Budhiraja and "
+            "Mansard 2021",
+            refusals=_REFUSALS,
+            in_loops=False,
+        ),
+        is_default=False,
+        solves=True,
+    )
+    def constrained_forward_dynamics(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        tau: ArrayLike,
+        *,
+        out: tuple[Writable, Writable] | None = None,
+        **options: Unpack[Constrained],
+    ) -> tuple[Array, Array]:
+        """Return the joint accelerations of a robot with constraints, and their forces.
+
+        Redundant constraints have the forces of least norm.
+
+        Args:
+            q:             joint positions   (B, nq)  [rad or m]
+            qd:            joint velocities  (B, nv)  [rad/s or m/s]
+            tau:           joint efforts     (B, nv)  [N m or N]
+            out:           arrays for the results.
+            active:        1 for each constraint that holds, 0 for one that has no force
+                           (k,) or (B, k); all hold.
+            stabilization: gains of position and velocity of each constraint (k, 2) or (B, k, 2)
+                           [1/s^2, 1/s]; those of the robot's options, 0.
+            compliance:    of each constraint, added to the diagonal of the Delassus matrix
+                           (k,) or (B, k); that of the options, 0.
+            proximal:      proximal term of each constraint, in mean entries of the diagonal of the
+                           Delassus matrix (k,) or (B, k); the square root of the unit of rounding.
+            options:       the others as in ``inverse_dynamics``.
+
+        Returns:
+            qdd:    (B, nv) [rad/s^2 or m/s^2]
+            forces: (B, m), of ``to`` (or the world) on ``link``, in the axes of ``to``, rows as of
+                    ``delassus`` [N, N m]; of a joint, its effort.
+
+        Raises:
+            ModelError:     the robot has no constraints, or its mass matrix is singular.
+            ParameterError: on the CPU, ``active`` has other values than 0 and 1.
+
+        Source: Carpentier, Budhiraja and Mansard 2021.
+        """
+        results: tuple[Array, Array] = self._call(
+            Request("constrained_forward_dynamics", (q, qd, tau), out, _in_numbers(options, q))
+        )
+        return results
+
+    @function(
+        "Impulse dynamics: joint velocities after an impact, and the constraints' impulses",
+        ("qd_next", "impulses"),
+        Algorithm(
+            "constraints.impulse_dynamics",
+            "factorization of the mass matrix and proximal iterations, Carpentier, Budhiraja and "
+            "Mansard 2021",
+            refusals=_REFUSALS,
+            in_loops=False,
+        ),
+        is_default=False,
+        solves=True,
+    )
+    def impulse_dynamics(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        *,
+        out: tuple[Writable, Writable] | None = None,
+        **options: Unpack[Impulsive],
+    ) -> tuple[Array, Array]:
+        """Return the joint velocities after an impact with the active constraints.
+
+        After it the rows of the constraints have the velocity J qd_next = -restitution J qd. With a
+        ``compliance`` R, R times the impulse is missing from that.
+
+        Args:
+            q:           joint positions            (B, nq)  [rad or m]
+            qd:          joint velocities before    (B, nv)  [rad/s or m/s]
+            out:         arrays for the results.
+            active:      as in ``constrained_forward_dynamics``; compliance, proximal likewise.
+            restitution: 0 to 1 for each constraint (k,) or (B, k); 0.
+            options:     ``params`` and ``armature`` as in ``inverse_dynamics``, and ``backend``.
+
+        Returns:
+            qd_next:  (B, nv) [rad/s or m/s]
+            impulses: (B, m), as ``forces`` of ``constrained_forward_dynamics`` [N s, N m s]
+
+        Raises:
+            ModelError:     the robot has no constraints, or its mass matrix is singular.
+            ParameterError: on the CPU, ``active`` has other values than 0 and 1.
+        """
+        results: tuple[Array, Array] = self._call(
+            Request("impulse_dynamics", (q, qd), out, _in_numbers(options, q))
+        )
+        return results
+
+    @function(
+        "Inverse dynamics with constraints: joint efforts and constraint forces",
+        ("tau", "forces"),
+        Algorithm(
+            "constraints.constrained_inverse_dynamics",
+            "recursive Newton-Euler, forces of least norm at the free joints",
+            refusals=("of_no_constraints",),
+            in_loops=False,
+        ),
+        is_default=False,
+        solves=True,
+    )
+    def constrained_inverse_dynamics(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        qdd: ArrayLike,
+        *,
+        out: tuple[Writable, Writable] | None = None,
+        **options: Unpack[Supported],
+    ) -> tuple[Array, Array]:
+        """Return joint efforts and constraint forces that produce ``qdd`` together.
+
+        Free joints have no motors: forces of the active constraints take their place, those whose
+        weighted sum of squares is least. A robot without a free joint needs none: they are zero.
+
+        Args:
+            q:        joint positions      (B, nq)  [rad or m]
+            qd:       joint velocities     (B, nv)  [rad/s or m/s]
+            qdd:      joint accelerations  (B, nv)  [rad/s^2 or m/s^2]
+            out:      arrays for the results.
+            active:   as in ``constrained_forward_dynamics``; proximal likewise.
+            weights:  what the squares of each constraint's forces count (k,) or (B, k); 1.
+            options:  the others as in ``inverse_dynamics``.
+
+        Returns:
+            tau:    (B, nv) [N m or N]; of a free joint 0, or what no force of the active
+                    constraints does.
+            forces: (B, m), as of ``constrained_forward_dynamics`` [N, N m]
+
+        Raises:
+            ModelError:     the robot has no constraints.
+            ParameterError: on the CPU, ``active`` has other values than 0 and 1.
+        """
+        results: tuple[Array, Array] = self._call(
+            Request("constrained_inverse_dynamics", (q, qd, qdd), out, _in_numbers(options, q))
+        )
+        return results
