@@ -63,7 +63,6 @@ class KernelKey:
                    computes. Empty for a kernel that computes the function.
         bodies:    the first body of a chain's stage, and the one after the last; empty for a kernel
                    of all bodies.
-                   last; none of a kernel that is about all.
     """
 
     function: str

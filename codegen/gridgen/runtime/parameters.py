@@ -174,13 +174,13 @@ def _complaint(row: Numbers) -> str:
 
 
 def neither_0_nor_1(active: NDArray[Any]) -> NDArray[np.bool_]:
-    """Tell which numbers are not those of ``active``."""
+    """Return which numbers are not valid in ``active``."""
     found: NDArray[np.bool_] = (active != 0.0) & (active != 1.0)
     return found
 
 
 def check_active(active: Array) -> None:
-    """Raise unless every constraint is active or not.
+    """Raise unless every number of ``active`` is 0 or 1.
 
     Arrays on a GPU are not validated: that would synchronize the device.
 

@@ -181,7 +181,7 @@ class Binder:
         return compute, scratch
 
 
-# Why these ways of computing a call cannot be bound.
+# Evaluations without a bound form, with the error message.
 _UNBOUND: Mapping[Way, str] = {
     "hybrid": 'schedule is "hybrid", whose halves are computed by two processors and which cannot '
     "be bound: call the function, or bind another schedule",
