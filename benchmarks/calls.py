@@ -21,7 +21,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from fake_driver import PretendDriver
+from fake_driver import FakeDriver
 from interleave import interleaved
 
 import gridgen
@@ -67,7 +67,7 @@ def on_pretended_gpu(arguments: argparse.Namespace) -> list[tuple[str, str, Call
     """Return the calls of each function for many states on a GPU that computes nothing."""
     import cupy
 
-    driver = PretendDriver(cupy)
+    driver = FakeDriver(cupy)
     sys.modules["cupy"] = driver.module()
     places = {"cuda": driver.asarray, "cuda, torch": tensors(driver)}
     robot = gridgen.load(arguments.robot, floating_base=arguments.floating_base, backend="cuda")
@@ -79,7 +79,7 @@ def on_pretended_gpu(arguments: argparse.Namespace) -> list[tuple[str, str, Call
     ]
 
 
-def tensors(driver: PretendDriver) -> Callable[[Any], Any] | None:
+def tensors(driver: FakeDriver) -> Callable[[Any], Any] | None:
     """Return what makes tensors that say they are on a GPU, or ``None`` without PyTorch."""
     try:
         import torch

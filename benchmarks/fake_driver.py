@@ -45,7 +45,7 @@ class Stream:
         pointer: its handle.
     """
 
-    def __init__(self, driver: PretendDriver, pointer: int) -> None:
+    def __init__(self, driver: FakeDriver, pointer: int) -> None:
         self.ptr = pointer
         self._driver = driver
 
@@ -76,7 +76,7 @@ class Stream:
         self._driver.told.append((f"wait for {event.ptr}", self.ptr))
 
 
-class PretendDriver:
+class FakeDriver:
     """GPUs of compute capability 9.0, with the host's memory.
 
     Args:
@@ -176,7 +176,7 @@ class PretendDriver:
 class _Device:
     """A device, current while its context lasts."""
 
-    def __init__(self, driver: PretendDriver, number: int) -> None:
+    def __init__(self, driver: FakeDriver, number: int) -> None:
         self.id = number
         self.compute_capability = "90"
         self._driver = driver

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gridgen.backends import TARGETS, BackendName
 from gridgen.dynamics.arrays import array_shape
-from gridgen.dynamics.computation import OfSeveral
+from gridgen.dynamics.computation import FusedComputation
 from gridgen.dynamics.constraints import Constraints
 from gridgen.dynamics.functions import computation_of, refusal
 from gridgen.dynamics.kinematics import placements
@@ -279,7 +279,7 @@ def compare_function(
     """
     spec = computation_of(tree, function)
     results = results if isinstance(results, tuple) else (results,)
-    if isinstance(spec, OfSeveral):
+    if isinstance(spec, FusedComputation):
         return _compare_parts(tree, spec, dtype, inputs, results)
     references = evaluate_reference(tree, function, inputs)
     function = spec.name
@@ -316,7 +316,7 @@ def compare_function(
 
 def _compare_parts(
     tree: KinematicTree,
-    spec: OfSeveral,
+    spec: FusedComputation,
     dtype: str,
     inputs: Mapping[str, Array],
     results: tuple[Any, ...],

@@ -35,7 +35,7 @@ from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.oddities import noted
 from gridgen.model.readers import read_robot
 from gridgen.model.tree import KinematicTree, build_tree
-from gridgen.model.validation import refuse_many
+from gridgen.model.validation import check_body_count
 from gridgen.model.walk import count_bodies
 from gridgen.modules import GeneratedModule, TracedModule, record_of, sources_of
 from gridgen.naming import robot_ident, show_value
@@ -118,7 +118,7 @@ def read_tree(robot: Any, options: RobotOptions = DEFAULT_ROBOT) -> KinematicTre
     """
     with noted() as remarks:
         description = read_robot(robot, MOST_BODIES, options.mappings)
-        refuse_many(description.source, count_bodies(description, options), MOST_BODIES)
+        check_body_count(description.source, count_bodies(description, options), MOST_BODIES)
         tree = build_tree(description, options)
     return replace(tree, remarks=tuple(remarks))
 

@@ -16,8 +16,8 @@ from gridgen.errors import OptionError
 from gridgen.frameworks import answer_traced, is_transformed, register_operators, torch_calls
 from gridgen.frameworks.trajectories import linearized
 from gridgen.functions import FUNCTIONS, GENERATED, Declared, Function, FunctionName
-from gridgen.functions.arrays import BEGINNING_AND_EFFORTS
-from gridgen.functions.calls import Course, Request
+from gridgen.functions.arrays import BEGINNING_AND_TORQUES
+from gridgen.functions.calls import Request, RolloutSettings
 from gridgen.functions.parts import key_of
 from gridgen.functions.record import Algorithm
 from gridgen.functions.types import (
@@ -85,7 +85,7 @@ class Robot(Declared, Drawn):
         self._ways: dict[Way, Callable[[Resolved], Any]] = {
             "kernel": evaluator.evaluate,
             "frames": evaluator.evaluate_frames,
-            "several": evaluator.evaluate_several,
+            "several": evaluator.evaluate_fused,
             "hybrid": self._hybrid.forward_dynamics,
             "pipeline": Pipelined(module.description, evaluator).evaluate,
         }
@@ -302,7 +302,7 @@ class Robot(Declared, Drawn):
         keywords = cast("dict[str, Any]", options)
         if arrays and is_transformed(arrays[0], (*arrays[1:], *keywords.values())):
             return torch_calls().compute(self, functions, arrays, out, keywords)
-        return self._run(self.resolver.resolve_several(functions, arrays, out, keywords))
+        return self._run(self.resolver.resolve_fused(functions, arrays, out, keywords))
 
     def evaluate(
         self,
@@ -330,7 +330,7 @@ class Robot(Declared, Drawn):
         inputs = {name: arrays.get(name) for name in kernel.inputs}
         if kernel.calls and kernel.key.wrt:
             return self._products.rollout(kernel, arrays, backend)
-        course = Course() if kernel.calls else None
+        course = RolloutSettings() if kernel.calls else None
         return self._run(Resolved(kernel, inputs, backend, None, course))
 
     def plan(
@@ -616,7 +616,7 @@ class Robot(Declared, Drawn):
         integrator: Integrator = "semi_implicit",
         feedback: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
         effort_limits: bool = False,
-        wrt: Sequence[str] = BEGINNING_AND_EFFORTS,
+        wrt: Sequence[str] = BEGINNING_AND_TORQUES,
         results: tuple[ArrayLike, ArrayLike] | None = None,
         **options: Any,
     ) -> Any:

@@ -147,7 +147,7 @@ GRIDGEN_DEVICE Vector<T> turn_add(const Matrix<T>& E, Vector<T> a, Vector<T> b) 
 
 // A wrench in the axes of a frame that E turns.
 template <class T>
-GRIDGEN_DEVICE Spatial<T> turned_back(const Matrix<T>& E, const Spatial<T>& F) {
+GRIDGEN_DEVICE Spatial<T> rotated_back(const Matrix<T>& E, const Spatial<T>& F) {
     const T linear_x = fma(E.z.x, F.linear.z, fma(E.y.x, F.linear.y, E.x.x * F.linear.x));
     const T linear_y = fma(E.z.y, F.linear.z, fma(E.y.y, F.linear.y, E.x.y * F.linear.x));
     const T linear_z = fma(E.z.z, F.linear.z, fma(E.y.z, F.linear.y, E.x.z * F.linear.x));
@@ -159,7 +159,7 @@ GRIDGEN_DEVICE Spatial<T> turned_back(const Matrix<T>& E, const Spatial<T>& F) {
 
 // ad_a b + c: how the motion b changes when carried along by the motion a.
 template <class T>
-GRIDGEN_DEVICE Spatial<T> carried_add(const Spatial<T>& a, const Spatial<T>& b, const Spatial<T>& c)
+GRIDGEN_DEVICE Spatial<T> ad_add(const Spatial<T>& a, const Spatial<T>& b, const Spatial<T>& c)
     {
     const T linear_x = fma(-a.linear.z, b.angular.y, fma(a.linear.y, b.angular.z, fma(-a.angular.z,
         b.linear.y, fma(a.angular.y, b.linear.z, c.linear.x))));
@@ -497,7 +497,7 @@ GRIDGEN_DEVICE Articulated<T> to_ancestor(const Placement<T>& X, const Articulat
 
 // The inertia propagated across a joint: A - U gain^T (prefix sums eq. 7).
 template <class T>
-GRIDGEN_DEVICE Articulated<T> given_way(const Articulated<T>& A, const Spatial<T>& U, const
+GRIDGEN_DEVICE Articulated<T> across_joint(const Articulated<T>& A, const Spatial<T>& U, const
     Spatial<T>& gain) {
     const T M_xx = fma(-U.linear.x, gain.linear.x, A.M.xx);
     const T M_xy = fma(-U.linear.x, gain.linear.y, A.M.xy);
@@ -880,7 +880,7 @@ GRIDGEN_DEVICE EffortRow<T> to_ancestor(const Placement<T>& X, Vector<T> drift, 
 
 // The change of a wrench that moves along with a joint's axis, in the parent's frame.
 template <class T>
-GRIDGEN_DEVICE Spatial<T> turned_wrench(const Spatial<T>& axis, const Spatial<T>& F) {
+GRIDGEN_DEVICE Spatial<T> rotated_wrench(const Spatial<T>& axis, const Spatial<T>& F) {
     const T linear_x = fma(-axis.angular.z, F.linear.y, axis.angular.y * F.linear.z);
     const T linear_y = fma(-axis.angular.x, F.linear.z, axis.angular.z * F.linear.x);
     const T linear_z = fma(-axis.angular.y, F.linear.x, axis.angular.x * F.linear.y);

@@ -364,7 +364,7 @@ __device__ __forceinline__ void forward_dynamics_cfa_scan(
     // Accelerations A = X A_parent + S qdd + ad_V (S qd).
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
-        A[j] = carried_add(V[j], joint_motion(i, qd), Spatial<T>{});
+        A[j] = ad_add(V[j], joint_motion(i, qd), Spatial<T>{});
         if (above[0][i] >= 0) continue;
         const Spatial<T> A_base{-load_vector(gravity, 0), {}};
         A[j] = A[j] + to_body(X[0][j], A_base);

@@ -51,16 +51,16 @@ __device__ __forceinline__ void forward_dynamics_aba_hybrid(
         pushed[j] = to_ancestor(X[0][j], push(i, joint[j], effort[j]));
         p[j] = {};
     }
-    team.put_away(0, X[0]);
-    team.put_away(12, effort);
+    team.save_record(0, X[0]);
+    team.save_record(12, effort);
     team.add_listed({below_starts[0], below_members, 1}, pushed, p);
     collect(team, {below_starts[0], below_members, 1}, Y, p);
 
     // --- Accelerations over those of the bias motion (prefix sums eq. 19) ---
 
     Spatial<T> rate[share], a[share];
-    team.take_back(0, X[0]);
-    team.take_back(12, effort);
+    team.restore_record(0, X[0]);
+    team.restore_record(12, effort);
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
         if (team.owns(j)) watch(0, i, J[j]);
@@ -72,7 +72,7 @@ __device__ __forceinline__ void forward_dynamics_aba_hybrid(
 
     Spatial<T> a_parent[share];
     team.fetch(above[0], a, a_parent);
-    team.take_back(0, X[0]);
+    team.restore_record(0, X[0]);
     for (int j = 0; j < share; ++j) {
         if (!team.owns(j)) continue;
         const int i = team.body(j), at = v_indices[i];

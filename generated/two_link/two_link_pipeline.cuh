@@ -64,7 +64,7 @@ __device__ __forceinline__ pipeline::Handed<T> inverse_dynamics_pipeline_forward
     // Accelerations A = X A_parent + S qdd + ad_V (S qd).
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
-        A[j] = carried_add(V[j], joint_motion(i, qd), joint_motion(i, qdd));
+        A[j] = ad_add(V[j], joint_motion(i, qd), joint_motion(i, qdd));
         if (above[0][i] >= 0) continue;
         const Spatial<T> A_base{-load_vector(gravity, 0), {}};
         A[j] = A[j] + to_body(X[0][j], A_base);

@@ -237,7 +237,7 @@ __device__ __forceinline__ Mass<T> body_mass(int i) {
 // The wrench on body i, which is given in its link's frame.
 template <class T>
 __device__ __forceinline__ Spatial<T> external_wrench(int i, View<const T> f_ext) {
-    return turned_back(load<Matrix<T>>(link_rotations<T>, i), load_spatial(f_ext, 6 * i));
+    return rotated_back(load<Matrix<T>>(link_rotations<T>, i), load_spatial(f_ext, 6 * i));
 }
 
 // --- Articulated bodies -------------------------------------------------------------------------
@@ -251,7 +251,7 @@ __device__ __forceinline__ Answer<T> joint_answer(int i, const Articulated<T>& J
 template <class T>
 __device__ __forceinline__ Articulated<T> felt_by_parent(int i, const Placement<T>& X,
                                                          const Articulated<T>& J) {
-    return to_ancestor(X, given_way(J, joint_answer(i, J), screw<T>(i)));
+    return to_ancestor(X, across_joint(J, joint_answer(i, J), screw<T>(i)));
 }
 
 template <class T>
@@ -432,7 +432,7 @@ __device__ __forceinline__ void couple_changes(const Kept<T>& kept, int i,
             by_velocity.at(first + r, axis) = along(i, r, F_qd);
         }
         // The body's frame moves with the joint: what carries it sees the whole wrench turn.
-        F_q = F_q + turned_wrench(S, F);
+        F_q = F_q + rotated_wrench(S, F);
 #pragma unroll 1
         for (int below = i, a = above[0][i]; a >= 0; below = a, a = above[0][a]) {
             const Placement<T> X = read<Placement<T>>(kept.placements, below);
@@ -502,7 +502,7 @@ __device__ __forceinline__ void inverse_dynamics_scan(
     // Accelerations A = X A_parent + S qdd + ad_V (S qd).
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
-        A[j] = carried_add(V[j], joint_motion(i, qd), joint_motion(i, qdd));
+        A[j] = ad_add(V[j], joint_motion(i, qd), joint_motion(i, qdd));
         if (above[0][i] >= 0) continue;
         const Spatial<T> A_base{-load_vector(gravity, 0), {}};
         A[j] = A[j] + to_body(X[0][j], A_base);
@@ -592,7 +592,7 @@ __device__ __forceinline__ void bias_forces_scan(
     // Accelerations A = X A_parent + S qdd + ad_V (S qd).
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
-        A[j] = carried_add(V[j], joint_motion(i, qd), Spatial<T>{});
+        A[j] = ad_add(V[j], joint_motion(i, qd), Spatial<T>{});
         if (above[0][i] >= 0) continue;
         const Spatial<T> A_base{-load_vector(gravity, 0), {}};
         A[j] = A[j] + to_body(X[0][j], A_base);
@@ -682,7 +682,7 @@ __device__ __forceinline__ void forward_dynamics_aba_scan(
     // Accelerations A = X A_parent + S qdd + ad_V (S qd).
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
-        A[j] = carried_add(V[j], joint_motion(i, qd), Spatial<T>{});
+        A[j] = ad_add(V[j], joint_motion(i, qd), Spatial<T>{});
         if (above[0][i] >= 0) continue;
         const Spatial<T> A_base{-load_vector(gravity, 0), {}};
         A[j] = A[j] + to_body(X[0][j], A_base);
@@ -734,14 +734,14 @@ __device__ __forceinline__ void forward_dynamics_aba_scan(
         pushed[j] = to_ancestor(X[0][j], push(i, joint[j], effort[j]));
         p[j] = F[j];
     }
-    team.put_away(0, X[0]);
+    team.save_record(0, X[0]);
     team.add_listed({below_starts[0], below_members, 1}, pushed, p);
     collect(team, {below_starts[0], below_members, 1}, Y, p);
 
     // --- Accelerations over those of the bias motion (prefix sums eq. 19) ---
 
     Spatial<T> rate[share], a[share];
-    team.take_back(0, X[0]);
+    team.restore_record(0, X[0]);
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
         if (team.owns(j)) watch(18, i, J[j]);
@@ -753,7 +753,7 @@ __device__ __forceinline__ void forward_dynamics_aba_scan(
 
     Spatial<T> a_parent[share];
     team.fetch(above[0], a, a_parent);
-    team.take_back(0, X[0]);
+    team.restore_record(0, X[0]);
     for (int j = 0; j < share; ++j) {
         if (!team.owns(j)) continue;
         const int i = team.body(j), at = v_indices[i];
@@ -825,7 +825,7 @@ __device__ __forceinline__ void forward_dynamics_jsiia_scan(
     // Accelerations A = X A_parent + S qdd + ad_V (S qd).
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
-        A[j] = carried_add(V[j], joint_motion(i, qd), Spatial<T>{});
+        A[j] = ad_add(V[j], joint_motion(i, qd), Spatial<T>{});
         if (above[0][i] >= 0) continue;
         const Spatial<T> A_base{-load_vector(gravity, 0), {}};
         A[j] = A[j] + to_body(X[0][j], A_base);
@@ -835,8 +835,8 @@ __device__ __forceinline__ void forward_dynamics_jsiia_scan(
     // eq. 17).
     // The first one, at place -1, is that of the bias motion.
     T mass_rows[share][room];
-    team.put_away(0, V);
-    team.put_away(6, A);
+    team.save_record(0, V);
+    team.save_record(6, A);
     constexpr int count = at_once<T>;
     for (int first = -1; first < columns_in_all; first += count) {
         Columns<T, count> F[share];  // accelerations, then wrenches
@@ -844,11 +844,11 @@ __device__ __forceinline__ void forward_dynamics_jsiia_scan(
             for (int c = 0; c < count; ++c)
                 F[j].at[c] = column_motion<T>(team.body(j), first + c);
         if (first < 0) {
-            team.take_back(6, A);
+            team.restore_record(6, A);
             for (int j = 0; j < share; ++j) F[j].at[0] = A[j];
         }
         propagate(team, above[0], X[0], F);
-        if (first < 0) team.take_back(0, V);
+        if (first < 0) team.restore_record(0, V);
         for (int j = 0; j < share; ++j) {
             const int i = team.body(j);
             const Mass<T> J = body_mass<T>(i);
@@ -865,10 +865,10 @@ __device__ __forceinline__ void forward_dynamics_jsiia_scan(
             if (first + c >= 0) keep_column(team, first + c, F, c, mass_rows);
         if (first < 0) {
             for (int j = 0; j < share; ++j) F_bias[j] = F[j].at[0];
-            team.put_away(0, F_bias);
+            team.save_record(0, F_bias);
         }
     }
-    team.take_back(0, F_bias);
+    team.restore_record(0, F_bias);
 
     // Torques that accelerate: those given less the bias forces.
     T effort[share], x[share][freedoms];
@@ -1103,7 +1103,7 @@ __device__ __forceinline__ void inverse_dynamics_gradient_scan(
     // Accelerations A = X A_parent + S qdd + ad_V (S qd).
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
-        A[j] = carried_add(V[j], joint_motion(i, qd), joint_motion(i, qdd));
+        A[j] = ad_add(V[j], joint_motion(i, qd), joint_motion(i, qdd));
         if (above[0][i] >= 0) continue;
         const Spatial<T> A_base{-load_vector(gravity, 0), {}};
         A[j] = A[j] + to_body(X[0][j], A_base);
@@ -1238,7 +1238,7 @@ __device__ __forceinline__ void forward_dynamics_gradient_scan(
     // Accelerations A = X A_parent + S qdd + ad_V (S qd).
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
-        A[j] = carried_add(V[j], joint_motion(i, qd), Spatial<T>{});
+        A[j] = ad_add(V[j], joint_motion(i, qd), Spatial<T>{});
         if (above[0][i] >= 0) continue;
         const Spatial<T> A_base{-load_vector(gravity, 0), {}};
         A[j] = A[j] + to_body(X[0][j], A_base);

@@ -48,9 +48,9 @@ GRIDGEN_DEVICE Answer<T> answer(const Articulated<T>& A, const Screw<T>& axis, T
 
 // What remains of an inertia when its joint gives way.
 template <class T>
-GRIDGEN_DEVICE Articulated<T> given_way(const Articulated<T>& A, const Answer<T>& joint,
+GRIDGEN_DEVICE Articulated<T> across_joint(const Articulated<T>& A, const Answer<T>& joint,
                                         const Screw<T>& axis) {
-    Articulated<T> rest = given_way(A, joint.U, joint.gain);
+    Articulated<T> rest = across_joint(A, joint.U, joint.gain);
     const T one = 1, zero = 0;
     if (axis.pitch != zero) return rest;
     if (axis.slides && joint.gain.linear.z == one) {

@@ -206,17 +206,17 @@ template <class T, int bodies, int width> class WarpTeam {
     }
     static constexpr bool copies = true;
 
-    // Moves a record out of the registers while they are short; it comes back with take_back().
+    // Moves a record out of the registers while they are short; it comes back with restore_record().
     // `place` counts the numbers of the records that are away already.
     template <class Record>
-    __device__ __forceinline__ void put_away(int place, const Record (&record)[1]) const {
+    __device__ __forceinline__ void save_record(int place, const Record (&record)[1]) const {
         for (int c = 0; c < int(sizeof(Record) / sizeof(T)); ++c)
             dynamic_shared<T>()[(place + c) * blockDim.x + threadIdx.x] =
                 component<T>(record[0], c);
     }
 
     template <class Record>
-    __device__ __forceinline__ void take_back(int place, Record (&record)[1]) const {
+    __device__ __forceinline__ void restore_record(int place, Record (&record)[1]) const {
         __syncwarp();  // or the compiler would see through it and keep the record in registers
         for (int c = 0; c < int(sizeof(Record) / sizeof(T)); ++c)
             component<T>(record[0], c) =
@@ -306,9 +306,9 @@ template <class T, int bodies, int threads, int piece> class BlockTeam {
 
     // The lanes of a block are left to the compiler.
     template <class Record>
-    __device__ __forceinline__ void put_away(int, const Record (&)[share]) const {}
+    __device__ __forceinline__ void save_record(int, const Record (&)[share]) const {}
     template <class Record>
-    __device__ __forceinline__ void take_back(int, Record (&)[share]) const {}
+    __device__ __forceinline__ void restore_record(int, Record (&)[share]) const {}
 
   private:
     // Shows all lanes a piece of the records of those who send, in buffer_.
@@ -394,7 +394,7 @@ template <class T>
 __device__ __forceinline__ void append(const Placement<T>& X, Spatial<T>& V, Spatial<T>& A,
                                        const Spatial<T>& V_before, const Spatial<T>& A_before) {
     const Spatial<T> arriving = to_body(X, V_before);
-    A = carried_add(arriving, V, A + to_body(X, A_before));  // -ad_a b = ad_b a
+    A = ad_add(arriving, V, A + to_body(X, A_before));  // -ad_a b = ad_b a
     V = V + arriving;
 }
 

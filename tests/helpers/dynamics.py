@@ -55,7 +55,7 @@ def random_states(
     return q, qd, qdd, tau
 
 
-def random_loads(tree: KinematicTree, seed: int = 0) -> tuple[BaseMotion, list[float]]:
+def random_wrenches(tree: KinematicTree, seed: int = 0) -> tuple[BaseMotion, list[float]]:
     """Return a moving base under an odd gravity, and external wrenches."""
     rng = np.random.default_rng(seed)
     gravity, velocity, acceleration = rng.normal(size=3), rng.normal(size=6), rng.normal(size=6)

@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from fake_driver import Launched, PretendDriver
+from fake_driver import FakeDriver, Launched
 
 import gridgen
 from gridgen.backends import Sources, backend
@@ -34,7 +34,7 @@ class Gpu(NamedTuple):
         launches: what has been launched.
     """
 
-    driver: PretendDriver
+    driver: FakeDriver
     robot: gridgen.Robot
     launches: list[Launched]
 
@@ -68,7 +68,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch, urdf: Path) -> Gpu:
         kernel = backend("emulated").kernel(*text)
         kernel((ctypes.c_int64 * len(arguments))(*arguments), states)
 
-    driver = PretendDriver(cupy, launched)
+    driver = FakeDriver(cupy, launched)
     monkeypatch.setitem(sys.modules, "cupy", driver.module())
     monkeypatch.setattr(cuda, "compile_kernel", compiled)
     monkeypatch.setattr(cuda, "supported_capabilities", lambda: (80, 90))

@@ -12,7 +12,7 @@ import gridgen
 from gridgen.check import random_states, relative_errors
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import COMPUTATIONS, computation_of, product_of, refusal
-from gridgen.dynamics.products import OfProduct
+from gridgen.dynamics.products import ProductComputation
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import DtypeError, GridGenError, OptionError, ShapeError
 from gridgen.kernel import KernelKey, Product
@@ -63,7 +63,7 @@ def tree_of(robot: str, floating: bool) -> KinematicTree:
     return load_tree(urdf_path(robot), floating, joint_dynamics=True, armature=0.1)
 
 
-def by_everything(tree: KinematicTree, name: str, *kinds: str) -> OfProduct:
+def by_everything(tree: KinematicTree, name: str, *kinds: str) -> ProductComputation:
     """Return a product, of a product if there are two kinds, by all inputs each."""
     function = computation_of(tree, name)
     products, of = [Product(kinds[0], function.inputs)], function
@@ -73,7 +73,9 @@ def by_everything(tree: KinematicTree, name: str, *kinds: str) -> OfProduct:
     return product_of(function, products)
 
 
-def check(tree: KinematicTree, spec: OfProduct, name: str, plan: Plan, states: int = 2) -> None:
+def check(
+    tree: KinematicTree, spec: ProductComputation, name: str, plan: Plan, states: int = 2
+) -> None:
     rng = np.random.default_rng(len(spec.name))
     x = random_states(tree, states, rng)
     outputs = computation_of(tree, name).outputs

@@ -16,7 +16,7 @@ import pytest
 import gridgen
 from gridgen.backends.cpu.compiler import host_compiler
 from gridgen.backends.cpu.units import FLAGS, SUFFIXES, library_unit
-from gridgen.backends.library import compile_ahead, read_targets
+from gridgen.backends.library import compile_ahead, parse_targets
 from gridgen.check import random_states
 from gridgen.functions.arrays import ARRAYS, DEFAULTED
 from gridgen.kernel import Kernel
@@ -183,7 +183,7 @@ def test_every_c_function_computes_what_python_does(
         module.sources(next(iter(kernels.values()))),
         tuple(kernels.values()),
         ("float32", "float64"),
-        read_targets(["cpu"]),
+        parse_targets(["cpu"]),
         lambda step: None,
     )
     path = tmp_path / "library.so"

@@ -14,7 +14,7 @@ from gridgen.commands import main as cli
 from gridgen.emit import writer
 from gridgen.emit.writer import check_file, write_file, write_folder
 from gridgen.errors import OptionError
-from gridgen.mpi.trajectory import write_efforts
+from gridgen.mpi.trajectory import write_torques
 from helpers.robots import OWN
 
 ROBOT, DIGEST = "<text>", "d" * 64
@@ -255,7 +255,7 @@ def test_a_file_that_was_not_written_or_was_changed_is_refused(fill, change, tmp
 
 
 def test_an_archive_with_a_seal_is_read_as_any(tmp_path):
-    write_efforts(tmp_path / "tau.npz", np.arange(3.0))
+    write_torques(tmp_path / "tau.npz", np.arange(3.0))
     assert np.load(tmp_path / "tau.npz")["tau"].tolist() == [0, 1, 2]
 
 
@@ -288,7 +288,7 @@ def test_a_device_stays_one():
 def test_others_may_read_a_file_as_the_user_lets_them(tmp_path):
     umask = os.umask(0o022)
     try:
-        write_efforts(tmp_path / "tau.npz", np.ones(1))
+        write_torques(tmp_path / "tau.npz", np.ones(1))
         assert (tmp_path / "tau.npz").stat().st_mode & 0o777 == 0o644
     finally:
         os.umask(umask)

@@ -9,7 +9,7 @@ from gridgen.backends.cpu.direct import as_arguments
 from gridgen.backends.interface import Arguments, RunnableKernel
 
 
-class AlongKernel:
+class TrajectoryKernel:
     """A kernel that goes along trajectories, as one that computes a batch of states.
 
     Args:
@@ -20,9 +20,9 @@ class AlongKernel:
     def __init__(self, kernel: RunnableKernel, samples: int | None = None) -> None:
         self._kernel, self._samples = kernel, samples
 
-    def of(self, samples: int) -> AlongKernel:
+    def of(self, samples: int) -> TrajectoryKernel:
         """Return the kernel for trajectories of so many samples."""
-        return AlongKernel(self._kernel, samples)
+        return TrajectoryKernel(self._kernel, samples)
 
     def __call__(self, arguments: Arguments, batch: int) -> None:
         """Compute ``batch`` states; see :class:`gridgen.backends.interface.RunnableKernel`."""

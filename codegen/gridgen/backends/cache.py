@@ -128,7 +128,7 @@ class BuildCache:
             _publish(staging, folder, key)
         return text  # what needs the folder more will say if it cannot be written
 
-    def keep_failure(self, key: str, files: Mapping[str, str]) -> Path | None:
+    def save_failure(self, key: str, files: Mapping[str, str]) -> Path | None:
         """Write the files of a failed build to a lasting folder, for a bug report.
 
         Returns:
@@ -247,7 +247,7 @@ def _publish(staging: Path, folder: Path, key: str) -> Path:
     for entry in _names(folder, key):
         try:
             staging.rename(entry)
-            eviction.trim_seldom(folder, key)
+            eviction.trim_occasionally(folder, key)
             return entry
         except OSError as error:
             if error.errno not in _TAKEN:

@@ -76,7 +76,7 @@ def items(folder: Path) -> list[Item]:
     return sorted(found, key=lambda item: item.used)
 
 
-def trim_seldom(folder: Path, key: str) -> None:
+def trim_occasionally(folder: Path, key: str) -> None:
     """Keep a cache within its limit, now and then: by the key of an entry that was added."""
     if is_key(key) and int(key[:8], 16) % _SELDOM == 0:
         with contextlib.suppress(OSError):

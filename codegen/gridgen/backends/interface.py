@@ -30,7 +30,7 @@ _PARKING = range(90, 120)
 # A thread moves so many bytes at once.
 _ROW_ALIGNMENT = 16
 # Dynamic shared memory that any device grants a block without being asked.
-FREELY_SHARED = 48 * 1024
+DEFAULT_SHARED_BYTES = 48 * 1024
 
 Arguments: TypeAlias = ctypes.Array[ctypes.c_int64]
 
@@ -86,9 +86,9 @@ class Rows:
         Args:
             arguments: address, batch stride and component stride of each array.
         """
-        return self.are_one_behind_the_other(arguments) and self.are_aligned(arguments[::3])
+        return self.are_contiguous(arguments) and self.are_aligned(arguments[::3])
 
-    def are_one_behind_the_other(self, arguments: Arguments) -> bool:
+    def are_contiguous(self, arguments: Arguments) -> bool:
         """Tell whether arrays have the strides of rows; see ``are``."""
         for length, batch, component in zip(
             self.lengths, arguments[1::3], arguments[2::3], strict=True
@@ -204,7 +204,7 @@ Blocks: TypeAlias = tuple[tuple[int, int], ...]
 LARGEST_BLOCK = 128
 #: Blocks where nothing is known of kernel and device. A large block for each of the multiprocessors
 #: of a large GPU; of fewer states, blocks of a warp keep more of them busy.
-USUAL_BLOCKS: Blocks = ((0, WARP), (132 * LARGEST_BLOCK, LARGEST_BLOCK))
+DEFAULT_BLOCKS: Blocks = ((0, WARP), (132 * LARGEST_BLOCK, LARGEST_BLOCK))
 
 
 @dataclass(frozen=True)
@@ -221,12 +221,12 @@ class ThreadLaunch:
     """
 
     state_bytes: int = 0
-    blocks: Blocks = USUAL_BLOCKS
+    blocks: Blocks = DEFAULT_BLOCKS
 
     def of(self, batch: int) -> Launch:
         """Return how so many states are launched."""
         threads = next(threads for states, threads in reversed(self.blocks) if states <= batch)
-        while threads > WARP and threads * self.state_bytes > FREELY_SHARED:
+        while threads > WARP and threads * self.state_bytes > DEFAULT_SHARED_BYTES:
             threads //= 2
         return Launch(threads, threads, threads * self.state_bytes)
 
@@ -267,10 +267,10 @@ def launch_of(
     return replace(launch, state_bytes=numbers * itemsize)
 
 
-def unusual_shared_bytes(launch: AnyLaunch) -> int:
+def optin_shared_bytes(launch: AnyLaunch) -> int:
     """Return the dynamic shared memory that the driver must be asked to grant; 0 for the usual."""
     most = launch.of(1).shared_bytes  # more than a warp takes is never more than the usual
-    return most if most > FREELY_SHARED else 0
+    return most if most > DEFAULT_SHARED_BYTES else 0
 
 
 def only(function: str) -> tuple[str, str]:

@@ -38,7 +38,7 @@ class LayoutKernel:
     def prepare_anywhere(self, arguments: Arguments, batch: int) -> Enqueue:
         """Return what enqueues as many states wherever they lie; see :class:`StreamKernel`."""
         rows, forms = self._rows, dict[bool, Enqueue]()
-        may_be_rows = rows.are_one_behind_the_other(arguments)
+        may_be_rows = rows.are_contiguous(arguments)
 
         def enqueue(addresses: Sequence[int], stream: int) -> None:
             are_rows = may_be_rows and rows.are_aligned(addresses)

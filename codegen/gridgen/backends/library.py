@@ -43,7 +43,7 @@ class CompileTarget:
     kind: str
 
 
-def read_targets(words: Iterable[str]) -> tuple[CompileTarget, ...]:
+def parse_targets(words: Iterable[str]) -> tuple[CompileTarget, ...]:
     """Return what ``cpu``, ``cpu=x86-64-v3,native`` or ``sm_90`` ask for, each once.
 
     Raises:

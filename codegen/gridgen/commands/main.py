@@ -349,9 +349,9 @@ def _check_tools(arguments: argparse.Namespace) -> tuple[CompileTarget, ...]:
         check_version(arguments.wheel_version)
     if not arguments.targets:
         return ()
-    from gridgen.backends.library import read_targets
+    from gridgen.backends.library import parse_targets
 
-    return read_targets(arguments.targets)
+    return parse_targets(arguments.targets)
 
 
 def _compile_ahead(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gridgen.functions.arrays import OPTIONAL_INPUTS
 from gridgen.kernel import WITH_EFFORTS, KernelKey
-from gridgen.symbolic.turns import work_of_a_state
+from gridgen.symbolic.turns import work_per_state
 
 if TYPE_CHECKING:
     from gridgen.backends.cuda.compiler import KernelResources
@@ -51,7 +51,7 @@ class Summary:
                     "has_loops_on_gpu": both.gpu.loops is not None,
                 }
                 for name, both in self.module.programs.items()
-                for operations, instructions in [work_of_a_state(both.cpu)]
+                for operations, instructions in [work_per_state(both.cpu)]
             },
             "kernels": [asdict(kernel) for kernel in self.resources],
             "check": [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from gridgen.backends.interface import USUAL_BLOCKS, Blocks, ThreadLaunch
+from gridgen.backends.interface import DEFAULT_BLOCKS, Blocks, ThreadLaunch
 from gridgen.cost.devices import MOST_REGISTERS, Pipe
 from gridgen.cost.gpu import Demand, code_bytes
 from gridgen.cost.traffic import Layout, traffic_of
@@ -44,7 +44,7 @@ def demand_of(
     *,
     layout: Layout = "rows",
     batch: int = 1 << 20,
-    blocks: Blocks = USUAL_BLOCKS,
+    blocks: Blocks = DEFAULT_BLOCKS,
 ) -> Demand:
     """Estimate the resources that a kernel needs on a GPU.
 

@@ -81,7 +81,7 @@ class ArticulatedInertia:
             return (*full(self.M)[axis], *self.H[axis])
         return (*(row[axis - 3] for row in self.H), *full(self.I)[axis - 3])
 
-    def given_way(
+    def across_joint(
         self, U: Sequence[Scalar], gain: Sequence[Scalar], zero: Scalar, loose: int | None = None
     ) -> ArticulatedInertia:
         """Return what remains when a joint gives way: A - U gain^T (prefix sums eq. 7).
@@ -350,7 +350,7 @@ def eliminate(
     gain = list(scalars.keep("G", index, tuple(gain)))
     rate = scalars.keep("rate", index, u * inverse)
 
-    rest = inertia.given_way(U, gain, scalars.constant(0.0), loose)
+    rest = inertia.across_joint(U, gain, scalars.constant(0.0), loose)
     f, n = add(f, scale(rate, (U[0], U[1], U[2]))), add(n, scale(rate, (U[3], U[4], U[5])))
     if loose is not None:
         full_wrench = [*f, *n]

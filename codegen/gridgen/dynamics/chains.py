@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gridgen.dynamics.computation import Inputs, OfFunction
+from gridgen.dynamics.computation import FunctionComputation, Inputs
 from gridgen.dynamics.kinematics import (
     BaseMotion,
     BodyMotion,
@@ -77,7 +77,7 @@ def velocities_of(tree: KinematicTree, bodies: range) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class OfChain(OfFunction):
+class OfChain(FunctionComputation):
     """A stage of one of the chains.
 
     Attributes:

@@ -129,7 +129,7 @@ def _with_inputs_said(title: str, key: KernelKey) -> str:
 
 
 @dataclass(frozen=True)
-class OfFunction(Computation):
+class FunctionComputation(Computation):
     """What computes one function, or a step on the way to one.
 
     Attributes:
@@ -221,7 +221,7 @@ def _base(x: Inputs) -> BaseMotion:
 
 
 @dataclass(frozen=True)
-class OfSeveral(Computation):
+class FusedComputation(Computation):
     """Several computations in one: what they have in common is computed once.
 
     Their algorithms run one after the other on the same inputs, and a trace knows equal terms.
@@ -232,7 +232,7 @@ class OfSeveral(Computation):
     """
 
     key: KernelKey
-    parts: tuple[OfFunction, ...]
+    parts: tuple[FunctionComputation, ...]
 
     @property
     def is_stacked(self) -> bool:
@@ -240,7 +240,7 @@ class OfSeveral(Computation):
         return self.key.function != SEVERAL
 
     @cached_property
-    def variants(self) -> tuple[OfFunction, ...]:
+    def variants(self) -> tuple[FunctionComputation, ...]:
         """The parts, each as it reads what the whole reads, as far as it can."""
         return tuple(
             replace(part, key=replace(part.key, inputs=inputs))

@@ -52,7 +52,7 @@ from gridgen.dynamics.linear import (
     ldlt,
     ldlt_solve,
 )
-from gridgen.dynamics.rnea import body_forces, efforts_at, efforts_of_forces
+from gridgen.dynamics.rnea import body_forces, inverse_dynamics_at, torques_of_forces
 from gridgen.model.kinematic_tree import Constraint
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.branches import Branches
@@ -348,7 +348,7 @@ def constrained_forward_dynamics(
     placed = placements(tree, q, scalars)
     motions = all_motions(tree, placed, qd, None, base, scalars)
     wrenches = body_forces(tree, each(tree, motions), f_ext, scalars)
-    bias = efforts_of_forces(tree, placed, wrenches, qd, None, scalars)
+    bias = torques_of_forces(tree, placed, wrenches, qd, None, scalars)
     constraints = Constraints(tree, q, placed, scalars)
     rest = constraints.rest(qd, motions, base)
     factors = factorized(tree, placed, scalars)
@@ -421,7 +421,7 @@ def constrained_inverse_dynamics(
         forces: as of ``constrained_forward_dynamics``.
     """
     placed = placements(tree, q, scalars)
-    total = efforts_at(tree, placed, qd, qdd, base, scalars, f_ext)
+    total = inverse_dynamics_at(tree, placed, qd, qdd, base, scalars, f_ext)
     constraints = Constraints(tree, q, placed, scalars)
     rows, zero, one = constraints.rows, scalars.constant(0.0), scalars.constant(1.0)
     free = [

@@ -8,7 +8,7 @@ from gridgen.dynamics.kinematics import BaseMotion, placements
 from gridgen.dynamics.linear import ldlt, solve_in_place
 from gridgen.dynamics.mass import Mass, body_mass
 from gridgen.dynamics.parameters import armature, has_armature, own_damping
-from gridgen.dynamics.rnea import efforts_at
+from gridgen.dynamics.rnea import inverse_dynamics_at
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import Placement, Wrench, dot
@@ -159,7 +159,7 @@ def accelerations_crba(
 ) -> list[Scalar]:
     """Return the joint accelerations; as ``gridgen.dynamics.aba.accelerations_aba``."""
     placed = placements(tree, q, scalars)
-    bias = efforts_at(tree, placed, qd, None, base, scalars, f_ext)
+    bias = inverse_dynamics_at(tree, placed, qd, None, base, scalars, f_ext)
     M = mass_matrix_at(tree, placed, scalars)
     if damping_step is not None:
         add_damping(tree, M, damping_step, scalars)

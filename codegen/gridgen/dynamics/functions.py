@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from gridgen.dynamics import frames
 from gridgen.dynamics.chains import chain_of
-from gridgen.dynamics.computation import Computation, OfFunction, OfSeveral
-from gridgen.dynamics.products import OfProduct
+from gridgen.dynamics.computation import Computation, FunctionComputation, FusedComputation
+from gridgen.dynamics.products import ProductComputation
 from gridgen.dynamics.pullbacks import Pullback
 from gridgen.dynamics.pushforwards import Pushforward
 from gridgen.functions import FUNCTIONS, GENERATED, Function
@@ -27,21 +27,21 @@ from gridgen.kernel import KernelKey, Product
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import ident, unique
 
-Computed = TypeVar("Computed", OfFunction, OfSeveral)
+Computed = TypeVar("Computed", FunctionComputation, FusedComputation)
 
 
-def _plain() -> Iterator[OfFunction]:
+def _plain() -> Iterator[FunctionComputation]:
     for name in GENERATED:
         row = FUNCTIONS[name]
         for method, algorithm in row.methods.items():
             if algorithm.algorithm and not row.of_frame:
-                yield OfFunction(KernelKey(name, method), row, algorithm)
+                yield FunctionComputation(KernelKey(name, method), row, algorithm)
     for name, step in STEPS.items():
         key = KernelKey(step.function, step.method, step=name)
-        yield OfFunction(key, step, step.algorithm)
+        yield FunctionComputation(key, step, step.algorithm)
 
 
-_PRODUCTS: dict[str, type[OfProduct]] = {"vjp": Pullback, "jvp": Pushforward}
+_PRODUCTS: dict[str, type[ProductComputation]] = {"vjp": Pullback, "jvp": Pushforward}
 
 
 def input_sets(
@@ -105,43 +105,45 @@ def product_of(computation: Computation, products: Sequence[Product]) -> Computa
     return computation
 
 
-def _of_robot(tree: KinematicTree, found: OfFunction) -> OfFunction:
+def _of_robot(tree: KinematicTree, found: FunctionComputation) -> FunctionComputation:
     """Return a computation as it reads the numbers of a robot that are inputs."""
     parameters = tuple(name for name in found.row.parameters if name in tree.parameters)
     return replace(found, parameters=parameters) if parameters else found
 
 
-def _of_several(tree: KinematicTree, key: KernelKey) -> OfSeveral:
-    return OfSeveral(key, tuple(_of_key(tree, part) for part in key.parts))
+def _of_several(tree: KinematicTree, key: KernelKey) -> FusedComputation:
+    return FusedComputation(key, tuple(_of_key(tree, part) for part in key.parts))
 
 
-def _of_key(tree: KinematicTree, key: KernelKey) -> OfFunction:
+def _of_key(tree: KinematicTree, key: KernelKey) -> FunctionComputation:
     """Return the computation of one function, for one frame if the key has one."""
     if not key.frame:
         return _of_robot(tree, _EVERY[key.name])
     names = {ident: name for name, ident in frame_idents(tree).items()}
     row = FUNCTIONS[key.function]
     if not row.of_frame:
-        return OfFunction(key, POSE, POSE.algorithm, names[key.frame])
-    return _of_robot(tree, OfFunction(key, row, row.methods[""], names[key.frame]))
+        return FunctionComputation(key, POSE, POSE.algorithm, names[key.frame])
+    return _of_robot(tree, FunctionComputation(key, row, row.methods[""], names[key.frame]))
 
 
 def frame_computations(
     tree: KinematicTree, chosen: Sequence[str] | None = None
-) -> dict[str, OfFunction]:
+) -> dict[str, FunctionComputation]:
     """Return the computations of functions of a frame, by name.
 
     Args:
         chosen: names of frames; by default all.
     """
-    found: dict[str, OfFunction] = {}
+    found: dict[str, FunctionComputation] = {}
     idents = frame_idents(tree)
     for frame in tree.frame_names if chosen is None else chosen:
         frames.find_frame(tree, frame)
         for reference in REFERENCES:
             for row in (FUNCTIONS[name] for name in GENERATED if FUNCTIONS[name].of_frame):
                 key = KernelKey(row.name, frame=idents[frame], reference=reference)
-                found[key.name] = _of_robot(tree, OfFunction(key, row, row.methods[""], frame))
+                found[key.name] = _of_robot(
+                    tree, FunctionComputation(key, row, row.methods[""], frame)
+                )
     return found
 
 

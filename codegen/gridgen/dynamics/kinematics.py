@@ -103,7 +103,7 @@ def _revolute_factors(
     """Return the factors of (constant rotation)(rotation by the joint angle)."""
     plane = PlaneRotation(2, turn[1][0], turn[0][0])
     fixed = fixed_rotation(body.rotation, scalars)
-    if scalars.specialize and body.turns_about_an_axis:
+    if scalars.specialize and body.is_axis_aligned:
         return (*fixed, plane), (*fixed, plane)
 
     rows = [constants(row, scalars) for row in body.rotation]
@@ -112,7 +112,7 @@ def _revolute_factors(
         return (dense,), (dense,)
     # Two planar factors and an angle offset turn a matrix with half the products of a dense one.
     about_z, about_x, (sine, cosine) = (
-        tuple(map(scalars.constant, angle)) for angle in body.turn_angles
+        tuple(map(scalars.constant, angle)) for angle in body.euler_sin_cos
     )
     s, c = plane.sine, plane.cosine
     offset = PlaneRotation(2, s * cosine + c * sine, c * cosine - s * sine)

@@ -145,7 +145,7 @@ def _placed(part: MassInput, scalars: Scalars) -> Placement:
     if not any(isinstance(factor, DenseRotation) for factor in dense):
         return Placement(dense, dense, origin)
     # Three turns about coordinate axes cost a matrix half the products of a dense rotation.
-    axes = zip((2, 0, 2), part.turn_angles, strict=True)
+    axes = zip((2, 0, 2), part.euler_sin_cos, strict=True)
     turns = tuple(
         PlaneRotation(axis, scalars.constant(sine), scalars.constant(cosine))
         for axis, (sine, cosine) in axes

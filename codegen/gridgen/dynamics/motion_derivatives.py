@@ -192,7 +192,7 @@ def change_by_position(
     return MotionChange(a, apply(seen.field, spin), turned)
 
 
-def turned_wrench(axis: Motion, wrench: Wrench) -> Wrench:
+def rotated_wrench(axis: Motion, wrench: Wrench) -> Wrench:
     """Return the change of a wrench that moves along with a joint, seen by the joint's carrier."""
     (slide, spin), (f, n) = axis, wrench
     return cross(spin, f), add(cross(spin, n), cross(slide, f))

@@ -15,7 +15,7 @@ from gridgen.dynamics.frames import Rows, jacobian, jacobian_dot_qd
 from gridgen.dynamics.kinematics import BaseMotion, placements
 from gridgen.dynamics.linear import Factorization, finish_in_place, ldlt, ldlt_solve
 from gridgen.dynamics.minverse import BranchSolver
-from gridgen.dynamics.rnea import efforts_at
+from gridgen.dynamics.rnea import inverse_dynamics_at
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.scalars import Scalar, Scalars
@@ -89,7 +89,7 @@ def operational_space_bias(
     Arguments as in ``operational_space_inertia`` and ``bias_forces``.
     """
     found = _Frame(tree, q, frame, reference, scalars)
-    h = efforts_at(tree, found.placed, qd, None, base, scalars, None)
+    h = inverse_dynamics_at(tree, found.placed, qd, None, base, scalars, None)
     drift = jacobian_dot_qd(tree, q, qd, frame, reference, scalars)
     scalars.begin("solve", -1)
     free = ldlt_solve(found.mass, h)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gridgen.dynamics.computation import Computation, Inputs, OfFunction
+from gridgen.dynamics.computation import Computation, FunctionComputation, Inputs
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import configurations
 from gridgen.kernel import KernelKey
@@ -28,7 +28,7 @@ _STEP = 1e-30
 
 
 @dataclass(frozen=True)
-class OfProduct(Computation):
+class ProductComputation(Computation):
     """What computes a product with a derivative.
 
     Attributes:
@@ -47,23 +47,23 @@ class OfProduct(Computation):
         return self.key.products[-1].wrt
 
     @property
-    def answers_inverse_dynamics(self) -> bool:
+    def uses_inverse_dynamics(self) -> bool:
         """Whether it takes the accelerations in place of the efforts that led there.
 
         They answer inverse dynamics, whose derivatives take less. Where it is differentiated once
         more, the accelerations would have to change along.
         """
         return self.key.function == "forward_dynamics" and not (
-            self.is_inner or isinstance(self.of, OfProduct)
+            self.is_inner or isinstance(self.of, ProductComputation)
         )
 
     @cached_property
-    def inverse(self) -> OfFunction:
+    def inverse(self) -> FunctionComputation:
         """Inverse dynamics with the same optional inputs and parameters."""
-        assert isinstance(self.of, OfFunction)
+        assert isinstance(self.of, FunctionComputation)
         row = FUNCTIONS["inverse_dynamics"]
         key = KernelKey(row.name, inputs=self.key.inputs)
-        return OfFunction(key, row, row.methods[""], parameters=self.of.parameters)
+        return FunctionComputation(key, row, row.methods[""], parameters=self.of.parameters)
 
     def response(self, tree: KinematicTree, x: Inputs, tau: Any, scalars: Scalars) -> Any:
         """Return M^-1 tau: the accelerations of the robot at rest without gravity.
@@ -73,11 +73,11 @@ class OfProduct(Computation):
             tau:     nv scalars.
         """
         of = self.of
-        assert isinstance(of, OfFunction)
+        assert isinstance(of, FunctionComputation)
         zero = scalars.constant(0.0)
         still = scalars.table("still", tree.nv, zero)
         at_rest = {"q": x["q"], "qd": still, "gravity": [zero] * 3, "tau": tau}
-        plain = OfFunction(of.key.plain, of.row, of.method, of.frame, of.parameters)
+        plain = FunctionComputation(of.key.plain, of.row, of.method, of.frame, of.parameters)
         given = {name: x[name] for name in of.parameters}
         (found,) = plain.results(tree, {**at_rest, **given}, scalars)
         return found
@@ -86,7 +86,7 @@ class OfProduct(Computation):
     def given_inputs(self) -> tuple[str, ...]:
         """The inputs of what it is of, or where it answers inverse dynamics, of that."""
         given = self.of.plain_inputs
-        if not self.answers_inverse_dynamics:
+        if not self.uses_inverse_dynamics:
             return given
         return (*(name for name in given if name != "tau"), *self.of.outputs)
 
@@ -104,9 +104,9 @@ class OfProduct(Computation):
         """See ``Computation``."""
         return self.of.refusal(tree)
 
-    def at_the_efforts(self, tree: KinematicTree, x: Inputs, scalars: FloatScalars) -> Inputs:
+    def at_joint_torques(self, tree: KinematicTree, x: Inputs, scalars: FloatScalars) -> Inputs:
         """Return inputs on numbers with the efforts in place of the accelerations."""
-        if not self.answers_inverse_dynamics:
+        if not self.uses_inverse_dynamics:
             return x
         (efforts,) = self.inverse.algorithm(tree, x, scalars)
         return {**x, "tau": efforts}
@@ -151,7 +151,7 @@ def with_tangents(x: Inputs, tangents: Inputs) -> dict[str, Any]:
     return {name: DualArray(array, tangents.get(name)) for name, array in x.items()}
 
 
-def on_the_sphere(
+def project_on_tangents(
     tree: KinematicTree, name: str, q: Sequence[Scalar], change: Any, scalars: Scalars
 ) -> Any:
     """Return the change of an input, or its cotangent, without what changes a quaternion's norm.

@@ -12,7 +12,7 @@ from typing import Any
 
 from gridgen.dynamics.arrays import array_size
 from gridgen.dynamics.computation import Inputs
-from gridgen.dynamics.products import OfProduct, on_the_sphere, slopes
+from gridgen.dynamics.products import ProductComputation, project_on_tangents, slopes
 from gridgen.functions.arrays import cotangent
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.adjoint import adjoints
@@ -28,7 +28,7 @@ _TIMES = 3
 
 
 @dataclass(frozen=True)
-class Pullback(OfProduct):
+class Pullback(ProductComputation):
     """The pullback of a computation by some of its inputs."""
 
     @property
@@ -49,14 +49,15 @@ class Pullback(OfProduct):
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
         """Compute the cotangents of the arguments over any scalar; see ``Computation``."""
         if isinstance(scalars, FloatScalars):
-            point = self.at_the_efforts(tree, x, scalars)
+            point = self.at_joint_torques(tree, x, scalars)
             found = {name: self._stepped(tree, point, name, scalars) for name in self.wrt}
             return [
-                on_the_sphere(tree, name, point[name], found[name], scalars) for name in self.wrt
+                project_on_tangents(tree, name, point[name], found[name], scalars)
+                for name in self.wrt
             ]
         if scalars.has_loops:
             found = self._reversed_in_loops(tree, x, scalars)
-            return [on_the_sphere(tree, n, x.get(n, ()), found[n], scalars) for n in self.wrt]
+            return [project_on_tangents(tree, n, x.get(n, ()), found[n], scalars) for n in self.wrt]
         kind = scalars.inner if isinstance(scalars, DualScalars) else scalars
         if isinstance(kind, CountingScalars):
             return self._counted(tree, x, scalars)
@@ -64,12 +65,11 @@ class Pullback(OfProduct):
             found = self._reversed_along(tree, x, scalars)
         else:
             assert isinstance(scalars, TraceScalars)
-            way = (
-                self._through_inverse_dynamics if self.answers_inverse_dynamics else self._reversed
-            )
+            way = self._through_inverse_dynamics if self.uses_inverse_dynamics else self._reversed
             found = way(tree, x, scalars)
         return [
-            on_the_sphere(tree, name, x.get(name, ()), found[name], scalars) for name in self.wrt
+            project_on_tangents(tree, name, x.get(name, ()), found[name], scalars)
+            for name in self.wrt
         ]
 
     def _reversed(
@@ -120,7 +120,7 @@ class Pullback(OfProduct):
     ) -> dict[str, Any]:
         """Go back through loops over bodies, by the same ways."""
         assert isinstance(scalars, LoopScalars)
-        if not self.answers_inverse_dynamics:
+        if not self.uses_inverse_dynamics:
             results = self.of.results(tree, x, scalars)
             weights = [x[cotangent(name)] for name in self.of.outputs]
             sizes = {name: len(x[name]) for name in self.wrt}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gridgen.dynamics.computation import Inputs
-from gridgen.dynamics.products import OfProduct, on_the_sphere, slopes, with_tangents
+from gridgen.dynamics.products import ProductComputation, project_on_tangents, slopes, with_tangents
 from gridgen.functions.arrays import tangent
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.dual import DualScalars, tangents_of, values_of
@@ -19,7 +19,7 @@ from gridgen.symbolic.scalars import FloatScalars, Scalars
 
 
 @dataclass(frozen=True)
-class Pushforward(OfProduct):
+class Pushforward(ProductComputation):
     """The pushforward of a computation by some of its inputs."""
 
     @property
@@ -35,20 +35,20 @@ class Pushforward(OfProduct):
     @property
     def outputs(self) -> tuple[str, ...]:
         """See ``Computation``."""
-        results = () if self.answers_inverse_dynamics else self.of.outputs
+        results = () if self.uses_inverse_dynamics else self.of.outputs
         return (*results, *map(tangent, self.of.outputs))
 
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
         """Compute the results and their tangents over any scalar; see ``Computation``."""
         tangents = {
-            name: on_the_sphere(tree, name, x[name], x[tangent(name)], scalars)
+            name: project_on_tangents(tree, name, x[name], x[tangent(name)], scalars)
             if name in x
             else x[tangent(name)]  # of efforts that are not needed
             for name in self.wrt
         }
         if isinstance(scalars, FloatScalars):
             return self._stepped(tree, x, tangents, scalars)
-        if self.answers_inverse_dynamics:
+        if self.uses_inverse_dynamics:
             return [self._through_inverse_dynamics(tree, x, tangents, scalars)]
         found = self.of.results(tree, with_tangents(x, tangents), DualScalars(scalars))
         return [*map(values_of, found), *map(tangents_of, found)]
@@ -73,6 +73,6 @@ class Pushforward(OfProduct):
     ) -> Sequence[Any]:
         """Compute them on numbers."""
         found, changes = slopes(
-            self.of, tree, self.at_the_efforts(tree, x, scalars), tangents, scalars
+            self.of, tree, self.at_joint_torques(tree, x, scalars), tangents, scalars
         )
-        return changes if self.answers_inverse_dynamics else [*found, *changes]
+        return changes if self.uses_inverse_dynamics else [*found, *changes]

@@ -34,10 +34,10 @@ def inverse_dynamics(
     Returns:
         tau: joint efforts, nv scalars [N m or N].
     """
-    return efforts_at(tree, placements(tree, q, scalars), qd, qdd, base, scalars, f_ext)
+    return inverse_dynamics_at(tree, placements(tree, q, scalars), qd, qdd, base, scalars, f_ext)
 
 
-def efforts_at(
+def inverse_dynamics_at(
     tree: KinematicTree,
     placed: Sequence[Placement],
     qd: Sequence[Scalar],
@@ -49,10 +49,10 @@ def efforts_at(
     """Return what ``inverse_dynamics`` does where the placements of the bodies are known."""
     motions = body_motions(tree, placed, qd, qdd, base, scalars)
     forces = body_forces(tree, motions, f_ext, scalars)
-    return efforts_of_forces(tree, placed, forces, qd, qdd, scalars)
+    return torques_of_forces(tree, placed, forces, qd, qdd, scalars)
 
 
-def efforts_of_forces(
+def torques_of_forces(
     tree: KinematicTree,
     placed: Sequence[Placement],
     forces: list[Wrench],

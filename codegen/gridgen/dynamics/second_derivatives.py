@@ -14,7 +14,7 @@ from gridgen.dynamics.motion_derivatives import (
     MotionChange,
     MovingMass,
     add_wrenches,
-    turned_wrench,
+    rotated_wrench,
 )
 from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import (
@@ -153,8 +153,8 @@ def own_second_wrench(
     twice = scale(2.0, c)
     f = add(f, cross(twice, cross(c, rest.h)))
     n = add(n, cross(twice, apply(full(rest.I), c)))
-    seen = turned_wrench(axis, mass.wrench(change))
-    turned = turned_wrench(axis, turned_wrench(axis, transmitted))
+    seen = rotated_wrench(axis, mass.wrench(change))
+    turned = rotated_wrench(axis, rotated_wrench(axis, transmitted))
     return add_wrenches(add_wrenches((f, n), turned), add_wrenches(seen, seen))
 
 

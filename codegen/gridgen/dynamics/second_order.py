@@ -23,7 +23,7 @@ from gridgen.dynamics.motion_derivatives import (
     add_wrenches,
     along,
     followed,
-    turned_wrench,
+    rotated_wrench,
 )
 from gridgen.dynamics.refusals import of_free_joints
 from gridgen.dynamics.second_derivatives import (
@@ -125,7 +125,7 @@ class _SecondOrder:
             below = FromBelow(
                 sweep.row(tip, 0),
                 turned_mass(axis, mass, sweep.motions[tip].w),
-                add_wrenches(own, turned_wrench(axis, self._forces[tip])),
+                add_wrenches(own, rotated_wrench(axis, self._forces[tip])),
                 mass.wrench(self._velocities[tip]),
             )
             carried = scalars.carry("below", below)
@@ -157,14 +157,14 @@ class _SecondOrder:
         self._add(self._qv, tip, tip, tip, by_position.answer(own.velocity))
         position, velocity = self._positions[tip], self._velocities[tip]
         qq = own_second_wrench(axis, position, self._sweep.masses[tip], self._forces[tip])
-        qv = add_wrenches(mass.wrench_by_velocity(position.w), turned_wrench(axis, below.velocity))
+        qv = add_wrenches(mass.wrench_by_velocity(position.w), rotated_wrench(axis, below.velocity))
         vv = mass.wrench_by_velocity(velocity.w)
         for root, above in self._roots(tip):
             self._both(self._qq, tip, tip, root, by_position.answer(above.position))
             self._both(self._vv, tip, tip, root, dot(by_velocity, above.velocity.w))
             self._add(self._qv, tip, tip, root, by_position.answer(above.velocity))
             self._add(self._qv, tip, root, tip, dot(by_velocity, above.position.w))
-            share = along(above.axis, turned_wrench(axis, (row.a, row.alpha)))
+            share = along(above.axis, rotated_wrench(axis, (row.a, row.alpha)))
             self._add(self._Mq, tip, root, tip, share)
             self._add(self._Mq, root, tip, tip, share)
             self._add(self._qq, root, tip, tip, along(above.axis, qq))
@@ -196,16 +196,16 @@ class _SecondOrder:
         self._add(self._Mq, middle, middle, tip, share)
 
         position, velocity = self._positions[middle], self._velocities[middle]
-        qv = add_wrenches(mass.wrench_by_velocity(position.w), turned_wrench(axis, below.velocity))
+        qv = add_wrenches(mass.wrench_by_velocity(position.w), rotated_wrench(axis, below.velocity))
         vv = mass.wrench_by_velocity(velocity.w)
-        qq = add_wrenches(moved.wrench(position), turned_wrench(axis, below.position))
+        qq = add_wrenches(moved.wrench(position), rotated_wrench(axis, below.position))
         vq = moved.wrench(velocity)
         for root, above in self._roots(middle):
             self._both(self._qq, tip, middle, root, by_position.answer(above.position))
             self._both(self._vv, tip, middle, root, dot(by_velocity, above.velocity.w))
             self._add(self._qv, tip, middle, root, by_position.answer(above.velocity))
             self._add(self._qv, tip, root, middle, dot(by_velocity, above.position.w))
-            share = along(above.axis, turned_wrench(axis, (row.a, row.alpha)))
+            share = along(above.axis, rotated_wrench(axis, (row.a, row.alpha)))
             self._add(self._Mq, tip, root, middle, share)
             self._add(self._Mq, root, tip, middle, share)
 

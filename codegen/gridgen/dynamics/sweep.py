@@ -37,12 +37,12 @@ from gridgen.dynamics.motion_derivatives import (
     followed,
     moving_mass,
     origin_drift,
-    turned_wrench,
+    rotated_wrench,
 )
 from gridgen.dynamics.rnea import (
     add_joint_dynamics,
     body_forces,
-    efforts_of_forces,
+    torques_of_forces,
     transmitted_forces,
 )
 from gridgen.model.tree import Body, KinematicTree
@@ -160,7 +160,7 @@ class Sweep:
         """Return the efforts without joint accelerations; ``f_ext`` as in ``loaded``."""
         tree, scalars = self._tree, self._scalars
         forces = body_forces(tree, each(tree, self.motions), f_ext, scalars)
-        return efforts_of_forces(tree, self.placed, forces, self._qd, None, scalars)
+        return torques_of_forces(tree, self.placed, forces, self._qd, None, scalars)
 
     # -- changes of motion --------------------------------------------------------------------
 
@@ -220,7 +220,7 @@ class Sweep:
             own = self.enter(source, index, self.position_changes(index, motions))
             # The body's frame moves with the joint: its parent sees the whole wrench turn.
             source.felt[index] = [
-                add_wrenches(wrench, turned_wrench(axis, forces[index]))
+                add_wrenches(wrench, rotated_wrench(axis, forces[index]))
                 for axis, wrench in zip(self.axes(index), own, strict=True)
             ]
         return source

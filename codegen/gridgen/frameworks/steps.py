@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from gridgen.functions.arrays import FEEDBACK
-from gridgen.functions.calls import Course
+from gridgen.functions.calls import RolloutSettings
 from gridgen.kernel import Shape
 from gridgen.runtime.arrays.times import Inputs, kept_of
 
@@ -36,7 +36,7 @@ class Operations(NamedTuple):
 
 
 def rolled_by_steps(
-    operations: Operations, shapes: Mapping[str, Shape], given: Inputs, course: Course
+    operations: Operations, shapes: Mapping[str, Shape], given: Inputs, course: RolloutSettings
 ) -> tuple[Any, ...]:
     """Return positions and velocities of a rollout, and joint torques on request; see ``Robot``.
 
@@ -81,7 +81,7 @@ def rolled_by_steps(
 
 
 def _applied(
-    operations: Operations, course: Course, state: _State, known: Mapping[str, Any]
+    operations: Operations, course: RolloutSettings, state: _State, known: Mapping[str, Any]
 ) -> Any:
     """Return the joint torques of a step: the given ones plus the controller's, within limits."""
     tau, xp = known["tau"], operations.xp

@@ -236,7 +236,7 @@ PARAMETERS = (*OWN_PARAMETERS, *CONSTRAINT_INPUTS)
 PROXIMAL = {"float32": 2.0**-11.5, "float64": 2.0**-26}
 
 #: By what a rollout is differentiated unasked.
-BEGINNING_AND_EFFORTS = ("q0", "qd0", "tau")
+BEGINNING_AND_TORQUES = ("q0", "qd0", "tau")
 _CONSTANT = ("q0", "qd0", "dt", *OWN_PARAMETERS)
 #: Arrays of a rollout that stay what they are; all others may differ from step to step.
 CONSTANT_IN_TIME = (*_CONSTANT, *map(cotangent, _CONSTANT))

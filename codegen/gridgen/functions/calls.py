@@ -11,7 +11,7 @@ from gridgen.functions.types import Array, InGravity, Loaded, Options
 
 
 @dataclass(frozen=True)
-class Course:
+class RolloutSettings:
     """How a rollout goes, beside its arrays.
 
     Attributes:
@@ -29,7 +29,7 @@ class Course:
     return_efforts: bool = False
 
 
-class CourseWords(NamedTuple):
+class RolloutWords(NamedTuple):
     """What a kernel is told of a rollout: whole numbers, by the names they have in C++ as well.
 
     Attributes:
@@ -77,7 +77,7 @@ class Request:
     method: str = "auto"
     frame: str | Sequence[str] | None = None
     reference: str = ""
-    course: Course | None = None
+    course: RolloutSettings | None = None
 
 
 class Calls(ABC):

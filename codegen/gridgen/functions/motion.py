@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gridgen.functions.calls import Calls, Course, Request
+from gridgen.functions.calls import Calls, Request, RolloutSettings
 from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
@@ -260,7 +260,7 @@ class Motion(Calls):
             OptionError: ``substeps``, ``keep`` or ``feedback`` make no sense.
             others as ``step``.
         """
-        course = Course(substeps, keep, feedback, effort_limits, return_efforts)
+        course = RolloutSettings(substeps, keep, feedback, effort_limits, return_efforts)
         path: tuple[Array, ...] = self._call(
             Request(
                 "rollout", (q0, qd0, tau, dt), out, options, schedule, integrator, course=course

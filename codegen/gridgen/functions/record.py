@@ -97,7 +97,7 @@ class Function:
         return bool(self.methods)
 
     @cached_property
-    def has_teams(self) -> bool:
+    def has_team_kernels(self) -> bool:
         """Whether kernels that give a state a team of threads serve it as well."""
         return any("scan" in one.schedules for one in self.methods.values())
 

@@ -32,7 +32,7 @@ class MassInput:
     translation: Vector3
 
     @cached_property
-    def turn_angles(self) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
+    def euler_sin_cos(self) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
         """``rotation`` as turns about z, x and z: sine and cosine of each."""
         return euler_zxz(self.rotation)
 
@@ -94,12 +94,12 @@ class Body:
     rest: Lump = NO_MASS
 
     @cached_property
-    def turns_about_an_axis(self) -> bool:
+    def is_axis_aligned(self) -> bool:
         """Whether ``rotation`` is one about a coordinate axis, up to a permutation."""
         return is_sparse(self.rotation)
 
     @cached_property
-    def turn_angles(self) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
+    def euler_sin_cos(self) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
         """``rotation`` as turns about z, x and z: sine and cosine of each."""
         return euler_zxz(self.rotation)
 

@@ -17,7 +17,7 @@ from gridgen.model.plausible import odd_values
 from gridgen.naming import show
 
 
-def refuse_many(source: str, bodies: int, most: float) -> None:
+def check_body_count(source: str, bodies: int, most: float) -> None:
     """Refuse a robot of more moving bodies than ``most``.
 
     Raises:

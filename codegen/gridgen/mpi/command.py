@@ -26,7 +26,7 @@ from gridgen.model.tree import KinematicTree
 from gridgen.mpi.links import require_mpi
 from gridgen.mpi.run import PipelineResult, run
 from gridgen.mpi.stage import Stages
-from gridgen.mpi.trajectory import Trajectory, read_trajectory, write_efforts
+from gridgen.mpi.trajectory import Trajectory, read_trajectory, write_torques
 from gridgen.naming import show
 from gridgen.options import RobotOptions
 from gridgen.schedules.pipeline.model import Split
@@ -84,7 +84,7 @@ def _run(comm: Any, options: argparse.Namespace) -> int:
     outcome = run(comm, Stages(tree, TracedModule(tree)), samples, options.block, split)
     if outcome is not None:
         tau = outcome.tau.reshape(*samples.lead, tree.nv)
-        write_efforts(options.output, tau, options.force)
+        write_torques(options.output, tau, options.force)
         if not options.quiet:
             with printing():
                 print(as_json(outcome) if options.json else report(outcome, options.block))

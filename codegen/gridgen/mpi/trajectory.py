@@ -85,7 +85,7 @@ def read_trajectory(path: Path, tree: KinematicTree) -> Trajectory:
     return Trajectory(q, qd, qdd, lead)
 
 
-def write_efforts(path: Path, tau: NDArray[Any], force: bool = False) -> None:
+def write_torques(path: Path, tau: NDArray[Any], force: bool = False) -> None:
     """Write efforts as ``tau`` in a file ``.npz``, which is there when it is complete.
 
     Args:

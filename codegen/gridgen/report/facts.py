@@ -21,7 +21,7 @@ from gridgen.robot import Robot
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.planning.clocks import HostClock, least
 from gridgen.schedules.thread.plan import Programs
-from gridgen.symbolic.turns import work_of_a_state
+from gridgen.symbolic.turns import work_per_state
 from gridgen.version import __version__
 
 #: The functions in a report: those that users call most.
@@ -151,7 +151,7 @@ def gather(
         progress(f"tracing {kernel.name}")
         program = programs(kernel.name).cpu
         dense = 0 if program.loops is not None else program.dense_operations
-        operations, instructions = work_of_a_state(program)
+        operations, instructions = work_per_state(program)
         costs.append(Cost(kernel.name, operations, dense, instructions))
     refused = module.kernels.refusals
     gpu, without_nvrtc = _gpu_costs(module, kernels, devices, progress)

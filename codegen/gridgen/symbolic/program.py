@@ -150,7 +150,7 @@ class Program:
         nodes:            every node that the outputs depend on, operands first.
         variables:        the name of every node that has one, by index.
         operations:       additions, multiplications, divisions, sines, ... of one state; those of
-                          a loop are counted once (``turns.work_of_a_state``).
+                          a loop are counted once (``turns.work_per_state``).
         instructions:     what is left of them when products are fused with sums.
         dense_operations: those of the same algorithm where nothing of the robot is known; 0 where
                           they were not counted.

@@ -8,7 +8,7 @@ from gridgen.symbolic.program import Program
 _STEPS = {"++": "{} += 1", "--": "{} -= 1"}
 
 
-def work_of_a_state(program: Program) -> tuple[int, int]:
+def work_per_state(program: Program) -> tuple[int, int]:
     """Return the operations and the instructions of one state.
 
     Args:

@@ -213,7 +213,7 @@ def test_a_folder_that_no_system_takes_gives_way_too(tmp_path):
 @pytest.mark.filterwarnings("ignore:.*the cache cannot be used")
 def test_a_failure_that_finds_no_room_is_not_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "write_text", lambda *_, **__: full(tmp_path))
-    assert BuildCache(tmp_path).keep_failure(KEY, {"a.cu": "text"}) is None
+    assert BuildCache(tmp_path).save_failure(KEY, {"a.cu": "text"}) is None
 
 
 def test_threads_build_an_entry_once(tmp_path):
@@ -334,8 +334,8 @@ def test_a_text_that_another_process_kept_meanwhile_is_no_obstacle(tmp_path):
 
 def test_a_failure_is_kept_once(tmp_path):
     store = BuildCache(tmp_path)
-    first = store.keep_failure(KEY, {"a.cu": "text"})
-    assert store.keep_failure(KEY, {"a.cu": "text"}) == first
+    first = store.save_failure(KEY, {"a.cu": "text"})
+    assert store.save_failure(KEY, {"a.cu": "text"}) == first
     assert (first / "a.cu").read_text() == "text"
     assert [path.name for path in tmp_path.iterdir()] == ["failed"]
 
@@ -385,7 +385,7 @@ def test_whoever_makes_the_folder_makes_it_for_the_user_alone(first, umask, cach
         "joint": lambda: (joint_form.cache_clear(), joint_form("revolute")),
         "entry": lambda: BuildCache().entry(KEY, builder()),
         "text": lambda: BuildCache().text(KEY, lambda: "text"),
-        "failure": lambda: BuildCache().keep_failure(KEY, {"a.cu": "text"}),
+        "failure": lambda: BuildCache().save_failure(KEY, {"a.cu": "text"}),
         "profile": Profile("arm", "d" * 64, DeviceIdentity("GPU", "sm_90", "1"), False, {}).keep,
     }
     os.environ[cache.FOLDER_VARIABLE] = str(cache_folder / "deep" / "er")
@@ -620,7 +620,7 @@ def test_processes_use_entries_while_others_remove_them(tmp_path):
 
 def test_the_command_shows_and_empties_the_cache(cache_folder, capsys):
     filled(cache_folder, 3)
-    BuildCache().keep_failure(KEY, {"a.cu": "text"})
+    BuildCache().save_failure(KEY, {"a.cu": "text"})
     (cache_folder / "profiles").mkdir()
     assert cli.main(["cache"]) == cli.main(["cache", "--size"]) == 0
     lines = capsys.readouterr().out.splitlines()

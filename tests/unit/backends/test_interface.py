@@ -7,7 +7,7 @@ import ctypes
 import pytest
 
 from gridgen.backends.interface import (
-    FREELY_SHARED,
+    DEFAULT_SHARED_BYTES,
     THREAD_SCHEDULE,
     Dtype,
     Rows,
@@ -106,7 +106,7 @@ def test_a_block_takes_no_more_shared_memory_than_any_device_grants(
 ) -> None:
     launch = ThreadLaunch(state_bytes).of(1 << 20)
     assert (launch.threads_per_block, launch.shared_bytes) == (threads, threads * state_bytes)
-    assert launch.shared_bytes <= FREELY_SHARED
+    assert launch.shared_bytes <= DEFAULT_SHARED_BYTES
 
 
 @pytest.mark.parametrize(

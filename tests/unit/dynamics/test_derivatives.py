@@ -23,8 +23,8 @@ from helpers.dynamics import (
     numbers,
     operations,
     position_steps,
-    random_loads,
     random_states,
+    random_wrenches,
     robot_path,
     trace,
     velocity_steps,
@@ -132,7 +132,7 @@ FREE_IN_THE_TREE = robot_text(
 def test_gradient_is_the_complex_step_of_inverse_dynamics(source):
     tree = load_tree(source, joint_dynamics=True, armature=0.1)
     q, qd, qdd, _ = random_states(tree, 4)
-    base, f_ext = random_loads(tree)
+    base, f_ext = random_wrenches(tree)
 
     def effort(q: Array, qd: Array, qdd: Array) -> list[Array]:
         return inverse_dynamics(
@@ -158,7 +158,7 @@ def test_gradient_is_the_complex_step_of_inverse_dynamics(source):
 def test_gradient_is_the_complex_step_of_forward_dynamics(source, loaded):
     tree = load_tree(source, joint_dynamics=True, armature=0.1)
     q, qd, _, tau = random_states(tree, 4)
-    base, f_ext = random_loads(tree) if loaded else (AT_REST, None)
+    base, f_ext = random_wrenches(tree) if loaded else (AT_REST, None)
 
     def acceleration(q: Array, qd: Array, tau: Array) -> list[Array]:
         return forward_dynamics_crba(

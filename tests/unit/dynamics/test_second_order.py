@@ -25,8 +25,8 @@ from helpers.dynamics import (
     numbers,
     operations,
     position_steps,
-    random_loads,
     random_states,
+    random_wrenches,
     trace,
     velocity_steps,
 )
@@ -47,7 +47,7 @@ NAMES = ("d2tau_dqdq", "d2tau_dqddqd", "d2tau_dqdqd", "dM_dq")
 def test_second_derivatives_are_the_complex_steps_of_the_first(name, loaded):
     tree = load_tree(name)
     q, qd, qdd, _ = random_states(tree, STATES)
-    base, f_ext = random_loads(tree) if loaded else (BaseMotion(GRAVITY), None)
+    base, f_ext = random_wrenches(tree) if loaded else (BaseMotion(GRAVITY), None)
 
     def gradient(q: Array, qd: Array, qdd: Array) -> tuple[list[list[Array]], ...]:
         return inverse_dynamics_gradient(

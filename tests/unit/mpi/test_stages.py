@@ -23,7 +23,7 @@ from gridgen.mpi.layout import (
     weights_of,
 )
 from gridgen.mpi.stage import Stages, run_blocks, stage_of
-from gridgen.mpi.trajectory import Trajectory, read_trajectory, write_efforts
+from gridgen.mpi.trajectory import Trajectory, read_trajectory, write_torques
 from gridgen.schedules.pipeline.model import Machine, Split
 from helpers.scan import tree_of
 from numerics.robots import load_tree, urdf_path
@@ -172,10 +172,10 @@ def test_files_are_read_and_written_whole(tmp_path):
     read = read_trajectory(path, tree)
     assert read.q.shape == (10, 6)
     assert read.lead == (2, 5)
-    write_efforts(tmp_path / "torques.npz", np.ones((2, 5, 6)))
+    write_torques(tmp_path / "torques.npz", np.ones((2, 5, 6)))
     assert np.load(tmp_path / "torques.npz")["tau"].shape == (2, 5, 6)
     with pytest.raises(GridGenError, match="cannot be written"):
-        write_efforts(tmp_path / "nowhere" / "torques.npz", np.ones(1))
+        write_torques(tmp_path / "nowhere" / "torques.npz", np.ones(1))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["torques.npz", "trajectory.npz"]
 
 

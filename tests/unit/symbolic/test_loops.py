@@ -22,7 +22,7 @@ from gridgen.symbolic.memory import Case, Walk
 from gridgen.symbolic.printer import block_lines
 from gridgen.symbolic.program import Array, Program, build_program
 from gridgen.symbolic.scalars import FloatScalars, entries
-from gridgen.symbolic.turns import work_of_a_state
+from gridgen.symbolic.turns import work_per_state
 from helpers import program_interpreter
 from helpers.program_interpreter import run
 from helpers.robots import joint_text, link_text, robot_text
@@ -807,6 +807,6 @@ def test_all_turns_of_loops_are_counted(
     for word in ("sign", "sqrt", "atan2", "select", "sin", "cos", "fma", "fnma"):
         monkeypatch.setitem(program_interpreter._FUNCTIONS, word, operation)
     run(program, {array.name: [Counting() for _ in range(array.size)] for array in program.inputs})
-    operations, instructions = work_of_a_state(program)
+    operations, instructions = work_per_state(program)
     assert program.instructions < counted[0] <= instructions <= 1.05 * counted[0]
     assert 1.3 * instructions < operations < 2 * instructions

@@ -299,7 +299,7 @@ def _compiled(
                 compiler=compiler.label,
                 log=result.stderr if result else "it no longer runs",
                 files=files,
-                keep=functools.partial(cache.keep_failure, key),
+                keep=functools.partial(cache.save_failure, key),
             )
 
     return host_entry(build, cache, kind="host", files=used.digest, unit=unit, flags=flags) / name

@@ -27,7 +27,7 @@ from gridgen.backends.interface import (
     RunnableKernel,
     Sources,
     launch_of,
-    unusual_shared_bytes,
+    optin_shared_bytes,
 )
 from gridgen.backends.layouts import in_any_layout
 from gridgen.errors import CompileError, DeviceError
@@ -185,7 +185,7 @@ class CudaKernel:
             module = self._cupy.cuda.function.Module()
             module.load(compiled.image)
             function = module.get_function(compiled.entry)
-            if shared_bytes := unusual_shared_bytes(launch):
+            if shared_bytes := optin_shared_bytes(launch):
                 driver = self._cupy.cuda.driver
                 limit = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 driver.funcSetAttribute(function.ptr, limit, shared_bytes)

@@ -136,7 +136,7 @@ def compile_kernel(
                 compiler="NVRTC",
                 log=refusal.log,
                 files=sources.files,
-                keep=partial(cache.keep_failure, key),
+                keep=partial(cache.save_failure, key),
             ) from None
         _pass_on_warnings(expression, log)
         resources = parse_resources(log, expression, name, arch) if arch.startswith("sm") else None

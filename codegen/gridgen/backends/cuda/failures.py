@@ -32,7 +32,7 @@ def failures(device: int) -> int:
     return _FAILURES.get(device, 0)
 
 
-def raise_clearly(error: BaseException, device: int | None = None) -> None:
+def raise_device_error(error: BaseException, device: int | None = None) -> None:
     """Raise a ``DeviceError`` if an error tells that a GPU fails or lacks something; else return.
 
     Args:

@@ -136,7 +136,7 @@ def _compiled(unit: Unit, cache: BuildCache) -> Path:
                 compiler=compiler.label,
                 log=result.stderr,
                 files=files,
-                keep=partial(cache.keep_failure, key),
+                keep=partial(cache.save_failure, key),
             )
 
     return host_entry(compile_unit, cache, kind="emulated", unit=unit.digest()) / unit.output

@@ -20,7 +20,7 @@ from gridgen.backends.cache import BuildCache
 from gridgen.backends.cpu.direct import as_arguments, keep
 from gridgen.backends.cuda.backend import architecture
 from gridgen.backends.cuda.compiler import CompiledKernel, compile_kernel, supported_capabilities
-from gridgen.backends.interface import Rows, launch_of, unusual_shared_bytes
+from gridgen.backends.interface import Rows, launch_of, optin_shared_bytes
 from gridgen.errors import DeviceError
 from gridgen.frameworks.jax.handler import Request, Target, compiled_handler
 from gridgen.frameworks.jax.operations import Operation
@@ -72,7 +72,7 @@ def _attributes(request: Request) -> dict[str, Any]:
     placed = launch.of(states)
     words = states, placed.blocks(states), placed.threads_per_block, placed.shared_bytes
     return {
-        "kernel": np.int64(_number(compiled, unusual_shared_bytes(launch))),
+        "kernel": np.int64(_number(compiled, optin_shared_bytes(launch))),
         "launch": np.array(words, np.int64),
         "strides": np.array(strides, np.int64),
     }

@@ -14,7 +14,7 @@ import torch
 
 from gridgen.errors import ShapeError
 from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, FEEDBACK
-from gridgen.functions.calls import Course
+from gridgen.functions.calls import RolloutSettings
 from gridgen.functions.record import Function
 from gridgen.kernel import Kernel
 from gridgen.runtime.arrays.layout import broadcast
@@ -80,7 +80,7 @@ def expanded(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def states_of(
-    kernel: Kernel, row: Function, shapes: Mapping[str, Shape], course: Course | None
+    kernel: Kernel, row: Function, shapes: Mapping[str, Shape], course: RolloutSettings | None
 ) -> dict[str, Shape]:
     """Return the shapes of a kernel's arrays for one state."""
     states = {**kernel.inputs, **kernel.outputs}
@@ -103,7 +103,7 @@ def batch_of(
     kernel: Kernel,
     row: Function,
     shapes: Mapping[str, Shape],
-    course: Course | None,
+    course: RolloutSettings | None,
 ) -> Batch:
     """Return the batch of a call's arrays.
 

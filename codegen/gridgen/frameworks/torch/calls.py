@@ -107,7 +107,7 @@ def _several(
         the names of the results; the names of the positional arrays; function, method, frame and
         reference of each part. All are strings, so a compiler treats them as constants.
     """
-    several = robot.resolver.choose_several(functions, ())
+    several = robot.resolver.choose_fused(functions, ())
     several.check_options(dict.fromkeys(options))
     several.inputs((None,) * arrays, {})
     idents = dict(zip(robot._description.frame_idents, robot.frame_names, strict=True))

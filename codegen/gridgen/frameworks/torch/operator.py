@@ -19,7 +19,7 @@ from gridgen.errors import DtypeError
 from gridgen.frameworks.torch.batches import Batch, Shape, arrays_of, batch_of
 from gridgen.functions import Function
 from gridgen.functions.arrays import ARRAYS, FEEDBACK, OPTIONAL_INPUTS
-from gridgen.functions.calls import Course
+from gridgen.functions.calls import RolloutSettings
 from gridgen.kernel import Kernel
 from gridgen.runtime.module.registry import robot_of
 
@@ -353,12 +353,12 @@ def _listed(results: Any) -> Sequence[Tensor]:
     return results if isinstance(results, (list, tuple)) else (results,)
 
 
-def course_of(words: Words, given: Mapping[str, Tensor]) -> Course:
+def course_of(words: Words, given: Mapping[str, Tensor]) -> RolloutSettings:
     """Return the rollout options of a call."""
     substeps, keep, limits = words.course.split()
     follow = tuple(given[name] for name in FEEDBACK if name in given)
     kept = int(keep) if keep.isdigit() else keep
-    return Course(int(substeps), kept, follow or None, limits == "limits")
+    return RolloutSettings(int(substeps), kept, follow or None, limits == "limits")
 
 
 def kernel_of(robot: Any, row: Function, words: Words, given: Mapping[str, Tensor]) -> Kernel:

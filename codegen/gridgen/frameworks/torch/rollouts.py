@@ -15,7 +15,7 @@ from gridgen.frameworks.steps import Operations, rolled_by_steps
 from gridgen.frameworks.torch.operator import Words
 from gridgen.frameworks.torch.operators import OPERATORS
 from gridgen.functions.arrays import FEEDBACK, shape_of
-from gridgen.functions.calls import Course
+from gridgen.functions.calls import RolloutSettings
 from gridgen.runtime.arrays.times import check_efforts, feedback_of, in_time, kept_of
 
 # A ``gridgen.Robot``; frameworks cannot import it.
@@ -24,7 +24,7 @@ Tensor = Any
 
 
 def rolled_out(
-    robot: Robot, given: dict[str, Tensor], course: Course, words: Words
+    robot: Robot, given: dict[str, Tensor], course: RolloutSettings, words: Words
 ) -> tuple[Tensor, ...]:
     """Return positions and velocities of a rollout, and joint torques on request; see ``Robot``.
 

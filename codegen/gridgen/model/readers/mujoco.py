@@ -41,7 +41,7 @@ from gridgen.model.readers.document import Document
 from gridgen.model.readers.limited import run_limited
 from gridgen.model.readers.mujoco_fields import used
 from gridgen.model.readers.optional import library, require
-from gridgen.model.validation import refuse_many
+from gridgen.model.validation import check_body_count
 from gridgen.naming import show
 
 FREE, BALL, SLIDE, HINGE = range(4)
@@ -163,7 +163,7 @@ class _Reader:
 
     def robot(self, most_bodies: float) -> tuple[Assembly, str]:
         """Return the links and joints of the whole robot, and its name."""
-        refuse_many(self.made.source, self.model.njnt, most_bodies)
+        check_body_count(self.made.source, self.model.njnt, most_bodies)
         if self.model.nbody > MOST_LINKS:
             advice = f"a robot has at most {MOST_LINKS}: remove what does not belong to it"
             raise self.refused("the model", f"has {self.model.nbody} bodies", advice)

@@ -61,7 +61,7 @@ from gridgen.model.readers.vocabulary import (
     label,
     split,
 )
-from gridgen.model.validation import refuse_many, validate
+from gridgen.model.validation import check_body_count, validate
 from gridgen.naming import show
 
 __all__ = ["Inertial", "Joint", "Limits", "Link", "Mimic", "RobotDescription", "parse_urdf"]
@@ -89,7 +89,7 @@ def read_urdf(document: Document, most_bodies: float = math.inf) -> RobotDescrip
     """Read the robot of an open document; see ``parse_urdf``."""
     check_is_urdf(document)
     reader = _Reader(document)
-    refuse_many(reader.document.source, reader.least_bodies(), most_bodies)
+    check_body_count(reader.document.source, reader.least_bodies(), most_bodies)
     try:
         robot = reader.robot()
         validate(robot)

@@ -12,7 +12,7 @@ import numpy as np
 
 from gridgen.errors import DtypeError, ShapeError
 from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, DEFAULTED, FEEDBACK, configurations
-from gridgen.functions.calls import Course, CourseWords
+from gridgen.functions.calls import RolloutSettings, RolloutWords
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel, Shape
 from gridgen.naming import show_value
@@ -21,10 +21,10 @@ from gridgen.runtime.arrays.layout import check_dtype, check_like, result_arrays
 from gridgen.runtime.arrays.libraries import adopt, namespace, restored
 from gridgen.runtime.arrays.staging import Operand, apart, numbers_of, operand
 from gridgen.runtime.arrays.times import (
-    course_words,
     followed_in,
     in_time,
     kept_of,
+    rollout_words,
     without_time,
 )
 from gridgen.runtime.module.description import RobotRecord
@@ -59,7 +59,7 @@ class Call(NamedTuple):
     lead: tuple[int, ...]
     like: Any
     copied: tuple[str, ...] = ()
-    course: CourseWords | None = None
+    course: RolloutWords | None = None
     times: Mapping[str, int] = _NO_TIMES
     outputs: Sequence[Operand] = ()
     out: Any = None
@@ -164,7 +164,7 @@ def checked_call(
     inputs: dict[str, Array | None],
     q: Array,
     out: Any,
-    course: Course | None = None,
+    course: RolloutSettings | None = None,
 ) -> Call:
     """Validate the arguments of a kernel, and allocate results.
 
@@ -194,7 +194,7 @@ def checked_inputs(
     kernel: Kernel,
     inputs: dict[str, Array | None],
     q: Array,
-    course: Course | None,
+    course: RolloutSettings | None,
 ) -> Call:
     """Validate the inputs of a kernel; see ``checked_call``."""
     first, shapes, robot = kernel.first, kernel.inputs, description.name
@@ -210,7 +210,7 @@ def checked_inputs(
         lead = leading_axes(robot, shapes, arrays)
     else:
         arrays, lead, steps, times, timed = in_time(robot, shapes, arrays)
-        words = course_words(course, steps, follows=bool(followed))
+        words = rollout_words(course, steps, follows=bool(followed))
     xp, count = namespace(q), len(lead)
     unread: Operand | None = None
     if len(arrays) < len(shapes):  # arrays that are not read get the first state's address

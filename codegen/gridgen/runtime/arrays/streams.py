@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from functools import partial
 from typing import Any
 
-from gridgen.backends.cuda.failures import ERRORS, raise_clearly
+from gridgen.backends.cuda.failures import ERRORS, raise_device_error
 from gridgen.errors import GridGenError
 from gridgen.functions.types import Array
 from gridgen.runtime.arrays.layout import on_device
@@ -70,7 +70,7 @@ def first_adopted(first: Any, name: str, others: Sequence[Any] = ()) -> Iterator
             with on_device(q):
                 yield q
     except ERRORS as error:
-        raise_clearly(error, gpu_of(first))
+        raise_device_error(error, gpu_of(first))
         raise
 
 

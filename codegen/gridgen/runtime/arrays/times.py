@@ -9,7 +9,7 @@ import numpy as np
 
 from gridgen.errors import OptionError, ShapeError
 from gridgen.functions.arrays import CONSTANT_IN_TIME, FEEDBACK
-from gridgen.functions.calls import Course, CourseWords
+from gridgen.functions.calls import RolloutSettings, RolloutWords
 from gridgen.functions.types import Array
 from gridgen.kernel import Shape
 from gridgen.naming import show_value
@@ -21,7 +21,7 @@ _MOST = 2**31 - 1
 _TIME_FIRST = ("tau", *FEEDBACK)
 
 
-def feedback_of(course: Course) -> dict[str, Array | None]:
+def feedback_of(course: RolloutSettings) -> dict[str, Array | None]:
     """Return the controller's gains and reference, by the names of arrays."""
     if course.feedback is None:
         return dict.fromkeys(FEEDBACK)
@@ -48,14 +48,14 @@ def _whole(followed: dict[str, Array | None]) -> dict[str, Array]:
     return followed
 
 
-def course_words(course: Course, steps: int, *, follows: bool) -> CourseWords:
-    """Return the launch arguments of a rollout with a number of steps; see ``Course``."""
+def rollout_words(course: RolloutSettings, steps: int, *, follows: bool) -> RolloutWords:
+    """Return the launch arguments of a rollout with a number of steps; see ``RolloutSettings``."""
     every, moments = kept_of(course, steps)
     begins = moments is not None or not steps
-    return CourseWords(steps, course.substeps, every, begins, follows, course.effort_limits)
+    return RolloutWords(steps, course.substeps, every, begins, follows, course.effort_limits)
 
 
-def kept_of(course: Course, steps: int) -> tuple[int, int | None]:
+def kept_of(course: RolloutSettings, steps: int) -> tuple[int, int | None]:
     """Return the steps per stored state, and the count of stored states; ``None`` for the last."""
     _check_switch("effort_limits", course.effort_limits)
     check_substeps(course.substeps)
@@ -70,7 +70,7 @@ def kept_of(course: Course, steps: int) -> tuple[int, int | None]:
     return int(keep), steps // int(keep) + 1
 
 
-def check_efforts(course: Course) -> bool:
+def check_efforts(course: RolloutSettings) -> bool:
     """Return whether a rollout returns joint torques; raise unless the option is a bool."""
     _check_switch("return_efforts", course.return_efforts)
     return course.return_efforts

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, NoReturn
 
-from gridgen.backends.cuda.failures import ERRORS, raise_clearly
+from gridgen.backends.cuda.failures import ERRORS, raise_device_error
 from gridgen.errors import DeviceError, DtypeError, OptionError, ShapeError
 from gridgen.functions.types import Array
 from gridgen.naming import show
@@ -75,7 +75,7 @@ class Bound:
         try:
             self._compute()
         except ERRORS as error:
-            raise_clearly(error, self._gpu)
+            raise_device_error(error, self._gpu)
             raise
         return self._answer
 

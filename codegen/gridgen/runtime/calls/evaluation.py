@@ -21,12 +21,12 @@ from gridgen.backends import (
     backend,
     target_for,
 )
-from gridgen.backends.along import AlongKernel
+from gridgen.backends.along import TrajectoryKernel
 from gridgen.backends.cpu.direct import DirectCall, DirectKernel, as_arguments
-from gridgen.backends.cuda.failures import ERRORS, raise_clearly
+from gridgen.backends.cuda.failures import ERRORS, raise_device_error
 from gridgen.errors import DeviceError, DtypeError, OptionError
 from gridgen.functions.arrays import configurations
-from gridgen.functions.calls import Course, Request
+from gridgen.functions.calls import Request, RolloutSettings
 from gridgen.functions.types import Array, BackendChoice
 from gridgen.kernel import Kernel as KernelRecord
 from gridgen.naming import show
@@ -202,10 +202,10 @@ class Evaluator:
                     return results
             return self._evaluate(resolved)
         except ERRORS as error:
-            raise_clearly(error, gpu_of(first))
+            raise_device_error(error, gpu_of(first))
             raise
 
-    def evaluate_several(self, resolved: Resolved) -> Any:
+    def evaluate_fused(self, resolved: Resolved) -> Any:
         """Return the results of fused functions, which one kernel computes."""
         assert resolved.several is not None
         return resolved.several.answer(self.evaluate(resolved))
@@ -274,7 +274,7 @@ class Evaluator:
         inputs: dict[str, Array | None],
         q: Array,
         out: Any,
-        course: Course | None = None,
+        course: RolloutSettings | None = None,
     ) -> Call:
         """Validate the arguments of a kernel; see ``checked_call``."""
         return checked_call(self._description, kernel, inputs, q, out, course)
@@ -469,7 +469,7 @@ class Evaluator:
             if not target.teams:
                 _check_size(self._description.name, record, sources.room.get(record.name, 0))
             compiled = backend(target.name).kernel(sources, record.name, DTYPES[q.dtype], launch)
-        return AlongKernel(compiled) if team is not None and team.along else compiled
+        return TrajectoryKernel(compiled) if team is not None and team.along else compiled
 
 
 def _check_size(robot: str, record: KernelRecord, room: int) -> None:

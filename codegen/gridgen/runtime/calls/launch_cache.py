@@ -17,7 +17,7 @@ import numpy as np
 from gridgen.backends.cuda.failures import failures
 from gridgen.backends.interface import Enqueue, StreamKernel
 from gridgen.functions.arrays import FEEDBACK
-from gridgen.functions.calls import Course
+from gridgen.functions.calls import RolloutSettings
 from gridgen.runtime.arrays.arguments import Call, results_given
 from gridgen.runtime.arrays.layout import address, extent
 from gridgen.runtime.arrays.libraries import current_handle, has_own_stream, namespace
@@ -180,7 +180,7 @@ def _with_addresses(numbers: list[int], launch: Callable[[list[int]], None]) -> 
 
 
 def layout_key(
-    function: str, values: Sequence[Any], out: Any, course: Course | None = None
+    function: str, values: Sequence[Any], out: Any, course: RolloutSettings | None = None
 ) -> _Key | None:
     """Return the cache key of a call, or ``None`` for one that cannot be cached.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridgen.backends.along import AlongKernel
+from gridgen.backends.along import TrajectoryKernel
 from gridgen.errors import ShapeError
 from gridgen.functions.arrays import ARRAYS
 from gridgen.functions.types import Array
@@ -72,7 +72,7 @@ class Pipelined:
 
         def run(operands: list[Operand], batch: int) -> None:
             compiled = evaluator.compiled(kernel, operands[0].array, backend).kernel
-            assert isinstance(compiled, AlongKernel)
+            assert isinstance(compiled, TrajectoryKernel)
             compiled.of(samples)(arguments_of(numbers_of(operands)), batch)
 
         return evaluator.computed(call, evaluator.target(call.q, backend), run)

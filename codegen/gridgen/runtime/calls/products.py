@@ -10,7 +10,7 @@ from typing import Any
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.functions.arrays import cotangent, tangent
-from gridgen.functions.calls import Course
+from gridgen.functions.calls import RolloutSettings
 from gridgen.kernel import Kernel, Shape
 from gridgen.runtime.arrays.arguments import leading_axes, results_given
 from gridgen.runtime.arrays.defaults import default
@@ -145,7 +145,7 @@ class Products:
         there = self._module.kernels.find(kernel.key.primal)
         inputs = {name: arrays.get(name) for name in there.inputs}
         cotangents = tuple(arrays.get(cotangent(name)) for name in there.outputs)
-        resolved = Resolved(there, inputs, backend, None, Course())
+        resolved = Resolved(there, inputs, backend, None, RolloutSettings())
         return self._rollouts.evaluate(kernel, resolved, cotangents, None)
 
     def _of(
@@ -160,7 +160,7 @@ class Products:
         if "method" in options:
             traced = (name for name, one in row.methods.items() if one.algorithm)
             check_choice("method", options["method"], ("auto", *traced))
-        if row.has_teams:
+        if row.has_team_kernels:
             check_choice("schedule", options.get("schedule", "auto"), ("auto", "thread"))
             options["schedule"] = "thread"
         resolved = self._resolver.resolve_named(name, *arguments, **options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from gridgen.functions.calls import Course
+from gridgen.functions.calls import RolloutSettings
 from gridgen.kernel import Kernel
 from gridgen.runtime.calls.fused import Several
 
@@ -33,7 +33,7 @@ class Resolved:
     inputs: dict[str, Any]
     backend: str | None = None
     out: Any = None
-    course: Course | None = None
+    course: RolloutSettings | None = None
     way: Way = "kernel"
     frames: int | list[int] | None = None
     several: Several | None = None

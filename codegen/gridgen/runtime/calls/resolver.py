@@ -101,7 +101,7 @@ class Resolver:
             given = _inputs_given(options)
         q = request.arrays[0]
         is_planned = False
-        if row.has_teams and isinstance(schedule, str) and schedule == "auto":
+        if row.has_team_kernels and isinstance(schedule, str) and schedule == "auto":
             if self._numpy_is_planned or type(q) is not np.ndarray or backend is not None:
                 is_planned = True
                 method, schedule = self._planned(row, method, q, backend)
@@ -133,7 +133,7 @@ class Resolver:
         """
         if isinstance(function, (tuple, list)):
             out = options.pop("out", None)
-            return self.resolve_several(function, arguments, out, options)
+            return self.resolve_fused(function, arguments, out, options)
         check_choice("function", function, GENERATED)
         return self.resolve(getattr(_REQUESTS, function)(*arguments, **options))
 
@@ -144,7 +144,7 @@ class Resolver:
             self._chosen[key] = self._choose(row, *words)
         return self._chosen[key][0]
 
-    def resolve_several(
+    def resolve_fused(
         self, functions: Sequence[str], arrays: Sequence[Any], out: Any, options: dict[str, Any]
     ) -> Resolved:
         """Return a call of ``Robot.compute`` with its kernel; arguments as there."""
@@ -153,7 +153,7 @@ class Resolver:
         try:
             several = self._several[functions, given]
         except (KeyError, TypeError):  # the first call; or a list
-            several = self.choose_several(functions, given)
+            several = self.choose_fused(functions, given)
         if options:
             several.check_options(options)
             self.check_parameters(options)
@@ -161,7 +161,7 @@ class Resolver:
         room = None if out is None else several.flat(out)
         return Resolved(several.kernel, inputs, backend, room, None, "several", several=several)
 
-    def choose_several(self, functions: Sequence[str], given: tuple[str, ...]) -> Several:
+    def choose_fused(self, functions: Sequence[str], given: tuple[str, ...]) -> Several:
         """Return the fused functions of a call of ``compute``, and cache them."""
         parts = self.read_parts(functions)
         can_read = optional_inputs_of(parts)
@@ -271,7 +271,7 @@ class Resolver:
             method = "auto"
         elif row.method_word != "method" and method == "auto":
             method = next(iter(row.methods))
-        if row.has_teams:
+        if row.has_team_kernels:
             method, schedule = self._planned(row, method, q, backend)
         if not row.of_frame and not row.has_frames:
             frame = None

@@ -12,7 +12,7 @@ from typing import Any
 
 from gridgen.errors import ShapeError
 from gridgen.functions.arrays import cotangent
-from gridgen.functions.calls import Course
+from gridgen.functions.calls import RolloutSettings
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
 from gridgen.runtime.arrays.arguments import (
@@ -76,7 +76,7 @@ class RolloutPullbacks:
         kernel: Kernel,
         resolved: Resolved,
         q: Array,
-        course: Course,
+        course: RolloutSettings,
         bars: dict[str, Any],
         known: dict[str, Any],
     ) -> Call:

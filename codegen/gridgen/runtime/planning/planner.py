@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from gridgen.backends.interface import USUAL_BLOCKS, ThreadLaunch
+from gridgen.backends.interface import DEFAULT_BLOCKS, ThreadLaunch
 from gridgen.cost.host import this_host
 from gridgen.cost.profile import DeviceIdentity, Profile, find_profile
 from gridgen.functions.arrays import ARRAYS
@@ -140,7 +140,7 @@ class Planner:
             is_usual &= best.is_usual
             if not blocks or blocks[-1][1] != best.block:
                 blocks.append(((batch >> 1) + 1 if blocks else 0, best.block))
-        return ThreadLaunch(blocks=USUAL_BLOCKS if is_usual else tuple(blocks))
+        return ThreadLaunch(blocks=DEFAULT_BLOCKS if is_usual else tuple(blocks))
 
     def plan(
         self, key: KernelKey, row: Function, batch: int, place: DeviceIdentity, dtype: Dtype

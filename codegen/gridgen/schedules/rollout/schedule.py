@@ -9,7 +9,7 @@ from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import computation_of, input_sets
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import (
-    BEGINNING_AND_EFFORTS,
+    BEGINNING_AND_TORQUES,
     FEEDBACK,
     OPTIONAL_INPUTS,
     cotangent,
@@ -49,7 +49,7 @@ class RolloutSchedule:
                     if wanted.variants:
                         yield replace(key, variant=WITH_EFFORTS)
                     if "vjp" in wanted.products:
-                        yield key.product("vjp", BEGINNING_AND_EFFORTS)
+                        yield key.product("vjp", BEGINNING_AND_TORQUES)
 
     def has(self, key: KernelKey) -> bool:
         """Tell whether a kernel is one of this schedule; see ``Schedule``."""

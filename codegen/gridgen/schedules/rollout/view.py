@@ -34,7 +34,7 @@ _OF_DIFFERENCE = {
     "v_bar": "way_bar.x",
     "q0_bar": "q_part",
 }
-#: Arguments that tell how a rollout goes, the words of ``CourseWords`` two by two.
+#: Arguments that tell how a rollout goes, the words of ``RolloutWords`` two by two.
 _OPTIONS = ("steps_substeps", "every_begins", "follows_limits", "between")
 # What a way back ends with.
 _ENDS = {"q0_bar": "bar.now().q", "qd0_bar": "bar.now().qd"}

@@ -34,14 +34,14 @@ PLACEMENT = SINE_COSINE + operations("spun", "Placement", "T", "T")
 COMPOSE = operations("compose", "Placement", "Placement")
 TO_BODY = operations("to_body", "Placement", "Spatial") + SUM
 TO_ANCESTOR = operations("to_ancestor", "Placement", "Spatial")
-CARRIED = operations("carried_add", "Spatial", "Spatial", "Spatial")
+CARRIED = operations("ad_add", "Spatial", "Spatial", "Spatial")
 APPEND = TO_BODY - SUM + TO_BODY + CARRIED + SUM
 MOMENTUM = operations("wrench", "Mass", "Spatial")
 MOTION_WRENCH = operations("motion_wrench", "Mass", "Spatial", "Spatial")
-EXTERNAL_WRENCH = operations("turned_back", "Matrix", "Spatial") + SUM
+EXTERNAL_WRENCH = operations("rotated_back", "Matrix", "Spatial") + SUM
 INERTIA_TO_PARENT = (
     JOINT_ANSWER
-    + operations("given_way", "Articulated", "Spatial", "Spatial")
+    + operations("across_joint", "Articulated", "Spatial", "Spatial")
     + operations("to_ancestor", "Placement", "Articulated")
 )
 TRANSMISSION = operations("lever", "Placement") + TO_ANCESTOR + 1
@@ -59,7 +59,7 @@ MOVING_MASS_TO_PARENT = (
 ROW = (
     operations("effort_row", "MovingMass", "Spatial")
     + 2 * operations("wrench", "MovingMass", "MotionChange")
-    + operations("turned_wrench", "Spatial", "Spatial")
+    + operations("rotated_wrench", "Spatial", "Spatial")
     + SUM
 )
 ROW_TO_PARENT = operations("to_ancestor", "Placement", "Vector", "EffortRow")
@@ -74,7 +74,7 @@ PAIR = (
     + operations("by_position", "TurnedMass")
     + operations("effort_row", "MovingMass", "Spatial")
     + 2 * operations("wrench_by_velocity", "TurnedMass", "Vector")
-    + 2 * (operations("turned_wrench", "Spatial", "Spatial") + SUM)
+    + 2 * (operations("rotated_wrench", "Spatial", "Spatial") + SUM)
     + 2 * operations("wrench", "MovingMass", "MotionChange")
 )
 TRIPLE = (

@@ -21,7 +21,7 @@ from gridgen.dynamics.motion_derivatives import (
     change_by_velocity,
     moving_mass,
     origin_drift,
-    turned_wrench,
+    rotated_wrench,
 )
 from gridgen.dynamics.second_derivatives import (
     FromAbove,
@@ -213,7 +213,7 @@ def _joined(kind: str, X: Placement, *values: Scalar) -> tuple[Matrix, Vector]:
 def _motion_wrench(J: Mass, V: Motion, A: Motion) -> Wrench:
     # Not by the acceleration field, which is less work by a sixteenth: the kernels would need more
     # registers.
-    return add_wrenches(J.wrench(*A), turned_wrench(V, J.wrench(*V)))
+    return add_wrenches(J.wrench(*A), rotated_wrench(V, J.wrench(*V)))
 
 
 def _let_go(A: ArticulatedInertia, armature: Motion) -> ArticulatedInertia:
@@ -229,7 +229,7 @@ def _from_below(own: FromAbove, mass: MovingMass, F: Wrench, w: Vector) -> FromB
     return FromBelow(
         mass.row(own.axis),
         turned_mass(own.axis, mass, w),
-        add_wrenches(mass.wrench(own.position), turned_wrench(own.axis, F)),
+        add_wrenches(mass.wrench(own.position), rotated_wrench(own.axis, F)),
         mass.wrench(own.velocity),
     )
 
@@ -256,12 +256,12 @@ OPERATORS = (
         lambda E, a, b: add(apply(E, a), b),
     ),
     _operator(
-        "Spatial turned_back(Matrix E, Spatial F)",
+        "Spatial rotated_back(Matrix E, Spatial F)",
         "A wrench in the axes of a frame that E turns.",
         lambda E, F: (apply(transpose(E), F[0]), apply(transpose(E), F[1])),
     ),
     _operator(
-        "Spatial carried_add(Spatial a, Spatial b, Spatial c)",
+        "Spatial ad_add(Spatial a, Spatial b, Spatial c)",
         "ad_a b + c: how the motion b changes when carried along by the motion a.",
         lambda a, b, c: add_wrenches(carried(a, b), c),
     ),
@@ -331,9 +331,9 @@ OPERATORS = (
         lambda X, A: A.to_parent(X),
     ),
     _operator(
-        "Articulated given_way(Articulated A, Spatial U, Spatial gain)",
+        "Articulated across_joint(Articulated A, Spatial U, Spatial gain)",
         "The inertia propagated across a joint: A - U gain^T (prefix sums eq. 7).",
-        lambda A, U, gain: A.given_way((*U[0], *U[1]), (*gain[0], *gain[1]), 0.0),
+        lambda A, U, gain: A.across_joint((*U[0], *U[1]), (*gain[0], *gain[1]), 0.0),
     ),
     _operator(
         "Articulated let_go(Articulated A, Spatial armature)",
@@ -393,9 +393,9 @@ OPERATORS = (
         lambda X, drift, row: row.to_parent(X, drift),
     ),
     _operator(
-        "Spatial turned_wrench(Spatial axis, Spatial F)",
+        "Spatial rotated_wrench(Spatial axis, Spatial F)",
         "The change of a wrench that moves along with a joint's axis, in the parent's frame.",
-        turned_wrench,
+        rotated_wrench,
     ),
     _operator(
         "MovingMass moving(Mass J, Vector w)",

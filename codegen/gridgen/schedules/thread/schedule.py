@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 
-from gridgen.dynamics.computation import Computation, OfFunction
+from gridgen.dynamics.computation import Computation, FunctionComputation
 from gridgen.dynamics.functions import (
     COMPUTATIONS,
     computation_of,
@@ -93,7 +93,7 @@ class ThreadSchedule:
         return computation_of(self.tree, key)
 
     @cached_property
-    def _of_frames(self) -> Mapping[str, OfFunction]:
+    def _of_frames(self) -> Mapping[str, FunctionComputation]:
         return frame_computations(self.tree)
 
     def work(self, key: KernelKey) -> Work:

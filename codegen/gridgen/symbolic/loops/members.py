@@ -228,7 +228,7 @@ class Members(OfMembers):
     def __getattr__(self, name: str) -> Any:
         records = self.values
         values = [getattr(record, name) for record in records]
-        if name == "turns_about_an_axis":
+        if name == "is_axis_aligned":
             # Bodies are not told apart by how they lie, or a robot would have as many kinds of them
             # as bodies. What is special about one rotation pays where all have it.
             return values[0] and all(record.rotation == records[0].rotation for record in records)
