@@ -95,7 +95,7 @@ def __getattr__(name: str) -> Any:
         if error.name != home:
             raise
         raise ModuleNotFoundError(
-            f"gridgen-runtime has no gridgen.{name}, it runs modules that are there: "
+            f"gridgen-runtime has no gridgen.{name}, it only runs existing modules: "
             "pip install grid-gen",
             name=home,
         ) from None

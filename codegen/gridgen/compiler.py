@@ -1,13 +1,13 @@
-"""The compiler: parse, tree, trace, plan, render, write; compiling and running come with calls.
+"""The compiler: parse, tree, trace, plan, render, write; calls compile and run the code.
 
-parse   read_robot      a file, text or object -> RobotDescription   gridgen.model.readers
-tree    build_tree      RobotDescription       -> KinematicTree      gridgen.model.tree
-select  Schedules       KinematicTree, options -> Kernels            gridgen.schedules
-trace   plan_programs   Kernel                 -> Programs           gridgen.schedules.thread
-count   Schedules       Kernel                 -> Work               gridgen.schedules
-render  render_...      Kernels, Programs      -> files of a module  gridgen.emit
-write   write_folder    files                  -> a folder           gridgen.emit.writer
-run     Robot           a module               -> compiled functions gridgen.robot
+* parse:  read_robot,    a file, text or object -> RobotDescription,   gridgen.model.readers
+* tree:   build_tree,    RobotDescription       -> KinematicTree,      gridgen.model.tree
+* select: Schedules,     KinematicTree, options -> Kernels,            gridgen.schedules
+* trace:  plan_programs, Kernel                 -> Programs,           gridgen.schedules.thread
+* count:  Schedules,     Kernel                 -> Work,               gridgen.schedules
+* render: render_...,    Kernels, Programs      -> files of a module,  gridgen.emit
+* write:  write_folder,  files                  -> a folder,           gridgen.emit.writer
+* run:    Robot,         a module               -> compiled functions, gridgen.robot
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from gridgen.version import __version__
 
 Progress = Callable[[str], None]
 
-#: Moving bodies of the largest robot; the text and the tracing time of its functions grow with it.
+#: Moving bodies of the largest robot; text and tracing time grow with them.
 MOST_BODIES = 2048
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadOptions(RobotOptions):
-    """How a robot is loaded; its own options are described in ``RobotOptions``.
+    """How to load a robot; ``RobotOptions`` describes the robot's own options.
 
     Attributes:
         backend: ``auto``, ``cpu``, ``cuda`` or ``emulated``.
@@ -67,20 +67,20 @@ class LoadOptions(RobotOptions):
 
 @keywords_of(LoadOptions)
 def load(robot: Any, options: LoadOptions) -> Robot:
-    """Return a robot whose functions are generated and compiled when they are first called.
+    """Return a robot whose functions are generated and compiled at their first call.
 
         robot = gridgen.load("go2.urdf", floating_base=True, backend="cpu")
 
     Args:
         robot:   path of a URDF, xacro or MJCF file; the text of a URDF or MJCF (``str`` or
                  ``bytes``); a name of the package robot_descriptions
-                 (``"panda_description"``); or a ``URDF`` of urdfpy, urchin or yourdfpy, a
-                 ``pinocchio.Model`` or a ``mujoco.MjModel`` (docs/formats.md).
+                 (``"panda_description"``). Also objects: a ``URDF`` of urdfpy, urchin or yourdfpy,
+                 a ``pinocchio.Model`` or a ``mujoco.MjModel`` (docs/formats.md).
         options: keyword arguments: the fields of ``RobotOptions``, and ``backend``: ``auto``,
                  ``cpu``, ``cuda`` or ``emulated``.
 
     Raises:
-        GridGenError: the file is not one sound robot, or an option is wrong.
+        GridGenError: the file does not describe one valid robot, or an option is invalid.
     """
     return Robot(TracedModule(read_tree(robot, options)), options.backend)
 
@@ -94,11 +94,11 @@ def generate(
 
     Args:
         urdf:     path of the URDF file, or its text (``str`` or ``bytes``).
-        options:  choices; see ``GenerateOptions``.
-        progress: called with a word for each step before it begins.
+        options:  see ``GenerateOptions``.
+        progress: called with a text before each step.
 
     Raises:
-        GridGenError: the file or an option is wrong; nothing was written.
+        GridGenError: the file or an option is invalid; nothing was written.
     """
     if not isinstance(options, (GenerateOptions, type(None))):
         raise OptionError(f"options is {show_value(options)}; give a gridgen.GenerateOptions")
@@ -109,12 +109,12 @@ def generate(
 
 
 def read_tree(robot: Any, options: RobotOptions = DEFAULT_ROBOT) -> KinematicTree:
-    """Return the kinematic tree of a robot; see ``read_robot`` for what it may be given as.
+    """Return the kinematic tree of a robot; ``read_robot`` lists the accepted types.
 
     Raises:
-        UrdfError:   it is none of these, or not one sound robot.
+        UrdfError:   it does not describe one valid robot.
         ModelError:  it has more bodies than ``MOST_BODIES``.
-        OptionError: an option has a value that makes no sense.
+        OptionError: an option has an invalid value.
     """
     with noted() as remarks:
         description = read_robot(robot, MOST_BODIES, options.mappings)
@@ -127,7 +127,7 @@ def read_tree(robot: Any, options: RobotOptions = DEFAULT_ROBOT) -> KinematicTre
 def make_module(
     urdf: str | bytes | os.PathLike[Any], options: GenerateOptions, progress: Progress
 ) -> GeneratedModule:
-    """Return the module of one robot, which is not yet written; arguments as in ``generate``."""
+    """Return the module of one robot without writing it; arguments as in ``generate``."""
     progress("reading the URDF")
     tree = read_tree(urdf, options)
     name = robot_ident(tree.name if options.name is None else options.name)
@@ -176,7 +176,7 @@ def make_module(
 def _check_names(
     kernels: Sequence[Kernel], refused: Mapping[str, str], fused: Sequence[KernelKey]
 ) -> None:
-    """Raise unless what is computed in one can be, under a name of its own."""
+    """Raise unless the robot supports the fused functions and their names are unique."""
     names = [kernel.name for kernel in kernels]
     for key in fused:
         if key.name in refused:

@@ -3,8 +3,8 @@
     from gridgen.dask import map_states
     qdd = map_states(robot, "forward_dynamics", q, qd, tau)  # Dask arrays (N, n), computed later
 
-Chunks are computed where Dask has them computed, by as many threads as it has tasks there. A robot
-travels by pickle, once to each worker; workers of one machine share what is compiled. More is in
+Dask schedules the chunks, with as many threads in each process as it runs tasks there. Each worker
+receives the robot once, by pickle; workers of one machine share compiled functions. See
 docs/dask.md.
 """
 
@@ -38,29 +38,30 @@ except ImportError as error:
         f"gridgen.dask needs Dask ({one_line(error)}): pip install 'grid-gen[dask]'"
     ) from error
 
-# Robots that a process keeps, each with its compiled functions.
+# Robots that a process caches, each with its compiled functions.
 _ROBOTS = 16
 
 
 def map_states(robot: Robot, function: FunctionName, *arguments: Any, **options: Any) -> Any:
-    """Return a function's results for Dask arrays of states, computed when they are asked for.
+    """Return a function's results for Dask arrays of states, computed lazily.
 
     Args:
-        robot:     the robot, of ``gridgen.load`` or a generated module; the same files must lie
-                   where workers look for a generated module's.
-        function:  the name of the function: ``forward_dynamics``.
-        arguments: those of the function, the first of which is a Dask array. Dask arrays have the
-                   batch first, (N, ...), in chunks of any sizes; other arguments go to every chunk.
-        options:   its keyword arguments, likewise.
+        robot:     the robot, of ``gridgen.load`` or of a generated module; workers must find the
+                   files of a generated module at the same path.
+        function:  name of the function, such as ``forward_dynamics``.
+        arguments: arguments of the function, a Dask array first. Dask arrays have the batch as
+                   their first axis, (N, ...), in chunks of any size; every chunk uses the other
+                   arguments whole.
+        options:   keyword arguments of the function, likewise.
 
     Returns:
-        a Dask array (N, ...) in chunks like those of the arguments, or a tuple of them where the
-        function has several results.
+        a Dask array (N, ...) with the chunks of the arguments, or a tuple of arrays for a function
+        with several results.
 
     Raises:
-        OptionError: there is no such function; the first argument is no Dask array.
-        ShapeError, DtypeError: an argument does not fit; nothing was computed.
-        ModelError:  the robot cannot have the function.
+        OptionError: the function does not exist; the first argument is not a Dask array.
+        ShapeError, DtypeError: an argument has the wrong shape or type; nothing was computed.
+        ModelError:  the robot does not support the function.
     """
     if not isinstance(robot, Robot):
         raise OptionError(
@@ -94,15 +95,15 @@ def rollout(
     integrator: Integrator = "semi_implicit",
     **options: Any,
 ) -> Any:
-    """Return the states that efforts lead to, as ``Robot.rollout`` does, for Dask arrays.
+    """Integrate the dynamics for Dask arrays, as ``Robot.rollout`` does.
 
     Args:
         robot:      the robot.
-        q0:         positions at the beginning, a Dask array (N, nq).
-        qd0:        velocities at the beginning (N, nv).
-        tau:        efforts (N, T, nv), or (T, nv) for all.
-        dt:         length of a step, a number or (N,).
-        integrator: how a step is made.
+        q0:         initial joint positions, a Dask array (N, nq).
+        qd0:        initial joint velocities (N, nv).
+        tau:        joint torques (N, T, nv), or (T, nv) for all states.
+        dt:         duration of a step, a number or (N,).
+        integrator: integration method.
         options:    keyword arguments of ``Robot.rollout``.
 
     Returns:
@@ -114,10 +115,10 @@ def rollout(
 
 
 class _Call:
-    """A call of a function, whose Dask arrays are given chunk by chunk.
+    """A call of a function on Dask arrays, chunk by chunk.
 
     Args:
-        function: its name.
+        function: name of the function.
         values:   all arguments by name.
     """
 
@@ -127,7 +128,7 @@ class _Call:
         self.chunked = [(n, _in_rows(v)) for n, v in values.items() if _is_chunked(v)]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Travel without the arrays: their chunks are given in each call."""
+        """Pickle without the arrays: each call receives their chunks."""
         return {**vars(self), "chunked": [(name, None) for name, _ in self.chunked]}
 
     def __call__(self, robot: Robot, values: Mapping[str, Any]) -> Any:
@@ -135,12 +136,12 @@ class _Call:
         return getattr(robot, self._function)(**{**self._shared, **values})
 
     def of_chunk(self, *chunks: Any, carried: bytes) -> Any:
-        """Return the results for a chunk, on whatever has it computed."""
+        """Return the results for a chunk, on the process that Dask selects."""
         robot = _arrived(carried)
         values = {n: _whole(chunk) for (n, _), chunk in zip(self.chunked, chunks, strict=True)}
         if "backend" not in self._shared and _has_own_gpu():
             values["backend"] = "cuda"
-        # Dask has as many tasks at a time as the process shall have threads.
+        # Dask runs as many tasks in parallel as the process has threads.
         with limited_threads(1):
             return self(robot, values)
 
@@ -149,9 +150,9 @@ def _over_chunks(call: _Call, robot: Robot, found: Any) -> Any:
     """Return a call's results as Dask arrays.
 
     Args:
-        call:  has the arguments.
+        call:  the call with its arguments.
         robot: the robot.
-        found: the results for no states.
+        found: the results for zero states.
     """
     arrays: list[Any] = []
     label = itertools.count(1)
@@ -180,7 +181,7 @@ def _over_chunks(call: _Call, robot: Robot, found: Any) -> Any:
 
 
 def _check(robot: Robot, arrays: Mapping[str, Any]) -> None:
-    """Raise unless Dask arrays have one batch, axes of states, and types that are computed with."""
+    """Raise unless Dask arrays have one batch, state axes and supported element types."""
     batch = next(iter(arrays.values())).shape[:1]
     extents = {"nq": robot.nq, "nv": robot.nv, "bodies": len(robot.body_names)}
     extents["rows"] = len(robot.parameter_names)
@@ -202,7 +203,7 @@ def _check(robot: Robot, arrays: Mapping[str, Any]) -> None:
 
 
 def _check_shared(function: str, values: Mapping[str, Any]) -> None:
-    """Raise for states in an array that is no Dask array: every chunk would get all of them."""
+    """Raise for states in an array that is not a Dask array: every chunk would use all of them."""
     for name, value in values.items():
         if name not in ARRAYS or _is_chunked(value) or not hasattr(value, "shape"):
             continue
@@ -229,27 +230,27 @@ def _in_rows(array: Any) -> Any:
 
 
 def _whole(chunk: Any) -> Any:
-    """Return a chunk that Dask hands over in a list for each axis along which it has one alone."""
+    """Return a chunk that Dask wraps in a list for each axis with a single chunk."""
     while isinstance(chunk, list):
         (chunk,) = chunk
     return chunk
 
 
 def _empty(value: Any) -> Any:
-    """Return an argument for no states at all, which is checked as any, and takes no compiler."""
+    """Return an argument for zero states, which is validated but needs no compiler."""
     return np.empty((0, *value.shape[1:]), value.dtype) if _is_chunked(value) else value
 
 
 @lru_cache(_ROBOTS)
 def _arrived(carried: bytes) -> Robot:
-    """Return a robot that has come by pickle: one for all calls of a process."""
+    """Return an unpickled robot, one for all calls of a process."""
     robot: Robot = pickle.loads(carried)
     return robot
 
 
 @lru_cache(1)
 def _has_own_gpu() -> bool:
-    """Tell whether a GPU was assigned to this worker, as dask-cuda does, and can be used."""
+    """Return whether dask-cuda assigned a usable GPU to this worker."""
     if not os.environ.get("CUDA_VISIBLE_DEVICES"):
         return False
     try:
@@ -259,6 +260,6 @@ def _has_own_gpu() -> bool:
 
         get_worker()
         require_device()
-    except (ImportError, ValueError, DeviceError):  # not in a worker; without a GPU
+    except (ImportError, ValueError, DeviceError):  # not in a worker, or no GPU
         return False
     return True

@@ -1,4 +1,4 @@
-"""Everything that a user can do wrong has an error here; a bug of ours is an ``InternalError``."""
+"""Errors that users can cause; ``InternalError`` is for bugs of this package."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _PACKAGE = os.path.dirname(__file__) + os.sep
 
 
 class GridGenError(Exception):
-    """Base class of every error a user can cause: where, what (with the value), what to do."""
+    """Base class of all errors a user can cause; the message has location, value and remedy."""
 
 
 class UrdfError(GridGenError):
-    """The URDF file cannot be read as one robot.
+    """The URDF file does not describe one valid robot.
 
     Args:
-        message: what is wrong, with the element's name, the value and the remedy.
-        source:  the file as the user named it, or a word for an object handed over in memory.
-        line:    line of the element, counted from one; ``None`` where there is none.
+        message: the problem, with the element's name, the value and the remedy.
+        source:  the file as the user named it, or a word for an object in memory.
+        line:    line of the element, counted from one; ``None`` if unknown.
     """
 
     def __init__(self, message: str, source: str, line: int | None = None) -> None:
@@ -31,16 +31,16 @@ class UrdfError(GridGenError):
         super().__init__(f"{place}: {message}")
 
     def __reduce__(self) -> tuple[type[UrdfError], tuple[str, str, int | None]]:
-        """Let a process of a pool hand the error over."""
+        """Pickle the error, for processes of a pool."""
         return type(self), self._given
 
 
 class ModelError(GridGenError):
-    """The robot is readable, but what was asked of it is impossible (a singular mass matrix)."""
+    """The robot is readable but does not support the request (a singular mass matrix)."""
 
 
 class OptionError(GridGenError):
-    """An option has a value that is not one of those offered."""
+    """An option has an invalid value."""
 
 
 class ShapeError(GridGenError, ValueError):
@@ -52,19 +52,19 @@ class QuaternionError(GridGenError, ValueError):
 
 
 class ParameterError(GridGenError, ValueError):
-    """A mass and an inertia are given that no body has."""
+    """A mass and an inertia are not those of a physical body."""
 
 
 class DtypeError(GridGenError, TypeError):
-    """An array argument has elements of the wrong type, or is more than numbers (a gradient)."""
+    """An array argument has the wrong element type, or carries more than numbers (a gradient)."""
 
 
 class DeviceError(GridGenError):
-    """An array lies on a device that the chosen backend cannot use, or a backend is missing."""
+    """The backend cannot use an array's device, or the backend is missing."""
 
 
 class CompileError(GridGenError):
-    """A compiler is missing, or refused generated code."""
+    """A compiler is missing, or rejects generated code."""
 
 
 class InternalError(Exception):
@@ -72,15 +72,15 @@ class InternalError(Exception):
 
 
 class GridGenWarning(UserWarning):
-    """Something in the robot or on this machine deserves attention, but work goes on."""
+    """A problem of the robot or of this machine that does not stop the work."""
 
 
 def warn(message: str) -> None:
-    """Warn, pointing at the line of Python that called this package."""
+    """Warn, with the line of Python code that called this package."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_ours(frame):
         frame = frame.f_back
-    if frame is None:  # run as a program: there is no such line
+    if frame is None:  # run as a command: such a line does not exist
         warnings.warn_explicit(message, GridGenWarning, "<grid-gen>", 1)
         return
     warnings.warn_explicit(

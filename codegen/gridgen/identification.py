@@ -1,7 +1,7 @@
-"""Which combinations of a robot's inertial parameters its efforts tell apart.
+"""Base parameters: combinations of inertial parameters that are identifiable from joint torques.
 
-A regressor has columns that are combinations of others whatever the state: the parameters behind
-them cannot be told apart by any motion, only their combinations can, the base parameters.
+Some columns of a regressor are linear combinations of others for all states. No motion separates
+the parameters of these columns; only combinations of them, the base parameters, are identifiable.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from gridgen.robot import Robot
 
 #: A body's inertial parameters, in order.
 PARAMETER_NAMES = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
-# Equations for each unknown: with random states a few more than one make them well conditioned.
+# Equations for each unknown: with random states, slightly more than one is well conditioned.
 _EQUATIONS = 4
-# Spread of the random positions [rad or m], velocities and accelerations: all of the circle.
+# Spread of random positions [rad or m], velocities and accelerations: the full circle.
 _SPREAD = 2.0
 
 Array = NDArray[np.float64]
@@ -40,8 +40,8 @@ class BaseParameters:
         tau = Y[..., found.columns] @ base
 
     Attributes:
-        names:        of all parameters, ``hand.mx``, 10 n of them.
-        columns:      which parameters stand for a combination, r of them, ascending.
+        names:        names of all 10 n parameters, such as ``hand.mx``.
+        columns:      indices of the parameters that represent a combination, r of them, ascending.
         combinations: (r, 10 n); the identity in ``columns``.
     """
 
@@ -54,18 +54,18 @@ class BaseParameters:
 
     @property
     def without_effect(self) -> tuple[str, ...]:
-        """Names of the parameters that no effort depends on."""
+        """Names of the parameters that no joint torque depends on."""
         used = np.abs(self.combinations).max(axis=0, initial=0.0) > 0.0
         return tuple(name for name, is_used in zip(self.names, used, strict=True) if not is_used)
 
     def of(self, params: ArrayLike) -> Array:
-        """Return the base parameters of inertial parameters.
+        """Return the base parameters for inertial parameters.
 
         Args:
-            params: (10 n,) or (n, 10), one robot's.
+            params: inertial parameters of one robot, (10 n,) or (n, 10).
 
         Raises:
-            ShapeError: they are of another number.
+            ShapeError: ``params`` has another size.
         """
         given = np.asarray(params, np.float64)
         if given.size != len(self.names):
@@ -77,7 +77,7 @@ class BaseParameters:
         return base
 
     def __str__(self) -> str:
-        """Return a line for each: ``arm.Izz + hand.Izz + 0.2 hand.m``."""
+        """Return a line for each combination: ``arm.Izz + hand.Izz + 0.2 hand.m``."""
         return "\n".join(map(self._line, self.combinations))
 
     def _line(self, factors: Array) -> str:
@@ -98,26 +98,25 @@ def base_parameters(
     tolerance: float = 1e-8,
     seed: int = 0,
 ) -> BaseParameters:
-    """Return the combinations of inertial parameters that the joint efforts tell apart.
+    """Return the combinations of inertial parameters that are identifiable from joint torques.
 
-    Each parameter in turn, from the base to the tips, is compared with those before it: what the
-    regressor's columns over random states, limits ignored, have in common is taken away
-    (Gram-Schmidt, twice), and a column of which nothing is left is a combination of the others.
-    Parameters of outer links are so added to those of the links that carry them, as is usual
-    (Gautier 1991, Khalil and Dombre 2002).
+    Gram-Schmidt orthogonalization, twice, of the regressor's columns over random states (position
+    limits are ignored), from the base to the tips. A column with no remainder is a combination of
+    the columns before it. Parameters of outer links are thus added to those of the links that carry
+    them, as is usual (Gautier 1991, Khalil and Dombre 2002).
 
     Args:
-        robot:     the robot; if it is a generated module's, one with ``joint_torque_regressor``.
-        gravity:   free fall in the base frame (3,) [m/s^2]; (0, 0, -9.81). What is identifiable
-                   depends on it: zeros for an arm in a horizontal plane.
-        tolerance: how much of a column must be left, relative to its length.
-        seed:      of the random states.
+        robot:     the robot; a generated module needs ``joint_torque_regressor``.
+        gravity:   free-fall acceleration in the base frame (3,) [m/s^2]; default (0, 0, -9.81). The
+                   result depends on it: use zeros for an arm in a horizontal plane.
+        tolerance: smallest remainder of an independent column, relative to its norm.
+        seed:      seed of the random states.
 
     Returns:
-        what can be identified, and by which columns of the regressor.
+        the identifiable combinations and their columns of the regressor.
 
     Raises:
-        OptionError: an argument is none of these.
+        OptionError: an argument is invalid.
         ModelError:  the module was generated without the regressor.
 
     Source: Gautier 1991; Khalil and Dombre 2002.
@@ -133,7 +132,7 @@ def base_parameters(
     columns = _independent(W, lengths, tolerance)
     kept = W[:, columns]
     combinations: Array = np.linalg.lstsq(kept, W, rcond=None)[0].astype(np.float64)
-    # What rounding left of zeros, measured by what it does.
+    # Rounding errors of zeros, measured by their effect.
     share = np.abs(combinations) * lengths[columns][:, None]
     combinations[share <= tolerance * np.maximum(lengths, tolerance * lengths.max())] = 0.0
     combinations[:, columns] = np.eye(len(columns))
@@ -142,7 +141,7 @@ def base_parameters(
 
 
 def _stacked(robot: Robot, gravity: Any, rng: np.random.Generator) -> Array:
-    """Return a square matrix with the dependencies of the regressor's columns."""
+    """Return a square matrix with the same column dependencies as the regressor."""
     unknowns = BODY_PARAMETERS * len(robot.body_names)
     count = math.ceil(_EQUATIONS * unknowns / robot.nv)
     v, qd, qdd = rng.normal(scale=_SPREAD, size=(3, count, robot.nv))
@@ -153,12 +152,12 @@ def _stacked(robot: Robot, gravity: Any, rng: np.random.Generator) -> Array:
 
 
 def _independent(W: Array, lengths: Array, tolerance: float) -> NDArray[np.int64]:
-    """Return the columns that are no combinations of columns before them."""
+    """Return the columns that are not combinations of columns before them."""
     columns: list[int] = []
     basis = np.zeros((len(W), 0))
     for column in np.flatnonzero(lengths > tolerance * lengths.max()):
         rest = W[:, column] / lengths[column]
-        for _ in range(2):  # once leaves what rounding brings back in
+        for _ in range(2):  # once leaves rounding errors
             rest = rest - basis @ (basis.T @ rest)
         left = np.linalg.norm(rest)
         if left > tolerance:

@@ -1,6 +1,6 @@
-"""What tells the kernels of a robot apart, and what is known of each.
+"""Records of a robot's kernels: their keys, arrays, launches and work.
 
-No name is ever taken apart.
+Names are never parsed.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import Any, NamedTuple
 
 Shape = tuple[int, ...]
 
-#: The function of kernels that compute several.
+#: The function name of fused kernels.
 SEVERAL = "compute"
-#: The variant of a rollout that writes the efforts, too.
+#: The variant of a rollout that also writes the joint torques.
 WITH_EFFORTS = "with_efforts"
-# Characters of the longest name that is made of the names of parts.
+# Characters of the longest name that consists of the names of fused functions.
 _LONGEST = 120
 
-#: Threads of a GPU that compute in step.
+#: Threads of a GPU that execute in lockstep.
 WARP = 32
-#: Numbers of a state that may lie in shared memory at once. A warp with doubles then takes the
-#: 48 kB that every device grants a block, and a device with 228 kB holds nine with floats: no fewer
-#: than it holds with 255 registers.
+#: Numbers of a state that may be in shared memory at once. A warp with doubles then uses the 48 kB
+#: that every device grants a block; a device with 228 kB runs nine such warps with floats, as many
+#: as it runs with 255 registers.
 MOST_STAGED = 192
 
 
 class Product(NamedTuple):
-    """A product with the derivative of what a kernel computes.
+    """A derivative product (VJP or JVP) of a kernel's function.
 
     Attributes:
         kind: ``vjp``, from the cotangents of results to those of inputs; or ``jvp``, from the
@@ -43,26 +43,26 @@ class Product(NamedTuple):
 
 @dataclass(frozen=True)
 class KernelKey:
-    """One kernel of a robot, whatever the element type.
+    """One kernel of a robot, for any element type.
 
     Attributes:
-        function:  what it computes, as users name it: ``forward_dynamics``.
-        method:    the algorithm, where a function has several: ``aba``.
-        schedule:  how a state is laid over threads, in the word that users choose: ``thread``,
-                   ``scan``, ``hybrid`` or ``pipeline``.
-        variant:   how it differs from the kernel that serves unasked: ``unmerged``.
-        step:      what it computes on the way to the function: ``articulated_inertias``.
-        frame:     identifier of the frame that it is about.
-        reference: the axes that this frame is seen in: ``local``.
+        function:  name of the function, as users write it: ``forward_dynamics``.
+        method:    the algorithm, for a function with several: ``aba``.
+        schedule:  distribution of a state over threads, as users write it: ``thread``, ``scan``,
+                   ``hybrid`` or ``pipeline``.
+        variant:   difference from the default kernel: ``unmerged``.
+        step:      intermediate result that it computes: ``articulated_inertias``.
+        frame:     identifier of its frame.
+        reference: the axes of its result: ``local``.
         inputs:    the optional inputs that it reads, in the order of ``OPTIONAL_INPUTS``.
-        parts:     the kernels whose results it computes in one: those of any functions, side by
-                   side, where ``function`` is ``SEVERAL``; else those of one function for several
-                   frames, in one array. They read none of the optional inputs.
-        label:     what a user calls it, if it has parts.
-        products:  none of a kernel that computes the function; else of which derivative it computes
-                   a product, the last being of that which the others lead to.
-        bodies:    the first of the bodies that a stage of a chain is about, and the one after the
-                   last; none of a kernel that is about all.
+        parts:     the kernels that it fuses: those of any functions where ``function`` is
+                   ``SEVERAL``; else those of one function for several frames, in one array. They
+                   read no optional inputs.
+        label:     the user's name for it, if it has parts.
+        products:  the derivative products, each of the one before; the last is what the kernel
+                   computes. Empty for a kernel that computes the function.
+        bodies:    the first body of a chain's stage, and the one after the last; empty for a kernel
+                   of all bodies.
     """
 
     function: str
@@ -96,7 +96,7 @@ class KernelKey:
 
     @property
     def _name_of_parts(self) -> str:
-        """The names of its parts, or where these are many, a digest of them."""
+        """The names of its parts, or a digest of them if they are long."""
         if self.function == SEVERAL:
             name = "_with_".join(part.name for part in self.parts)
         else:
@@ -120,26 +120,26 @@ class KernelKey:
 
     @property
     def primal(self) -> KernelKey:
-        """The kernel that computes the function, whatever this one computes of its derivatives."""
+        """The kernel that computes the function, without derivative products."""
         return replace(self, products=())
 
     def product(self, kind: str, wrt: Iterable[str]) -> KernelKey:
-        """Return the kernel of a product with the derivative of what this one computes."""
+        """Return the kernel of a derivative product of this one."""
         return replace(self, products=(*self.products, Product(kind, tuple(wrt))))
 
 
 @dataclass(frozen=True)
 class TeamLaunch:
-    """How a kernel that gives each state a team of threads is launched.
+    """Launch configuration of a kernel with a team of threads per state.
 
     Attributes:
         threads_per_block: threads of a block.
         states_per_block:  states of a block.
         shared_numbers:    numbers in the dynamic shared memory of a block.
-        workspace_numbers: numbers of scratch memory that each state of a launch takes; 0 where
-                           shared memory holds them, ``None`` for a kernel that takes none.
-        along:             whether a block goes along a trajectory. A launch then counts these, and
-                           the last argument tells how many samples one has, and all.
+        workspace_numbers: numbers of scratch memory per state of a launch; 0 where shared memory
+                           holds them, ``None`` for a kernel without scratch memory.
+        along:             whether a block computes a trajectory. A launch then counts trajectories;
+                           its last argument is the number of samples of one and of all.
     """
 
     threads_per_block: int
@@ -151,15 +151,15 @@ class TeamLaunch:
 
 @dataclass(frozen=True)
 class Work:
-    """What one state costs a kernel, counted; a fused multiply-add is one operation.
+    """Work of a kernel per state; a fused multiply-add counts as one operation.
 
     Attributes:
-        operations: of all lanes; where there is one, those of a CPU's program.
-        lane:       those of the lane that has most to do, and what it takes to reach the entries of
-                    matrices; where there is one, all operations of a GPU's program.
-        steps:      how often lanes wait for each other: rounds of scans, levels, eliminated
-                    velocities, and phases in which every body works by itself.
-        has_loops:  whether a GPU's program, where there is one lane, has loops over bodies.
+        operations: operations of all lanes; with one lane, those of a CPU's program.
+        lane:       operations of the busiest lane, including the access to matrix entries; with one
+                    lane, all operations of a GPU's program.
+        steps:      number of synchronizations between lanes: rounds of scans, levels, eliminated
+                    velocities, and phases in which bodies are independent.
+        has_loops:  whether a GPU's program, with one lane, has loops over bodies.
     """
 
     operations: int
@@ -168,7 +168,7 @@ class Work:
     has_loops: bool = False
 
     def __add__(self, other: Work) -> Work:
-        """Return the work of one after the other."""
+        """Return the work of both in sequence."""
         return Work(
             self.operations + other.operations,
             self.lane + other.lane,
@@ -179,19 +179,19 @@ class Work:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel of one robot: made once, and handed from stage to stage.
+    """One kernel of one robot: created once, passed from stage to stage.
 
     Attributes:
-        key:     which one it is.
-        same:    the kernel of the thread schedule that computes the same; itself in that schedule.
-        title:   what it computes, lines of at most 90 columns.
-        source:  where the algorithm is described.
+        key:     key of the kernel.
+        same:    the kernel of the thread schedule with the same result; itself in that schedule.
+        title:   description, lines of at most 90 columns.
+        source:  reference of the algorithm.
         inputs:  shapes of the arrays that it reads, for one state, by name, in order.
-        outputs: the same of those that it writes.
-        team:    how it is launched, where a state has a team of threads.
-        calls:   the kernels of the thread schedule whose programs it calls, from step to step of a
-                 rollout; none for one that computes each state once.
-        kinds:   which of the registry's arrays a result is, where it goes by another name.
+        outputs: the same for the arrays that it writes.
+        team:    launch configuration, for a team of threads per state.
+        calls:   the kernels of the thread schedule that it calls in each step of a rollout; empty
+                 for a kernel that computes each state once.
+        kinds:   the registry's array of each result that has another name.
     """
 
     key: KernelKey
@@ -211,21 +211,21 @@ class Kernel:
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
-        """The inputs that are one number for a state."""
+        """The inputs that are a scalar per state."""
         return tuple(name for name, shape in self.inputs.items() if not shape)
 
     @cached_property
     def nothing(self) -> dict[str, Any]:
-        """Its inputs, none of which is given: to be copied, which is faster than made."""
+        """Its inputs with all values ``None``: a template to copy."""
         return dict.fromkeys(self.inputs)
 
     @cached_property
     def first(self) -> str:
-        """The first array that it reads, a configuration: results are like it."""
+        """The first array that it reads, a configuration, which determines library and device."""
         return next(iter(self.inputs))
 
     def kind(self, name: str) -> str:
-        """Return which of the registry's arrays one of its arrays is."""
+        """Return the registry's array for one of its arrays."""
         return self.kinds.get(name, name)
 
     def as_data(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a robot's functions come from: a generated module, or one traced kernel by kernel."""
+"""Sources of a robot's functions: a generated module, or kernels traced one by one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from gridgen.version import __version__
 
 
 def record_of(tree: KinematicTree, ident: str, limits: tuple[int, int]) -> RobotRecord:
-    """Return what is known of a robot.
+    """Return the description of a robot.
 
     Args:
         tree:   the robot.
@@ -80,14 +80,14 @@ def record_of(tree: KinematicTree, ident: str, limits: tuple[int, int]) -> Robot
 
 @dataclass(frozen=True)
 class GeneratedModule(WholeModule):
-    """What ``generate`` made.
+    """A module that ``generate`` made.
 
     Attributes:
-        folder:   where it lies.
+        folder:   folder of the module.
         tree:     the robot.
-        programs: the programs of its kernels of the thread schedule, by name.
+        programs: the programs of its thread-schedule kernels, by name.
         files:    text by file name.
-        model:    what ``model.json`` holds.
+        model:    content of ``model.json``.
     """
 
     folder: Path
@@ -105,26 +105,26 @@ class GeneratedModule(WholeModule):
 
     @property
     def drawings(self) -> Drawings:
-        """What draws the robot."""
+        """Drawings of the robot."""
         return Drawings(self.tree, self, self.programs.__getitem__)
 
     def write(self, compiled: Mapping[str, bytes] = MappingProxyType({}), *, force: bool) -> None:
-        """Put the module in its folder; see ``gridgen.emit.writer.write_folder``.
+        """Write the module to its folder; see ``gridgen.emit.writer.write_folder``.
 
         Args:
-            compiled: files that are put beside those of the module.
+            compiled: further files to write.
             force:    also replace files that grid-gen has not written.
         """
         files: dict[str, str | bytes] = {**self.files, **compiled}
         write_folder(self.folder, files, self.tree.source, self.tree.digest, force)
 
 
-# Tracing keeps the interpreter to itself: one lock serves all robots.
+# Tracing holds the interpreter's lock: one lock serves all robots.
 _tracing: dict[int, threading.Lock] = {}
 
 
 class TracedModule:
-    """A module in memory, each kernel traced when it is first asked for.
+    """A module in memory, each kernel traced at its first use.
 
     Args:
         tree:           the robot.
@@ -145,38 +145,38 @@ class TracedModule:
         self._work: dict[str, Work] = {}
 
     def __reduce__(self) -> tuple[type[TracedModule], tuple[KinematicTree, int, int]]:
-        """Copy and pickle without what is traced."""
+        """Copy and pickle without traced kernels."""
         return type(self), (self._tree, *self._limits)
 
     @cached_property
     def description(self) -> RobotRecord:
-        """What is known of the robot."""
+        """Description of the robot."""
         return record_of(self._tree, self._ident, self._limits)
 
     @cached_property
     def kernels(self) -> Kernels:
-        """The kernels that there may be."""
+        """All kernels of the robot."""
         return PossibleKernels(self._tree.name, self._schedules)
 
     def sources(self, kernel: Kernel) -> Sources:
-        """Return text in which a kernel is defined, and no other."""
+        """Return source text that defines this kernel alone."""
         if kernel.name not in self._sources:
-            # Threads that ask at once shall wait for one to trace it. A fork may copy a lock that
-            # is held, without the thread that holds it: each process has its own.
+            # Concurrent threads wait for the first one to trace the kernel. A fork may copy a held
+            # lock without the thread that holds it: each process has its own lock.
             with _tracing.setdefault(os.getpid(), threading.Lock()):
                 if kernel.name not in self._sources:
                     self._sources[kernel.name] = self._kept(kernel)
         return self._sources[kernel.name]
 
     def work(self, kernel: Kernel) -> Work:
-        """Return what a state costs a kernel: counted, not traced."""
+        """Return the work of a kernel per state: counted without tracing."""
         if kernel.name not in self._work:
             self._work[kernel.name] = self._schedules.work(kernel)
         return self._work[kernel.name]
 
     @property
     def drawings(self) -> Drawings:
-        """What draws the robot."""
+        """Drawings of the robot."""
         return Drawings(self._tree, self, self._programs)
 
     def _programs(self, name: str) -> Programs:
@@ -184,7 +184,7 @@ class TracedModule:
         return plan_programs(self._tree, self.kernels.by_name[name].key, *self._limits)
 
     def _kept(self, kernel: Kernel) -> Sources:
-        """Return the text of a kernel, as another process has traced it if one has."""
+        """Return the text of a kernel from the source cache, or trace it."""
         return kept_sources(
             partial(self._traced, kernel),
             robot=self.description.digest,
@@ -204,7 +204,7 @@ class TracedModule:
 
 
 def _is_made_freely(key: KernelKey) -> bool:
-    """Tell whether a kernel is one of too many to be listed."""
+    """Return whether a kernel is one of too many to list."""
     return bool(key.parts or key.frame or key.bodies)
 
 
@@ -217,11 +217,11 @@ class PossibleKernels(Kernels):
         self._made: dict[str, Kernel] = {}
 
     def has(self, key: KernelKey) -> bool:
-        """Tell whether a kernel serves a key; see ``Kernels``."""
+        """Return whether a kernel exists for a key; see ``Kernels``."""
         return _is_made_freely(key) or bool(key.products) or super().has(key)
 
     def find(self, key: KernelKey) -> Kernel:
-        """Return a kernel, made if need be; see ``Kernels``."""
+        """Return a kernel, created when necessary; see ``Kernels``."""
         base = key.plain.primal
         is_made_freely = _is_made_freely(key)
         if key.name in self.by_name or not (is_made_freely or base.name in self.by_name):
@@ -234,7 +234,7 @@ class PossibleKernels(Kernels):
         return self._made[key.name]
 
     def named(self, name: str) -> Kernel:
-        """Return the kernel of a name, made if need be; see ``Kernels``."""
+        """Return the kernel with a name, created when necessary; see ``Kernels``."""
         if name not in self.by_name:
             for kernel in self.by_name.values():
                 for inputs in subsets(kernel.key.inputs):
@@ -254,7 +254,7 @@ def sources_of(
     programs: Mapping[str, Programs],
     kernels: Iterable[Kernel],
 ) -> Sources:
-    """Return text to compile, with what its kernels take beside their arrays.
+    """Return text to compile, with the memory requirements of its kernels.
 
     Args:
         ident:    the robot's identifier.
@@ -266,11 +266,11 @@ def sources_of(
 
 
 def _room_of(programs: Mapping[str, Programs], kernels: Iterable[Kernel]) -> dict[str, int]:
-    """Return the numbers that the loops of kernels keep of a state, for those that have loops.
+    """Return the scratch numbers per state of kernels with loops.
 
     Args:
         programs: by the names of their kernels.
-        kernels:  all kernels; rollouts keep what the programs keep that they call.
+        kernels:  all kernels; a rollout needs the scratch memory of the programs that it calls.
     """
     rollouts = {
         kernel.name: max(programs[key.name].gpu.room for key in kernel.calls)
@@ -282,7 +282,7 @@ def _room_of(programs: Mapping[str, Programs], kernels: Iterable[Kernel]) -> dic
 
 
 def _rows_of(programs: Mapping[str, Programs]) -> dict[str, Rows]:
-    """Return what kernels take that move rows through shared memory, for those that do."""
+    """Return the row layout of kernels that stage rows in shared memory."""
     rows: dict[str, Rows] = {}
     for name, both in programs.items():
         program, split = both.gpu, both.gpu_parts
@@ -296,7 +296,7 @@ def _rows_of(programs: Mapping[str, Programs]) -> dict[str, Rows]:
 
 @cache
 def versions() -> Mapping[str, str]:
-    """Return the versions that shape the output."""
+    """Return the versions that determine the output."""
     return {"grid-gen": __version__} | {
         name: metadata.version(name) for name in ("jinja2", "numpy", "sympy")
     }

@@ -1,8 +1,8 @@
-r"""The only way from a name in a URDF to generated text: identifiers, comments, error messages.
+r"""Conversion of names from a URDF to identifiers, comments and error messages.
 
-A link may be called ``for``, ``left arm``, ``左腕`` or ``x\``, or anything that an attacker likes.
+A link may be called ``for``, ``left arm``, ``左腕`` or ``x\``, or have a malicious name.
 ``ident`` and ``unique`` make identifiers, ``comment`` makes text for a one-line comment, and
-``show`` makes text for a person. Nothing else of a file reaches code.
+``show`` makes text for a message. No other text of a file reaches generated code.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ MAX_IDENT = 48
 MAX_COMMENT = 80
 MAX_SHOWN = 60
 
-# Words that mean something to C++, to CUDA or to the operating system, besides Python's keywords.
-# A fragment usually stands inside a longer symbol (v_<fragment>_wx), but a robot's name stands
-# alone: it names a namespace, a folder and a Python package.
+# Reserved words of C++, CUDA and operating systems, besides Python's keywords. A fragment usually
+# is part of a longer symbol (v_<fragment>_wx); a robot's name is a symbol of its own: a namespace,
+# a folder and a Python package.
 _RESERVED = frozenset(
     (
         *keyword.kwlist,
@@ -55,11 +55,11 @@ _RESERVED = frozenset(
 def ident(name: str) -> str:
     """Return an identifier fragment that resembles ``name``, valid in C++ and in Python.
 
-    The result matches ``[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*``: fragments can be joined by single
-    underscores without ever making a reserved ``__``. Different names may give the same fragment;
-    ``unique`` tells them apart.
+    The result matches ``[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*``: fragments joined by single
+    underscores never contain a reserved ``__``. Different names may give the same fragment;
+    ``unique`` makes them distinct.
     """
-    # The limit on the input keeps a name of megabytes cheap; NFKD shortens no letter to nothing.
+    # The limit bounds the cost of very long names; NFKD shortens no letter to nothing.
     plain = unicodedata.normalize("NFKD", name[: 4 * MAX_IDENT])
     plain = plain.encode("ascii", "ignore").decode("ascii")
     words = re.findall("[A-Za-z0-9]+", plain)
@@ -74,7 +74,7 @@ def ident(name: str) -> str:
 def robot_ident(name: str) -> str:
     """Return the identifier of a robot: a namespace in C++, a package in Python, a folder.
 
-    A fragment that no header declares outside all namespaces.
+    No header declares the identifier outside all namespaces.
     """
     text = ident(name)
     return f"n_{text}" if is_declared(text, _RESERVED) else text
@@ -83,7 +83,7 @@ def robot_ident(name: str) -> str:
 def unique(names: Sequence[str]) -> tuple[str, ...]:
     """Return one identifier fragment per name, all distinct, in the order of ``names``.
 
-    A name that is a fragment already keeps itself; the others are numbered where they clash.
+    A name that is a valid fragment is not changed; the others are numbered where they clash.
     """
     result = [ident(name) for name in names]
     taken: set[str] = set()
@@ -106,10 +106,10 @@ def unique(names: Sequence[str]) -> tuple[str, ...]:
 
 
 class Names:
-    """Names in one scope, of which each is given once.
+    """Unique names in one scope.
 
     Args:
-        taken: names that are given already.
+        taken: names that are already in use.
     """
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
@@ -120,7 +120,7 @@ class Names:
         return name in self._taken
 
     def fresh(self, stem: str, endings: Sequence[str] = ("",)) -> str:
-        """Return ``stem``, with a number if it, or it with one of the endings, is taken."""
+        """Return ``stem``, numbered if it is taken with or without one of the endings."""
         number = self._numbers.get(stem, 1)
         while True:
             name = stem if number == 1 else f"{stem}_{number}"
@@ -135,8 +135,8 @@ class Names:
 def comment(text: str, limit: int = MAX_COMMENT) -> str:
     """Return ``text`` for a one-line comment in C++ or Python: ASCII, on one line, inert.
 
-    What could end the comment or continue it (line ends, backslashes, trigraphs, ``*/``), nest in
-    it (``/*``), end a docstring (``"``) or declare a source encoding (``coding:``) is rewritten.
+    Rewrites characters that could end or continue the comment (line ends, backslashes, trigraphs,
+    ``*/``), nest in it (``/*``), end a docstring (``"``) or declare an encoding (``coding:``).
     """
     shown = "".join(_comment_character(character) for character in text[: limit + 1])
     # "?*/" must not reappear once "??" or "/*" is broken up, hence a gap inside each pair.
@@ -148,7 +148,7 @@ def comment(text: str, limit: int = MAX_COMMENT) -> str:
 
 
 def _comment_character(character: str) -> str:
-    """Return one character of a comment, or its code point where it is not safe there."""
+    """Return one character of a comment, or its code point if it is unsafe."""
     if character == '"':
         return "'"
     if character == "\\" or not " " <= character <= "~":
@@ -157,8 +157,8 @@ def _comment_character(character: str) -> str:
 
 
 def string_literal(text: str) -> str:
-    """Return ``text`` as a string of C++, in UTF-8: whatever it is, the string holds it."""
-    # Escapes of three octal digits end by themselves, whatever comes after them.
+    """Return ``text`` as a C++ string literal in UTF-8."""
+    # Escapes of three octal digits need no terminator.
     plain = "".join(map(chr, range(0x20, 0x7F)))
     data = text.encode("utf-8", "surrogatepass")
     escaped = (
@@ -171,7 +171,7 @@ def string_literal(text: str) -> str:
 def number_literal(value: float) -> str:
     """Return the shortest decimal number of C++ that reads back as ``value``.
 
-    Without a point or an exponent it is an integer of C++, which float holds exactly.
+    A number without a point or an exponent is a C++ integer that float represents exactly.
     """
     digits, _, exponent = repr(float(value)).partition("e")
     is_small_integer = digits.endswith(".0") and abs(value) < 1 << 24 and digits != "-0.0"
@@ -181,7 +181,7 @@ def number_literal(value: float) -> str:
 
 
 def show(text: str, limit: int = MAX_SHOWN) -> str:
-    """Return ``text`` in double quotes for a message: one line, printable, of bounded length."""
+    """Return ``text`` in double quotes for a message: one printable line of bounded length."""
     head = text if len(text) <= limit else text[: limit - 20]
     escaped = "".join(
         character if character.isprintable() and character != "\\" else ascii(character)[1:-1]
@@ -192,18 +192,18 @@ def show(text: str, limit: int = MAX_SHOWN) -> str:
 
 
 def show_value(value: object) -> str:
-    """Return any value as Python writes it, for a message: one line, of bounded length."""
+    """Return the repr of a value for a message: one line of bounded length."""
     return " ".join(reprlib.repr(value).split())
 
 
 def one_line(error: BaseException) -> str:
-    """Return what another library says, for a message: one line."""
+    """Return another library's error message as one line."""
     return " ".join(str(error).split())
 
 
 def similar(name: str, names: Iterable[str], count: int = 3) -> tuple[str, ...]:
-    """Return up to ``count`` of ``names`` that look like ``name``, the likeliest first."""
-    import difflib  # only for a message
+    """Return up to ``count`` of ``names`` that resemble ``name``, best match first."""
+    import difflib  # only for messages
 
     short = name[:MAX_SHOWN]
     folded: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""A line on the terminal when the user has to wait."""
+"""A line on the terminal during long tasks."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: Seconds after which a task is worth a line.
+#: Seconds after which a task prints a line.
 PATIENCE = 2.0
 
 
 @contextmanager
 def announced(task: str, everywhere: bool = False) -> Iterator[None]:
-    """Say on a terminal, or ``everywhere``, what goes on if it takes longer than ``PATIENCE``."""
+    """Print the task on a terminal, or ``everywhere``, if it takes longer than ``PATIENCE``."""
     if sys.stderr is None or not (everywhere or sys.stderr.isatty()):
         yield
         return

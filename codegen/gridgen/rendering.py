@@ -1,4 +1,4 @@
-"""The Jinja environment: undefined fields are errors, blocks leave no blank lines behind."""
+"""The Jinja environment: undefined fields are errors, blocks leave no blank lines."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def render(template: str, view: dict[str, Any]) -> str:
         view:     the template's fields; its header comment lists them.
 
     Raises:
-        InternalError: the template asks for a field that the view does not have.
+        InternalError: the template uses a field that the view does not have.
     """
     try:
         text = _environment().get_template(template).render(view)
@@ -46,7 +46,7 @@ def render(template: str, view: dict[str, Any]) -> str:
     return _LONG_COMMENT.sub(_wrapped, text)
 
 
-# A long line of a comment: names of frames, lists of arrays and of papers.
+# A long comment line: names of frames, lists of arrays, citations.
 _LONG_COMMENT = re.compile(r"^( *///? *)(?=.{100})(\S.*)$", re.MULTILINE)
 _COLUMNS = 110
 

@@ -1,14 +1,14 @@
-"""Names that a robot cannot have in C++: what headers declare outside all namespaces.
+"""Names that a robot cannot have in C++: declarations of headers outside all namespaces.
 
-A robot's name is a namespace. Beside the keywords these names are taken wherever the C library's
-headers, or those of CUDA, are included: nvcc and NVRTC include theirs unasked.
+A robot's name is a namespace. Headers of the C library and of CUDA declare these names, in
+addition to the keywords; nvcc and NVRTC include their headers by default.
 """
 
 from __future__ import annotations
 
 import re
 
-# C, POSIX, glibc and CUDA, without what the patterns below add to them.
+# C, POSIX, glibc and CUDA, without the forms that the patterns below add.
 _WORDS = frozenset(
     """
     a64l abort accept access acct acosh adjtime alarm aligned_alloc all alloca any arc4random
@@ -75,8 +75,8 @@ _WORDS = frozenset(
     wscanf y0 y1 yn
     """.split()
 )
-# Names of gridgen_*.cuh, printed ones too, whose namespaces kernels of teams use as a
-# whole: beside a robot of such a name they would be ambiguous.
+# Names of gridgen_*.cuh, including printed ones. Kernels of teams use these namespaces as a whole:
+# a robot of such a name would make them ambiguous.
 _SCAN = frozenset(
     """
     accelerate Answer answer append arrive Articulated articulated barrier_arrive barrier_wait
@@ -94,7 +94,7 @@ _SCAN = frozenset(
     wrench wrench_by_velocity wrench_of write
     """.split()
 )
-# Each function of a number has forms for the other types; others have reentrant ones, and the like.
+# Each scalar function has forms for other types; some have reentrant forms.
 _FORMS = (
     *("f", "l", "f32", "f32x", "f64", "f64x", "f128", "64", "_r", "_l", "_unlocked"),
     *("f_r", "l_r", "f32_r", "f32x_r", "f64_r", "f64x_r", "f128_r"),
@@ -113,11 +113,11 @@ _PATTERN = re.compile(
 
 
 def is_declared(name: str, others: frozenset[str]) -> bool:
-    """Tell whether a header declares an identifier, or is named like it.
+    """Return whether a header declares an identifier or one of its forms.
 
     Args:
         name:   the identifier.
-        others: further names, which may have the forms too.
+        others: further names, which may also have the forms.
     """
     stems = [name, *(name[: -len(form)] for form in _FORMS if name.endswith(form))]
     is_word = any(stem in _WORDS or stem in others for stem in stems) or name in _SCAN

@@ -53,18 +53,19 @@ from gridgen.runtime.planning.tune import BATCHES, Tuned, TunedDevice, TuneSelec
 
 
 class Robot(Declared, Drawn):
-    """One robot's dynamics, compiled function by function when first called.
+    """A robot's functions, each compiled at its first call.
 
-    Arrays hold one state per row, (B, n), with any strides; states may have several axes, (..., n),
-    or none. These leading axes of all arguments are broadcast as NumPy does, so that an argument
-    of one state serves all, and results have the axes that come out. float32 and float64 are
-    computed as such; all arrays of a call share their type. Results have the library and the device
-    of ``q``, and may overwrite an argument. What PyTorch or JAX transforms becomes an operation of
-    theirs, with derivatives; masked arrays are refused. In every function that takes ``q``, a free
-    joint's quaternion within 1e-3 of unit norm is normalized, any other refused. Arrays on a GPU
-    are not validated, which would synchronize the device: their quaternions must be of unit norm.
+    Arrays hold one state per row, (B, n), with any strides; any number of leading axes, (..., n),
+    including none, is valid. Leading axes of all arguments broadcast as in NumPy, so one argument
+    can serve all states. All arrays of a call share one element type, float32 or float64. Results
+    have the library and the device of ``q``, and may overwrite an argument.
 
-    The functions are declared in ``gridgen.functions``.
+    Calls that PyTorch or JAX transforms become differentiable operations of that framework. Masked
+    arrays raise DtypeError. Every function of ``q`` normalizes a free joint's quaternion within
+    1e-3 of unit norm; any other raises QuaternionError. GPU arrays are not validated: that would
+    synchronize the device. Their quaternions must have unit norm.
+
+    ``gridgen.functions`` declares the functions.
 
     Args:
         module:  the robot's description and source text.
@@ -76,7 +77,7 @@ class Robot(Declared, Drawn):
         self._module, self._description = module, module.description
         self._backend = backend
         evaluator = self._evaluator = Evaluator(module, backend, traced=answer_traced)
-        #: What finds the kernels of calls.
+        #: Finds the kernels of calls.
         self.resolver = Resolver(module, evaluator)
         self._hybrid = HybridDynamics(module, evaluator)
         self._binder = Binder(module, evaluator)
@@ -88,7 +89,7 @@ class Robot(Declared, Drawn):
             "hybrid": self._hybrid.forward_dynamics,
             "pipeline": Pipelined(module.description, evaluator).evaluate,
         }
-        #: What graphs of a framework call the robot by: its name, and a digest of what it computes.
+        #: Name of the robot in a framework's graphs: its name and a digest of its functions.
         self.handle = self._describe_shortly()
         registry.note(self)
         register_operators()
@@ -100,7 +101,7 @@ class Robot(Declared, Drawn):
         return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and pickle without what is compiled: the copy finds that in the cache again."""
+        """Copy and pickle without the compiled functions: the copy loads them from the cache."""
         arguments = (self._module, self._backend)
         own = vars(type(self)(*arguments))
         return type(self), arguments, {k: v for k, v in vars(self).items() if k not in own}
@@ -109,11 +110,11 @@ class Robot(Declared, Drawn):
         base = "floating" if self.floating_base else "fixed"
         return f"<Robot {self.name!r}: {len(self.body_names)} bodies, {base} base, nv = {self.nv}>"
 
-    # -- what is known of the robot -----------------------------------------------------------
+    # -- description of the robot -------------------------------------------------------------
 
     @property
     def name(self) -> str:
-        """Name in the URDF."""
+        """Name of the robot in its file."""
         return self._description.name
 
     @property
@@ -143,7 +144,7 @@ class Robot(Declared, Drawn):
 
     @property
     def frame_names(self) -> tuple[str, ...]:
-        """Every link of the URDF, also those merged into a body by a fixed joint."""
+        """Every link of the file, including links merged into a body by a fixed joint."""
         return self._description.frame_names
 
     @property
@@ -183,7 +184,7 @@ class Robot(Declared, Drawn):
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        """Links, or moving bodies, that have a row of ``params``, in the order of rows."""
+        """Links, or moving bodies, with a row of ``params``, in the order of rows."""
         return self._description.parameters.names
 
     @property
@@ -192,7 +193,7 @@ class Robot(Declared, Drawn):
         return self._description.constraint_names
 
     def parameters(self, name: str = "params") -> NDArray[np.float64]:
-        """Return what an input is that a call does not give: numbers of the URDF, or the options'.
+        """Return the default of an input: the numbers of the file, or those of the options.
 
         Args:
             name: ``params`` (n, 10), rows in the order of ``parameter_names``; ``armature`` or
@@ -206,18 +207,18 @@ class Robot(Declared, Drawn):
         return self._description.parameters.default(name)
 
     def check_parameters(self, params: Array) -> None:
-        """Raise unless some body has the mass and inertia of every row, or the URDF.
+        """Raise unless every row has the mass and inertia of some body, or the file's values.
 
-        Calls with arrays on the CPU do so themselves, unless the robot was loaded with
-        ``check_parameters=False``; arrays on a GPU are fetched for it.
+        Calls with arrays on the CPU run this check, unless the robot was loaded with
+        ``check_parameters=False``. GPU arrays are copied to the host.
 
         Args:
-            params: (n, 10) or (B, n, 10).
+            params: inertial parameters, (n, 10) or (B, n, 10).
 
         Raises:
-            ParameterError: a row is no body's; the message has its place.
-            ShapeError:     there is not one row for each link.
-            DtypeError:     they are not of float32 or float64.
+            ParameterError: a row is not physically valid; the message names its index.
+            ShapeError:     the number of rows is not the number of links.
+            DtypeError:     the elements are neither float32 nor float64.
             OptionError:    the robot takes no ``params``.
         """
         self._description.parameters.default("params")
@@ -229,8 +230,8 @@ class Robot(Declared, Drawn):
     def functions(self) -> dict[str, str]:
         """The compiled functions behind the methods, by their names in the C++ files.
 
-        A kernel of another schedule is listed with that of the thread schedule that computes the
-        same, which a generated module may lack; those of the thread schedule with themselves.
+        Each kernel maps to the kernel of the thread schedule that computes the same result, which
+        a generated module may lack.
         """
         return {name: kernel.same.name for name, kernel in self.kernels.items()}
 
@@ -276,27 +277,26 @@ class Robot(Declared, Drawn):
         out: Sequence[Any] | None = None,
         **options: Unpack[Driven],
     ) -> Any:
-        """Return several results, computed in one: what they have in common is computed once.
+        """Evaluate several functions in one kernel that computes common terms once.
 
             M, h, J = robot.compute(("mass_matrix", "bias_forces", "jacobian:hand"), q, qd)
 
         Args:
-            functions: names of functions. After a colon comes what else a function is called with:
-                       the link, and after another colon the reference, of ``jacobian`` and
-                       ``jacobian_dot_qd``; a link of ``forward_kinematics``; the method of
-                       ``forward_dynamics``.
-            arrays:    all that these functions take, each once: q, qd, qdd, tau, as far as they are
-                       needed.
-            out:       an entry for each function, as it would be given to the function.
-            options:   the keyword arguments of any of them, ``gravity`` for one; and ``backend``.
+            functions: names of functions. After a colon follow further arguments: the link, and
+                       after another colon the reference, of ``jacobian`` and ``jacobian_dot_qd``;
+                       a link of ``forward_kinematics``; the method of ``forward_dynamics``.
+            arrays:    the arguments of these functions, each once, in the order q, qd, qdd, tau.
+            out:       an entry for each function, as the function itself takes it.
+            options:   keyword arguments of any of the functions, such as ``gravity``; and
+                       ``backend``.
 
         Returns:
             a named tuple with the result of each function, in the order of ``functions``; a tuple
-            of arrays where a function returns several.
+            of arrays for a function with several results.
 
         Raises:
-            OptionError: a function is unknown, or there twice; arrays are missing or too many.
-            ModelError:  the robot cannot have one of them, or a module was generated without.
+            OptionError: a function is unknown or given twice; arrays are missing or too many.
+            ModelError:  the robot does not support a function, or the module lacks it.
             others as the functions'.
         """
         keywords = cast("dict[str, Any]", options)
@@ -316,11 +316,11 @@ class Robot(Declared, Drawn):
         Args:
             function: one of ``functions``.
             arrays:   its inputs by name; further entries are ignored.
-            backend:  overrides the robot's.
+            backend:  overrides the robot's backend.
 
         Raises:
-            ModelError:  there is no such function.
-            OptionError: ``function`` is no name, or ``arrays`` no mapping.
+            ModelError:  the function does not exist.
+            OptionError: ``function`` is not a name, or ``arrays`` not a mapping.
         """
         if not isinstance(function, str):
             raise OptionError(f"function is {show_value(function)}; give a name (all: functions)")
@@ -343,25 +343,26 @@ class Robot(Declared, Drawn):
         frame: str | Sequence[str] | None = None,
         reference: str = "local",
     ) -> Plan:
-        """Return what ``method="auto"`` and ``schedule="auto"`` mean for a call, and why.
+        """Explain which schedule and method ``auto`` selects for a call.
 
-        Printed, it is a table of everything that the call could use, with its times: predicted from
-        work that has been counted and published figures of the device, or measured, where ``tune``
-        has been called on it. Nothing is compiled or run.
+        The plan prints as a table of all candidates with their times: predicted from operation
+        counts and published figures of the device, or measured where ``tune`` was called on it.
+        Nothing is compiled or run.
 
         Args:
-            function:  name of a function: ``forward_dynamics``; or several, as of ``compute``.
+            function:  name of a function, such as ``forward_dynamics``; or a list, as of
+                       ``compute``.
             batch:     number of states, at least 1.
-            device:    ``cpu``, this machine's; ``cuda``, the current GPU; or the architecture of a
-                       GPU that need not be there: ``sm_90``.
+            device:    ``cpu``, this machine's; ``cuda``, the current GPU; or the architecture of
+                       any GPU, such as ``sm_90``.
             dtype:     ``float32`` or ``float64``.
-            frame:     name of the link, or a list of some, of a function of frames.
-            reference: the axes that the link is seen in.
+            frame:     name of a link, or a list of names, for functions of a frame.
+            reference: the axes that represent the result.
 
         Raises:
-            OptionError: an argument is not one of those offered.
-            ModelError:  the robot cannot have the function.
-            DeviceError: there is no GPU to be the current one.
+            OptionError: an argument is not one of the choices.
+            ModelError:  the robot does not support the function.
+            DeviceError: ``device`` is ``cuda`` and no GPU is available.
         """
         row, key = self._planned_key(function, frame, reference)
         check_choice("dtype", dtype, tuple(DTYPES.values()))
@@ -373,7 +374,7 @@ class Robot(Declared, Drawn):
     def _planned_key(
         self, function: Any, frame: str | Sequence[str] | None, reference: str
     ) -> tuple[Function, KernelKey]:
-        """Return what ``plan`` is asked about: the function, or one that stands for several."""
+        """Return the function to plan, or the one that represents fused functions; its key."""
         if isinstance(function, (tuple, list)):
             parts = self.resolver.read_parts(function)
             name = ", ".join(part.name for part in parts)
@@ -399,29 +400,29 @@ class Robot(Declared, Drawn):
         dtypes: Sequence[Dtype] = ("float32", "float64"),
         any_method: bool = False,
     ) -> Tuned:
-        """Measure what ``auto`` chooses from, and choose by that from now on.
+        """Benchmark the schedules and methods that ``auto`` selects from, for its later selections.
 
-        The times are kept in the user's folder, for this robot on this device under this driver:
-        all processes find them there. Arrays lie in rows. It takes some seconds for each function,
-        and the time to compile every kernel.
+        The times are cached in the user's folder, per robot, device and driver, for all processes.
+        Arrays are in C order. Each function takes some seconds, plus the compilation of its
+        kernels.
 
         Args:
             device:     ``cuda``, the current GPU, or ``cpu``.
-            functions:  names of functions; by default all that are generated unasked and that there
-                        is a choice for. Those of a frame are not measured.
-            batches:    numbers of states; those for which there is no memory are left out.
+            functions:  names of functions; by default all functions of default modules that have
+                        several candidates. Functions of a frame are not measured.
+            batches:    numbers of states; batches that exceed the memory are skipped.
             dtypes:     element types.
-            any_method: let ``method="auto"`` be whichever is fastest. Its results differ from those
-                        of the most accurate one by rounding, which is more of it in float32.
+            any_method: let ``method="auto"`` select the fastest method. Its results differ from
+                        those of the most accurate method by rounding, more so in float32.
 
         Returns:
-            the times, and what ``auto`` takes by them; printed, a table.
+            the times and the selections of ``auto``; prints as a table.
 
         Raises:
-            OptionError:  an argument is not one of those offered.
-            DeviceError:  there is no GPU.
-            ModelError:   the robot cannot have a function.
-            GridGenError: the times cannot be kept.
+            OptionError:  an argument is not one of the choices.
+            DeviceError:  no GPU is available.
+            ModelError:   the robot does not support a function.
+            GridGenError: the times cannot be cached.
         """
         for option, given in (("functions", functions), ("batches", batches), ("dtypes", dtypes)):
             if isinstance(given, str) or not isinstance(given, Sequence):
@@ -443,29 +444,29 @@ class Robot(Declared, Drawn):
         reference: str = "local",
         progress: Callable[[str], None] | None = None,
     ) -> None:
-        """Compile functions now, which else are when they are first called.
+        """Compile functions now instead of at their first call.
 
             robot.compile(["forward_dynamics", "mass_matrix"], dtype="float32")
 
-        As many are compiled at a time as there are cores. What is in the cache is not compiled.
+        Compiles in parallel on all cores. Cached kernels are not compiled again.
 
         Args:
-            functions: names of functions; by default all that are generated unasked and that the
-                       robot has, but for those of a link.
-            dtype:     an element type, or several.
-            backend:   as in a call; without it, and where the robot names none, ``cpu``.
-            batch:     number of states of the calls to come, which may decide the schedule.
-            method:    of ``forward_dynamics``; the integrator of ``step`` and its like. By default
-                       what a call takes.
-            frame:     link of the functions of a link, or several for one kernel.
+            functions: names of functions; by default all functions of a default module that the
+                       robot supports, except those of a link.
+            dtype:     an element type, or a list of them.
+            backend:   as in a call; the default is the robot's, or ``cpu`` if that is ``auto``.
+            batch:     number of states of later calls, which may determine the schedule.
+            method:    method of ``forward_dynamics``; integrator of ``step`` and similar functions.
+                       The default is that of a call.
+            frame:     link for the functions of a link, or a list of links for one kernel.
             reference: as in a call.
-            progress:  called with words for each kernel; by default they are shown on a terminal.
+            progress:  called with a text for each kernel; by default a terminal shows the texts.
 
         Raises:
-            OptionError:  an argument is not one of those offered.
-            ModelError:   the robot cannot have a function, or a module was generated without it.
-            CompileError: the compiler is missing, or refused the text.
-            DeviceError:  there is no GPU.
+            OptionError:  an argument is not one of the choices.
+            ModelError:   the robot does not support a function, or the module lacks it.
+            CompileError: the compiler is missing, or rejects the source text.
+            DeviceError:  no GPU is available.
         """
         listed = [functions] if isinstance(functions, str) else list(functions)
         dtypes = [dtype] if isinstance(dtype, str) else list(dtype)
@@ -488,29 +489,29 @@ class Robot(Declared, Drawn):
     def bind(
         self, function: FunctionName | list[str] | tuple[str, ...], *arguments: Any, **options: Any
     ) -> Bound:
-        """Return a call that is checked now, and computes the same arrays anew whenever it is made.
+        """Return a call with validated arguments, which computes on the same arrays each time.
 
             bound = robot.bind("inverse_dynamics", q, qd, qdd, out=tau)
-            bound()  # with what q, qd and qdd hold now; tau is also what it returns
+            bound()  # reads q, qd and qdd as they are now; returns tau
 
-        A call of it looks at no array and takes no memory; on a GPU it launches kernels on the
-        current stream of the library of ``q``, does nothing else, and may be captured in a CUDA
-        graph. What a plain call copies is refused. On the CPU quaternions are looked at in each
-        call: those that are nearly of unit norm are normalized in a copy, others refused.
+        A bound call validates no array and allocates nothing. On a GPU it only launches kernels,
+        on the current stream of the library of ``q``, and can be captured in a CUDA graph. Arrays
+        that a plain call would copy raise an error. On the CPU each call validates quaternions:
+        nearly unit ones are normalized in a copy, others raise QuaternionError.
 
         Args:
-            function:  the name of a function; or several, as of ``compute``.
-            arguments: those of the function. What is no array is read once, now.
-            options:   its keyword arguments. Without ``out``, room for results is made now, and
-                       every call returns the same array.
+            function:  name of a function; or a list, as of ``compute``.
+            arguments: arguments of the function. Arguments that are not arrays are read once, now.
+            options:   keyword arguments of the function. Without ``out``, results are allocated
+                       now, and every call returns the same arrays.
 
         Raises:
-            OptionError: no kernel is behind the function, or it is one that a call waits for
+            OptionError: the function has no kernel, or a call of it must wait for the device
                          (``schedule="hybrid"``).
-            ShapeError:  a kernel cannot work on an array in place, or a result overlaps an
+            ShapeError:  a kernel cannot use an array without a copy, or a result overlaps an
                          argument.
-            DtypeError:  an argument is a JAX array, whose numbers never change.
-            DeviceError: a stream is being captured; bind before.
+            DtypeError:  an argument is a JAX array, which is immutable.
+            DeviceError: a stream is being captured; bind before the capture.
             others as the function's.
         """
         return self._binder.bind(self.resolver.resolve_named(function, *arguments, **options))
@@ -524,39 +525,39 @@ class Robot(Declared, Drawn):
         results: Any = None,
         **options: Any,
     ) -> Any:
-        """Return a vector-Jacobian product: what backpropagation through a function takes.
+        """Compute a vector-Jacobian product: the backward pass of a function.
 
             q_bar, qd_bar, qdd_bar = robot.vjp("inverse_dynamics", tau_bar, q, qd, qdd)
 
-        Where ``tau_bar`` has the derivatives of a number by the function's results, these are the
-        number's derivatives by the arguments. One kernel computes them for all states, and forms no
-        matrix. Positions change coordinate by coordinate, as arrays do, and quaternions count as
-        normalized: what changes their norm alone changes nothing. ``inverse_dynamics_gradient`` and
-        its like have tangent vectors instead.
+        Given the derivatives ``tau_bar`` of a scalar with respect to the function's results,
+        its derivatives with respect to the arguments. One kernel computes them for all states
+        without forming a matrix. Derivatives are with respect to the entries of ``q``; quaternions
+        count as normalized, so changes of their norm have no effect. ``inverse_dynamics_gradient``
+        and similar functions use tangent vectors instead.
 
         Args:
-            function:   the name of a function; or of a product, ``inverse_dynamics:vjp``, which is
-                        one by the arguments named, ``inverse_dynamics:vjp:q,qd``, by default those
-                        that are not optional. Its arguments are what ``vjp`` takes after the
-                        name: cotangents, and those of the function.
-            cotangents: an array like each of its results, a tuple of them for several; ``None`` is
-                        zero.
-            arguments:  those of the function.
-            wrt:        names of the arguments to differentiate by, optional inputs that are given
-                        included, in their order; by default those that are not optional.
-            results:    what the function returned for these arguments, if that is known: with it
-                        the derivative of ``forward_dynamics`` takes half the time.
-            options:    keyword arguments of the function; ``out`` is for what is returned here,
+            function:   name of a function or of a product. The product ``inverse_dynamics:vjp``
+                        is with respect to the arguments that are not optional,
+                        ``inverse_dynamics:vjp:q,qd`` to those listed. Its arguments are those of
+                        ``vjp`` after the name: cotangents, then the function's arguments.
+            cotangents: an array shaped like each result, a tuple of arrays for several results;
+                        ``None`` is zero.
+            arguments:  arguments of the function.
+            wrt:        names of the arguments to differentiate by, in their order, including given
+                        optional inputs; by default the arguments that are not optional.
+            results:    the function's results for these arguments, if known: they halve the time of
+                        the derivative of ``forward_dynamics``.
+            options:    keyword arguments of the function; ``out`` takes the derivatives,
                         ``schedule`` is ``thread``.
 
         Returns:
-            an array for each name of ``wrt``, of the argument's shape for all states; a tuple of
-            them for several.
+            an array for each name of ``wrt``, with the argument's shape for all states; a tuple of
+            arrays for several names.
 
         Raises:
-            OptionError: there is no such function or argument.
-            ModelError:  a module was generated without it; for a ``jvp`` of a ``vjp`` the robot is
-                         too large.
+            OptionError: the function or an argument does not exist.
+            ModelError:  the module lacks the product; for a ``jvp`` of a ``vjp`` the robot is too
+                         large.
             others as the function's.
 
         Source: reverse differentiation; for accelerations through inverse dynamics, whose
@@ -573,32 +574,32 @@ class Robot(Declared, Drawn):
         results: Any = None,
         **options: Any,
     ) -> Any:
-        """Return results and a Jacobian-vector product: how the results change in a direction.
+        """Return results and a Jacobian-vector product: the directional derivative of the results.
 
             tau, tau_tangent = robot.jvp("inverse_dynamics", (u, None, w), q, qd, qdd)
 
-        Where ``tangents`` have the derivatives of the arguments by a number, the second result has
-        those of the results. One kernel computes both for all states, and forms no matrix.
-        Coordinates as in ``vjp``, of which it is the transpose.
+        Given the derivatives ``tangents`` of the arguments with respect to a scalar, return those
+        of the results in addition to the results. One kernel computes both for all states without
+        forming a matrix. Coordinates as in ``vjp``, whose transpose this is.
 
         Args:
-            function:  the name of a function, or of a product, as in ``vjp``.
-            tangents:  an array like each of the arguments of ``wrt``, a tuple of them for several;
-                       ``None`` for what does not change.
-            arguments: those of the function.
+            function:  name of a function or of a product, as in ``vjp``.
+            tangents:  an array shaped like each argument of ``wrt``, a tuple of arrays for several;
+                       ``None`` is zero.
+            arguments: arguments of the function.
             wrt:       names of the arguments that change, as in ``vjp``.
-            results:   what the function returned for these arguments, if that is known; of use to
-                       ``forward_dynamics`` alone, whose derivative takes half the time with it.
-            options:   keyword arguments of the function; ``out`` is a pair, for the results and for
+            results:   the function's results for these arguments, if known: only the derivative of
+                       ``forward_dynamics`` uses them, in half the time.
+            options:   keyword arguments of the function; ``out`` is a pair, for the results and
                        their tangents, ``schedule`` is ``thread``.
 
         Returns:
             (results, tangents): an array each, or a tuple of arrays for several results.
 
         Raises:
-            as ``vjp``.
+            the errors of ``vjp``.
 
-        Source: forward differentiation; for accelerations as ``vjp``.
+        Source: forward differentiation; for accelerations as in ``vjp``.
         """
         return self._products.jvp(function, tangents, arguments, wrt, results, options)
 
@@ -619,35 +620,34 @@ class Robot(Declared, Drawn):
         results: tuple[ArrayLike, ArrayLike] | None = None,
         **options: Any,
     ) -> Any:
-        """Return what backpropagation through ``rollout`` takes: ``vjp`` of it.
+        """Compute the backward pass of ``rollout`` in one kernel.
 
-        One kernel goes back from the last step to the first, each step by the pullback of ``step``.
-        States on the way are made anew from about sqrt(T) that are kept. Coordinates as in ``vjp``.
+        The kernel goes from the last step to the first with the pullback of ``step``. It recomputes
+        states from about sqrt(T) checkpoints. Coordinates as in ``vjp``.
 
         Args:
-            q0:            joint positions at the beginning (B, nq).
-            qd0:           joint velocities at the beginning (B, nv).
-            tau:           joint efforts of each step (B, T, nv), or (T, nv) for all states.
-            dt:            time of a step, a number or (B,).
-            cotangents:    derivatives of a number by ``q_path`` and ``qd_path``, shaped as
-                           ``rollout`` with these arguments returns them.
+            q0:            initial joint positions (B, nq).
+            qd0:           initial joint velocities (B, nv).
+            tau:           joint torques of each step (B, T, nv), or (T, nv) for all states.
+            dt:            duration of a step, a number or (B,).
+            cotangents:    derivatives of a scalar with respect to ``q_path`` and ``qd_path``, with
+                           the shapes that ``rollout`` returns for these arguments.
             substeps:      as in ``rollout``.
             keep:          as in ``rollout``.
             integrator:    as in ``rollout``.
-            feedback:      as in ``rollout``; the way back goes through the controller.
-            effort_limits: as in ``rollout``: by what is clamped the derivative is zero.
+            feedback:      as in ``rollout``; the derivatives include the controller.
+            effort_limits: as in ``rollout``; the derivatives of clamped joint torques are zero.
             wrt:           the arguments to differentiate by, in order: any of q0, qd0, tau, dt,
                            gravity, and of further inputs that are given.
-            results:       what ``rollout`` returned, if that is known: states that were kept are
-                           not made anew.
-            options:       as in ``rollout``; ``out`` is for what is returned here.
+            results:       the results of ``rollout``, if known: their states are not recomputed.
+            options:       as in ``rollout``; ``out`` takes the derivatives.
 
         Returns:
-            for each name of ``wrt`` the number's derivatives, for all states: q0_bar (B, nq),
-            qd0_bar (B, nv), tau_bar (B, T, nv); of what has no axis of time, the sum over steps.
+            the derivatives for each name of ``wrt``, for all states: q0_bar (B, nq), qd0_bar
+            (B, nv), tau_bar (B, T, nv); for arguments without a time axis, the sum over steps.
 
         Raises:
-            OptionError: ``wrt`` names something else.
+            OptionError: ``wrt`` has another name.
             ShapeError:  ``cotangents`` are not two arrays as described.
             ModelError:  as ``vjp``.
             others as ``rollout``.
@@ -666,5 +666,5 @@ class Robot(Declared, Drawn):
 
 
 def open_module(file: str) -> Robot:
-    """Return the robot of the generated module whose ``__file__`` is given."""
+    """Return the robot of the generated module with this ``__file__``."""
     return Robot(FolderModule(Path(file).resolve().parent))

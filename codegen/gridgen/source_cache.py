@@ -1,4 +1,4 @@
-"""Traced text, kept from process to process: a robot that is loaded again is not traced again."""
+"""Cache of generated source text across processes: a robot is traced once."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gridgen.template_root import template_root
 
 
 def kept_sources(make: Callable[[], Sources], **parts: Part) -> Sources:
-    """Return the text of a kernel, found in the user's cache or made.
+    """Return the text of a kernel from the user's cache, or trace it.
 
     Args:
-        make:  traces it.
-        parts: what decides the text, the generator itself apart.
+        make:  traces the kernel.
+        parts: what determines the text, except the generator itself.
     """
     made: list[Sources] = []
 
@@ -43,9 +43,9 @@ def _from_text(text: str) -> Sources:
 
 @cache
 def _generator() -> tuple[str, ...]:
-    """Return the state of every file that text is made by: names, sizes, times.
+    """Return the state of every file of the generator: names, sizes, times.
 
-    A version would do for what is installed, but not for whoever works on the generator.
+    A version would suffice for installed packages, but not for work on the generator.
     """
     return tuple(sorted((*_states(Path(__file__).parent), *_states(template_root()))))
 

@@ -1,4 +1,4 @@
-"""Where the templates are: the only place that knows."""
+"""The location of the templates."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def template_root() -> Path:
 
 
 def static_text(name: str) -> str:
-    """Return a file that is the same for every robot."""
+    """Return a file that all robots share."""
     return (template_root() / "static" / name).read_text(encoding="utf-8")

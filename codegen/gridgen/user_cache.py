@@ -1,7 +1,7 @@
-"""Where things are kept that can always be made again: a folder that the user alone writes into.
+"""The cache: a private folder for files that can be recreated.
 
-Compiled code is run from there, so what others may have put there is not used: this module makes
-every folder in which something is cached, and checks it.
+Compiled code runs from the cache, so no other user may write to it. This module creates and
+validates every cache folder.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def cache_folder(*names: str) -> Path:
-    """Return the user's cache folder, or a folder in it; it need not exist.
+    """Return the user's cache folder, or a folder in it; it may not exist yet.
 
-    It is ``$GRIDGEN_CACHE_DIR``, else the platform's own place, else, where that is not known or is
-    not the user's alone, a temporary folder of this process.
+    It is ``$GRIDGEN_CACHE_DIR``, else the platform's cache folder. If that is unknown or not
+    private, it is a temporary folder of this process.
 
     Args:
-        names: of folders, each in the one before.
+        names: names of nested folders.
     """
     folder = trusted_folder(named_folder() or _without_home())
     for name in names:
@@ -35,38 +35,38 @@ def cache_folder(*names: str) -> Path:
 
 
 def named_folder() -> Path | None:
-    """Return the cache folder that environment and platform name; ``None`` without a home."""
+    """Return the cache folder that environment and platform specify; ``None`` without a home."""
     try:
         if named := os.environ.get(FOLDER_VARIABLE):
             return Path(named).expanduser().absolute()
         try:
-            import platformdirs  # only here: where the folder is named, nobody needs to look for it
-        except ImportError:  # of what runs modules no part
+            import platformdirs  # only needed without an explicit folder
+        except ImportError:  # not a dependency of gridgen-runtime
             home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
             folder = Path(home) / "grid-gen"
         else:
             folder = Path(platformdirs.user_cache_dir("grid-gen"))
-    except RuntimeError:  # neither $HOME nor an entry in the system's list of users
+    except RuntimeError:  # neither $HOME nor an entry in the system's user list
         return None
     return folder if folder.is_absolute() else None
 
 
 def trusted_folder(folder: Path) -> Path:
-    """Return a folder, or a temporary one in place of one that others could have filled."""
+    """Return a folder, or a temporary one if other users could have written to it."""
     try:
         check_private(folder)
     except PermissionError as error:
         return instead_of(folder, error)
-    except OSError:  # absent, or no folder: whoever writes into it will say so
+    except OSError:  # absent, or not a folder: writing to it raises an error
         pass
     return folder
 
 
 def private_folder(folder: Path) -> Path:
-    """Make a folder, and those above it, for this user alone; return it.
+    """Create a folder and its parents for this user alone; return it.
 
     Raises:
-        OSError: it cannot be made, or is there and not this user's alone.
+        OSError: it cannot be created, or it exists and is not private.
     """
     for part in (*reversed(folder.parents), folder):
         if not os.path.lexists(part):
@@ -77,10 +77,10 @@ def private_folder(folder: Path) -> Path:
 
 
 def check_private(folder: Path) -> None:
-    """Raise unless a folder is there that none but this user and the system's own writes into.
+    """Raise unless a folder exists and only this user and the system can write to it.
 
     Raises:
-        OSError: it is absent or no folder; a ``PermissionError`` if others may have filled it.
+        OSError: it is absent or not a folder; a ``PermissionError`` if others can write to it.
     """
     status = os.lstat(folder)
     if stat.S_ISLNK(status.st_mode):
@@ -99,27 +99,27 @@ def check_private(folder: Path) -> None:
 
 
 def instead_of(refused: Path, error: OSError) -> Path:
-    """Return this process's own folder, in place of one that cannot be used; warn once."""
+    """Return this process's own folder, to replace an unusable one; warn once."""
     _warn_once(refused, reason(error))
     return _process_folder(os.getpid())
 
 
 @functools.cache
 def warn_of(place: Path, why: str) -> None:
-    """Say once that something in the cache is not loaded."""
-    warn(f"{place}: not loaded, it is made anew ({why})")
+    """Warn once that a file in the cache is not loaded."""
+    warn(f"{place}: not loaded, will be recreated ({why})")
 
 
 def reason(error: OSError) -> str:
-    """Return what a system says about a folder."""
+    """Return the system's message about a folder."""
     return error.strerror or str(error)
 
 
 @functools.cache
 def _warn_once(folder: Path, why: str) -> None:
     warn(
-        f"{folder}: the cache cannot be used ({why}); what is compiled is kept in a temporary "
-        f"folder until this process ends. Set ${FOLDER_VARIABLE} to a folder that is yours alone."
+        f"{folder}: the cache cannot be used ({why}); compiled code goes to a temporary "
+        f"folder of this process. Set ${FOLDER_VARIABLE} to a folder that is yours alone."
     )
 
 
@@ -136,7 +136,7 @@ def _process_folder(process: int) -> Path:
     folder = tempfile.mkdtemp(prefix="grid-gen-")
 
     def remove() -> None:
-        if os.getpid() == process:  # a fork inherits what its parent does at the end
+        if os.getpid() == process:  # a fork inherits the parent's exit handlers
             shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(remove)

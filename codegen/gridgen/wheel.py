@@ -1,9 +1,9 @@
-"""Wheels: of a module, with what has been compiled of it, and of what runs modules.
+"""Wheels: of a module with its compiled code, and of the package that runs modules.
 
-A module's wheel depends on NumPy alone. The package ``gridgen`` that it imports comes from either
-of two distributions: ``grid-gen``, or ``gridgen-runtime``, which has those of its files that run
-modules and nothing that generates them. No wheel can ask for one of two, so a module's asks for the
-second as an extra: ``pip install 'arm7[runtime]'``.
+A module's wheel depends on NumPy alone. The package ``gridgen`` that it imports comes from one of
+two distributions: ``grid-gen``, or ``gridgen-runtime``, which has only the files that run modules.
+A wheel cannot require one of two packages, so a module's wheel has the second as an extra:
+``pip install 'arm7[runtime]'``.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from gridgen.naming import show
 from gridgen.template_root import template_root
 from gridgen.version import __version__
 
-#: What runs modules: rooms and files of the package. It starts fast, and needs none of the
-#: libraries that generate.
+#: Packages and modules of ``gridgen-runtime``, which runs modules. It starts fast and needs none of
+#: the generator's libraries.
 RUN_TIME = (
     "version",
     "errors",
@@ -51,19 +51,19 @@ _NUMPY = "numpy>=1.26"
 _PYTHON = ">=3.10"
 # Public versions (PEP 440), without the rarer forms.
 _VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?")
-# Versions of the C library that a shared library asks for.
+# Versions of the C library that a shared library requires.
 _GLIBC = re.compile(rb"GLIBC_2\.(\d+)")
-#: The oldest C library that tags name; what asks for none runs with any.
+#: The oldest C library of the platform tags; libraries with no requirement run with any.
 _OLDEST_GLIBC = 17
-# The same input shall give the same wheel.
+# The same input always gives the same wheel.
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def check_version(version: str) -> None:
-    """Raise unless a wheel can have a version.
+    """Raise unless a version is valid for a wheel.
 
     Raises:
-        OptionError: it is none.
+        OptionError: the version is invalid.
     """
     if not _VERSION.fullmatch(version):
         raise OptionError(f"no version {show(version)}; give numbers such as 1.0 or 1.2.3rc1")
@@ -72,16 +72,16 @@ def check_version(version: str) -> None:
 def make_wheels(
     folder: Path, files: Mapping[str, str | bytes], version: str, force: bool
 ) -> dict[Path, bytes]:
-    """Return a module's wheel, and that of what runs it, by their paths beside its folder.
+    """Return a module's wheel and the wheel that runs it, by their paths next to its folder.
 
     Args:
-        folder:  the module's.
-        files:   what is in it.
-        version: of the module's wheel.
+        folder:  folder of the module.
+        files:   content of the folder.
+        version: version of the module's wheel.
         force:   also replace files that grid-gen has not written.
 
     Raises:
-        OptionError: a wheel cannot have that version, or a file is in its place.
+        OptionError: the version is invalid, or a file has a wheel's path.
     """
     made = (module_wheel(folder.name, files, version), runtime_wheel())
     wheels = {folder.parent / name: data for name, data in made}
@@ -91,10 +91,10 @@ def make_wheels(
 
 
 def write_wheels(wheels: Mapping[Path, bytes], force: bool) -> None:
-    """Write what ``make_wheels`` returned.
+    """Write the wheels of ``make_wheels``.
 
     Raises:
-        OptionError: one cannot be written.
+        OptionError: a wheel cannot be written.
     """
     for path, data in wheels.items():
         write_file(path, partial(_write, data), force)
@@ -108,9 +108,9 @@ def module_wheel(name: str, files: Mapping[str, str | bytes], version: str) -> t
     """Return file name and content of a module's wheel.
 
     Args:
-        name:    of the module.
-        files:   of its folder, compiled code among them.
-        version: of the wheel.
+        name:    name of the module.
+        files:   content of its folder, including compiled code.
+        version: version of the wheel.
     """
     check_version(version)
     libraries = [_bytes(content) for file, content in files.items() if file.endswith(".so")]
@@ -126,7 +126,7 @@ def module_wheel(name: str, files: Mapping[str, str | bytes], version: str) -> t
 
 
 def runtime_wheel() -> tuple[str, bytes]:
-    """Return file name and content of the wheel of what runs modules."""
+    """Return file name and content of the wheel that runs modules."""
     package, static = Path(__file__).parent, template_root() / "static"
     content = {
         f"gridgen/{path.relative_to(package).as_posix()}": path.read_bytes()
@@ -148,7 +148,7 @@ def runtime_wheel() -> tuple[str, bytes]:
 def _wheel(
     name: str, version: str, tag: str, metadata: list[str], content: Mapping[str, bytes]
 ) -> tuple[str, bytes]:
-    """Return file name and content of a wheel; its files are those given, and what a wheel has."""
+    """Return file name and content of a wheel with the given files and the standard metadata."""
     info = f"{name}-{version}.dist-info"
     head = ["Metadata-Version: 2.1", f"Name: {name.replace('_', '-')}", f"Version: {version}"]
     lines = [*head, f"Requires-Python: {_PYTHON}", *metadata]
@@ -178,9 +178,9 @@ def _digest(data: bytes) -> str:
 
 
 def _platform(libraries: list[bytes]) -> str:
-    """Return the tag of the platforms that shared libraries run on.
+    """Return the platform tag of shared libraries.
 
-    On Linux by the C library: that of the newest symbol that one of them asks for (PEP 600).
+    On Linux it specifies the C library of the newest symbol that a library requires (PEP 600).
     """
     if sys.platform == "linux":
         found = [int(minor) for data in libraries for minor in _GLIBC.findall(data)]

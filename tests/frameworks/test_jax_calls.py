@@ -217,8 +217,8 @@ def test_a_quaternion_that_is_none_is_named() -> None:
         (DtypeError, {"q": "bfloat16"}, "q has dtype bfloat16"),
         (DtypeError, {"qd": "float16"}, "qd has dtype float16"),
         (DtypeError, {"gravity": np.zeros(3)}, "jax_enable_x64"),
-        (OptionError, {"out": np.zeros((3, 6), "float32")}, "never change"),
-        (OptionError, {"backend": "emulated"}, "leave it out"),
+        (OptionError, {"out": np.zeros((3, 6), "float32")}, "immutable"),
+        (OptionError, {"backend": "emulated"}, "omit it"),
         (OptionError, {"schedule": "scan"}, "thread"),
     ],
 )

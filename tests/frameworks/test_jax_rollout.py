@@ -104,7 +104,7 @@ def test_what_is_wrong_is_named() -> None:
     robot = SUBJECTS["arm6"].robot
     q = jax.numpy.zeros(6)
     for error, tau, options, words in (
-        (ShapeError, q, {}, "the efforts of every step"),
+        (ShapeError, q, {}, "joint torques of every step"),
         (ShapeError, jax.numpy.zeros((3, 5)), {}, "tau has shape"),
         (OptionError, jax.numpy.zeros((3, 6)), {"keep": 2}, "divides 3"),
         (OptionError, jax.numpy.zeros((3, 6)), {"feedback": (q, q, None)}, "lacks qd_ref"),

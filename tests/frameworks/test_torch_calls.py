@@ -551,9 +551,9 @@ def test_errors_are_our_own(robot: gridgen.Robot) -> None:
         robot.inverse_dynamics(q, qd, u, params=u)
     with pytest.raises(OptionError, match="no frame"):
         robot.jacobian(q, "elbow_")
-    with pytest.raises(OptionError, match="keep is 3"):
+    with pytest.raises(OptionError, match="`keep` is 3"):
         robot.rollout(q, qd, u[:, :, None].expand(2, 3, 4, 6), 0.01, keep=3)
-    with pytest.raises(ShapeError, match="efforts of every step"):
+    with pytest.raises(ShapeError, match="joint torques of every step"):
         robot.rollout(q[0, 0], qd[0, 0], u[0, 0], 0.01)
 
 

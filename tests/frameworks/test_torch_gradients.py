@@ -113,9 +113,9 @@ def test_hessians_whichever_way_comes_first() -> None:
     found = [torch.func.vmap(outer(inner(robot.potential_energy)))(q) for outer, inner in ways]
     for other in found[1:]:
         torch.testing.assert_close(other, found[0], rtol=1e-10, atol=1e-10)
-    with pytest.raises(OptionError, match="there is no jvp of jvp of potential_energy"):
+    with pytest.raises(OptionError, match=r"^jvp of jvp of potential_energy does not exist"):
         forward(forward(robot.potential_energy))(q[0])
-    with pytest.raises(OptionError, match="there is no vjp of vjp of vjp of potential_energy"):
+    with pytest.raises(OptionError, match=r"^vjp of vjp of vjp of potential_energy does not exist"):
         reverse(reverse(reverse(robot.potential_energy)))(q[0])
 
 

@@ -364,7 +364,7 @@ def test_quaternions_are_normalized_or_refused() -> None:
     ("change", "error", "message"),
     [
         ({"tau": np.zeros((4, 2))}, gridgen.ShapeError, r"\(5, 4, 3\) or \(4, 3\)"),
-        ({"tau": np.zeros(3)}, gridgen.ShapeError, "efforts of every step"),
+        ({"tau": np.zeros(3)}, gridgen.ShapeError, "joint torques of every step"),
         ({"tau": np.zeros((3, 4, 3))}, gridgen.ShapeError, "tau has shape"),
         ({"qd0": np.zeros((4, 3))}, gridgen.ShapeError, r"qd0 has shape .* \(5, 3\)"),
         ({"qd0": np.zeros(2)}, gridgen.ShapeError, "qd0 has shape"),

@@ -1,6 +1,6 @@
-"""Frameworks that transform what is called: their tracers come in, and derivatives go through.
+"""Frameworks that transform calls: their tracers as arguments, derivatives through calls.
 
-Each is imported when one of its values comes.
+Each framework is imported at its first value.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from gridgen.runtime.module.description import Module
 
 
 def is_transformed(q: Any, others: Iterable[Any]) -> bool:
-    """Tell whether PyTorch does more to a call than to compute it, or its batch has several axes.
+    """Return whether PyTorch transforms a call, or its batch has several axes.
 
     Args:
-        q:      the first argument, whose library is that of the results.
+        q:      the first argument, which determines the library of the results.
         others: the other arguments.
     """
     torch: Any = sys.modules.get("torch")
@@ -41,23 +41,23 @@ def is_transformed(q: Any, others: Iterable[Any]) -> bool:
 
 
 def _is_autocast(torch: Any, q: Any) -> bool:
-    """Tell whether PyTorch chooses the types that are computed in on the device of a tensor."""
+    """Return whether PyTorch's autocast is on for the device of a tensor."""
     if not torch._C._is_any_autocast_enabled() or q.device.type not in ("cpu", "cuda"):
         return False
-    is_known = hasattr(torch.library, "register_vmap")  # else there are no operators
+    is_known = hasattr(torch.library, "register_vmap")  # else operators are not supported
     return is_known and bool(torch.is_autocast_enabled(q.device.type))
 
 
 def torch_calls() -> Any:
-    """Return what answers calls that PyTorch transforms."""
+    """Return the module that evaluates calls that PyTorch transforms."""
     _bring_torch_calls()
     return _brought["torch"]
 
 
 def register_operators() -> None:
-    """Register the operators of PyTorch, if it is imported: programs of other processes call them.
+    """Register the operators of PyTorch if it is imported: exported programs call them.
 
-    A PyTorch that is too old for them is left alone until a call needs them.
+    Does nothing for a PyTorch that is too old; a call that needs them raises an error.
     """
     if hasattr(getattr(sys.modules.get("torch"), "library", None), "register_vmap"):
         _bring_torch_calls()
@@ -71,12 +71,12 @@ def _bring_torch_calls() -> None:
         _brought["torch"] = import_module("gridgen.frameworks.torch.calls")
 
 
-# PyTorch's compiler makes this call when it meets it, and does not look into it.
+# PyTorch's compiler runs this call during tracing instead of tracing into it.
 _bring_torch_calls._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def answer_traced(module: Module, resolved: Resolved) -> Any:
-    """Answer a call whose arguments JAX traces, some or all of them."""
+    """Evaluate a call with arguments that JAX traces."""
     from gridgen.frameworks.jax import calls, rollout
 
     answer = calls.evaluate if resolved.course is None else rollout.evaluate

@@ -1,4 +1,4 @@
-"""Rollouts made of steps, each an operation of a framework that transforms them."""
+"""Rollouts as sequences of steps, each a differentiable operation of a framework."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ _State = tuple[Any, Any]
 
 
 class Operations(NamedTuple):
-    """What a framework computes with.
+    """Operations of a framework.
 
     Attributes:
-        xp:         its functions of arrays.
-        normalized: returns configurations with quaternions of unit norm, from a state.
-        step:       takes a state, efforts and the time of a step one step on, arrays by name.
-        difference: returns the way from one configuration to another.
-        scan:       makes steps: takes what makes one, the beginning, arrays with time in front and
-                    the number of steps; returns the end, and what each step returns, time in front.
-        limits:     of efforts.
+        xp:         array module of the framework.
+        normalized: returns configurations with unit quaternions, for a state.
+        step:       integrates a state over one step with joint torques; arrays by name.
+        difference: returns the tangent vector from one configuration to another.
+        scan:       iterates a step function: takes the function, the initial state, arrays with
+                    time as the first axis and the number of steps; returns the final state and
+                    the stacked results.
+        limits:     limits of the joint torques.
     """
 
     xp: Any
@@ -37,13 +38,13 @@ class Operations(NamedTuple):
 def rolled_by_steps(
     operations: Operations, shapes: Mapping[str, Shape], given: Inputs, course: RolloutSettings
 ) -> tuple[Any, ...]:
-    """Return positions and velocities along a rollout, efforts if asked for; see ``Robot``.
+    """Return positions and velocities of a rollout, and joint torques on request; see ``Robot``.
 
     Args:
-        operations: of the framework.
-        shapes:     of the inputs, for one state at a time.
+        operations: operations of the framework.
+        shapes:     shapes of the inputs for one state.
         given:      the inputs.
-        course:     how it goes.
+        course:     rollout options.
     """
     xp, axis, steps = operations.xp, len(given.lead), given.steps
     every, moments = kept_of(course, steps)
@@ -82,7 +83,7 @@ def rolled_by_steps(
 def _applied(
     operations: Operations, course: RolloutSettings, state: _State, known: Mapping[str, Any]
 ) -> Any:
-    """Return the efforts of a step: those given, with those of the controller, within limits."""
+    """Return the joint torques of a step: the given ones plus the controller's, within limits."""
     tau, xp = known["tau"], operations.xp
     if "gains" in known:
         gains, q_ref, qd_ref = (known[name] for name in FEEDBACK)

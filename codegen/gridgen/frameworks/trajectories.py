@@ -1,4 +1,4 @@
-"""Steps along trajectories: arrays with an axis of time, all steps of which are one batch."""
+"""Steps along trajectories: arrays with a time axis, whose steps form one batch."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ def linearized(
     substeps: int,
     out: Any,
 ) -> tuple[Array, Array]:
-    """Return the derivatives of every step of trajectories by its state and its efforts.
+    """Return the derivatives of every step of trajectories by its state and its joint torques.
 
     Args:
         robot:    the robot's description.
-        step:     takes arrays by name, with any leading axes, one step on.
-        gradient: returns the derivatives of that.
-        arrays:   ``q`` and ``qd`` (B, T, n), or with the state after the last step (B, T + 1, n);
-                  ``tau`` (B, T, nv); others (B, T, ...), (B, ...) or (...), if they are given.
-                  What is given without B serves all trajectories.
-        substeps: so many steps of dt / substeps make one, with the same efforts.
+        step:     integrates arrays by name, with any leading axes, over one step.
+        gradient: returns the derivatives of ``step``.
+        arrays:   ``q`` and ``qd`` (B, T, n), or with the final state (B, T + 1, n); ``tau``
+                  (B, T, nv); optional others (B, T, ...), (B, ...) or (...). Arrays without B serve
+                  all trajectories.
+        substeps: number of integration steps of dt / substeps per step; tau is constant over them.
         out:      arrays for the results.
 
     Returns:
         A (B, T, 2 nv, 2 nv) and B (B, T, 2 nv, nv).
 
     Raises:
-        OptionError: ``substeps`` is no count.
-        ShapeError, DtypeError, DeviceError: an argument does not fit.
+        OptionError: ``substeps`` is not a count.
+        ShapeError, DtypeError, DeviceError: an argument is not compatible.
     """
     check_substeps(substeps)
     xp: Any = None
@@ -57,7 +57,7 @@ def linearized(
         given = {name: xp.asarray(value) for name, value in arrays.items()}
     elif is_transformed(arrays["q"], arrays.values()):
         xp, given = sys.modules["torch"], torch_calls().tensors(arrays, arrays["q"])
-    if xp is not None:  # which has no ``out``: it is refused
+    if xp is not None:  # JAX has no ``out``: an error
         parts = substeps if out is None else 1
         return _chained(step, gradient, _along(robot, given, xp), parts, out, xp)
     with first_adopted(arrays["q"], "q", (*arrays.values(), *(out or ()))) as q:
@@ -82,7 +82,7 @@ def _chained(
     out: Any,
     xp: Any,
 ) -> tuple[Array, Array]:
-    """Return the derivatives of steps, by the chain rule if they have several parts."""
+    """Return the derivatives of steps, by the chain rule over substeps."""
     if substeps == 1:
         return gradient(**now, out=out)
     now = {**now, "dt": now["dt"] / xp.full_like(now["dt"], substeps)}
@@ -99,7 +99,7 @@ def _along(robot: RobotRecord, given: Mapping[str, Array], xp: Any) -> dict[str,
     paths = [given[name].shape for name in ("tau", "q", "qd")]
     if len(paths[0]) not in (2, 3):
         raise ShapeError(
-            f"tau has shape {given['tau'].shape}; {robot.name} needs the efforts of every step, "
+            f"tau has shape {given['tau'].shape}; {robot.name} needs joint torques of every step, "
             f"(B, T, {robot.nv}) or (T, {robot.nv})"
         )
     states = [shape[0] for shape in paths if len(shape) > 2]
@@ -117,7 +117,7 @@ def _along(robot: RobotRecord, given: Mapping[str, Array], xp: Any) -> dict[str,
 def _over_time(
     name: str, array: Array, lead: tuple[int, ...], shape: tuple[int, ...], xp: Any
 ) -> Array:
-    """Return an array with axes for states and times; what all share as it is."""
+    """Return an array with axes for states and times; shared arrays without a change."""
     count, steps = array.ndim - len(shape), lead[-1]
     is_path, there = name in ("q", "qd"), array.shape
     if is_path and array.shape[:count][-1:] == (steps + 1,):

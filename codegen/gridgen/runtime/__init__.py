@@ -1,1 +1,1 @@
-"""What computes calls at run time: no symbolic algebra, no URDF parser, no templates."""
+"""Evaluation of calls at run time, without symbolic algebra, URDF parser or templates."""

@@ -1,6 +1,6 @@
-"""Configurations to begin with, and whether their quaternions are of unit norm.
+"""Initial configurations, and validation of their quaternions.
 
-Steps between them are generated code (``gridgen.dynamics.configurations``).
+Generated code computes steps between configurations (``gridgen.dynamics.configurations``).
 """
 
 from __future__ import annotations
@@ -19,29 +19,28 @@ from gridgen.runtime.arrays.libraries import is_torch_generator
 
 FloatArray = npt.NDArray[np.float64]
 
-#: A quaternion whose norm is off by more is a mistake, not rounding of float32 or of a few steps.
+#: Largest error of a quaternion's norm from rounding or from a few steps; more is a mistake.
 NORM_TOLERANCE = 1e-3
 
-#: A quaternion whose squared norm is off by no more is used as it is: it has been normalized in
-#: its own type. In float32 that leaves up to 4e-7, from the rounding of four components and of the
-#: norm. In float64 it leaves 1e-15; the rest is room for some thousand products of unit
-#: quaternions, and changes no result by more than the 1e-12 that results are good for. As in
-#: gridgen_call.h.
+#: Quaternions with a smaller error of the squared norm are used unchanged: they were normalized in
+#: their own type. In float32 the error is up to 4e-7, from the rounding of four components and of
+#: the norm. In float64 it is 1e-15; the rest allows some thousand products of unit quaternions, and
+#: changes no result by more than its accuracy of 1e-12. As in gridgen_call.h.
 ROUNDING = {np.dtype("float32"): 1e-6, np.dtype("float64"): 1e-12}
 
-# States examined at once: what that takes of memory does not grow with the batch.
+# States validated in one pass, which bounds the memory.
 _STATES = 1 << 16
 
 
 @dataclass(frozen=True)
 class FreeJoint:
-    """A joint that moves freely.
+    """A free joint.
 
     Attributes:
-        name:       its name.
-        q_index:    its first coordinate.
-        v_index:    its first velocity.
-        quaternion: where its quaternion is in q.
+        name:       name of the joint.
+        q_index:    index of its first coordinate.
+        v_index:    index of its first velocity.
+        quaternion: indices of its quaternion in q.
     """
 
     name: str
@@ -52,7 +51,7 @@ class FreeJoint:
 
 @dataclass(frozen=True)
 class ConfigurationSpace:
-    """What the group of a robot's configurations is made of.
+    """The configuration space of a robot.
 
     Attributes:
         robot:  the robot's name, for messages.
@@ -60,8 +59,8 @@ class ConfigurationSpace:
         nv:     number of velocities.
         free:   the free joints.
         scalar: (position, velocity, whether it is an angle) of every other joint.
-        lower:  (nq) lower limits, -inf where there is none.
-        upper:  (nq) upper limits, inf where there is none.
+        lower:  (nq) lower limits, -inf without a limit.
+        upper:  (nq) upper limits, inf without a limit.
     """
 
     robot: str
@@ -74,7 +73,7 @@ class ConfigurationSpace:
 
 
 def configuration_space(robot: Any) -> ConfigurationSpace:
-    """Return the configuration space of a ``RobotRecord``; followers are no part of it."""
+    """Return the configuration space of a ``RobotRecord``, without joints that mimic others."""
     joints = zip(
         robot.joint_names,
         robot.angles,
@@ -100,7 +99,7 @@ def configuration_space(robot: Any) -> ConfigurationSpace:
 
 
 def neutral(space: ConfigurationSpace) -> FloatArray:
-    """Return the configuration (nq,) of zeros and unit quaternions; limits do not count."""
+    """Return the configuration (nq,) of zeros and unit quaternions; limits are ignored."""
     q = np.zeros(space.nq)
     for joint in space.free:
         q[joint.quaternion.stop - 1] = 1.0
@@ -110,16 +109,16 @@ def neutral(space: ConfigurationSpace) -> FloatArray:
 def random_configuration(space: ConfigurationSpace, rng: Any, n: int) -> FloatArray:
     """Return ``n`` random configurations (n, nq).
 
-    Joints are uniform between their limits; where there is none, within pi [rad] or 1 [m] of zero,
-    or of the limit on the other side. Orientations of free joints are uniform over all rotations.
+    Joints are uniform between their limits; without limits, within pi [rad] or 1 [m] of zero, or of
+    the limit on the other side. Orientations of free joints are uniform over all rotations.
 
     Args:
-        space: the robot's.
-        rng:   the source of randomness, ``numpy.random.Generator`` or ``torch.Generator``.
-        n:     how many.
+        space: the robot's configuration space.
+        rng:   random generator, ``numpy.random.Generator`` or ``torch.Generator``.
+        n:     number of configurations.
 
     Raises:
-        OptionError: ``rng`` is no generator, or ``n`` no count.
+        OptionError: ``rng`` is not a generator, or ``n`` not a count.
     """
     draw = _TorchDraws(rng) if is_torch_generator(rng) else rng
     if not isinstance(draw, (np.random.Generator, _TorchDraws)):
@@ -146,7 +145,7 @@ def random_configuration(space: ConfigurationSpace, rng: Any, n: int) -> FloatAr
 
 
 class _TorchDraws:
-    """Numbers drawn from a generator of PyTorch as NumPy's generators draw them."""
+    """Random numbers of a PyTorch generator, with the methods of NumPy's generators."""
 
     def __init__(self, rng: Any) -> None:
         torch: Any = sys.modules["torch"]
@@ -165,15 +164,15 @@ class _TorchDraws:
 
 
 def needs_normalizing(space: ConfigurationSpace, q: npt.NDArray[Any], name: str = "q") -> bool:
-    """Tell whether a quaternion is off unit norm by more than rounding.
+    """Return whether a quaternion's norm has an error above rounding.
 
     Args:
-        space: the robot's.
-        q: (..., nq) configurations, float32 or float64, which are examined as such.
-        name: what the caller knows them as.
+        space: the robot's configuration space.
+        q:     (..., nq) configurations, float32 or float64, validated in their type.
+        name:  the caller's name for the argument.
 
     Raises:
-        QuaternionError: if a norm is off by more than 1e-3.
+        QuaternionError: a norm differs from 1 by more than 1e-3.
     """
     states = q if q.ndim == 2 else q.reshape(-1, space.nq)
     found = False
@@ -188,8 +187,8 @@ def needs_normalizing(space: ConfigurationSpace, q: npt.NDArray[Any], name: str 
 
 
 def normalize(space: ConfigurationSpace, q: npt.NDArray[Any]) -> None:
-    """Bring quaternions that are off unit norm by more than rounding to it, in place."""
-    states = q if q.ndim == 2 else q.reshape(-1, space.nq)  # of a copy, which lies in rows
+    """Normalize quaternions whose norm has an error above rounding, in place."""
+    states = q if q.ndim == 2 else q.reshape(-1, space.nq)  # a copy, in C order
     for joint in space.free:
         turn = states[:, joint.quaternion]
         off = _is_off(turn)
@@ -204,9 +203,9 @@ def _norms(
     begin: int = 0,
     name: str = "q",
 ) -> FloatArray:
-    """Return the norms of quaternions (B, 4), none of which is too far from 1.
+    """Return the norms of quaternions (B, 4); raise if one is too far from 1.
 
-    NaN and infinity are let pass, as in any other coordinate: they reach the results.
+    NaN and infinity are accepted, as in any other coordinate: they propagate to the results.
     """
     with np.errstate(over="ignore"):
         norm: FloatArray = np.linalg.norm(turn.astype(np.float64), axis=1)
@@ -216,15 +215,15 @@ def _norms(
         first = joint.quaternion.start
         raise QuaternionError(
             f"{space.robot}: state {begin + state}: the quaternion of joint {joint.name!a} has "
-            f"norm {norm[state]:.6g}, which is not within {NORM_TOLERANCE:g} of 1; its order is "
-            f"(x, y, z, w), at {name}[{first}:{first + 4}]: divide it by its norm if that is what "
-            "is meant"
+            f"norm {norm[state]:.6g}, which is not within {NORM_TOLERANCE:g} of 1. Its order is "
+            f"(x, y, z, w), at {name}[{first}:{first + 4}]: divide it by its norm if it is a "
+            "rotation"
         )
     return norm
 
 
 def _is_off(turn: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Tell which quaternions (B, 4) are off unit norm by more than rounding; NaN is not."""
+    """Return which quaternions (B, 4) have a norm with an error above rounding; NaN does not."""
     with np.errstate(over="ignore", invalid="ignore"):
         square = np.einsum("ij,ij->i", turn, turn)
         off: npt.NDArray[np.bool_] = np.abs(square - 1.0) > ROUNDING[turn.dtype]

@@ -1,4 +1,4 @@
-"""Log-Cholesky parameters of inertias: any ten numbers are a body that there may be.
+"""Log-Cholesky parameters of inertias: any ten numbers represent a physically valid body.
 
 Source: Rucker and Wensing 2022. The pseudo-inertia of a body is U U^T, with
 
@@ -7,7 +7,7 @@ Source: Rucker and Wensing 2022. The pseudo-inertia of a body is U U^T, with
                    [ 0        0        exp(d3)  t3 ]
                    [ 0        0        0        1  ]
 
-so that it is positive definite whatever the ten numbers are, and each such matrix has ten numbers.
+This matrix is positive definite for all values, and each positive definite one has ten parameters.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from gridgen.runtime.arrays.libraries import adopt, library_of, namespace, resto
 def inertia_from_log_cholesky(theta: ArrayLike) -> Array:
     """Return rows of ``params`` from log-Cholesky parameters.
 
-    Every ``theta`` gives an inertia that a body can have, so an optimizer of ``theta`` never leaves
-    these. Uses operations of the library of ``theta``: PyTorch and JAX differentiate it.
+    Every ``theta`` gives a physically valid inertia, so ``theta`` needs no constraints in an
+    optimizer. Uses operations of the library of ``theta``: PyTorch and JAX differentiate it.
 
     Args:
         theta: (..., 10): alpha, d1, d2, d3, s12, s23, s13, t1, t2, t3, in Pinocchio's order; alpha
@@ -38,7 +38,7 @@ def inertia_from_log_cholesky(theta: ArrayLike) -> Array:
 
     Raises:
         ShapeError: the last axis is not one of ten.
-        DtypeError: they are no numbers.
+        DtypeError: the elements are not numbers.
 
     Source: Rucker and Wensing 2022.
     """
@@ -56,25 +56,25 @@ def inertia_from_log_cholesky(theta: ArrayLike) -> Array:
 def inertia_from_log_cholesky_gradient(theta: ArrayLike) -> Array:
     """Return the derivatives of ``inertia_from_log_cholesky``.
 
-    With them the products of ``robot.vjp(..., wrt="params")`` become those by ``theta``:
+    They convert the products of ``robot.vjp(..., wrt="params")`` to products by ``theta``:
     ``einsum("...ij,...i->...j", gradient, params_bar)``.
 
     Args:
         theta: (..., 10), as of ``inertia_from_log_cholesky``.
 
     Returns:
-        (..., 10, 10): of each of the ten numbers of a row (the last axis but one) by each of
-        ``theta``.
+        (..., 10, 10): the derivatives of the ten numbers of a row (second-to-last axis) with
+        respect to ``theta``.
 
     Raises:
-        as ``inertia_from_log_cholesky``.
+        the errors of ``inertia_from_log_cholesky``.
     """
     xp, theta = library_of(theta, "theta")
     entries, scale, (e1, e2, e3) = _entries(xp, theta)
     _, _, _, _, s12, s23, s13, t1, t2, t3 = entries
     none, one = xp.zeros_like(t1), xp.ones_like(t1)
 
-    # By each of theta but alpha, of t and of xx, yy, zz, xy, xz, yz: the second moments.
+    # By each of theta except alpha, of t and of xx, yy, zz, xy, xz, yz: the second moments.
     changes = (
         ((none,) * 3, (2.0 * e1 * e1, none, none, none, none, none)),
         ((none,) * 3, (none, 2.0 * e2 * e2, none, e2 * s12, none, none)),
@@ -94,18 +94,18 @@ def inertia_from_log_cholesky_gradient(theta: ArrayLike) -> Array:
 
 
 def log_cholesky(params: ArrayLike) -> Array:
-    """Return the log-Cholesky parameters of rows of ``params``: where an optimizer begins.
+    """Return the log-Cholesky parameters of rows of ``params``: an optimizer's initial value.
 
     Args:
-        params: (..., 10), as ``robot.parameters()`` has them.
+        params: (..., 10), rows as of ``robot.parameters()``.
 
     Returns:
-        (..., 10), as ``inertia_from_log_cholesky`` takes them.
+        (..., 10), ``theta`` of ``inertia_from_log_cholesky``.
 
     Raises:
-        ParameterError: a row has none: it has no mass, or no extent in some direction.
+        ParameterError: a row has no mass, or no extent in some direction.
         ShapeError:     the last axis is not one of ten.
-        DtypeError:     they are no numbers, or something is noted of them: a gradient, a trace.
+        DtypeError:     the elements are not numbers, or the array has a gradient or a trace.
     """
     rows = adopt(params, "params")
     check_dtype(rows, "params")

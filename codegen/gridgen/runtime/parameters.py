@@ -1,4 +1,4 @@
-"""Rows of ``params``: made of what people know of a body, and looked at before they are used."""
+"""Rows of ``params``: conversion from inertias, and validation."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from gridgen.runtime.arrays.libraries import adopt, on_gpu
 
 Numbers = NDArray[np.float64]
 
-#: Share of a body's inertia about its center of mass by which one that was rounded to six digits
-#: may miss what is physically possible.
+#: Tolerance of physical validity relative to the inertia about the center of mass, for inertias
+#: that were rounded to six digits.
 TOLERANCE = 1e-5
-#: Units of rounding of the inertia about the frame that may be left when the share of the center's
-# distance is taken off.
+#: Rounding units, relative to the inertia about the frame, that may remain when the contribution of
+# the center's offset is subtracted.
 ROUNDINGS_LEFT = 64.0
-# Where a row has xx, xy, xz, yy, yz, zz.
+# Indices of xx, xy, xz, yy, yz, zz in a row.
 _UPPER = (4, 5, 7, 6, 8, 9)
 
 
@@ -32,22 +32,22 @@ def inertia(
     com: ArrayLike = (0.0, 0.0, 0.0),
     inertia: ArrayLike | float = 0.0,
 ) -> Numbers:
-    """Return rows of ``params``: bodies' masses about the frames that they are in.
+    """Return rows of ``params``: inertial parameters of bodies about their frames.
 
     Args:
-        mass:    of each body (...) [kg].
+        mass:    mass of each body (...) [kg].
         com:     center of mass in the frame (..., 3) [m].
-        inertia: about the center of mass, in the frame's axes (..., 3, 3), symmetric [kg m^2]; 0
-                 for a point.
+        inertia: inertia about the center of mass, in the frame's axes (..., 3, 3), symmetric
+                 [kg m^2]; 0 for a point.
 
     Returns:
-        (..., 10): m, m c, and Ixx, Ixy, Iyy, Ixz, Iyz, Izz about the frame's origin, of shapes
-        broadcast together; Pinocchio's order of dynamic parameters.
+        (..., 10): m, m c, and Ixx, Ixy, Iyy, Ixz, Iyz, Izz about the frame's origin, with broadcast
+        leading axes; Pinocchio's order of dynamic parameters.
 
     Raises:
-        ShapeError:     the arrays do not fit together.
-        DtypeError:     they are no numbers.
-        ParameterError: no body has such a mass and inertia.
+        ShapeError:     the arrays do not broadcast.
+        DtypeError:     the arrays are not numeric.
+        ParameterError: a mass or inertia is not physically valid.
     """
     m = _numbers(mass, "mass")
     c = _numbers(com, "com")
@@ -62,15 +62,15 @@ def inertia(
         lead = np.broadcast_shapes(m.shape, c.shape[:-1], about_com.shape[:-2])
     except ValueError:
         raise ShapeError(
-            f"mass {m.shape}, com {c.shape} and inertia {about_com.shape} do not fit together: "
-            "what precedes the axes of one body must be the same, or be left out"
+            f"mass {m.shape}, com {c.shape} and inertia {about_com.shape} do not broadcast: the "
+            "leading axes must be the same, or be omitted"
         ) from None
     transposed = np.swapaxes(about_com, -1, -2)
     if not np.allclose(about_com, transposed, rtol=TOLERANCE, atol=0.0, equal_nan=True):
         raise ParameterError("inertia is not symmetric; give Ixy = Iyx, Ixz = Izx, Iyz = Izy")
     rows = np.empty((*lead, BODY_PARAMETERS))
     rows[..., 0] = m
-    with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused below
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow raises an error below
         rows[..., 1:4] = m[..., None] * c
         squares = np.einsum("...i,...i", c, c)[..., None, None] * np.eye(3)
         distance = squares - c[..., :, None] * c[..., None, :]
@@ -97,15 +97,15 @@ def _numbers(value: Any, name: str) -> Numbers:
 
 
 def impossible(rows: Numbers, eps: float) -> NDArray[np.bool_]:
-    """Tell which rows (N, 10) no body has: masses below zero, moments that no masses make.
+    """Return which rows (N, 10) are not physically valid: negative masses, impossible moments.
 
     A body's second moments about its center of mass, trace(I) / 2 - I there, are positive
-    semidefinite: that says of I that it is so too, and that of its principal moments none is more
-    than the sum of the others.
+    semidefinite. This implies that I is positive semidefinite, and that no principal moment exceeds
+    the sum of the others.
 
     Args:
         rows: the rows.
-        eps:  unit of rounding of the type that they were given in.
+        eps:  rounding unit of the rows' original type.
     """
     m, h = rows[:, 0], rows[:, 1:4]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -116,7 +116,7 @@ def impossible(rows: Numbers, eps: float) -> NDArray[np.bool_]:
         around = np.stack([half - I[:, 0], half - I[:, 3], half - I[:, 5]], axis=1)
         central = around - share[:, None] * h * h
         xy, xz, yz = (-I[:, k] - share * h[:, i] * h[:, j] for k, i, j in _OFF)
-        # Pivots of an elimination: if all are positive there is nothing more to ask.
+        # Pivots of an elimination: all positive means positive definite.
         first, second, third = central.T
         second = second - xy * xy / first
         yz_left = yz - xy * xz / first
@@ -136,7 +136,7 @@ _OFF = ((1, 0, 1), (2, 0, 2), (4, 1, 2))
 def _surely(
     rows: Numbers, central: Numbers, off: Sequence[Numbers], around: Numbers, eps: float
 ) -> NDArray[np.bool_]:
-    """Tell which of doubtful rows are impossible by more than rounding."""
+    """Return which of the doubtful rows are invalid by more than rounding."""
     finite = np.asarray(np.isfinite(np.hstack((rows, central))).all(axis=1))
     moments = np.zeros((len(rows), 3, 3))
     moments[:, (0, 1, 2), (0, 1, 2)] = central
@@ -152,7 +152,7 @@ def _surely(
 
 
 def _complaint(row: Numbers) -> str:
-    """Say what is wrong with a row that no body has."""
+    """Return the error of an invalid row."""
     m, h = row[0], row[1:4]
     if not np.isfinite(row).all():
         return f"{row.tolist()} has numbers that are not finite"
@@ -174,13 +174,13 @@ def _complaint(row: Numbers) -> str:
 
 
 def neither_0_nor_1(active: NDArray[Any]) -> NDArray[np.bool_]:
-    """Tell which numbers are not those of ``active``."""
+    """Return which numbers are not valid in ``active``."""
     found: NDArray[np.bool_] = (active != 0.0) & (active != 1.0)
     return found
 
 
 def check_active(active: Array) -> None:
-    """Raise unless every constraint is active or not.
+    """Raise unless every number of ``active`` is 0 or 1.
 
     Arrays on a GPU are not validated: that would synchronize the device.
 
@@ -194,13 +194,13 @@ def check_active(active: Array) -> None:
 
 
 class Parameters:
-    """What a robot takes as inputs of its own numbers.
+    """Robot parameters that are inputs of functions.
 
     Args:
-        robot: its name.
-        names: the links that have rows of ``params``.
-        own:   the numbers of the URDF, by input.
-        are_checked: whether calls refuse rows that no body has.
+        robot: the robot's name.
+        names: the links with rows of ``params``.
+        own:   the values of the file, by input.
+        are_checked: whether calls validate rows.
     """
 
     def __init__(
@@ -217,10 +217,10 @@ class Parameters:
         self._accepted: NDArray[Any] | None = None
 
     def default(self, name: str) -> Numbers:
-        """Return a copy of the URDF's numbers.
+        """Return a copy of the values of the file.
 
         Raises:
-            OptionError: the robot has them as constants.
+            OptionError: the values are constants of the robot.
         """
         if name not in PARAMETERS:
             raise OptionError(f"no parameters {show(str(name))}: choose {', '.join(PARAMETERS)}")
@@ -229,7 +229,7 @@ class Parameters:
         return self.own[name].copy()
 
     def refusal(self, name: str) -> str:
-        """Say that the robot does not take an input."""
+        """Return the error message for an input that the robot does not have."""
         if name in CONSTRAINT_INPUTS:
             return f"{self._robot} has no constraints: load it with constraints= (--constraint)"
         wanted = "a link, or all," if name == "params" else name
@@ -239,9 +239,9 @@ class Parameters:
         )
 
     def are_accepted(self, params: Any) -> bool:
-        """Tell whether the numbers of an array need no look: they are those of the last.
+        """Return whether an array is equal to the last valid one.
 
-        Comparing them takes less than looking at them.
+        The comparison takes less time than validation.
         """
         if type(params) is not np.ndarray:
             return False
@@ -257,15 +257,15 @@ class Parameters:
         return bool((params.view(np.int64) == numbers.view(np.int64)).all())
 
     def check(self, params: Array, *, is_asked: bool = False) -> None:
-        """Raise unless every row is that of a body, or the URDF's.
+        """Raise unless every row is physically valid, or the file's.
 
         Args:
             params:   (n, 10) or (B, n, 10).
-            is_asked: whether they are checked on a GPU too, and where calls do not.
+            is_asked: whether to validate on a GPU too, and if calls do not.
 
         Raises:
-            ParameterError: a row is not.
-            ShapeError, DtypeError: it is no array of rows.
+            ParameterError: a row is invalid.
+            ShapeError, DtypeError: it is not an array of rows.
         """
         params = adopt(params, "params")
         check_dtype(params, "params")

@@ -452,7 +452,7 @@ def test_a_folder_that_is_not_the_users_alone_is_not_read(change, cache_folder):
 def test_an_entry_that_is_not_the_users_alone_is_made_anew(change, cache_folder):
     planted = BuildCache().entry(KEY, builder("planted"))
     why = change(planted)
-    with pytest.warns(GridGenWarning, match=f"not loaded, it is made anew .{why}"):
+    with pytest.warns(GridGenWarning, match=f"not loaded, will be recreated .{why}"):
         again = BuildCache().entry(KEY, builder("right"))
     assert (again / "file").read_text() == "right"
 

@@ -320,9 +320,9 @@ def test_nothing_is_brought_to_the_gpu_while_a_stream_is_captured(gpu: Gpu) -> N
     inverse_dynamics = gpu.robot.inverse_dynamics
     with Stream(gpu.driver, 7):
         gpu.driver.captured.add(7)
-        with pytest.raises(DeviceError, match="captured: the numbers of gravity cannot be brought"):
+        with pytest.raises(DeviceError, match="captured: the numbers of gravity cannot be copied"):
             inverse_dynamics(*x, out=out)
-        with pytest.raises(DeviceError, match="captured: gravity cannot be brought to the GPU"):
+        with pytest.raises(DeviceError, match="captured: gravity cannot be copied to the GPU"):
             inverse_dynamics(*x, out=out, gravity=[0.0, 0.0, -1.0])
         with pytest.raises(DeviceError, match="captured: bind would wait for it; bind before"):
             gpu.robot.bind("mass_matrix", x[0])

@@ -66,7 +66,7 @@ def test_a_point_needs_a_mass_alone():
         (dict(mass=1.0, inertia=[[1, 1, 0], [0, 1, 0], [0, 0, 1]]), ParameterError, "symmetric"),
         (dict(mass=1.0, com=[0.0, 1.0]), ShapeError, r"com has shape \(2,\)"),
         (dict(mass=1.0, inertia=[1.0, 1.0, 1.0]), ShapeError, r"inertia has shape \(3,\)"),
-        (dict(mass=[1.0, 2.0], com=np.zeros((3, 3))), ShapeError, "do not fit together"),
+        (dict(mass=[1.0, 2.0], com=np.zeros((3, 3))), ShapeError, "do not broadcast"),
         (dict(mass="heavy"), DtypeError, "mass cannot be read as numbers"),
     ],
 )

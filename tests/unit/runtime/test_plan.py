@@ -185,7 +185,7 @@ def test_what_is_measured_on_this_cpu(tmp_path, monkeypatch):
     }
     assert all(seconds > 0 for times in tuned.profile.times.values() for seconds in times.values())
     assert [one.chosen.method for one in tuned.outcomes] == ["aba", "aba"]
-    assert "Threads are chosen in each\nprocess" in str(tuned)
+    assert "Each process chooses its threads" in str(tuned)
     # What is measured later is added.
     robot.tune(device="cpu", functions=["mass_matrix"], batches=[8], dtypes=["float64"])
     plan = robot.plan("forward_dynamics", batch=8, dtype="float64")
@@ -205,7 +205,7 @@ def test_what_is_measured_on_this_cpu(tmp_path, monkeypatch):
         ({"functions": "mass_matrix"}, "functions is 'mass_matrix'; give a list"),
         ({"functions": ["jacobian"]}, 'functions is "jacobian"; choose one of'),
         ({"batches": [0]}, "batches has 0; give numbers of states, 1 or more"),
-        ({"batches": []}, "nothing is to be measured"),
+        ({"batches": []}, "there is nothing to measure"),
         ({"dtypes": ["float16"]}, 'dtypes is "float16"; choose one of float32, float64'),
     ],
 )
@@ -218,7 +218,8 @@ def test_what_cannot_be_measured_is_refused(options, message):
 def test_without_a_gpu_tune_says_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     robot = gridgen.load(OWN / "two_link.urdf")
-    with pytest.raises(DeviceError, match=r"needs CuPy .* run it where there is one.*--device cpu"):
+    remedy = "run it on a machine with a GPU"
+    with pytest.raises(DeviceError, match=rf"needs CuPy .* {remedy}.*--device cpu"):
         robot.tune()
     with pytest.raises(DeviceError, match="needs CuPy"):
         robot.plan("mass_matrix", batch=1, device="cuda")

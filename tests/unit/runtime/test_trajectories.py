@@ -152,7 +152,7 @@ def test_states_of_a_rollout_may_have_several_axes(
     whole = [array.reshape(*lead, 2) for array in whole]
     bound = two_link.bind("rollout", *whole, tau, STEP, keep="last")
     np.testing.assert_array_equal(bound()[0], two_link.rollout(*whole, tau, STEP)[0][..., -1, :])
-    with pytest.raises(ShapeError, match=r"q0 lies so that its axes \(2, 3\) are not one"):
+    with pytest.raises(ShapeError, match=r"q0 has axes \(2, 3\) that cannot be merged"):
         two_link.bind("rollout", q0, qd0, tau, STEP)
     with pytest.raises(ShapeError, match=r"two_link needs .* for its states"):
         two_link.rollout(q0, qd0[:2], tau, STEP)
@@ -168,7 +168,7 @@ def test_arrays_that_do_not_fit_are_refused(
         ((q[:, :1], qd, tau, STEP), r"q has shape \(3, 1, 2\)"),
         (
             (q, qd, tau[0, 0], STEP),
-            r"tau has shape \(2,\); two_link needs the efforts of every step",
+            r"tau has shape \(2,\); two_link needs joint torques of every step",
         ),
         ((q, qd, tau, np.full(4, STEP)), r"dt has shape \(4,\)"),
     ):

@@ -1,9 +1,9 @@
-"""JAX: functions of a robot under ``jit``, ``vmap``, ``grad`` and their like.
+"""JAX: functions of a robot under ``jit``, ``vmap``, ``grad`` and similar transformations.
 
-Arrays that JAX holds are read in place, as any library's. What it traces becomes a primitive
-(``primitive.py``), which XLA calls as compiled code through its foreign-function interface: on a
-CPU (``cpu.py``) what NumPy arrays are given to as well. Its derivatives are the kernels of products
-(``operations.py``).
+Concrete JAX arrays are used without a copy, as those of any library. A traced call becomes a
+primitive (``primitive.py``), which XLA calls as compiled code through its foreign-function
+interface. On a CPU (``cpu.py``) this is the code for NumPy arrays. Kernels of VJPs and JVPs compute
+its derivatives (``operations.py``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import jax
 
 from gridgen.errors import DeviceError
 
-#: The oldest release whose transformations take part.
+#: The oldest supported release for transformations.
 OLDEST = (0, 6)
 
 if tuple(map(int, re.findall(r"\d+", jax.__version__)[:2])) < OLDEST:

@@ -1,4 +1,4 @@
-"""Calls with arguments that JAX traces: checked as others are, then handed to the primitive."""
+"""Calls with arguments that JAX traces: validated as others, then passed to the primitive."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from gridgen.runtime.module.description import Module, RobotRecord
 
 
 def evaluate(module: Module, resolved: Resolved) -> Any:
-    """Answer a call whose arguments JAX traces, some or all of them.
+    """Evaluate a call with arguments that JAX traces.
 
     Args:
         module:   the robot's description, kernels and text.
-        resolved: the call. Of a product its inputs are also those that only its own derivatives
-                  read: efforts, where the kernel reads accelerations.
+        resolved: the call. The inputs of a product include those that only its own derivatives
+                  read: joint torques, where the kernel reads accelerations.
 
     Raises:
-        ShapeError, DtypeError: an argument does not fit.
-        OptionError: something is asked for that is not there in what JAX traces.
+        ShapeError, DtypeError: an argument is not compatible.
+        OptionError: JAX tracing does not support an option.
     """
     kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
     backend = resolved.backend
@@ -49,14 +49,14 @@ def evaluate(module: Module, resolved: Resolved) -> Any:
 
 
 def _computed(operation: Operation, arrays: Mapping[str, Any]) -> list[Any]:
-    """Return the results of the kernel of an operation, from the arrays that it reads.
+    """Return the results of an operation's kernel for the arrays that it reads.
 
-    A product's kernel may have more results than the operation: those of the function.
+    A product's kernel may also return the results of the function.
     """
     kernel, row = operation.kernel, operation.key.function
     if missing := [name for name in operation.inputs if name not in arrays]:
         raise OptionError(
-            f"{kernel.name} is called with arrays that JAX traces, and cannot tell it of "
+            f"{kernel.name} is called with arrays that JAX traces, and cannot pass it "
             f"{', '.join(missing)}: call robot.{operation.kind} of {row}"
         )
     found = dict(
@@ -69,32 +69,32 @@ def _computed(operation: Operation, arrays: Mapping[str, Any]) -> list[Any]:
 
 
 def check_options(kernel: Kernel, backend: str | None, out: Any) -> None:
-    """Raise for options of a call that make no sense where JAX traces it."""
+    """Raise for options of a call that tracing by JAX does not support."""
     if out is not None:
-        raise OptionError("out is given, and JAX traces the call: its arrays never change")
+        raise OptionError("out is given, and JAX traces the call: its arrays are immutable")
     if backend not in (None, "auto"):
         raise OptionError(
-            f'backend is "{backend}", and JAX traces the call: its device computes it; leave it out'
+            f'backend is "{backend}", and JAX traces the call: its device computes it; omit it'
         )
     if kernel.team is not None:
         raise OptionError(
-            f'schedule is "{kernel.key.schedule}", and JAX traces the call: use "thread", or leave '
-            "it out"
+            f'schedule is "{kernel.key.schedule}", and JAX traces the call: use "thread", or omit '
+            "it"
         )
 
 
 def traced(
     description: RobotRecord, shapes: Mapping[str, Shape], inputs: Mapping[str, Array | None]
 ) -> dict[str, Any]:
-    """Return inputs as values of JAX, all of the type of those that it traces.
+    """Return inputs as JAX values of the type of the traced ones.
 
     Args:
-        description: of the robot.
-        shapes:      of the inputs that are wanted, for one state.
-        inputs:      as they were given; ``None`` for the default.
+        description: description of the robot.
+        shapes:      shapes of the requested inputs, for one state.
+        inputs:      the inputs of the call; ``None`` for the default.
 
     Raises:
-        DtypeError: they have several, or another than float32 and float64.
+        DtypeError: the types differ, or are neither float32 nor float64.
     """
     name_of_first, first = next(
         (name, value) for name, value in inputs.items() if isinstance(value, jax.core.Tracer)
@@ -117,7 +117,7 @@ def _value(
         value = value.astype(first.dtype) if is_number else value
     elif not isinstance(value, jax.Array):
         value = adopt(value, name, np.empty(0, first.dtype))
-        if not shape and not value.ndim:  # one number, whatever its type
+        if not shape and not value.ndim:  # a scalar of any type
             value = value.astype(first.dtype)
     check_dtype(value, name)
     if value.dtype != first.dtype:
@@ -131,6 +131,6 @@ def _value(
 
 
 def _hint(value: Any) -> str:
-    """Say why JAX has no such numbers, where that is so."""
+    """Return a hint where JAX does not support the type."""
     wide = DTYPES.get(value.dtype) == "float64" and not jax.config.jax_enable_x64
     return "; JAX has float64 with jax_enable_x64 only" if wide else ""

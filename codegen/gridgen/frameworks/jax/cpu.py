@@ -1,4 +1,4 @@
-"""How XLA calls functions on a CPU: one handler for all, which knows them by their numbers."""
+"""XLA's calls on a CPU: one handler for all functions, which it identifies by number."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gridgen.functions.types import Dtype
 from gridgen.runtime.configurations import NORM_TOLERANCE
 from gridgen.runtime.parameters import ROUNDINGS_LEFT, TOLERANCE
 
-# What XLA calls the handler.
+# The handler's name in XLA.
 _NAME = "gridgen_cpu"
 _UNIT = "gridgen_xla_cpu.cpp"
 
@@ -61,18 +61,18 @@ class _Kernel(ctypes.Structure):
     )
 
 
-# The handler reads them as long as the process lives.
+# The handler reads them for the life of the process.
 _KEPT: dict[int, tuple[Any, ...]] = {}
 keep(_KEPT)
 
 
 def _attributes(request: Request) -> dict[str, Any]:
-    """Return what the handler is told of a call: the number of a kernel."""
+    """Return the handler's attributes for a call: the number of a kernel."""
     return {"kernel": np.int64(_known_number(request.operation, request.dtype))}
 
 
 def _known_number(operation: Operation, dtype: Dtype) -> int:
-    """Return the number by which the handler knows a kernel, compiled if need be.
+    """Return the handler's number of a kernel, which is compiled when necessary.
 
     It is the same in every process that has the same code.
     """
@@ -88,7 +88,7 @@ def _known_number(operation: Operation, dtype: Dtype) -> int:
     shapes = [*record.inputs.values(), *record.outputs.values()]
     if len(shapes) > MOST_ARRAYS:
         raise DeviceError(
-            f"{record.name} has {len(shapes)} arrays; XLA is handed {MOST_ARRAYS} at most"
+            f"{record.name} has {len(shapes)} arrays; XLA passes {MOST_ARRAYS} at most"
         )
     code = ctypes.CDLL(str(library))
     quaternions = [joint.quaternion.start for joint in module.description.space.free]
@@ -126,7 +126,7 @@ def _known_number(operation: Operation, dtype: Dtype) -> int:
 
 
 def _number(library: Path, prefix: str) -> int:
-    """Return a number for a function of a library, which others of the same content have too."""
+    """Return a number for a function, equal for libraries of the same content."""
     digest = hashlib.blake2s(library.read_bytes() + prefix.encode(), digest_size=7).digest()
     return int.from_bytes(digest, "big")
 
@@ -142,16 +142,16 @@ def _words(values: Any) -> ctypes.Array[ctypes.c_int64]:
 
 @functools.cache
 def _handler() -> ctypes.CDLL:
-    """Return the library of the handler, which XLA has been told of."""
+    """Return the library of the handler, registered with XLA."""
     handler = ctypes.CDLL(str(compiled_handler(_UNIT)))
     jax.ffi.register_ffi_target(_NAME, jax.ffi.pycapsule(handler.gridgen_call), platform="cpu")
     return handler
 
 
 def _room(operation: Operation) -> int:
-    """Return 0: loops keep numbers on the stack, one pack of states after the other."""
+    """Return 0: loops use the stack for scratch numbers, one pack of states at a time."""
     return 0
 
 
-#: How XLA calls kernels on a CPU.
+#: The handler for kernels on a CPU.
 TARGET = Target(_NAME, _attributes, _room)

@@ -1,7 +1,7 @@
-"""How XLA launches kernels on a GPU: what NVRTC has made, by one handler, on XLA's stream.
+"""XLA's launches on a GPU: kernels compiled by NVRTC, one handler, XLA's stream.
 
-The driver's own library is enough; neither nvcc nor CUDA's runtime is asked for. NVRTC is, unless
-the kernels are in the cache.
+Requires the driver's library only, neither nvcc nor CUDA's runtime; NVRTC only for kernels that are
+not in the cache.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ class _Kernel(ctypes.Structure):
     )
 
 
-# The handler reads them as long as the process lives.
+# The handler reads them for the life of the process.
 _KEPT: dict[int, Any] = {}
 keep(_KEPT)
 
 
 def _attributes(request: Request) -> dict[str, Any]:
-    """Return what the handler is told of a call."""
+    """Return the handler's attributes for a call."""
     record, states = request.operation.kernel, request.states
     sources = request.operation.module.sources(record)
-    # Numbers that loops keep lie side by side for neighbors.
+    # Scratch numbers of neighboring states are adjacent.
     strides = [*request.strides, *((1, states) if request.room else ())]
     rows = sources.rows.get(record.name)
     are_rows = rows is not None and _are_rows(rows, request.strides)
@@ -79,13 +79,13 @@ def _attributes(request: Request) -> dict[str, Any]:
 
 
 def _room(operation: Operation) -> int:
-    """Return the numbers that the loops of a kernel keep of a state, in memory of the call."""
+    """Return the scratch numbers per state of a kernel's loops."""
     record = operation.kernel
     return operation.module.sources(record).room.get(record.name, 0)
 
 
 def _are_rows(rows: Rows, strides: Sequence[int]) -> bool:
-    """Tell whether arrays, which XLA places where 16 bytes can be taken of them, are rows."""
+    """Return whether arrays are rows; XLA aligns them to 16 bytes."""
     words = array("q")
     for batch, component in zip(strides[::2], strides[1::2], strict=True):
         words.extend((0, batch, component))
@@ -93,7 +93,7 @@ def _are_rows(rows: Rows, strides: Sequence[int]) -> bool:
 
 
 def _number(compiled: CompiledKernel, shared: int) -> int:
-    """Return the number by which the handler knows a kernel."""
+    """Return the handler's number of a kernel."""
     digest = hashlib.blake2s(compiled.image + compiled.entry.encode(), digest_size=7).digest()
     number = int.from_bytes(digest, "big")
     if number not in _KEPT:
@@ -112,7 +112,7 @@ def _number(compiled: CompiledKernel, shared: int) -> int:
 
 @functools.cache
 def _architecture() -> str:
-    """Return what to compile for: the first GPU that JAX has."""
+    """Return the architecture to compile for: that of JAX's first GPU."""
     capability = str(jax.devices("cuda")[0].compute_capability)
     return architecture(int(capability.replace(".", "")), supported_capabilities())
 
@@ -127,16 +127,16 @@ def _driver() -> ctypes.Array[ctypes.c_void_p]:
             continue
         found = (ctypes.cast(getattr(driver, one), ctypes.c_void_p) for one in _FUNCTIONS)
         return (ctypes.c_void_p * len(_FUNCTIONS))(*(one.value for one in found))
-    raise DeviceError(f"none of {', '.join(_DRIVERS)} is there: install NVIDIA's driver")
+    raise DeviceError(f"none of {', '.join(_DRIVERS)} is installed: install NVIDIA's driver")
 
 
 @functools.cache
 def _handler() -> ctypes.CDLL:
-    """Return the library of the handler, which XLA has been told of."""
+    """Return the library of the handler, registered with XLA."""
     handler = ctypes.CDLL(str(compiled_handler(_UNIT)))
     jax.ffi.register_ffi_target(_NAME, jax.ffi.pycapsule(handler.gridgen_call), platform="CUDA")
     return handler
 
 
-#: How XLA launches kernels on a GPU.
+#: The handler for kernels on a GPU.
 TARGET = Target(_NAME, _attributes, _room)

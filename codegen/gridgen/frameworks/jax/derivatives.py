@@ -1,7 +1,7 @@
-"""Derivatives of the primitive: products by kernels, forward and backward.
+"""Derivatives of the primitive: kernels of VJPs and JVPs.
 
-The tangents of results are a product linear in the tangents of operands. Its transpose is the
-product of the other kind, which again has derivatives.
+The tangents of results are a product that is linear in the tangents of operands. Its transpose is
+the product of the other kind, which again has derivatives.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gridgen.kernel import SEVERAL
 def _pushed(
     primals: Sequence[Any], tangents: Sequence[Any], *, operation: Operation
 ) -> tuple[list[Any], list[Any]]:
-    """Return results, and their tangents."""
+    """Return results and their tangents."""
     if operation.key.parts:
         return _pushed_parts(primals, tangents, operation)
     known = dict(zip(operation.inputs, primals, strict=True))
@@ -30,7 +30,7 @@ def _pushed(
     linear = [name for name in wrt if name in operation.linear]
     others = [name for name in wrt if name not in operation.linear]
     found: list[Any] = [None] * len(results)
-    if linear:  # the product itself, of the tangents of what it is linear in
+    if linear:  # the product of the tangents of its linear inputs
         given = [
             _change(changes[name], known[name]) if name in operation.linear else known[name]
             for name in operation.inputs
@@ -51,14 +51,14 @@ def _pushed(
 def _pushed_parts(
     primals: Sequence[Any], tangents: Sequence[Any], operation: Operation
 ) -> tuple[list[Any], list[Any]]:
-    """Return several results, computed in one, and their tangents, each by itself."""
+    """Return the results of fused functions, and the tangents of each by itself."""
     results = call(operation, *primals)
     known = dict(zip(operation.inputs, zip(primals, tangents, strict=True), strict=True))
     found: list[Any] = []
     for part in operation.parts:
         given = zip(*(known[name] for name in part.inputs), strict=True)
         found += _pushed(*given, operation=part)[1]
-    if operation.key.function != SEVERAL:  # of one function for a list of links, in one array
+    if operation.key.function != SEVERAL:  # one function for a list of links, in one array
         (result,), (shape,) = results, operation.outputs.values()
         axis = result.ndim - len(shape)
         each = result.take(0, axis)
@@ -75,7 +75,7 @@ def _summed(found: Sequence[Any], more: Sequence[Any]) -> list[Any]:
 
 
 def _transposed(cotangents: Sequence[Any], *operands: Any, operation: Operation) -> list[Any]:
-    """Return the cotangents of what a product is linear in."""
+    """Return the cotangents of a product's linear inputs."""
     known = dict(zip(operation.inputs, operands, strict=True))
     wanted = [name for name in operation.linear if ad.is_undefined_primal(known[name])]
     bars = [
@@ -90,7 +90,7 @@ def _transposed(cotangents: Sequence[Any], *operands: Any, operation: Operation)
 
 
 def _of_shape(bar: Any, shape: tuple[int, ...]) -> Any:
-    """Return a cotangent like its operand: that of one which all states read is their sum."""
+    """Return a cotangent with its operand's shape: the sum over states for a shared operand."""
     return bar if bar.shape == shape else bar.sum(axis=tuple(range(bar.ndim - len(shape))))
 
 

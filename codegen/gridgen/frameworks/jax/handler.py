@@ -1,4 +1,4 @@
-"""What XLA calls: handlers, each a library compiled for the JAX that is installed."""
+"""Handlers for XLA's calls, each a library compiled for the installed JAX."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gridgen.frameworks.jax.operations import Operation
 from gridgen.functions.types import Dtype
 from gridgen.template_root import static_text
 
-#: Arrays of a call that handlers have room for.
+#: Maximum number of a call's arrays.
 MOST_ARRAYS = 48
 
 _HEADER, _INTERFACE = "gridgen_xla.h", "xla_ffi_c_api.h"
@@ -25,14 +25,14 @@ _HEADER, _INTERFACE = "gridgen_xla.h", "xla_ffi_c_api.h"
 
 @dataclass(frozen=True)
 class Request:
-    """A call that a program of XLA is to make.
+    """A call of a program of XLA.
 
     Attributes:
-        operation: what its kernel computes.
+        operation: operation of its kernel.
         dtype:     type of all arrays.
-        states:    their number.
-        strides:   of states and of components, for each array, inputs first.
-        room:      numbers of a state in the memory that the kernel takes beside, its last array.
+        states:    number of states.
+        strides:   strides of states and of components, for each array, inputs first.
+        room:      scratch numbers per state, in the kernel's last array.
     """
 
     operation: Operation
@@ -43,12 +43,12 @@ class Request:
 
 
 class Target(NamedTuple):
-    """How XLA calls kernels on one platform.
+    """The handler of one platform.
 
     Attributes:
-        name:       what it calls the handler.
-        attributes: has a kernel compiled, and returns what the handler is told of a call.
-        room:       returns the numbers of a state that a kernel takes memory for.
+        name:       name of the handler in XLA.
+        attributes: compiles a kernel, and returns the handler's attributes for a call.
+        room:       returns a kernel's scratch numbers per state.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Target(NamedTuple):
 
 
 def compiled_handler(unit: str) -> Path:
-    """Return the library made of one file of ``templates/static``."""
+    """Return the library compiled from one file of ``templates/static``."""
     interface = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h")
     files = {_HEADER: static_text(_HEADER), _INTERFACE: interface.read_text(encoding="utf-8")}
     return shared_library(

@@ -1,4 +1,4 @@
-"""What the primitive computes: a kernel of a robot, or a product with its derivative."""
+"""Operations of the primitive: a kernel of a robot, or a product with its derivative."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gridgen.functions.arrays import cotangent, tangent
 from gridgen.kernel import Kernel, KernelKey, Shape
 from gridgen.runtime.module.description import Module
 
-# Products of products are the last.
+# Derivatives end with products of products.
 _MOST_PRODUCTS = 2
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What a kernel of a robot computes, as JAX sees it.
+    """A kernel of a robot, as an operation of JAX.
 
     Attributes:
         module: the robot's description, kernels and text.
-        key:    which kernel.
+        key:    key of the kernel.
     """
 
     module: Module = field(repr=False)
@@ -33,10 +33,10 @@ class Operation:
 
     @cached_property
     def kernel(self) -> Kernel:
-        """The kernel that computes it, and maybe more: a product by more inputs than it is by.
+        """The kernel that computes it; that of a product may be with respect to more inputs.
 
         Raises:
-            ModelError: there is none.
+            ModelError: no such kernel exists.
         """
         if len(self.key.products) > _MOST_PRODUCTS:
             raise ModelError(
@@ -53,46 +53,46 @@ class Operation:
 
     @cached_property
     def kind(self) -> str:
-        """``vjp`` or ``jvp`` for a product with the derivative of something; else nothing."""
+        """``vjp`` or ``jvp`` for a product, otherwise empty."""
         return self.key.products[-1].kind if self.key.products else ""
 
     @property
     def wrt(self) -> tuple[str, ...]:
-        """Of a product, the inputs of that whose derivative it is by which it is taken."""
+        """Of a product, the inputs to differentiate by."""
         return self.key.products[-1].wrt
 
     @cached_property
     def of(self) -> Operation:
-        """What it is the product with the derivative of."""
+        """Of a product, the operation whose derivative it uses."""
         return Operation(self.module, replace(self.key, products=self.key.products[:-1]))
 
     @property
     def is_second_pushforward(self) -> bool:
-        """Whether it is how a pushforward changes, for which there is no kernel."""
+        """Whether it is the pushforward of a pushforward, which has no kernel."""
         return [product.kind for product in self.key.products] == ["jvp", "jvp"]
 
     @cached_property
     def results(self) -> Mapping[str, Shape]:
-        """Of a product, results of what it is of that are given in place of something else.
+        """Of a product, the results of the function that replace some of its inputs.
 
-        Accelerations are: they take less to differentiate than what leads to them.
+        Accelerations do: their derivatives cost less than those of forward dynamics.
         """
         if not self.kind or self.is_second_pushforward:
             return {}
         try:
             kernel = self.kernel
-        except ModelError:  # a module may have products of one kind, which read the same
+        except ModelError:  # a module may only have the other kind, which reads the same arrays
             kernel = self.transpose.kernel
         return {name: shape for name, shape in self.of.outputs.items() if name in kernel.inputs}
 
     @property
     def transpose(self) -> Operation:
-        """Of a product, that of the other kind."""
+        """Of a product, the product of the other kind."""
         return self.of.product("vjp" if self.kind == "jvp" else "jvp", self.wrt)
 
     @property
     def parts(self) -> list[Operation]:
-        """Of several results, computed in one: each by itself."""
+        """Of fused functions, each function."""
         return [
             Operation(self.module, replace(part, inputs=self._read_by(part)))
             for part in self.key.parts
@@ -104,10 +104,10 @@ class Operation:
 
     @cached_property
     def linear(self) -> Mapping[str, Shape]:
-        """Of a product, the inputs that it is linear in: cotangents, or tangents."""
+        """Of a product, its linear inputs: cotangents, or tangents."""
         if self.kind == "vjp":
             return {cotangent(name): shape for name, shape in self.of.outputs.items()}
-        if self.is_second_pushforward:  # beside the tangents of what it is of
+        if self.is_second_pushforward:  # in addition to the tangents of its pushforward
             return {f"second_{tangent(name)}": self.of.inputs[name] for name in self.wrt}
         if self.kind == "jvp":
             return {tangent(name): self.of.inputs[name] for name in self.wrt}
@@ -117,8 +117,8 @@ class Operation:
     def inputs(self) -> Mapping[str, Shape]:
         """Shapes of its operands for one state, in order.
 
-        Those of a product: the operands of what it is of, results of that, what it is linear in.
-        It depends on the results through the operands alone.
+        Of a product: operands of the function, its results, linear inputs. It depends on the
+        results through the operands alone.
         """
         if not self.kind:
             return self.kernel.inputs
@@ -126,7 +126,7 @@ class Operation:
 
     @cached_property
     def outputs(self) -> Mapping[str, Shape]:
-        """Shapes of what it returns, for one state, in order."""
+        """Shapes of its results for one state, in order."""
         if self.kind == "vjp":
             return {cotangent(name): self.of.inputs[name] for name in self.wrt}
         if self.kind == "jvp":
@@ -142,5 +142,5 @@ class Operation:
         return (*inner, *self.linear)
 
     def product(self, kind: str, wrt: Iterable[str]) -> Operation:
-        """Return a product with its derivative by some operands."""
+        """Return a product with its derivative with respect to some operands."""
         return Operation(self.module, self.key.product(kind, wrt))

@@ -1,7 +1,7 @@
-"""The primitive: how JAX traces, batches and lowers a call.
+"""The primitive: tracing, batching and lowering of a call.
 
-Its operands are the inputs of an operation, in order. Some have axes of states in front, the same
-ones each; others have none, and are read by all states. All have one type.
+Its operands are the inputs of an operation, in order. Some have leading axes of states, all the
+same; the others have none and serve all states. All operands have one type.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ call_p.multiple_results = True
 
 
 def call(operation: Operation, *operands: Any) -> list[Any]:
-    """Return what an operation computes, traced or not.
+    """Evaluate an operation, traced or not.
 
     Args:
-        operation: what to compute.
-        operands:  its inputs (..., *shape), or of the shape of one state.
+        operation: the operation.
+        operands:  its inputs (..., *shape), or with the shape of one state.
     """
     results: list[Any] = call_p.bind(*_varying_alike(operands), operation=operation)
     return results
 
 
 def lead_of(operation: Operation, shapes: Sequence[Shape]) -> Shape:
-    """Return the axes of states, of operands of these shapes."""
+    """Return the leading axes of operands of these shapes."""
     wanted = operation.inputs.values()
     leads = [shape[: len(shape) - len(own)] for shape, own in zip(shapes, wanted, strict=True)]
     return max(leads, key=len, default=())
@@ -51,7 +51,7 @@ call_p.def_abstract_eval(_abstract)
 
 
 def _like(aval: Any, shape: Shape) -> Any:
-    """Return an abstract value of another shape, on no axis of a mesh that XLA divides."""
+    """Return an abstract value of another shape, without sharding."""
     others = {}
     if hasattr(aval, "sharding"):
         others["sharding"] = aval.sharding.update(spec=jax.sharding.PartitionSpec())
@@ -70,7 +70,7 @@ call_p.def_impl(_compiled)
 
 
 def _varying_alike(operands: Sequence[Any]) -> Sequence[Any]:
-    """Return operands that vary along the same axes of a mesh that ``shard_map`` goes over."""
+    """Return operands that vary along the same mesh axes of ``shard_map``."""
     axes = [_varying(operand) for operand in operands]
     every: frozenset[Any] = frozenset().union(*axes)
     if all(own == every for own in axes):
@@ -101,7 +101,7 @@ def _varied(operand: Any, axes: tuple[Any, ...]) -> Any:
 def _batched(
     operands: Sequence[Any], axes: Sequence[int | None], *, operation: Operation
 ) -> tuple[list[Any], list[int]]:
-    """Add an axis of states in front: a call of more states, whatever the axes were."""
+    """Add a leading axis of states, for mapped axes at any position."""
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
     front = [
         x if axis is None else jax.numpy.moveaxis(x, axis, 0)
@@ -118,7 +118,7 @@ def _batched(
 
 
 def _with_axis(x: Any, size: int, is_mapped: bool, shape: Shape, own: Shape, lead: Shape) -> Any:
-    """Return an operand with the new axis, or without any if all states read the same."""
+    """Return an operand with the new axis, or unchanged if it serves all states."""
     is_single = len(shape) == len(own)
     if is_single and not is_mapped:
         return x
@@ -133,7 +133,7 @@ batching.primitive_batchers[call_p] = _batched
 
 
 def _lowered(*operands: Any, operation: Operation, target: Target) -> list[Any]:
-    """Return what an operation computes, called as XLA calls what it does not know."""
+    """Lower an operation to a custom call of XLA."""
     if operation.is_second_pushforward:
         return _second_pushforward(operands, operation)
     kernel, dtype = operation.kernel, operands[0].dtype
@@ -141,7 +141,7 @@ def _lowered(*operands: Any, operation: Operation, target: Target) -> list[Any]:
     results = [jax.ShapeDtypeStruct((*lead, *shape), dtype) for shape in kernel.outputs.values()]
     if all(math.prod(result.shape) for result in results):
         known = dict(zip(operation.inputs, operands, strict=True))
-        # What a wider kernel reads beside: changes that there are none of.
+        # Further tangents that a wider kernel reads: zeros.
         given = [
             known[name] if name in known else jax.numpy.zeros(shape, dtype)
             for name, shape in kernel.inputs.items()
@@ -157,7 +157,7 @@ def _lowered(*operands: Any, operation: Operation, target: Target) -> list[Any]:
 
 
 def _request(operation: Operation, given: Sequence[Any], lead: Shape, room: int) -> Request:
-    """Return what a target is asked for: arrays lie in C order."""
+    """Return the request for a target; arrays are in C order."""
     kernel = operation.kernel
     strides: list[int] = []
     for x, shape in zip(given, kernel.inputs.values(), strict=True):
@@ -168,7 +168,7 @@ def _request(operation: Operation, given: Sequence[Any], lead: Shape, room: int)
 
 
 def _second_pushforward(operands: Sequence[Any], operation: Operation) -> list[Any]:
-    """Return how tangents change, from the pullbacks of the pushforward by each of its results."""
+    """Return the second tangents, from the pullback of the pushforward by each result."""
     known = dict(zip(operation.inputs, operands, strict=True))
     pull, first = operation.transpose, operation.of
     lead = lead_of(operation, [x.shape for x in operands])

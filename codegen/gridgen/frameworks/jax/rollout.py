@@ -1,4 +1,4 @@
-"""Rollouts that JAX traces: a scan over steps, each of them a call of the primitive."""
+"""Rollouts that JAX traces: a scan over steps, each a call of the primitive."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gridgen.runtime.module.description import Module
 
 
 def evaluate(module: Module, resolved: Resolved) -> Any:
-    """Answer a rollout whose arguments JAX traces, some or all of them; as ``calls.evaluate``."""
+    """Evaluate a rollout with arguments that JAX traces; as ``calls.evaluate``."""
     kernel, course, description = resolved.kernel, resolved.course, module.description
     assert course is not None
     check_options(kernel, resolved.backend, resolved.out)
@@ -50,13 +50,13 @@ def _stepped(
 
 
 def _normalized(space: ConfigurationSpace, q: Any, _: Any) -> Any:
-    """Return the beginning as it is kept: with unit quaternions, of which none changes its norm."""
+    """Return the initial positions with unit quaternions, whose norm has no derivative."""
     for joint in space.free:
         turn = q[..., joint.quaternion]
         square = (turn**2).sum(axis=-1, keepdims=True)
         unit = turn / jnp.sqrt(square)
         is_off = jnp.abs(square - 1.0) > ROUNDING[q.dtype]
-        # What is added is exact: a quaternion that is not off stays what it is, bit for bit.
+        # The correction is exact: unit quaternions do not change at all.
         unit += jax.lax.stop_gradient(jnp.where(is_off, unit, turn) - unit)
         q = q.at[..., joint.quaternion].set(unit)
     return q

@@ -1,6 +1,6 @@
 """Calls that PyTorch differentiates, maps over axes, traces or compiles.
 
-They become operators of PyTorch, as which it has their derivatives.
+They become PyTorch operators with derivatives.
 """
 
 from __future__ import annotations

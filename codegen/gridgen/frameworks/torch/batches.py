@@ -1,7 +1,7 @@
-"""The shapes of a function's arrays for batches of any rank, as operations of frameworks have them.
+"""Array shapes of a function for batches of any rank, for operations of frameworks.
 
-The axes of one state come last; a rollout's state has an axis of time. Those in front are the
-batch. All arguments have the same ones, except arguments of one state, used for all states.
+The axes of one state come last; a rollout's state has a time axis. The leading axes are the batch.
+All arguments have the same batch, except arguments of one state, which serve all states.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Batch(NamedTuple):
 
     Attributes:
         axes:    extents of the batch; none for one state.
-        inputs:  shapes of one state of the arrays that are given, by name.
+        inputs:  shapes of one state of the given arrays, by name.
         outputs: shapes of one state of the results, by name.
-        alone:   inputs that have no batch, since one state serves all.
+        alone:   inputs without a batch, which serve all states.
     """
 
     axes: Shape
@@ -44,7 +44,7 @@ class Batch(NamedTuple):
         return math.prod(self.axes)
 
     def flat(self, name: str, array: Any) -> Any:
-        """Return an array, an input or the cotangent of a result, with one axis for the batch."""
+        """Return an input or the cotangent of a result with one axis for the batch."""
         if name in self.alone or len(self.axes) < 2:
             return array
         return array.reshape(self.size, *array.shape[len(self.axes) :])
@@ -55,16 +55,16 @@ class Batch(NamedTuple):
 
 
 def arrays_of(row: Function) -> tuple[str, ...]:
-    """Return all arrays that a function reads: its arguments, then those that need not be given."""
+    """Return all arrays that a function reads: its arguments, then its optional inputs."""
     return (*row.arguments, *(name for name in row.options if name in ARRAYS))
 
 
 def expanded(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return tensors with all leading axes, as NumPy broadcasts them; those of one state as given.
+    """Return tensors with all leading axes, broadcast as in NumPy; those of one state unchanged.
 
     Args:
-        given: the tensors by name; what does not fit stays as it is, to be refused. So do all while
-               ``torch.jit.trace`` records shapes as tensors.
+        given: the tensors by name; incompatible ones are unchanged, for a later error. All are
+               unchanged while ``torch.jit.trace`` records shapes as tensors.
     """
     if torch.jit.is_tracing():
         return {**given}
@@ -82,7 +82,7 @@ def expanded(given: Mapping[str, Any]) -> dict[str, Any]:
 def states_of(
     kernel: Kernel, row: Function, shapes: Mapping[str, Shape], course: RolloutSettings | None
 ) -> dict[str, Shape]:
-    """Return the shapes of one state of what a kernel reads and writes."""
+    """Return the shapes of a kernel's arrays for one state."""
     states = {**kernel.inputs, **kernel.outputs}
     if course is None:
         return states
@@ -105,17 +105,17 @@ def batch_of(
     shapes: Mapping[str, Shape],
     course: RolloutSettings | None,
 ) -> Batch:
-    """Return the batch that arrays make up.
+    """Return the batch of a call's arrays.
 
     Args:
-        robot:  its name, for errors.
-        kernel: what computes the function.
+        robot:  name of the robot, for errors.
+        kernel: kernel of the function.
         row:    the function.
-        shapes: of the arrays that are given, in the order of arguments.
-        course: how a rollout goes.
+        shapes: shapes of the given arrays, in the order of arguments.
+        course: rollout options.
 
     Raises:
-        ShapeError: an array has not the axes of one state, or another batch.
+        ShapeError: an array lacks the axes of one state, or has another batch.
     """
     states = states_of(kernel, row, shapes, course)
     inputs = {name: states[name] for name in shapes}
@@ -133,7 +133,7 @@ def batch_of(
 
 
 def _axes(robot: str, name: str, shape: Sequence[int], state: Shape) -> Shape:
-    """Return the axes of an array in front of those of one state."""
+    """Return the leading axes of an array, before those of one state."""
     count = len(shape) - len(state)
     if count < 0 or tuple(shape[count:]) != state:
         axes = ", ".join(("*", *map(str, state)))

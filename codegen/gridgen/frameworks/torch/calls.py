@@ -1,7 +1,7 @@
-"""Calls with PyTorch's tensors that are differentiated, mapped over axes, traced or compiled.
+"""Calls with PyTorch tensors that are differentiated, mapped over axes, traced or compiled.
 
-They become operators of PyTorch (``operators.py``). What here stands around these is made of
-PyTorch's own operations, so that it has derivatives too.
+They become PyTorch operators (``operators.py``). The code around these uses PyTorch operations, so
+that it is differentiable too.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from gridgen.naming import one_line
 from gridgen.runtime.calls.fused import kind_of
 from gridgen.runtime.calls.resolver import listed_frames
 
-# A ``gridgen.Robot``, which stands above frameworks.
+# A ``gridgen.Robot``; frameworks cannot import it.
 Robot = Any
 Tensor = Any
 Answer = TypeVar("Answer", bound=Callable[..., Any])
 
 
 def _constant(function: Answer) -> Answer:
-    """Have PyTorch's compiler take what a function answers for a constant.
+    """Mark a function's result as a constant for PyTorch's compiler.
 
-    What it says in ``torch.compiler``, which would import the compiler for it.
+    The function of ``torch.compiler`` for this would import the compiler.
     """
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
 
 
 def call(robot: Robot, request: Request) -> Any:
-    """Answer the call of a function; see ``Calls._call``."""
+    """Evaluate the call of a function; see ``Calls._call``."""
     function, arrays, out = request.function, request.arrays, request.out
     options: dict[str, Any] = request.options  # type: ignore[assignment]
     row, q = OPERATORS[function].row, arrays[0]
@@ -72,7 +72,7 @@ def call(robot: Robot, request: Request) -> Any:
 def compute(
     robot: Robot, functions: Sequence[str], arrays: tuple[Any, ...], out: Any, options: Any
 ) -> Any:
-    """Answer a call of ``Robot.compute``: function by function, each with its derivatives."""
+    """Evaluate ``Robot.compute`` function by function, each with its derivatives."""
     if out is not None:
         _refuse_out("compute")
     backend = options.pop("backend", None)
@@ -95,17 +95,17 @@ def compute(
 def _several(
     robot: Robot, functions: Sequence[str], arrays: int, options: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[Any, ...], ...]]:
-    """Return how several results are handed back, what they take, and what they are.
+    """Return the result type, array names and functions of a call of fused functions.
 
     Args:
-        robot:     whose they are.
+        robot:     the robot.
         functions: as of ``Robot.compute``.
-        arrays:    how many are given by position.
-        options:   names of what is given by name.
+        arrays:    number of positional arrays.
+        options:   names of the keyword arguments.
 
     Returns:
-        what the results are called; the names of the arrays by position; function, method, frame
-        and reference of each part. Nothing but words: a compiler takes these for constants.
+        the names of the results; the names of the positional arrays; function, method, frame and
+        reference of each part. All are strings, so a compiler treats them as constants.
     """
     several = robot.resolver.choose_fused(functions, ())
     several.check_options(dict.fromkeys(options))
@@ -124,9 +124,9 @@ def _operated(function: str, given: Mapping[str, Tensor], words: Words) -> Any:
 def _of_frames(
     robot: Robot, function: str, given: Mapping[str, Tensor], words: Words, frames: Any
 ) -> Any:
-    """Answer for a link, or for an axis of several.
+    """Evaluate for a link, or for a list of links along an axis.
 
-    Poses are all computed by one kernel, and Jacobians by one each.
+    One kernel computes all poses; each Jacobian has its own kernel.
     """
     row = OPERATORS[function].row
     names = None if isinstance(frames, str) else listed_frames(frames)
@@ -142,7 +142,7 @@ def _of_frames(
 
 @_constant
 def _has_kernel(robot: Robot, function: str, frame: int) -> bool:
-    """Tell whether a robot may have a kernel for one link alone."""
+    """Return whether a robot may have a kernel for this link alone."""
     key = KernelKey(function, frame=robot._description.frame_idents[frame])
     return robot._module.kernels.has(key) or not OPERATORS[function].row.has_frames
 
@@ -150,10 +150,10 @@ def _has_kernel(robot: Robot, function: str, frame: int) -> bool:
 def _without_gradients(
     function: str, arrays: Sequence[Any], options: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return arguments that nothing is noted of beside their numbers.
+    """Return arguments without a recorded history of derivatives.
 
     Raises:
-        OptionError: something would get lost.
+        OptionError: an argument requires a gradient.
     """
     every = [one for one in (*arrays, *options.values()) if isinstance(one, torch.Tensor)]
     is_lost = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in every)
@@ -175,17 +175,17 @@ def _listed(out: Any) -> tuple[Any, ...]:
 def _refuse_out(function: str) -> None:
     raise OptionError(
         f"{function}: a call that is differentiated, mapped over axes or compiled, or whose batch "
-        "has several axes, has no out=; leave it out"
+        "has several axes, has no out=; omit it"
     )
 
 
 def tensors(given: Mapping[str, Any], q: Tensor) -> dict[str, Tensor]:
-    """Return arguments as tensors; numbers that are no array as some like ``q``."""
+    """Return arguments as tensors; other numbers with the type and device of ``q``."""
     return {name: _tensor(value, name, q) for name, value in given.items()}
 
 
 def _tensor(value: Any, name: str, q: Tensor) -> Tensor:
-    """Return an argument as a tensor; numbers that are no array as one like ``q``."""
+    """Return an argument as a tensor; other numbers with the type and device of ``q``."""
     if isinstance(value, torch.Tensor):
         return value
     if isinstance(value, Real) and not isinstance(value, bool):
@@ -200,7 +200,7 @@ def _tensor(value: Any, name: str, q: Tensor) -> Tensor:
 
 
 def _check_plain(value: Any, name: str) -> None:
-    """Raise if a sequence has tensors in it, whose derivatives would get lost."""
+    """Raise for a sequence of tensors, whose derivatives would be lost."""
     if isinstance(value, torch.Tensor):
         raise DtypeError(f"{name} is a sequence of tensors; give torch.stack of them")
     if isinstance(value, (list, tuple)):

@@ -1,8 +1,7 @@
-"""What PyTorch asks of an operator, answered once for all functions.
+"""The implementation of a PyTorch operator, common to all functions.
 
-Shapes, derivatives, what a mapped axis means: with these an operator can be differentiated, mapped
-and compiled like one of PyTorch's own. It computes with tensors of any batch; the robot computes
-with one axis.
+Shapes, derivatives and vmap rules, with which PyTorch differentiates, maps and compiles an operator
+like its own. It takes tensors with any batch; the robot computes with one batch axis.
 """
 
 from __future__ import annotations
@@ -24,29 +23,29 @@ from gridgen.functions.calls import RolloutSettings
 from gridgen.kernel import Kernel
 from gridgen.runtime.module.registry import robot_of
 
-# Tensors that the engine of derivatives maps over an axis by itself: ``is_grads_batched``.
+# Tensors that autograd itself maps over an axis: ``is_grads_batched``.
 _BATCHED_BY_AUTOGRAD = "Batched"
 NAMESPACE = "gridgen"
 LIBRARY: Any = torch.library.Library(NAMESPACE, "DEF")
 Tensor = Any
 Tensors = dict[str, Any]
-# Types that ``torch.autocast`` computes in.
+# Element types of ``torch.autocast``.
 _LOWER = (torch.float16, torch.bfloat16)
-#: Selections of names, of a product and of the product that it is of.
+#: Selections of inputs, of a product and of the product that it differentiates.
 Further = tuple[Sequence[str], ...]
 
 
 class Words(NamedTuple):
-    """What a call says beside its arrays.
+    """Options of a call that are not arrays.
 
     Attributes:
         robot:     handle of the robot.
-        schedule:  as users choose it, ``auto`` for a function that has no choice.
+        schedule:  the user's choice, ``auto`` for a function without a choice.
         method:    likewise; or the integrator.
-        frame:     the link of a function of a frame, or none.
-        reference: what the link is seen from, or nothing.
-        backend:   what computes it; nothing for the robot's own choice.
-        course:    of a rollout, how it goes: see ``course_of``.
+        frame:     the link of a function of a frame, or empty.
+        reference: the axes of the result, or empty.
+        backend:   the backend; empty for the robot's.
+        course:    options of a rollout: see ``course_of``.
     """
 
     robot: str
@@ -59,13 +58,13 @@ class Words(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A call: what computes it, and the states that it is about.
+    """A call: its robot, kernel and batch.
 
     Attributes:
-        robot:  whose function it is.
-        kernel: whose arrays it has, that of the thread schedule.
-        batch:  the shapes of its arrays.
-        given:  its arrays that are given, by name.
+        robot:  the robot.
+        kernel: kernel of the thread schedule, which declares the arrays.
+        batch:  shapes of the arrays.
+        given:  the given arrays, by name.
     """
 
     robot: Any
@@ -75,13 +74,13 @@ class Asked(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """What a node of the graph keeps of a call.
+    """Data of a call that a graph node stores.
 
     Attributes:
         asked:   the call.
-        words:   what it said beside its tensors.
+        words:   its options that are not tensors.
         further: selections of names.
-        results: what it returned, if its derivatives read that.
+        results: its results, if the derivatives read them.
     """
 
     asked: Asked
@@ -91,18 +90,18 @@ class Saved(NamedTuple):
 
 
 class Operator(ABC):
-    """One operator, and the rules that PyTorch goes by.
+    """One operator with PyTorch's rules for it.
 
     Args:
-        name:    in the namespace.
+        name:    name in the namespace.
         row:     the function.
-        inputs:  names of the tensors that it has derivatives by.
-        known:   names of further tensors, results that need not be computed again.
-        returns: its results, as a schema has them.
-        further: what a call says beside words: selections of names.
+        inputs:  names of its differentiable tensors.
+        known:   names of further tensors: known results.
+        returns: return type in the schema.
+        further: names of further arguments: selections of names.
 
     Attributes:
-        keeps_results: whether derivatives read what it returned.
+        keeps_results: whether derivatives read its results.
     """
 
     keeps_results = False
@@ -133,11 +132,11 @@ class Operator(ABC):
         self.call = getattr(getattr(torch.ops, NAMESPACE), name).default
         self._node = self._make_node(name)
 
-    # -- what an operator of a kind says of itself --------------------------------------------
+    # -- defined by each kind of operator -----------------------------------------------------
 
     @abstractmethod
     def evaluate(self, asked: Asked, words: Words, further: Further) -> Sequence[Tensor]:
-        """Return the results for plain tensors with one axis for the batch, or none."""
+        """Return the results for plain tensors with at most one batch axis."""
 
     @abstractmethod
     def states(self, asked: Asked, further: Further) -> list[Shape]:
@@ -154,7 +153,7 @@ class Operator(ABC):
     # -- rules --------------------------------------------------------------------------------
 
     def split(self, arguments: Sequence[Any]) -> tuple[Tensors, Words, Further]:
-        """Return the tensors that are given, by name, the words, and what comes after them."""
+        """Return the given tensors by name, the options, and the further arguments."""
         count = len(self.tensors)
         given = {
             name: tensor
@@ -165,7 +164,7 @@ class Operator(ABC):
         return given, words, tuple(arguments[count + len(Words._fields) :])
 
     def asked(self, given: dict[str, Tensor], words: Words) -> Asked:
-        """Return what a call is about; its arrays are checked but for their numbers."""
+        """Return a call with validated arrays; their numbers are not validated."""
         robot = robot_of(words.robot)
         kernel = kernel_of(robot, self.row, words, given)
         shapes = {name: one.shape for name, one in given.items() if name in kernel.inputs}
@@ -189,7 +188,7 @@ class Operator(ABC):
         asked = self.asked({name: plain(tensor) for name, tensor in given.items()}, words)
         flat = {name: asked.batch.flat(name, tensor) for name, tensor in asked.given.items()}
         is_on_host = all(tensor.device.type == "cpu" for tensor in flat.values())
-        if is_on_host:  # NumPy's arrays are looked at by compiled code
+        if is_on_host:  # compiled code validates NumPy arrays
             flat = {name: tensor.numpy() for name, tensor in flat.items()}
         results = self.evaluate(asked._replace(given=flat), words, further)
         if is_on_host:
@@ -206,15 +205,15 @@ class Operator(ABC):
         )
 
     def _returned(self, results: Sequence[Tensor]) -> Any:
-        """Return results as the schema has them."""
+        """Return results in the form of the schema."""
         if self._returns == "Tensor":
             return results[0]
         return list(results) if self._returns == "Tensor[]" else tuple(results)
 
     def _differentiable(self, keyset: Any, *arguments: Any) -> Any:
-        """Compute, and let PyTorch know of the derivatives, at one level of its transforms."""
+        """Compute and record derivatives, at one level of PyTorch's transforms."""
         count = len(self.tensors)
-        # Tensors first: a node of the graph takes them one by one.
+        # Tensors first: a graph node takes them one by one.
         allowed: Any = nullcontext()
         if torch._C._are_functorch_transforms_active():
             allowed = enable_single_level_autograd_function()
@@ -223,10 +222,10 @@ class Operator(ABC):
         return self._returned(results)
 
     def _make_node(self, name: str) -> Any:
-        """Return the node that a call leaves in the graph of derivatives."""
+        """Return the autograd function of the operator."""
 
         def forward(keyset: Any, rest: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
-            # Transforms further out shall see what happens here.
+            # Outer transforms must record these operations.
             with (
                 torch.enable_grad(),
                 forward_ad._set_fwd_grad_enabled(True),
@@ -238,14 +237,14 @@ class Operator(ABC):
 
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
             _, ctx.rest, *tensors = inputs
-            ctx.robot = robot_of(ctx.rest[0])  # stays as long as the graph
+            ctx.robot = robot_of(ctx.rest[0])  # lives as long as the graph
             ctx.set_materialize_grads(False)
             kept = output if self.keeps_results else ()
             ctx.save_for_backward(*tensors, *kept)
             ctx.save_for_forward(*tensors, *kept)
 
         def saved(ctx: Any) -> Saved:
-            count, tensors = len(self.tensors), ctx.saved_tensors  # which can be read once
+            count, tensors = len(self.tensors), ctx.saved_tensors  # readable once only
             given, words, further = self.split((*tensors[:count], *ctx.rest))
             asked = self.asked(given, words)
             return Saved(asked, words, further, tensors[count:])
@@ -307,11 +306,11 @@ class Operator(ABC):
         return results, 0
 
     def _mapped_by_autograd(self, *arguments: Any) -> Any:
-        """Compute for the axis that PyTorch's engine maps, which has a way of its own to."""
+        """Compute for an axis that autograd maps with its own mechanism."""
         count = len(self.tensors)
         level = torch._C._vmapmode_increment_nesting() - 1
         torch._C._vmapmode_decrement_nesting()
-        # Those that are not mapped have an axis of extent 1 now.
+        # Tensors that are not mapped have an axis of extent 1 here.
         tensors = [
             None if one is None else torch._remove_batch_dim(one, level, 1, 0)
             for one in arguments[:count]
@@ -327,7 +326,7 @@ class Operator(ABC):
         return self._returned(wrapped)
 
     def _cast(self, keyset: Any, *arguments: Any) -> Any:
-        """Compute in float32 what ``torch.autocast`` has made less of, as PyTorch's solvers do."""
+        """Compute in float32 what ``torch.autocast`` has reduced, as PyTorch's solvers do."""
         count = len(self.tensors)
         tensors = [
             one.float() if one is not None and one.dtype in _LOWER else one
@@ -337,15 +336,15 @@ class Operator(ABC):
             return self.call(*tensors, *arguments[count:])
 
     def _serves_all(self, name: str, tensor: Tensor) -> bool:
-        """Tell whether a tensor of one state is an argument that serves a batch as it is."""
-        # The first has the axes of the batch, also where cotangents alone are mapped.
+        """Return whether a tensor is an argument of one state that serves a batch."""
+        # The first has the axes of the batch, even if only cotangents are mapped.
         if name == self.row.arguments[0] or name not in arrays_of(self.row):
             return False
         return name == "tau" or tensor.dim() == len(ARRAYS[name].shape)
 
 
 class _Axis(NamedTuple):
-    """A mapped axis, as rules for it have it."""
+    """A mapped axis, in the form of PyTorch's rules."""
 
     batch_size: int
 
@@ -355,7 +354,7 @@ def _listed(results: Any) -> Sequence[Tensor]:
 
 
 def course_of(words: Words, given: Mapping[str, Tensor]) -> RolloutSettings:
-    """Return how a rollout goes."""
+    """Return the rollout options of a call."""
     substeps, keep, limits = words.course.split()
     follow = tuple(given[name] for name in FEEDBACK if name in given)
     kept = int(keep) if keep.isdigit() else keep
@@ -363,7 +362,7 @@ def course_of(words: Words, given: Mapping[str, Tensor]) -> RolloutSettings:
 
 
 def kernel_of(robot: Any, row: Function, words: Words, given: Mapping[str, Tensor]) -> Kernel:
-    """Return the kernel whose arrays a call has."""
+    """Return the kernel that declares a call's arrays."""
     inputs = tuple(
         name
         for name, optional in OPTIONAL_INPUTS.items()
@@ -377,5 +376,5 @@ def kernel_of(robot: Any, row: Function, words: Words, given: Mapping[str, Tenso
 
 
 def plain(tensor: Tensor) -> Tensor:
-    """Return a tensor's numbers, without what derivatives have noted beside them."""
+    """Return a tensor's numbers, without derivatives."""
     return tensor.detach().resolve_neg()

@@ -1,8 +1,8 @@
-"""Functions as operators of PyTorch: ``torch.ops.gridgen.inverse_dynamics`` and its like.
+"""Functions as PyTorch operators, such as ``torch.ops.gridgen.inverse_dynamics``.
 
-Each is made from a function's record: its arrays by name, then a word for the robot and each of the
-choices that a call has. Products with its derivatives are operators too (``inverse_dynamics_vjp``),
-and so are products with theirs. All are registered when this module is imported.
+Each is declared from a function's record: its arrays by name, then strings for the robot and for
+each option of a call. Their VJPs and JVPs are operators too (``inverse_dynamics_vjp``), and so are
+the VJPs and JVPs of these. Importing this module registers all of them.
 """
 
 from __future__ import annotations
@@ -30,20 +30,21 @@ from gridgen.functions import FUNCTIONS, GENERATED, Function
 from gridgen.functions.arrays import FEEDBACK, cotangent, tangent
 from gridgen.functions.calls import Request
 
-# Products of products; there are none of those.
+# Products of products are the last.
 _MOST = 2
-# Functions whose results their derivatives read: accelerations, in place of what leads to them, and
-# the states of a rollout.
+# Functions whose derivatives read their results: accelerations, in place of joint torques, and the
+# states of a rollout.
 _READ_AGAIN = ("forward_dynamics", "rollout")
 
 
 class Derivable(Operator):
-    """An operator that there are products with the derivative of, by kernels.
+    """An operator whose VJP and JVP have kernels.
 
     Attributes:
-        arrays:   the array that each tensor is, or has derivatives of or by.
-        possible: what it may return, by name.
-        kinds:    none of a function; else of which product of a product it is one.
+        arrays:   the array of each tensor, or the array that it is a derivative of or by.
+        possible: all possible results, by name.
+        kinds:    kinds of the product and of the product that it differentiates; empty for a
+                  function.
     """
 
     arrays: dict[str, str]
@@ -52,28 +53,28 @@ class Derivable(Operator):
 
     @abstractmethod
     def results(self, further: Further) -> list[str]:
-        """Return what it returns, by name."""
+        """Return the names of its results."""
 
     def register_products(self) -> None:
-        """Register all products with its derivative: exported programs may call any of them."""
+        """Register all its derivative products: exported programs may call any of them."""
         for kind in ("vjp", "jvp"):
             if self._has_product(kind):
                 getattr(self, kind).register_products()
 
     @cached_property
     def vjp(self) -> Product:
-        """The product that goes backward."""
+        """The vector-Jacobian product."""
         return Product(self, "vjp")
 
     @cached_property
     def jvp(self) -> Product:
-        """The product that goes forward."""
+        """The Jacobian-vector product."""
         return Product(self, "jvp")
 
     def pullback(self, saved: Saved, cotangents: Sequence[Any], wrt: Sequence[str]) -> Tensors:
         """See ``Operator``."""
         self._check_order("vjp")
-        if saved.asked.kernel.calls:  # rollouts take all of them
+        if saved.asked.kernel.calls:  # the backward pass of rollouts reads all cotangents
             pairs = zip(cotangents, saved.results, strict=True)
             cotangents = [torch.zeros_like(path) if bar is None else bar for bar, path in pairs]
         results = self.results(saved.further)
@@ -89,13 +90,13 @@ class Derivable(Operator):
         return self.jvp.of_saved(saved, given, [*dict.fromkeys(wrt)])
 
     def _check_order(self, kind: str) -> None:
-        """Raise if there is no product with the derivative of this."""
+        """Raise if it has no such derivative product."""
         if self._has_product(kind):
             return
         is_rollout = self.row.name == "rollout"
         remedy = "call step in a loop for them" if is_rollout else "nest fewer transforms"
         products = " of ".join((kind, *reversed(self.kinds), self.row.name))
-        raise OptionError(f"there is no {products}; {remedy}")
+        raise OptionError(f"{products} does not exist; {remedy}")
 
     def _has_product(self, kind: str) -> bool:
         most = 1 if self.row.name == "rollout" else _MOST
@@ -106,7 +107,7 @@ class Evaluation(Derivable):
     """A function.
 
     Args:
-        row: its record.
+        row: record of the function.
     """
 
     def __init__(self, row: Function) -> None:
@@ -142,11 +143,11 @@ class Evaluation(Derivable):
 
 
 class Product(Derivable):
-    """A product with the derivative of a function, or of a product.
+    """A derivative product of a function, or of a product.
 
     Args:
-        of:   that.
-        kind: ``vjp``, cotangents of chosen inputs; ``jvp``, tangents of the results.
+        of:   the function or product.
+        kind: ``vjp``, cotangents of selected inputs; ``jvp``, tangents of the results.
     """
 
     def __init__(self, of: Derivable, kind: str) -> None:
@@ -172,7 +173,7 @@ class Product(Derivable):
         return [tangent(name) for name in self._of.results(further[:-1])]
 
     def of_saved(self, saved: Saved, given: Tensors, wrt: Sequence[str]) -> Sequence[Tensor]:
-        """Return the product for a call that a node of the graph keeps."""
+        """Return the product for a call that a graph node stores."""
         tensors = {**saved.asked.given, **given}
         if saved.results:
             tensors |= dict(zip(map(_known, self.row.results), saved.results, strict=True))
@@ -216,40 +217,40 @@ class Product(Derivable):
         ]
 
     def _changes(self, asked: Asked, further: Further) -> Any:
-        """Return the cotangents or tangents that it is taken of, as the robot takes them."""
+        """Return its cotangents or tangents in the form of the robot's methods."""
         if self.kinds[-1] == "jvp":
             return _alone([asked.given.get(tangent(name)) for name in further[-1]])
         bars = [asked.given.get(cotangent(name)) for name in self._of.results(further[:-1])]
-        if self._of.kinds == ("jvp",):  # the robot returns the results, too
+        if self._of.kinds == ("jvp",):  # the robot also returns the results
             bars = [*(None for _ in self.row.results), *bars]
         return _alone(bars)
 
     def _own(self, asked: Asked, name: str) -> str:
-        """Return a tensor's name as the kernel has it: a frame's pose is not poses."""
+        """Return the kernel's name of a tensor: a frame's pose is not poses."""
         array = self.arrays[name]
         own = dict(zip(self.row.results, asked.kernel.outputs, strict=True)).get(array, array)
         return own + name.removeprefix(array)
 
 
 def _known(result: str) -> str:
-    """Return what a result is called that a product is given: interpolate's q is no argument."""
+    """Return the name of a result as an input of a product: interpolate's q is not an argument."""
     return f"{result}_result"
 
 
 def _alone(values: Sequence[Any]) -> Any:
-    """Return several values as a tuple, one as itself."""
+    """Return several values as a tuple, a single one as itself."""
     return values[0] if len(values) == 1 else tuple(values)
 
 
 def _optional(asked: Asked, row: Function) -> dict[str, Any]:
-    """Return the arrays that need not be given, and are."""
+    """Return the optional arrays that are given."""
     return {n: asked.given[n] for n in arrays_of(row)[len(row.arguments) :] if n in asked.given}
 
 
 def _choices(row: Function, words: Words) -> dict[str, Any]:
-    """Return the keyword arguments that words stand for, as derivatives of a function take them.
+    """Return the keyword arguments of a call's strings, for derivatives of a function.
 
-    A method that is no program has the derivatives of the others.
+    A method without a traced program has the derivatives of the others.
     """
     chosen = {"backend": words.backend} if words.backend else {}
     if "" not in row.methods:
@@ -263,7 +264,7 @@ def _choices(row: Function, words: Words) -> dict[str, Any]:
     return chosen
 
 
-#: The operator of each function that generated code computes.
+#: The operator of each function of generated code.
 OPERATORS: dict[str, Evaluation] = {name: Evaluation(FUNCTIONS[name]) for name in GENERATED}
 for _operator in OPERATORS.values():
     _operator.register_products()

@@ -1,6 +1,6 @@
-"""Rollouts that PyTorch differentiates: by one operator, or where that does not do, step by step.
+"""Rollouts that PyTorch differentiates: with one operator, or step by step.
 
-Forward derivatives, and those by what a controller follows, take an operator for each step.
+Forward derivatives, and derivatives by the controller's reference, use an operator for each step.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gridgen.functions.arrays import FEEDBACK, shape_of
 from gridgen.functions.calls import RolloutSettings
 from gridgen.runtime.arrays.times import check_efforts, feedback_of, in_time, kept_of
 
-# A ``gridgen.Robot``, which stands above frameworks.
+# A ``gridgen.Robot``; frameworks cannot import it.
 Robot = Any
 Tensor = Any
 
@@ -26,13 +26,13 @@ Tensor = Any
 def rolled_out(
     robot: Robot, given: dict[str, Tensor], course: RolloutSettings, words: Words
 ) -> tuple[Tensor, ...]:
-    """Return positions and velocities along a rollout, efforts if need be; see ``Robot``.
+    """Return positions and velocities of a rollout, and joint torques on request; see ``Robot``.
 
     Args:
-        robot:  whose it is.
-        given:  its arguments, and those that it shares with others, by name.
-        course: how it goes.
-        words:  what else the call says.
+        robot:  the robot.
+        given:  arguments of the rollout by name, including those shared with other functions.
+        course: rollout options.
+        words:  other options of the call.
     """
     q = given["q0"]
     followed = {
@@ -57,7 +57,7 @@ def rolled_out(
 
         operations = Operations(
             torch,
-            # The beginning is part of the result, with quaternions of unit norm.
+            # The results include the initial state, with unit quaternions.
             lambda q, qd: robot.integrate(q, torch.zeros_like(qd)),
             step,
             lambda q, q_ref: robot.difference(q, q_ref.expand(q.shape)),
@@ -82,7 +82,7 @@ def rolled_out(
 def _scanned(
     move: Callable[..., Any], state: Any, moving: Mapping[str, Tensor], steps: int
 ) -> tuple[Any, tuple[Any, Any]]:
-    """Make steps one after the other; see ``Operations``."""
+    """Make steps in sequence; see ``Operations``."""
     kept: list[tuple[Any, Any]] = []
     for time in range(steps):
         state, found = move(state, {name: tensor[time] for name, tensor in moving.items()})

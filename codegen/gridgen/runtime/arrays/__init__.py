@@ -1,1 +1,1 @@
-"""Array arguments and results: checks, layouts, other libraries, copies, streams of a GPU."""
+"""Array arguments and results: validation, layouts, other libraries, copies, GPU streams."""

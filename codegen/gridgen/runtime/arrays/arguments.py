@@ -1,4 +1,4 @@
-"""The arguments of a call, checked once and looked at once: what kernels and copies then go by."""
+"""The arguments of a call, validated once, in the form for kernels and copies."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ from gridgen.runtime.arrays.times import (
 from gridgen.runtime.module.description import RobotRecord
 from gridgen.runtime.parameters import check_active
 
-# One number for all states, whatever its type: it is read in that of the states.
+# Scalars for all states, of any type: converted to the type of the states.
 _SINGLE = (float, int, np.floating, np.integer)
 _NO_TIMES: Mapping[str, int] = MappingProxyType({})
 
 
 class Call(NamedTuple):
-    """One evaluation: arguments that have been checked, and memory for the results.
+    """One evaluation: validated arguments, and arrays for the results.
 
     Attributes:
-        kernel:  what computes it.
-        inputs:  its arrays in the kernel's order, defaults filled in; what is given for one state
-                 has no leading axes, but for the first.
-        lead:    the axes before those of one state: none, one of states, or several, which are
-                 one in the arrays of ``inputs`` and ``outputs``.
-        like:    the argument whose library the results shall have.
-        copied:  names of the inputs that are copies, because their leading axes are not one in
-                 memory.
-        course:  how far a rollout goes.
-        times:   extents of the axes of time of inputs that were given with one.
-        outputs: arrays for the results, the caller's own where there are such.
-        out:     what the caller gave for the results.
-        result_shapes: of the results, as the caller gets them.
+        kernel:  kernel of the call.
+        inputs:  its arrays in the kernel's order, including defaults; arrays for one state have no
+                 leading axes, except the first.
+        lead:    the leading axes: none, one of states, or several, which are merged in the arrays
+                 of ``inputs`` and ``outputs``.
+        like:    the argument that determines the library of the results.
+        copied:  names of the inputs that are copies, because their leading axes cannot be merged
+                 in memory.
+        course:  rollout options.
+        times:   extents of the time axes of inputs that were given with one.
+        outputs: arrays for the results, including the caller's.
+        out:     the caller's argument for the results.
+        result_shapes: shapes of the results for the caller.
     """
 
     kernel: Kernel
@@ -77,7 +77,7 @@ class Call(NamedTuple):
 
     @property
     def configurations(self) -> list[tuple[int, str]]:
-        """Places and names of the inputs that are configurations."""
+        """Indices and names of the inputs that are configurations."""
         names, known = [*self.kernel.inputs], configurations(self.kernel.inputs)
         return [(names.index(name), name) for name in known]
 
@@ -93,7 +93,7 @@ class Call(NamedTuple):
         return states
 
     def numbers(self, operands: Iterable[Operand]) -> list[int]:
-        """Return what the kernel is given, of arrays that it can work on."""
+        """Return the launch arguments of the kernel for arrays that it can use."""
         numbers = numbers_of(operands)
         if self.course is not None:
             pairs = zip(self.course[::2], self.course[1::2], strict=True)
@@ -102,7 +102,7 @@ class Call(NamedTuple):
 
     @property
     def trail(self) -> int:
-        """The numbers that the way back of a rollout keeps of a state between two checkpoints."""
+        """The numbers per state that the backward pass stores between two checkpoints."""
         if self.course is None or not self.kernel.key.wrt:
             return 0
         size = sum(math.prod(self.kernel.inputs[name]) for name in ("q_path", "qd_path"))
@@ -110,7 +110,7 @@ class Call(NamedTuple):
 
     @property
     def answer(self) -> Any:
-        """What the caller gets, when the results have been computed."""
+        """The caller's results, after the computation."""
         if self.out is not None:
             return self.out
         pairs = zip(self.outputs, self.result_shapes, strict=True)
@@ -121,8 +121,8 @@ class Call(NamedTuple):
         """Return the call with arrays for the results.
 
         Args:
-            out:     what the caller gave for them.
-            moments: of a rollout, the extents of results along time; ``None`` where one has none.
+            out:     the caller's argument for the results.
+            moments: of a rollout, the time extents of results; ``None`` without a time axis.
         """
         lead, states = self.lead, self.kernel.outputs
         shapes = {name: (*lead, *shape) for name, shape in states.items()}
@@ -137,10 +137,10 @@ class Call(NamedTuple):
         return Call(*self[:7], outputs, out, [*shapes.values()])  # faster than _replace
 
     def laid(self, name: str, shape: Shape, array: Array) -> Operand:
-        """Return an array of the call that has its leading axes, and maybe one of time behind.
+        """Return an array of the call with its leading axes, and a time axis if it has one.
 
         Raises:
-            ShapeError: the leading axes are not one in memory.
+            ShapeError: the leading axes cannot be merged in memory.
         """
         axes, count = len(shape), len(self.lead)
         if count > 1:
@@ -148,13 +148,13 @@ class Call(NamedTuple):
         if self.course is None:
             return operand(array, axes)
         has_time = array.ndim > axes + bool(count)
-        if has_time and array.shape[-axes - 1] == 1:  # for all steps, of which a kernel adds up
+        if has_time and array.shape[-axes - 1] == 1:  # constant in time: a kernel sums over steps
             array, has_time = without_time(array, axes), False
         return operand(array, axes + has_time, None if name in CONSTANT_IN_TIME else has_time)
 
 
 def results_given(out: Any) -> tuple[Any, ...]:
-    """Return what a caller gave for results, one by one."""
+    """Return the caller's output arrays as a tuple."""
     return tuple(out) if isinstance(out, (tuple, list)) else (out,)
 
 
@@ -166,20 +166,20 @@ def checked_call(
     out: Any,
     course: RolloutSettings | None = None,
 ) -> Call:
-    """Check the arguments of a kernel, and make room for results.
+    """Validate the arguments of a kernel, and allocate results.
 
     Args:
-        description: the robot's.
-        kernel: whose arguments they are.
+        description: the robot's description.
+        kernel: the kernel.
         inputs: arguments by name, in the kernel's order; ``None`` for the default.
         q:      the first of them, adopted.
         out:    array for the result; a tuple for a kernel with several.
-        course: how a rollout goes.
+        course: rollout options.
 
     Raises:
-        ShapeError, DtypeError, DeviceError: an argument does not fit.
-        ParameterError: no body has the inertia of a row of ``params``.
-        OptionError: ``substeps``, ``keep`` or ``feedback`` make no sense.
+        ShapeError, DtypeError, DeviceError: an argument is not compatible.
+        ParameterError: a row of ``params`` is not physically valid.
+        OptionError: ``substeps``, ``keep`` or ``feedback`` are invalid.
     """
     call = checked_inputs(description, kernel, inputs, q, course)
     if course is None or call.course is None:
@@ -196,7 +196,7 @@ def checked_inputs(
     q: Array,
     course: RolloutSettings | None,
 ) -> Call:
-    """Check the inputs of a kernel; see ``checked_call``."""
+    """Validate the inputs of a kernel; see ``checked_call``."""
     first, shapes, robot = kernel.first, kernel.inputs, description.name
     check_dtype(q, first)
     followed = FEEDBACK if course is None else followed_in(inputs)
@@ -213,7 +213,7 @@ def checked_inputs(
         words = rollout_words(course, steps, follows=bool(followed))
     xp, count = namespace(q), len(lead)
     unread: Operand | None = None
-    if len(arrays) < len(shapes):  # what is not read lies where the first state does
+    if len(arrays) < len(shapes):  # arrays that are not read get the first state's address
         unread = operand(q[(slice(1),) * (q.ndim - 1)], q.ndim, 0)._replace(is_read=False)
     operands: list[Operand] = []
     copied: list[str] = []
@@ -235,15 +235,15 @@ def checked_inputs(
 def leading_axes(
     robot: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]
 ) -> tuple[int, ...]:
-    """Return the axes before those of one state, as NumPy broadcasts those of several arrays.
+    """Return the leading axes of several arrays, broadcast as in NumPy.
 
     Args:
-        robot:  its name.
-        shapes: of the arrays for one state, by name.
-        arrays: all of them.
+        robot:  the robot's name.
+        shapes: shapes of the arrays for one state, by name.
+        arrays: the arrays.
 
     Raises:
-        ShapeError: an array has not the axes of a state, or its others do not fit.
+        ShapeError: an array lacks the axes of a state, or its leading axes are not compatible.
     """
     lead: tuple[int, ...] = ()
     widest = ""
@@ -271,17 +271,17 @@ def _wanted(shape: Shape) -> str:
 
 
 def are_one(array: Array, count: int) -> bool:
-    """Tell whether the first axes of an array are one in memory."""
+    """Return whether the first axes of an array can be merged in memory."""
     axes = [axis for axis in range(count) if array.shape[axis] != 1]
     strides, shape = array.strides, array.shape
     return not array.size or all(strides[i] == strides[j] * shape[j] for i, j in pairwise(axes))
 
 
 def with_one_axis(array: Array, count: int) -> Array:
-    """Return an array for results with one axis in place of its first ones.
+    """Return an output array with one axis in place of its first ones.
 
     Raises:
-        ShapeError: they are not one in memory.
+        ShapeError: the axes cannot be merged in memory.
     """
     if not are_one(array, count):
         raise ShapeError(
@@ -302,16 +302,16 @@ def adopted(
     """Return an input as an array with the type and the device of the first one.
 
     Args:
-        description: the robot's.
-        name:  of the input.
-        shape: of one state.
-        value: what the caller gave; ``None`` for the default.
+        description: the robot's description.
+        name:  name of the input.
+        shape: shape for one state.
+        value: the caller's argument; ``None`` for the default.
         q:     the first argument, adopted.
         first: its name.
 
     Raises:
-        DtypeError, DeviceError: it has another type or lies elsewhere.
-        ParameterError: no body has the inertia of a row of ``params``.
+        DtypeError, DeviceError: it has another type or device.
+        ParameterError: a row of ``params`` is not physically valid.
     """
     if value is None and name in DEFAULTED:
         return default(name, shape, q, description.parameters.own.get(name))
@@ -337,15 +337,15 @@ def _as_float(value: Any, name: str) -> float:
 def over_time(
     name: str, array: Array, lead: Shape, shape: Shape, xp: Any, *, once: bool
 ) -> Array | None:
-    """Return an array with axes of trajectories and samples; ``None`` if it does not fit.
+    """Return an array with axes of trajectories and samples; ``None`` if it is not compatible.
 
     Args:
-        name:  of the array; what all states may share stays as it is, if it is given so.
-        array: what to broadcast.
-        lead:  the axes, that of samples last.
-        shape: of one sample.
+        name:  name of the array; one that all states may share is returned unchanged if it is.
+        array: the array to broadcast.
+        lead:  the leading axes, samples last.
+        shape: shape of one sample.
         xp:    the library of the array.
-        once:  whether one for each trajectory serves all of its samples.
+        once:  whether one value per trajectory may serve all its samples.
     """
     own, state = array.shape[: array.ndim - len(shape)], array.shape[array.ndim - len(shape) :]
     if ARRAYS[name].shared and array.shape == shape:

@@ -1,4 +1,4 @@
-"""Array arguments: what is allowed, and what a kernel sees of them."""
+"""Array arguments: validation, and addresses and strides for kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gridgen.functions.types import Array, Dtype
 from gridgen.kernel import Shape
 from gridgen.runtime.arrays.libraries import adopt, namespace, on_gpu, restored, target
 
-#: Element types that kernels know, by their spelling; byte order is the machine's.
+#: Element types of kernels, by their spelling, in native byte order.
 DTYPES: dict[np.dtype[Any], Dtype] = {
     np.dtype("float32"): "float32",
     np.dtype("float64"): "float64",
@@ -23,7 +23,7 @@ DTYPES: dict[np.dtype[Any], Dtype] = {
 
 
 def check_dtype(array: Array, name: str) -> None:
-    """Raise unless an array has a floating-point type the kernels know."""
+    """Raise unless an array has a floating-point type of the kernels."""
     dtype = array.dtype
     if dtype not in DTYPES:
         raise DtypeError(
@@ -35,17 +35,17 @@ def check_dtype(array: Array, name: str) -> None:
 def check_like(
     array: Array, name: str, first: Array, first_name: str = "q", *, host_too: bool = False
 ) -> None:
-    """Raise unless an array has the type of the first argument, and lies where that lies.
+    """Raise unless an array has the type and the device of the first argument.
 
     Args:
         array:      the array.
         name:       its name.
         first:      the first argument.
         first_name: its name.
-        host_too:   whether it may lie on the host where the first is on a GPU.
+        host_too:   whether it may be on the host while the first is on a GPU.
 
     Raises:
-        DtypeError, DeviceError: it has another type, or lies elsewhere.
+        DtypeError, DeviceError: it has another type or device.
     """
     if array.dtype != first.dtype:
         raise DtypeError(
@@ -65,15 +65,15 @@ def address(array: Array) -> int:
 
 
 def seen_in_place(array: Array, axes: int, time: int | None = None) -> tuple[int, ...] | None:
-    """Return what a kernel sees of an array, or ``None`` if it needs a copy.
+    """Return address and strides of an array for a kernel, or ``None`` if it needs a copy.
 
-    Address, batch stride and component stride; of what may differ from step to step of a rollout
-    also (stride in time, 0, 0). Strides are counted in elements; that of components has 32 bits.
+    Address, batch stride and component stride; for arrays with a time axis also (stride in time, 0,
+    0). Strides count elements; that of components has 32 bits.
 
     Args:
         array: (B, ...) or (...), with ``axes`` trailing axes of one state.
         axes:  0 for a number of each state, 1 for a vector, 2 for a matrix, ...
-        time:  how many of these are of time, 1 or 0; ``None`` for an array without a stride in it.
+        time:  number of time axes, 1 or 0; ``None`` for an array without a time stride.
     """
     itemsize = array.dtype.itemsize
     strides = array.strides
@@ -100,14 +100,14 @@ def seen_in_place(array: Array, axes: int, time: int | None = None) -> tuple[int
 def spread(
     array: Array, shape: Shape, lead: tuple[int, ...], xp: Any, *, alone: bool = True
 ) -> Array:
-    """Return an array with the leading axes of all.
+    """Return an array with all leading axes.
 
     Args:
-        array: what to broadcast.
-        shape: of one state.
-        lead:  the axes before that.
+        array: the array to broadcast.
+        shape: shape for one state.
+        lead:  the leading axes.
         xp:    the library of the array.
-        alone: whether an array of one state stays what it is.
+        alone: whether an array of one state is returned unchanged.
     """
     own = array.ndim - len(shape)
     if array.shape[:own] == lead or (alone and not own):
@@ -116,9 +116,9 @@ def spread(
 
 
 def broadcast(shapes: Iterable[Shape]) -> Shape | None:
-    """Return what NumPy broadcasts shapes to, ``None`` if they do not fit.
+    """Return the broadcast shape as in NumPy, ``None`` if the shapes are not compatible.
 
-    In Python alone, for PyTorch's compiler reads it.
+    Pure Python, because PyTorch's compiler traces it.
     """
     axes: list[int] = []
     for shape in shapes:
@@ -132,7 +132,7 @@ def broadcast(shapes: Iterable[Shape]) -> Shape | None:
 
 
 def extent(array: Array) -> tuple[int, int]:
-    """Return the addresses between which an array lies."""
+    """Return the first address of an array and the one after its last."""
     begin = address(array)
     if not array.size:
         return begin, begin
@@ -146,12 +146,12 @@ def extent(array: Array) -> tuple[int, int]:
 
 
 def meet(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Tell whether two extents have an address in common."""
+    """Return whether two extents overlap."""
     return one[0] < other[1] and other[0] < one[1]
 
 
 def is_same_place(one: Array, other: Array) -> bool:
-    """Tell whether two arrays of one shape have the same elements in memory."""
+    """Return whether two arrays of one shape have the same elements in memory."""
     are_together = on_gpu(one) == on_gpu(other) and one.strides == other.strides
     return are_together and address(one) == address(other)
 
@@ -160,7 +160,7 @@ _NOWHERE_ELSE = nullcontext()
 
 
 def on_device(array: Array) -> AbstractContextManager[Any]:
-    """Return a context in which the GPU where an adopted array lies is the current one."""
+    """Return a context in which the GPU of an adopted array is the current one."""
     if not on_gpu(array):
         return _NOWHERE_ELSE
     cuda, device = namespace(array).cuda, array.device.id
@@ -171,12 +171,12 @@ def on_device(array: Array) -> AbstractContextManager[Any]:
 
 
 def result_arrays(out: Any, shapes: dict[str, tuple[int, ...]], q: Array) -> list[Array]:
-    """Return an array for each result: the caller's, checked, or a new one.
+    """Return an array for each result: the caller's, validated, or a new one.
 
     Args:
-        out:    what the caller gave: an array for one result, a tuple or list of them for several;
-                NumPy arrays too where ``q`` is on a GPU.
-        shapes: of the results, by name.
+        out:    the caller's argument: an array for one result, a tuple or list for several; NumPy
+                arrays too where ``q`` is on a GPU.
+        shapes: shapes of the results, by name.
         q:      the adopted first argument.
     """
     if out is None:
@@ -197,13 +197,13 @@ def result_arrays(out: Any, shapes: dict[str, tuple[int, ...]], q: Array) -> lis
 
 
 def _check_apart(results: dict[str, Array]) -> None:
-    """Raise if two elements of the caller's arrays for results are one in memory."""
+    """Raise if two elements of the caller's output arrays share memory."""
     names = list(results)
     for i, name in enumerate(names):
         if not _is_spread(results[name]):
             raise ShapeError(
                 f"{name} has elements that share memory (strides {results[name].strides}); give an "
-                "array that has room for each"
+                "array with distinct elements"
             )
         for other in names[:i]:
             if meet(extent(results[name]), extent(results[other])) and np.shares_memory(
@@ -213,7 +213,7 @@ def _check_apart(results: dict[str, Array]) -> None:
 
 
 def _is_spread(array: Array) -> bool:
-    """Tell whether each axis of an array steps over all that the axes of smaller steps reach."""
+    """Return whether each axis of an array steps beyond the extent of axes with smaller steps."""
     reach = array.dtype.itemsize
     axes = zip(array.strides, array.shape, strict=True)
     for step, extent in sorted((abs(stride), extent) for stride, extent in axes if extent > 1):
@@ -224,7 +224,7 @@ def _is_spread(array: Array) -> bool:
 
 
 def _place(array: Array) -> npt.NDArray[Any]:
-    """Return a NumPy array that lies where an array lies, to be compared but not to be read."""
+    """Return a NumPy array at the address of an array, for comparison only, not for reading."""
     if not on_gpu(array):
         return np.asarray(array)
     kind = {"version": 3, "shape": array.shape, "typestr": array.dtype.str}
@@ -233,12 +233,12 @@ def _place(array: Array) -> npt.NDArray[Any]:
 
 
 def array_like(numbers: npt.NDArray[np.float64], like: Array) -> Array:
-    """Return numbers as an array of the type, the library and the device of another.
+    """Return numbers as an array with the type, the library and the device of another.
 
     Raises:
-        DtypeError, DeviceError: it is no array that functions take.
+        DtypeError, DeviceError: ``like`` is not a valid argument of functions.
     """
-    like = like.detach() if hasattr(like, "detach") else like  # its numbers count for nothing
+    like = like.detach() if hasattr(like, "detach") else like  # its numbers are not used
     given = adopt(like, "like")
     check_dtype(given, "like")
     with on_device(given):

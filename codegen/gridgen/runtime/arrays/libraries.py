@@ -1,7 +1,7 @@
-"""Arrays of other libraries: how they come in, and how results go back.
+"""Arrays of other libraries: adoption of arguments, conversion of results.
 
-NumPy and CuPy arrays are used in place. PyTorch tensors and JAX arrays share their memory, and so
-does whatever speaks DLPack. What would get lost on the way is refused: a gradient, a trace, a mask.
+NumPy and CuPy arrays are used without a copy. PyTorch tensors, JAX arrays and other arrays with
+DLPack share their memory. Gradients, traces and masks would be lost: they raise an error.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from gridgen.errors import DeviceError, DtypeError, GridGenError
 from gridgen.functions.types import Array
 from gridgen.naming import one_line, show_value
 
-#: The oldest releases whose arrays come and go without a copy under NumPy 1 and 2.
+#: The oldest releases with zero-copy exchange of arrays under NumPy 1 and 2.
 OLDEST = {"torch": (2, 3), "jax": (0, 4, 31)}
 _PER_THREAD = "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM"
-# Device types of DLPack: memory of the host, pinned memory of the host; of a GPU, of both.
+# Device types of DLPack: host memory, pinned host memory; GPU memory, managed memory.
 _HOST, _CUDA = (1, 3), (2, 13)
-# What reading an argument may raise; a RecursionError is a RuntimeError.
+# Possible errors of reading an argument; a RecursionError is a RuntimeError.
 _UNREADABLE = (AttributeError, BufferError, OverflowError, RuntimeError, TypeError, ValueError)
 
 
 def adopt(value: Array, name: str, like: Array | None = None) -> Array:
     """Return an argument as a NumPy or CuPy array that shares its memory.
 
-    Numbers that are no array (sequences, NumPy's scalars) become a new one.
+    Other numbers (sequences, NumPy scalars) become a new array.
 
     Args:
         value: the argument.
         name:  its name, for errors.
-        like:  an adopted array that new ones shall resemble in type and device; float64 on the
-               CPU by default.
+        like:  an adopted array that determines type and device of new arrays; float64 on the CPU
+               by default.
 
     Raises:
-        DtypeError:  it holds no numbers, or something beside them: a gradient, a trace, a mask.
-        DeviceError: it lies on a device that NumPy and CuPy cannot reach.
+        DtypeError:  it is not numeric, or has a gradient, a trace or a mask.
+        DeviceError: its device is not accessible to NumPy and CuPy.
     """
     if is_native(value):
         return value
@@ -60,11 +60,11 @@ def adopt(value: Array, name: str, like: Array | None = None) -> Array:
 
 
 def target(value: Array, name: str) -> Array:
-    """Return an array of the caller's, like ``adopt``, that results can be written into.
+    """Return the caller's output array, adopted as by ``adopt``.
 
     Raises:
-        DtypeError:  it cannot be written into.
-        DeviceError: it lies on a device that NumPy and CuPy cannot reach.
+        DtypeError:  it is not writable.
+        DeviceError: its device is not accessible to NumPy and CuPy.
     """
     if is_immutable(value):
         raise DtypeError(f"{name} is a JAX array, which cannot be changed; use the result instead")
@@ -80,7 +80,7 @@ def target(value: Array, name: str) -> Array:
 
 
 def restored(result: Array, like: Array) -> Array:
-    """Return a result, on the device of ``like``, as an array of the library of ``like``."""
+    """Return a result, on the device of ``like``, as an array of its library."""
     if is_native(like):
         return result
     if _is_a("torch", "Tensor", like):
@@ -94,33 +94,33 @@ def restored(result: Array, like: Array) -> Array:
 
 
 def is_immutable(value: Any) -> bool:
-    """Tell whether a value is an array whose numbers never change: one of JAX."""
+    """Return whether a value is an immutable array: one of JAX."""
     return _is_a("jax", "Array", value)
 
 
 def is_torch_generator(value: Any) -> bool:
-    """Tell whether a value is a source of randomness of PyTorch."""
+    """Return whether a value is a random generator of PyTorch."""
     return _is_a("torch", "Generator", value)
 
 
 def is_traced(value: Any) -> bool:
-    """Tell whether a value stands for an array while JAX transforms what is computed with it."""
+    """Return whether a value is a tracer of JAX."""
     core = getattr(sys.modules.get("jax"), "core", None)
     return core is not None and isinstance(value, core.Tracer)
 
 
 def has_own_stream(value: Any) -> bool:
-    """Tell whether a value is a GPU array of a library that has a current stream beside CuPy's."""
+    """Return whether a value is a GPU array of a library with a current stream, except CuPy."""
     return _is_a("torch", "Tensor", value) and bool(getattr(value, "is_cuda", False))
 
 
 def is_on_stream(value: Any) -> bool:
-    """Tell whether a value is a GPU array of a library that has a current stream, CuPy included."""
+    """Return whether a value is a GPU array of a library with a current stream."""
     return _is_a("cupy", "ndarray", value) or has_own_stream(value)
 
 
 class _Handle(int):
-    """A handle by CUDA's stream protocol."""
+    """A stream handle, for CUDA's stream protocol."""
 
     def __cuda_stream__(self) -> tuple[int, int]:
         return 0, int(self)
@@ -128,14 +128,14 @@ class _Handle(int):
 
 @functools.cache
 def _is_default_stream_of_a_thread() -> bool:
-    """Tell whether CuPy's default stream is that of a thread, which CuPy reads when it starts."""
+    """Return whether CuPy's default stream is per thread; CuPy reads this at its start."""
     return int(os.environ.get(_PER_THREAD) or 0) != 0
 
 
 def current_stream(value: Any) -> Any:
-    """Return the stream that the library of a GPU array works on now, as CuPy sees it.
+    """Return the current stream of a GPU array's library, as a CuPy stream.
 
-    ``None`` for an array that is not on a GPU, or whose library orders work in its own way.
+    ``None`` for an array on the host, or of a library with its own ordering.
     """
     if has_own_stream(value):
         return sys.modules["cupy"].cuda.Stream.from_external(_Handle(current_handle(value)))
@@ -145,10 +145,10 @@ def current_stream(value: Any) -> Any:
 
 
 def current_handle(value: Any) -> int:
-    """Return the handle of the stream that the library of a CuPy array or GPU tensor works on.
+    """Return the handle of the current stream of a CuPy array or GPU tensor.
 
     Raises:
-        DeviceError: nothing orders PyTorch's stream and CuPy's.
+        DeviceError: PyTorch's and CuPy's streams are not ordered.
     """
     if has_own_stream(value):
         handle = int(sys.modules["torch"].cuda.current_stream(value.device).cuda_stream)
@@ -163,33 +163,33 @@ def current_handle(value: Any) -> int:
 
 
 def check_no_capture(array: Array, refusal: str) -> None:
-    """Raise if the current stream of the GPU where an adopted array lies is being captured.
+    """Raise if the current stream of an adopted array's GPU is being captured.
 
     Args:
         array:   the array; nothing is captured on the CPU.
-        refusal: what cannot be done then, and what to do instead.
+        refusal: the unsupported operation, and the remedy.
 
     Raises:
-        DeviceError: it is.
+        DeviceError: the stream is being captured.
     """
     if on_gpu(array) and namespace(array).cuda.get_current_stream().is_capturing():
         raise DeviceError(f"a stream is being captured: {refusal}")
 
 
 def on_gpu(array: Array) -> bool:
-    """Tell whether an adopted array lies in GPU memory."""
+    """Return whether an adopted array is in GPU memory."""
     return not isinstance(array, np.ndarray)
 
 
 def gpu_of(value: Any) -> int | None:
-    """Return the number of the GPU where an array as a caller gives it lies, if it tells of one."""
+    """Return the GPU index of a caller's array, if it reports one."""
     device = getattr(value, "device", None)
     number = getattr(device, "id", getattr(device, "index", None))
     return number if isinstance(number, int) else None
 
 
 def memory_of(array: Array) -> Memory:
-    """Tell where an adopted array lies."""
+    """Return the memory of an adopted array."""
     return "device" if on_gpu(array) else "host"
 
 
@@ -199,10 +199,10 @@ def namespace(array: Array) -> Any:
 
 
 def library_of(value: Any, name: str) -> tuple[Any, Any]:
-    """Return the library whose operations an argument takes, and the argument as an array of it.
+    """Return the library of an argument, and the argument as an array of this library.
 
     Args:
-        value: the argument; PyTorch and JAX go on to transform theirs.
+        value: the argument; PyTorch and JAX still transform theirs.
         name:  its name, for errors.
 
     Raises:
@@ -217,11 +217,11 @@ def library_of(value: Any, name: str) -> tuple[Any, Any]:
 
 
 def _shared(value: Array, name: str) -> Array | None:
-    """Return an array that shares the memory of ``value``, or ``None`` if that has none."""
+    """Return an array that shares the memory of ``value``, or ``None`` without such memory."""
     if isinstance(value, np.ma.MaskedArray):
         raise DtypeError(
             f"{name} is a masked array, and its mask would be lost; give {name}.filled(number), or "
-            "leave out what is masked"
+            "omit the masked elements"
         )
     if isinstance(value, np.ndarray):
         return np.asarray(value)
@@ -260,7 +260,7 @@ def _shared(value: Array, name: str) -> Array | None:
 
 
 def _has_buffer(value: Any) -> bool:
-    """Tell whether a value is memory with elements of a type: ``memoryview``, ``array.array``."""
+    """Return whether a value has a typed buffer: ``memoryview``, ``array.array``."""
     try:
         memoryview(value)
     except TypeError:
@@ -269,7 +269,7 @@ def _has_buffer(value: Any) -> bool:
 
 
 def _from_torch(tensor: Array, name: str) -> Array:
-    """Return a tensor's memory; DLPack would not tell of negation and of forward gradients."""
+    """Return a tensor's memory; DLPack would drop negation and forward gradients."""
     torch: Any = sys.modules["torch"]
     _check_version("torch", torch.__version__)
     if torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None:
@@ -286,7 +286,7 @@ def _from_torch(tensor: Array, name: str) -> Array:
 def _gradient(name: str) -> DtypeError:
     return DtypeError(
         f"{name} requires a gradient, which flows through plain calls whose first argument is a "
-        f"tensor too; give {name}.detach() if none shall flow through it, or call under "
+        f"tensor too; give {name}.detach() for no gradient, or call under "
         "torch.no_grad()"
     )
 
@@ -302,12 +302,12 @@ def _converted(value: Any, name: str, like: Array | None) -> Array:
         raise DtypeError(f"{name} is not an array of numbers: {one_line(error)}") from error
     if like is None:
         return array
-    check_no_capture(like, f"{name} cannot be brought to the GPU; give an array that lies there")
+    check_no_capture(like, f"{name} cannot be copied to the GPU; give an array on the GPU")
     return namespace(like).asarray(array, dtype=like.dtype)
 
 
 def _check_numbers(value: Any, name: str) -> None:
-    """Raise if something in a sequence is no number: NumPy would read "1", None and masks too."""
+    """Raise for sequence elements that are not numbers: NumPy would convert "1", None and masks."""
     if isinstance(value, (list, tuple)):
         for i, item in enumerate(value):
             if type(item) is not float and type(item) is not int:
@@ -319,20 +319,20 @@ def _check_numbers(value: Any, name: str) -> None:
 
 
 def is_native(value: Any) -> bool:
-    """Tell whether a value is an array of NumPy or CuPy itself."""
+    """Return whether a value is an array of NumPy or CuPy."""
     return type(value) is np.ndarray or _is_a("cupy", "ndarray", value)
 
 
 def _is_a(library: str, name: str, value: Any) -> bool:
-    """Tell whether a value is of a type of a library, without importing the library."""
+    """Return whether a value has a library's type, without importing the library."""
     return isinstance(value, getattr(sys.modules.get(library), name, ()))
 
 
 def require_cupy() -> Any:
-    """Return CuPy, where it can be used.
+    """Return CuPy, if usable.
 
     Raises:
-        DeviceError: it is not installed, or there is no GPU.
+        DeviceError: it is not installed, or no GPU is available.
     """
     from gridgen.backends.cuda.backend import require_device
 
@@ -341,7 +341,7 @@ def require_cupy() -> Any:
 
 @functools.cache
 def _check_version(library: str, version: str) -> None:
-    """Raise if a library is older than the oldest that is supported."""
+    """Raise for a library older than the oldest supported release."""
     oldest = OLDEST[library]
     if tuple(int(number) for number in re.findall(r"\d+", version)[: len(oldest)]) < oldest:
         needed = ".".join(map(str, oldest))

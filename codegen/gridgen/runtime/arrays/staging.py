@@ -1,8 +1,8 @@
-"""Arrays that a kernel cannot work on in place: copied, a part of the batch at a time.
+"""Arrays that a kernel cannot use directly: copies, one chunk of the batch at a time.
 
-A kernel reads and writes arrays of nearly any strides where they lie. The exceptions are few:
-elements that are not aligned, matrices that are not evenly spaced, quaternions to be normalized,
-results that overlap an argument. What copies take of memory does not grow with the batch.
+A kernel accesses arrays with nearly any strides. The exceptions are unaligned elements, matrices
+with uneven spacing, quaternions to normalize, and results that overlap an argument. The memory for
+copies does not grow with the batch.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from gridgen.functions.types import Array
 from gridgen.runtime.arrays.layout import extent, meet, seen_in_place
 from gridgen.runtime.arrays.libraries import check_no_capture, namespace, on_gpu
 
-#: Bytes of copies made at a time: they stay in the cache between being written and being read.
+#: Bytes of copies per chunk: they stay in the cache between write and read.
 PART_BYTES = 1 << 22
-#: In rollouts, whose states have all their steps.
+#: The same for rollouts, whose states have all their steps.
 ROLLOUT_PART_BYTES = 1 << 27
-#: On a GPU, where each part takes launches, and few states are slow.
+#: The same on a GPU, where each chunk needs launches, and small batches are slow.
 GPU_PART_BYTES = 1 << 30
-#: Bytes of copies where the batch cannot be taken in parts.
+#: Bytes of copies if the batch cannot be divided.
 MOST_BYTES = 1 << 26
-# Parts are whole SIMD packs and cache lines.
+# Chunks are multiples of SIMD packs and cache lines.
 _MULTIPLE = 64
 
 
@@ -32,13 +32,13 @@ class Operand(NamedTuple):
     """An array of a call.
 
     Attributes:
-        array:  (B, ...), or (...) for one state or an argument that all states share; of a rollout
-                (B, T, ...) or (T, ...), too.
-        axes:   axes of one state, that of time included.
-        seen:   what a kernel sees of it, see ``seen_in_place``; ``None`` where it gets a copy.
+        array:  (B, ...), or (...) for one state or a shared argument; in rollouts also (B, T, ...)
+                or (T, ...).
+        axes:   number of axes of one state, including time.
+        seen:   the kernel's address and strides, see ``seen_in_place``; ``None`` for a copy.
         adjust: changes the copy before the kernel reads it.
         time:   as of ``seen_in_place``.
-        is_read: whether a kernel reads it, or it stands for an array that is not given.
+        is_read: whether a kernel reads it, or it replaces an array that is not given.
     """
 
     array: Array
@@ -59,11 +59,11 @@ class Operand(NamedTuple):
         return bool(self.array.ndim > self.axes)
 
     def part(self, begin: int, end: int) -> Array:
-        """Return the array's share of some states."""
+        """Return the part of the array for some states."""
         return self.array[begin:end] if self.has_batch else self.array
 
     def bytes_per_state(self, batch: int) -> int:
-        """Return what copying one state takes."""
+        """Return the bytes to copy one state."""
         return -(-self.array.nbytes // batch) if self.copied else 0
 
     def like(self, array: Array) -> Operand:
@@ -72,17 +72,17 @@ class Operand(NamedTuple):
         return self._replace(array=array, seen=seen, adjust=None)
 
 
-#: Computes so many states of arrays that a kernel can work on.
+#: Computes a number of states of arrays that a kernel can use.
 Run: TypeAlias = Callable[[list[Operand], int], None]
 
 
 def operand(array: Array, axes: int, time: int | None = None) -> Operand:
-    """Return an array of a call with what a kernel sees of it."""
+    """Return an operand with its address and strides for a kernel."""
     return Operand(array, axes, seen_in_place(array, axes, time), None, time)
 
 
 def apart(outputs: Sequence[Operand], inputs: Sequence[Operand]) -> list[Operand]:
-    """Return the caller's arrays for results, those copied too that overlap an input."""
+    """Return the caller's arrays for results; those that overlap an input are copied."""
     extents = [extent(item.array) for item in inputs if item.is_read]
     places = [extent(item.array) for item in outputs]
     return [
@@ -99,18 +99,18 @@ def run_in_place(
     batch: int,
     part_bytes: int | None = None,
 ) -> None:
-    """Compute a batch, in place or with copies of those arrays that a kernel cannot work on.
+    """Compute a batch, with copies of the arrays that a kernel cannot use.
 
     Args:
-        run:        computes so many states of arrays that a kernel can work on.
-        names:      of the inputs, for an error.
-        inputs:     the arguments, which lie where the kernel computes.
+        run:        computes a number of states of arrays that a kernel can use.
+        names:      names of the inputs, for errors.
+        inputs:     the arguments, on the kernel's device.
         outputs:    the results, likewise.
-        batch:      the number of states.
-        part_bytes: bytes of the copies of a part on the CPU; by default ``PART_BYTES``.
+        batch:      number of states.
+        part_bytes: bytes of the copies of a chunk on the CPU; by default ``PART_BYTES``.
 
     Raises:
-        ShapeError:  a result overlaps an argument in a way that takes too large a copy.
+        ShapeError:  a result overlaps an argument so that the copy would be too large.
         DeviceError: a copy is needed, and a stream is being captured.
     """
     operands = [*inputs, *outputs]
@@ -128,11 +128,11 @@ def run_in_place(
 
 
 class PartSizes(NamedTuple):
-    """How a batch is divided.
+    """The division of a batch into chunks.
 
     Attributes:
-        wanted: states of a part.
-        least:  the fewest that a part may have where there is little memory.
+        wanted: states of a chunk.
+        least:  minimum when memory is short.
     """
 
     wanted: int
@@ -146,17 +146,17 @@ def part_sizes(
     batch: int,
     part_bytes: int,
 ) -> PartSizes:
-    """Return how many states can be copied, computed and written before the next ones are read.
+    """Return the states of a chunk, which is copied, computed and written before the next.
 
     Args:
-        names:      of the inputs, for an error.
+        names:      names of the inputs, for errors.
         inputs:     the arguments.
         outputs:    the results.
-        batch:      the number of states.
-        part_bytes: bytes that the copies of a part may take.
+        batch:      number of states.
+        part_bytes: maximum bytes of the copies of a chunk.
 
     Raises:
-        ShapeError: a result overlaps an argument in a way that takes too large a copy.
+        ShapeError: a result overlaps an argument so that the copy would be too large.
     """
     per_state = sum(item.bytes_per_state(batch) for item in (*inputs, *outputs))
     most = max(MOST_BYTES, part_bytes)
@@ -180,17 +180,17 @@ def in_parts(
     sizes: PartSizes,
     make_room: Callable[[], object] = lambda: None,
 ) -> None:
-    """Compute a batch a part at a time, in smaller ones where there is no memory for them.
+    """Compute a batch in chunks, in smaller ones if memory is short.
 
     Args:
-        run:       computes states [begin, end); if it raises ``MemoryError``, it has changed
-                   neither arguments nor results.
-        batch:     the number of states.
-        sizes:     those of parts.
-        make_room: frees what it can before a smaller part is tried.
+        run:       computes states [begin, end); if it raises ``MemoryError``, arguments and results
+                   have not changed.
+        batch:     number of states.
+        sizes:     sizes of chunks.
+        make_room: frees memory before a smaller chunk is tried.
 
     Raises:
-        MemoryError: there is no room for the least part.
+        MemoryError: there is not enough memory for the smallest chunk.
     """
     begin, rows = 0, sizes.wanted
     while begin < batch:
@@ -213,7 +213,7 @@ def _run_part(
     begin: int,
     end: int,
 ) -> None:
-    """Compute states [begin, end); the copies are gone when the next part begins."""
+    """Compute states [begin, end); the copies are freed before the next chunk."""
     xp = namespace(inputs[0].array)
     arrays = [_loaded(xp, item, item.part(begin, end)) for item in inputs]
     targets = [item.part(begin, end) for item in outputs]
@@ -229,7 +229,7 @@ def _run_part(
 
 
 def _loaded(xp: Any, item: Operand, part: Array) -> Array:
-    """Return a part of an input as the kernel reads it."""
+    """Return the kernel's form of a part of an input."""
     if not item.copied:
         return part
     copy = xp.array(part, order="C")
@@ -239,7 +239,7 @@ def _loaded(xp: Any, item: Operand, part: Array) -> Array:
 
 
 def _rows(per_state: int, batch: int, part_bytes: int) -> int:
-    """Return the number of states of a part."""
+    """Return the number of states of a chunk."""
     rows = part_bytes // max(per_state, 1)
     if rows >= _MULTIPLE:
         rows -= rows % _MULTIPLE
@@ -247,16 +247,16 @@ def _rows(per_state: int, batch: int, part_bytes: int) -> int:
 
 
 def overlapping(output: Operand, inputs: Sequence[Operand]) -> list[int]:
-    """Return which inputs lie where an output does, by their places."""
+    """Return the indices of the inputs that overlap an output."""
     place = extent(output.array)
     return [i for i, item in enumerate(inputs) if item.is_read and meet(place, extent(item.array))]
 
 
 def _is_state_by_state(output: Operand, given: Operand) -> bool:
-    """Tell whether no state of an output touches the memory of another state of an input.
+    """Return whether no state of an output overlaps another state of an input.
 
-    So it is if both go from state to state by the same step, and one state of both together fits
-    into a step: the same array, or columns of one table.
+    This holds if both have the same step between states, and one state of both together fits into
+    a step: the same array, or columns of one table.
     """
     if not (output.has_batch and given.has_batch):
         return False
@@ -266,5 +266,5 @@ def _is_state_by_state(output: Operand, given: Operand) -> bool:
 
 
 def numbers_of(operands: Iterable[Operand]) -> list[int]:
-    """Return what a kernel sees of arrays that it can work on, one after the other."""
+    """Return addresses and strides of arrays for a kernel, as one list."""
     return [number for item in operands for number in item.seen or ()]

@@ -1,9 +1,9 @@
-"""NumPy arrays on a GPU: brought there, computed with and brought back, a part at a time.
+"""NumPy arrays on a GPU: copied there, computed and copied back in chunks.
 
-Lanes take the parts in turn. Each is a stream, with memory on the GPU and pinned memory on the
-host, from and to which copies run on their own: while one lane computes another one copies, and
-the host fills and empties pinned memory meanwhile. Arrays that are in pinned memory themselves are
-copied straight. What it takes of memory does not grow with the batch.
+Chunks alternate between lanes. Each lane is a stream with memory on the GPU and pinned memory on
+the host for asynchronous copies. One lane computes while another one copies, and the host fills and
+empties pinned memory meanwhile. Arrays in pinned memory are copied directly. The memory does not
+grow with the batch.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from gridgen.runtime.arrays.layout import address
 from gridgen.runtime.arrays.libraries import on_gpu, require_cupy
 from gridgen.runtime.arrays.staging import Operand, Run, in_parts, part_sizes, run_in_place
 
-#: Bytes of the copies of a part: they take longer than to enqueue them does.
+#: Bytes of the copies of a chunk, which take longer than their launches.
 PART_BYTES = 1 << 24
-#: Parts that are under way at a time.
+#: Number of chunks in progress.
 LANES = 2
 
 _PINNED = 1  # cudaMemoryTypeHost
-# Streams that no call uses now, by device and how often that has failed. A list gives and takes one
-# at a time, whatever threads there are.
+# Idle streams, by device and its number of failures. List operations are atomic across threads.
 _IDLE: dict[tuple[int, int], list[Any]] = {}
 
 _RunPart: TypeAlias = Callable[[list[Operand], list[Operand], int], None]
@@ -42,26 +41,26 @@ def run_streamed(
     batch: int,
     part_bytes: int | None = None,
 ) -> None:
-    """Compute a batch on the current GPU, of which arrays lie on the host; return when it is done.
+    """Compute a batch with host arrays on the current GPU; return when it is complete.
 
     Args:
-        run:        enqueues so many states of arrays on the GPU.
-        names:      of the inputs, for an error.
+        run:        enqueues a number of states of arrays on the GPU.
+        names:      names of the inputs, for errors.
         inputs:     the arguments, on the host or on the GPU.
         outputs:    the results, likewise.
-        batch:      the number of states.
-        part_bytes: bytes of the copies of a part; by default ``PART_BYTES``.
+        batch:      number of states.
+        part_bytes: bytes of the copies of a chunk; by default ``PART_BYTES``.
 
     Raises:
-        ShapeError:  a result overlaps an argument in a way that takes too large a copy.
-        DeviceError: there is no CuPy, or no GPU; a stream is being captured.
+        ShapeError:  a result overlaps an argument so that the copy would be too large.
+        DeviceError: CuPy or a GPU is not available; a stream is being captured.
     """
     cupy = require_cupy()
     now = cupy.cuda.get_current_stream()
     if now.is_capturing():
         raise DeviceError(
-            "a stream is being captured: NumPy arrays are waited for, which a graph cannot; give "
-            "arrays on the GPU"
+            "a stream is being captured: a call with NumPy arrays synchronizes, which a graph "
+            "does not support; give arrays on the GPU"
         )
     inputs, outputs = ([_as_copied(item) for item in items] for items in (inputs, outputs))
     sizes = part_sizes(names, inputs, outputs, batch, part_bytes or PART_BYTES)
@@ -84,8 +83,8 @@ def run_streamed(
         in_parts(run_part, batch, sizes, partial(_clear, lanes))
         _clear(lanes)
     except BaseException:
-        # Also after an exception: no copy uses memory that is freed or that is the caller's again.
-        # CuPy's code in one call: Python handles no signal before it returns.
+        # Also after an exception: no copy may use freed memory or the caller's memory.
+        # One call of CuPy: Python handles no signal before it returns.
         try:
             deque(map(wait, streams), 0)
         except RuntimeError:  # the device has failed
@@ -95,23 +94,23 @@ def run_streamed(
 
 
 def _as_copied(item: Operand) -> Operand:
-    """Return an array of the host as one of which the kernel gets a copy."""
+    """Return an array of the host marked as copied."""
     return item if on_gpu(item.array) else item._replace(seen=None)
 
 
 def _clear(lanes: Sequence[_Lane]) -> None:
-    """Finish what is under way, and free the memory that it took."""
+    """Finish pending work, and free its memory."""
     for lane in lanes:
         lane.finish()
         lane.rooms.clear()
 
 
 class _Lane:
-    """A stream, and the part of a batch that is under way in it.
+    """A stream, and the chunk that it computes.
 
     Attributes:
         stream: the stream.
-        rooms:  memory for the part, by the place of its array among arguments and results.
+        rooms:  memory for the chunk, by index of its array among arguments and results.
     """
 
     def __init__(self, cupy: Any, stream: Any) -> None:
@@ -123,7 +122,7 @@ class _Lane:
     def begin(
         self, run: _RunPart, inputs: Sequence[Operand], outputs: Sequence[Operand], part: slice
     ) -> None:
-        """Enqueue all that it takes to compute some states."""
+        """Enqueue the copies and the computation of some states."""
         with self.stream:
             operands = [
                 self._operand(i, item, part, is_input=i < len(inputs))
@@ -138,14 +137,14 @@ class _Lane:
                         self._arriving.append((found, target))
 
     def finish(self) -> None:
-        """Wait for what is under way, and hand the results over."""
+        """Wait for pending work, and copy the results to the caller's arrays."""
         self.stream.synchronize()
         for found, target in self._arriving:
             target[...] = found
         self._arriving.clear()
 
     def _operand(self, i: int, item: Operand, part: slice, *, is_input: bool) -> Operand:
-        """Return some states of an array as they lie on the GPU."""
+        """Return some states of an array on the GPU."""
         there = item.part(part.start, part.stop)
         if on_gpu(there):
             found = item.like(there)
@@ -159,30 +158,30 @@ class _Lane:
 
 
 class _Room:
-    """Memory of a lane for the parts of an array of the host.
+    """Memory of a lane for the chunks of a host array.
 
     Args:
         cupy: the library, whose current stream is the lane's.
         item: the array.
-        part: the largest of its parts.
+        part: the largest of its chunks.
     """
 
     def __init__(self, cupy: Any, item: Operand, part: Array) -> None:
         import cupyx
 
         self._device = cupy.empty(part.shape, part.dtype)
-        # What is adjusted is not the caller's.
+        # Adjusted arrays are copies, not the caller's.
         is_sent = item.adjust is None and _is_pinned(cupy, item.array)
         self._pinned = None if is_sent else cupyx.empty_pinned(part.shape, part.dtype)
         self.is_pinned = not is_sent
         self._has_batch = item.has_batch
 
     def of(self, part: Array) -> Array:
-        """Return the memory on the GPU for a part."""
+        """Return the memory on the GPU for a chunk."""
         return self._device[: len(part)] if self._has_batch else self._device
 
     def bring(self, part: Array, adjust: Callable[[Array], None] | None, stream: Any) -> Array:
-        """Copy a part to the GPU, and return where it arrives."""
+        """Copy a chunk to the GPU, and return its GPU array."""
         target, source = self.of(part), part
         if self._pinned is not None:
             source = self._pinned_for(part)
@@ -193,7 +192,7 @@ class _Room:
         return target
 
     def fetch(self, source: Array, part: Array, stream: Any) -> Array:
-        """Copy a part from the GPU, and return where it arrives."""
+        """Copy a chunk from the GPU, and return its host array."""
         target = part if self._pinned is None else self._pinned_for(part)
         source.data.copy_to_host_async(address(target), target.nbytes, stream)
         return target
@@ -204,7 +203,7 @@ class _Room:
 
 
 def _is_pinned(cupy: Any, array: Array) -> bool:
-    """Tell whether an array of the host lies in pinned memory, element by element."""
+    """Return whether an array of the host is contiguous in pinned memory."""
     if not array.flags.c_contiguous or not array.nbytes:
         return False
     attributes = cupy.cuda.runtime.pointerGetAttributes

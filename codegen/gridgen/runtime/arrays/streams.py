@@ -1,8 +1,8 @@
-"""Whose turn it is on a GPU: a call works on the stream that its caller works on.
+"""Stream ordering on a GPU: a call uses its caller's current stream.
 
-CuPy and PyTorch have a current stream each. Work goes to that of ``q``'s library; if another
-argument or a result is of the other library, its stream is waited for, and waits. JAX has no
-current stream: it orders its work with CuPy's whenever an array goes over.
+CuPy and PyTorch have a current stream each. A call uses that of the library of ``q``; if another
+argument or a result belongs to the other library, events order both streams. JAX has no current
+stream: it orders its work with CuPy's when an array is exchanged.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ from gridgen.runtime.arrays.libraries import (
 
 
 def caller_streams(values: Sequence[Any]) -> Callable[[], AbstractContextManager[Any]]:
-    """Return what makes a context in which CuPy works on the caller's stream, in order with others.
+    """Return a context factory: CuPy uses the caller's stream, ordered with other streams.
 
-    Streams are asked for when a context is entered: a caller may change them from call to call.
+    Each context reads the current streams, which a caller may change from call to call.
 
     Args:
-        values: arguments and results as the caller gave them, ``q`` first.
+        values: the caller's arguments and results, ``q`` first.
 
     Raises:
+        DeviceError: an array is on a GPU, and CuPy is not available.
         DeviceError: an array is on a GPU, and CuPy is not there to work with it.
     """
     theirs = [value for value in values if has_own_stream(value)]
@@ -51,12 +52,12 @@ def caller_streams(values: Sequence[Any]) -> Callable[[], AbstractContextManager
 
 @contextmanager
 def first_adopted(first: Any, name: str, others: Sequence[Any] = ()) -> Iterator[Array]:
-    """Make a context for a call's arrays: the stream of its caller, the device of its first array.
+    """Make a context for a call's arrays: the caller's stream, the device of the first array.
 
-    What a GPU's library raises in it is explained.
+    Errors of a GPU library in the context are explained.
 
     Args:
-        first:  the first argument as the caller gave it.
+        first:  the caller's first argument.
         name:   its name.
         others: the other arguments, and results.
 
@@ -76,14 +77,14 @@ def first_adopted(first: Any, name: str, others: Sequence[Any] = ()) -> Iterator
 def _on_their_stream(
     tensor: Any, device: int, otherwise: Callable[[], AbstractContextManager[Any]]
 ) -> AbstractContextManager[Any]:
-    """Return the stream of all arrays of a call, a context on the current device alone."""
+    """Return a context with the common stream of a call's arrays, on the current device."""
     is_current = sys.modules["cupy"].cuda.runtime.getDevice() == device
     context: AbstractContextManager[Any] = current_stream(tensor) if is_current else otherwise()
     return context
 
 
 def captured(stream: Any, calls: Sequence[Callable[[], object]]) -> Any:
-    """Return a CUDA graph of calls, one after the other, or ``None`` where a graph takes them not.
+    """Return a CUDA graph of calls in sequence, or ``None`` if a graph does not support them.
 
     Args:
         stream: the current stream, not the default one.
@@ -105,7 +106,7 @@ def captured(stream: Any, calls: Sequence[Callable[[], object]]) -> Any:
 def _in_order(values: Sequence[Any], device: int) -> Iterator[None]:
     """Make the stream of the first array's library CuPy's current one.
 
-    What the libraries of the others have been told comes before, what they are told next after.
+    Pending work of the other libraries comes before the call, their later work after it.
     """
     cuda = sys.modules["cupy"].cuda
     with cuda.Device(device):
@@ -117,6 +118,6 @@ def _in_order(values: Sequence[Any], device: int) -> Iterator[None]:
         try:
             with stream:
                 yield
-        finally:  # an interrupted call has enqueued work too
+        finally:  # an interrupted call may have enqueued work too
             for other in streams.values():
                 other.wait_event(stream.record())

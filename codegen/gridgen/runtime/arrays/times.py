@@ -1,4 +1,4 @@
-"""The arrays of rollouts: which of their axes are of states and of time, and how far they go."""
+"""The arrays of rollouts: their axes of states and of time, and the kernel's options."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gridgen.kernel import Shape
 from gridgen.naming import show_value
 from gridgen.runtime.arrays.layout import broadcast, spread
 
-# The most that anything is counted to: far more than is ever computed.
+# The largest count, beyond any practical value.
 _MOST = 2**31 - 1
-# Arrays whose single axis before those of one state is time, as NumPy broadcasts to (B, T, ...).
+# Arrays with time as the single leading axis, as NumPy broadcasts to (B, T, ...).
 _TIME_FIRST = ("tau", *FEEDBACK)
 
 
 def feedback_of(course: RolloutSettings) -> dict[str, Array | None]:
-    """Return what a controller follows, by the names of arrays."""
+    """Return the controller's gains and reference, by the names of arrays."""
     if course.feedback is None:
         return dict.fromkeys(FEEDBACK)
     if not isinstance(course.feedback, (tuple, list)) or len(course.feedback) != len(FEEDBACK):
@@ -34,7 +34,7 @@ def feedback_of(course: RolloutSettings) -> dict[str, Array | None]:
 
 
 def followed_in(inputs: Mapping[str, Array | None]) -> dict[str, Array]:
-    """Return what a controller follows, of the inputs of a rollout; nothing if there is none."""
+    """Return the controller's arrays among the inputs of a rollout; empty without a controller."""
     given = {name: inputs[name] for name in FEEDBACK}
     if all(array is None for array in given.values()):
         return {}
@@ -49,14 +49,14 @@ def _whole(followed: dict[str, Array | None]) -> dict[str, Array]:
 
 
 def rollout_words(course: RolloutSettings, steps: int, *, follows: bool) -> RolloutWords:
-    """Return what a kernel is told of a rollout of so many steps; see ``RolloutSettings``."""
+    """Return the launch arguments of a rollout with a number of steps; see ``RolloutSettings``."""
     every, moments = kept_of(course, steps)
     begins = moments is not None or not steps
     return RolloutWords(steps, course.substeps, every, begins, follows, course.effort_limits)
 
 
 def kept_of(course: RolloutSettings, steps: int) -> tuple[int, int | None]:
-    """Return every how many steps a state is kept, and how many are; ``None`` for one alone."""
+    """Return the steps per stored state, and the count of stored states; ``None`` for the last."""
     _check_switch("effort_limits", course.effort_limits)
     check_substeps(course.substeps)
     keep: Any = course.keep
@@ -64,13 +64,14 @@ def kept_of(course: RolloutSettings, steps: int) -> tuple[int, int | None]:
         return (1, steps + 1) if keep == "all" else (steps, None)
     if not _is_count(keep) or steps % keep:
         raise OptionError(
-            f"keep is {show_value(keep)}; give all, last, or a number of steps that divides {steps}"
+            f"`keep` is {show_value(keep)}; give all, last, or a number of steps that divides "
+            f"{steps}"
         )
     return int(keep), steps // int(keep) + 1
 
 
 def check_efforts(course: RolloutSettings) -> bool:
-    """Tell whether a rollout shall return efforts; raise unless that is said."""
+    """Return whether a rollout returns joint torques; raise unless the option is a bool."""
     _check_switch("return_efforts", course.return_efforts)
     return course.return_efforts
 
@@ -81,7 +82,7 @@ def _check_switch(name: str, value: Any) -> None:
 
 
 def check_substeps(substeps: Any) -> None:
-    """Raise unless it is a number of steps."""
+    """Raise unless a value is a number of steps."""
     if not _is_count(substeps):
         given = show_value(substeps)
         raise OptionError(f"substeps is {given}; give a whole number from 1 to {_MOST}")
@@ -96,11 +97,11 @@ class Inputs(NamedTuple):
     """The inputs of a rollout, with their axes.
 
     Attributes:
-        arrays: by name; none has an axis of time of extent 1, if there are several steps.
-        lead:   the axes of states.
+        arrays: the arrays by name; none has a time axis of extent 1, if there are several steps.
+        lead:   the leading axes of states.
         steps:  number of steps.
-        times:  extents of the axes of time of those that were given with one.
-        timed:  those of them that have one now, behind the axes of states.
+        times:  extents of the time axes of arrays that were given with one.
+        timed:  the arrays with a time axis now, after the axes of states.
     """
 
     arrays: dict[str, Array]
@@ -116,18 +117,18 @@ class Inputs(NamedTuple):
 
 
 def in_time(robot: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]) -> Inputs:
-    """Find the axes of states and of time of the inputs of a rollout.
+    """Find the axes of states and of time of a rollout's inputs.
 
-    Axes of states are broadcast as NumPy does. An array that need not have time has it if it has an
-    axis more than there are axes of states.
+    Axes of states broadcast as in NumPy. An array with an optional time axis has one if it has one
+    more axis than the axes of states.
 
     Args:
-        robot:  its name.
-        shapes: of one state at a time, by name.
-        arrays: those that are given.
+        robot:  the robot's name.
+        shapes: shapes for one state at one time, by name.
+        arrays: the given arrays.
 
     Raises:
-        ShapeError: an array has others than it may have.
+        ShapeError: an array has other axes.
     """
     counts = {name: max(array.ndim - len(shapes[name]), 0) for name, array in arrays.items()}
     most = max(0, *(count - (name not in CONSTANT_IN_TIME) for name, count in counts.items()))
@@ -146,7 +147,7 @@ def in_time(robot: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]
         lead = both
     if isinstance(steps, str):
         raise ShapeError(
-            f"tau has shape {tau.shape}; a rollout needs the efforts of every step, "
+            f"tau has shape {tau.shape}; a rollout needs joint torques of every step, "
             f"{_wanted('tau', shapes['tau'], lead, steps)}"
         )
     found: dict[str, Array] = {}
@@ -170,13 +171,13 @@ def in_time(robot: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]
 
 
 def without_time(array: Array, axes: int) -> Array:
-    """Return an array without its axis of time, of extent 1, before those of one state."""
+    """Return an array without its time axis of extent 1."""
     place = array.ndim - axes
     return array.reshape(*array.shape[: place - 1], *array.shape[place:])
 
 
 def _wanted(name: str, shape: Shape, states: Shape, steps: int | str) -> str:
-    """Say which shapes an input may have."""
+    """Return a description of the valid shapes of an input."""
     lead: tuple[int | str, ...] = tuple(extent or "B" for extent in states)
     whole = (*lead, steps)
     if name == "tau":

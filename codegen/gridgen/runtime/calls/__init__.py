@@ -1,1 +1,1 @@
-"""From a request to results: the kernel that serves it, launches, bound calls, products."""
+"""Calls: resolution of kernels, launches, bound calls, derivative products."""

@@ -1,4 +1,4 @@
-"""Calls that are checked once and made many times."""
+"""Calls that are validated once and made many times."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from gridgen.runtime.module.description import Module
 
 
 class Bound:
-    """A call whose arguments have been checked; see ``Robot.bind``.
+    """A call with validated arguments; see ``Robot.bind``.
 
-    It keeps its arrays, and the memory that its kernels take beside them. Whoever calls it keeps it
-    until its work is done; whoever captures it in a graph, as long as the graph.
+    It holds references to its arrays and its scratch memory. The caller must hold a reference to it
+    until the computation is complete, and as long as a graph that captured it exists.
 
     Args:
-        label:   what it computes, for those who look at it.
+        label:   description, for its representation.
         compute: computes the results.
-        answer:  what a call returns.
-        gpu:     where it is computed, for errors.
-        kept:    what else must stay in memory.
-        is_on_cupys_stream: whether nothing but CuPy's current stream orders its work on a GPU.
+        answer:  result of a call.
+        gpu:     index of its GPU, for errors.
+        kept:    further objects that must stay in memory.
+        is_on_cupys_stream: whether CuPy's current stream alone orders its work on a GPU.
     """
 
     def __init__(
@@ -62,15 +62,15 @@ class Bound:
         self._is_on_cupys_stream = is_on_cupys_stream
 
     def __call__(self) -> Any:
-        """Compute the results from what the arguments hold now.
+        """Compute the results from the current content of the arguments.
 
         Returns:
-            ``out`` as it was given, else the array of the results, or a tuple of them: the same
-            ones in every call.
+            the given ``out``, else the array of the results, or a tuple of arrays: the same arrays
+            in every call.
 
         Raises:
             QuaternionError: on the CPU, a quaternion is too far from unit norm.
-            DeviceError:     the GPU has failed, or has no room for copies of NumPy arrays.
+            DeviceError:     the GPU has failed, or lacks memory for copies of NumPy arrays.
         """
         try:
             self._compute()
@@ -80,19 +80,19 @@ class Bound:
         return self._answer
 
     def then(self, *others: Bound) -> Bound:
-        """Return this call and others in a row as one: on a GPU a CUDA graph, launched at once.
+        """Return one call for this and other calls in sequence: on a GPU, one CUDA graph.
 
-        A graph is made where CuPy's stream orders all of them; calls with tensors of PyTorch are
-        launched one after the other, and so are all while the caller's stream is captured.
+        A graph requires that CuPy's stream orders all calls. Calls with PyTorch tensors are
+        launched one by one, and so are all calls while the caller's stream is captured.
 
         Args:
             others: bound calls, of any robots, with arrays on the same device.
 
         Returns:
-            a bound call, which returns a tuple with what each of them does.
+            a bound call, which returns a tuple of their results.
 
         Raises:
-            OptionError: they compute on several devices.
+            OptionError: they compute on different devices.
             DeviceError: a stream is being captured.
         """
         every = (self, *others)
@@ -110,7 +110,7 @@ class Bound:
         return f"<Bound {self._label}>"
 
     def __reduce__(self) -> NoReturn:
-        """Refuse copies: another process, or a copy of the arrays, has other addresses."""
+        """Raise: addresses are not valid in another process or for copies of the arrays."""
         raise OptionError(
             f"a bound call ({self._label}) holds the addresses of its arrays and cannot be pickled "
             "or copied: pickle the robot, and bind where the arrays are"
@@ -121,8 +121,8 @@ class Binder:
     """Makes bound calls of a robot's functions.
 
     Args:
-        module:    the robot's.
-        evaluator: checks arguments, and compiles kernels.
+        module:    the robot's module.
+        evaluator: validates arguments, and compiles kernels.
     """
 
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
@@ -133,7 +133,7 @@ class Binder:
         """Return the bound call of a function.
 
         Raises:
-            as ``Robot.bind``.
+            the errors of ``Robot.bind``.
         """
         if resolved.way in _UNBOUND:
             raise OptionError(_UNBOUND[resolved.way])
@@ -155,7 +155,7 @@ class Binder:
         return Bound(label, compute, answer, gpu_of(call.q), (kept, call), is_on_cupys_stream)
 
     def _computation(self, call: Call, backend: str | None) -> tuple[Callable[[], object], Any]:
-        """Return what computes a call, and what must stay in memory for it."""
+        """Return a function that computes a call, and the objects that must stay in memory."""
         if not call.states:
             return _nothing, None
         anyhow = partial(self._evaluator.evaluate_checked, call, backend)
@@ -181,23 +181,23 @@ class Binder:
         return compute, scratch
 
 
-# Why calls that are computed in these ways have no bound form.
+# Evaluations without a bound form, with the error message.
 _UNBOUND: Mapping[Way, str] = {
     "hybrid": 'schedule is "hybrid", whose halves are computed by two processors and which cannot '
     "be bound: call the function, or bind another schedule",
     "pipeline": 'schedule is "pipeline", which cannot be bound: call the function, or bind another '
     "schedule with the samples as one batch",
-    "frames": "the module has a kernel for all frames alone, and a bound call makes no copies: "
-    "leave frames out, or use gridgen.load()",
+    "frames": "the module's only kernel is for all frames, and a bound call makes no copies: "
+    "omit frames, or use gridgen.load()",
 }
 
 
 @contextmanager
 def _settled(q: Array) -> Iterator[None]:
-    """Wait for what is done on a GPU: calls on any stream then find it done.
+    """Wait for pending work on a GPU, so that calls on any stream read complete results.
 
     Raises:
-        DeviceError: in a capture, where nothing can be waited for.
+        DeviceError: during a capture, which does not permit synchronization.
     """
     check_no_capture(q, "bind would wait for it; bind before the capture begins")
     yield
@@ -206,25 +206,25 @@ def _settled(q: Array) -> Iterator[None]:
 
 
 def _check_mutable(inputs: dict[str, Array | None]) -> None:
-    """Raise for arrays whose numbers never change."""
+    """Raise for immutable arrays."""
     for name, value in inputs.items():
         if is_immutable(value):
             raise DtypeError(
-                f"{name} is a JAX array, whose numbers never change, so that a bound call "
+                f"{name} is a JAX array, which is immutable, so that a bound call "
                 "would compute the same again: call the function, or give another array"
             )
 
 
 def _check_in_place(call: Call) -> None:
-    """Raise unless a kernel can work on all arrays of a call where they lie.
+    """Raise unless a kernel can use all arrays of a call without copies.
 
     Raises:
-        ShapeError: it cannot.
+        ShapeError: an array needs a copy.
     """
     if call.copied:
         name = call.copied[0]
         raise ShapeError(
-            f"{name} lies so that its axes {call.lead} are not one in memory, and a bound call "
+            f"{name} has axes {call.lead} that cannot be merged in memory, and a bound call "
             "makes no copies: give a contiguous array"
         )
     names = list(call.kernel.inputs)
@@ -244,14 +244,14 @@ def _check_in_place(call: Call) -> None:
 def _check_seen(name: str, item: Operand) -> None:
     if item.seen is None:
         raise ShapeError(
-            f"{name} lies so that no kernel can work on it in place (strides "
+            f"{name} cannot be used without a copy (strides "
             f"{item.array.strides}, address {address(item.array):#x}), and a bound call makes no "
             f"copies: give a contiguous array"
         )
 
 
 def _nothing() -> None:
-    """Compute no states."""
+    """Compute zero states."""
 
 
 def _in_turn(launches: list[Callable[[], object]]) -> None:
@@ -260,7 +260,7 @@ def _in_turn(launches: list[Callable[[], object]]) -> None:
 
 
 def _graph(gpu: int, computes: Sequence[Callable[[], object]]) -> Any:
-    """Return calls as a graph of a GPU, or ``None`` where a graph takes them not.
+    """Return calls as a CUDA graph, or ``None`` if a graph does not support them.
 
     Raises:
         DeviceError: the current stream is being captured.
@@ -274,7 +274,7 @@ def _graph(gpu: int, computes: Sequence[Callable[[], object]]) -> Any:
 
 
 def _launched(gpu: int, graph: Any, otherwise: Callable[[], object]) -> None:
-    """Launch a graph, which another graph does not take."""
+    """Launch a graph, or the calls one by one during a capture."""
     cuda = sys.modules["cupy"].cuda
     with cuda.Device(gpu):
         stream = cuda.get_current_stream()
@@ -292,7 +292,7 @@ def _in_context(
 
 
 def _directly(call: Callable[[], object], anyhow: Callable[[], object]) -> None:
-    """Call compiled code that looks at quaternions itself, and declines those that are off."""
+    """Call compiled code, which validates quaternions and rejects non-unit ones."""
     if call() is not True:
         anyhow()
 

@@ -1,4 +1,4 @@
-"""The launches of a batch: one, or several in turn where a kernel takes scratch memory."""
+"""Launches of a batch: one, or a sequence of chunks that share scratch memory."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from gridgen.kernel import WARP, TeamLaunch
 from gridgen.runtime.arrays.layout import address
 from gridgen.runtime.arrays.libraries import namespace
 
-# Memory that a launch may take beside its arrays, and the states of teams for which it takes more:
-# a launch of fewer would leave a GPU idle.
+# Most scratch memory of a launch, and the least states of teams, which may exceed it: smaller
+# launches would leave a GPU idle.
 _ROOM_BYTES = 1 << 30
 _TEAMS = 1024
 
 
 class Scratch(NamedTuple):
-    """Memory that a kernel takes beside its arrays; launches use it in turn.
+    """Scratch memory of a kernel; successive launches share it.
 
     Attributes:
-        states:  the states of a launch.
+        states:  number of states of a launch.
         numbers: address, batch stride and component stride, as of any other array.
-        array:   the memory, if there is any.
+        array:   the memory, if any.
     """
 
     states: int
@@ -48,7 +48,7 @@ def workspace(team: TeamLaunch, batch: int, q: Array) -> Scratch:
 
 
 def loop_room(numbers: int, batch: int, q: Array) -> Scratch:
-    """Return scratch memory for a kernel whose loops keep numbers: neighbors side by side."""
+    """Return scratch memory for a kernel's loops: numbers of neighboring states are adjacent."""
     wanted = min(max(batch, 1), max(_ROOM_BYTES // (numbers * q.dtype.itemsize), WARP))
 
     def columns(states: int) -> Array:
@@ -60,15 +60,15 @@ def loop_room(numbers: int, batch: int, q: Array) -> Scratch:
 
 
 def _as_far_as_there_is_room(make: Callable[[int], Array], wanted: int, least: int) -> Array:
-    """Return memory for so many states or blocks, for fewer where there is too little.
+    """Allocate memory for a number of states or blocks, or fewer if memory is short.
 
     Args:
-        make:   makes it for a number of them.
-        wanted: how many there should be.
-        least:  how many there must be.
+        make:   allocates it for a number of them.
+        wanted: desired number.
+        least:  minimum number.
 
     Raises:
-        MemoryError: there is no room for the least.
+        MemoryError: the minimum cannot be allocated.
     """
     while True:
         try:
@@ -88,7 +88,7 @@ def turns(
         numbers:  address, batch stride and component stride of each array.
         batch:    number of states.
         itemsize: bytes of one array element.
-        scratch:  what the kernel takes beside; ``None`` if it takes none.
+        scratch:  scratch memory of the kernel, or ``None``.
     """
     if scratch is None:
         yield arguments_of(numbers), batch
@@ -106,4 +106,4 @@ def arguments_of(numbers: Sequence[int]) -> Arguments:
     Args:
         numbers: address, batch stride and component stride of each array.
     """
-    return as_arguments(array("q", numbers).tobytes())  # faster than from one number to the next
+    return as_arguments(array("q", numbers).tobytes())  # faster than a loop over the numbers

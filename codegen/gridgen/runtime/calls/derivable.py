@@ -1,4 +1,4 @@
-"""What a product with a derivative may be taken of, and by which of its inputs."""
+"""Differentiable functions: valid inputs and products of derivatives."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gridgen.naming import show, show_value, similar
 
 @dataclass(frozen=True)
 class Derivable:
-    """What a product may be taken of: a function, or a product.
+    """A function or a product that can be differentiated.
 
     Attributes:
-        key:       of its kernel.
-        arguments: the inputs to differentiate by unasked.
-        inputs:    shapes, for one state, of all that it may be differentiated by.
-        outputs:   those of its results.
+        key:       key of its kernel.
+        arguments: the inputs to differentiate by, by default.
+        inputs:    shapes, for one state, of all differentiable inputs.
+        outputs:   shapes of its results.
     """
 
     key: KernelKey
@@ -28,13 +28,13 @@ class Derivable:
     outputs: Mapping[str, Shape]
 
     def given(self, kind: str, wrt: Iterable[str]) -> dict[str, Shape]:
-        """Return what a product reads beside the inputs."""
+        """Return the arrays that a product reads in addition to the inputs."""
         if kind == "vjp":
             return {cotangent(name): shape for name, shape in self.outputs.items()}
         return {tangent(name): self.inputs[name] for name in wrt}
 
     def product(self, kind: str, wrt: tuple[str, ...]) -> Derivable:
-        """Return a product with its derivative."""
+        """Return a derivative product."""
         given = self.given(kind, wrt)
         outputs = {cotangent(name): self.inputs[name] for name in wrt}
         if kind == "jvp":

@@ -1,4 +1,4 @@
-"""From arguments to results: checks, memory, dispatch to a compiled kernel."""
+"""From arguments to results: validation, memory, dispatch to a compiled kernel."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ from gridgen.runtime.planning.devices import place_of
 from gridgen.runtime.planning.planner import Planner
 
 BACKENDS: tuple[str, ...] = get_args(BackendChoice)
-#: Bytes of the widest pack of numbers, one for each of several states.
+#: Bytes of the widest pack: one number for each of several states.
 PACK_BYTES = 64
 
 
-# What of a request decides which kernel serves it, beside its options.
+# The fields of a request that select its kernel, in addition to its options.
 _words_of = attrgetter("function", "schedule", "method", "frame", "reference")
 
-#: What answers a call whose arguments JAX traces, from the module and the call.
+#: Evaluates calls with arguments that JAX traces, from the module and the call.
 Traced = Callable[[Module, Resolved], Any]
 
 
 def refuse_traced(module: Module, resolved: Resolved) -> Any:
-    """Refuse arguments that JAX traces."""
+    """Raise for arguments that JAX traces."""
     raise DtypeError(f"JAX traces an argument of {resolved.kernel.name}; give arrays with numbers")
 
 
@@ -83,13 +83,13 @@ class _Direct(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """A compiled kernel, and what each launch of it takes.
+    """A compiled kernel with its memory requirements.
 
     Attributes:
-        kernel:  computes states.
-        record:  what it is.
-        numbers: numbers that its loops keep of a state; 0 if it needs no room for them.
-        is_given_room: whether it is given memory for what it keeps of a state, or has its own.
+        kernel:  the compiled function.
+        record:  record of the kernel.
+        numbers: scratch numbers per state of its loops; 0 if it needs none.
+        is_given_room: whether the caller allocates its scratch memory.
     """
 
     kernel: RunnableKernel
@@ -98,12 +98,12 @@ class Compiled(NamedTuple):
     is_given_room: bool
 
     def scratch(self, states: int, q: Array, further: int = 0) -> Scratch | None:
-        """Return the memory that it takes beside its arrays.
+        """Return scratch memory for a call.
 
         Args:
-            states:  how many there are.
-            q:       an array that lies where it computes.
-            further: numbers that it keeps of a state in this call, beside those of its loops.
+            states:  number of states.
+            q:       an array on the device that computes.
+            further: further scratch numbers per state of this call, in addition to the loops'.
         """
         team = self.record.team
         if team is not None and team.workspace_numbers is not None:
@@ -112,10 +112,10 @@ class Compiled(NamedTuple):
         return loop_room(numbers, states, q) if numbers else None
 
     def launch(self, states: int, q: Array, further: int, numbers: list[int]) -> None:
-        """Compute so many states.
+        """Compute a number of states.
 
         Args: as of ``scratch``, and
-            numbers: what the kernel is given of its arrays.
+            numbers: addresses and strides of the arrays.
         """
         scratch = self.scratch(states, q, further)
         for arguments, count in turns(numbers, states, q.dtype.itemsize, scratch):
@@ -123,35 +123,35 @@ class Compiled(NamedTuple):
 
     @property
     def direct(self) -> DirectKernel | None:
-        """The kernel, if it can be called with NumPy arrays; those of a rollout have other axes."""
+        """The kernel if NumPy arrays can be passed to it; a rollout's arrays have other axes."""
         kernel = self.kernel
         return kernel if isinstance(kernel, DirectKernel) and not self.record.calls else None
 
     @property
     def takes_memory(self) -> bool:
-        """Whether it takes memory beside its arrays."""
+        """Whether it needs scratch memory."""
         team = self.record.team
         return bool(self.numbers) or (team is not None and bool(team.workspace_numbers))
 
     @property
     def takes_scratch(self) -> bool:
-        """Whether it has an argument beside its arrays, for memory that it may need."""
+        """Whether it has an argument for scratch memory, which may be unused."""
         team = self.record.team
         return bool(self.numbers) or (team is not None and team.workspace_numbers is not None)
 
 
 class Evaluator:
-    """Evaluates the functions of one module, each compiled when first called.
+    """Evaluates the functions of one module, each compiled at its first call.
 
     Args:
         module:  the robot's description and source text.
         backend: ``auto``, ``cpu``, ``cuda`` or ``emulated``.
-        planner: knows how a kernel is launched best; by default by its times.
-        traced:  answers calls whose arguments JAX traces.
+        planner: selects launches; by default from its times.
+        traced:  evaluates calls with arguments that JAX traces.
 
     Attributes:
-        planner: as given.
-        traced:  as given.
+        planner: the planner.
+        traced:  evaluates calls with arguments that JAX traces.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class Evaluator:
         self._launches = LaunchCache()
 
     def forget(self) -> None:
-        """Plan and load kernels anew in the calls to come: times may have been measured since."""
+        """Discard plans and loaded kernels: new times may have been measured."""
         self.planner.forget()
         self._kernels.clear()
         self._compiled.clear()
@@ -182,10 +182,10 @@ class Evaluator:
         self._launches = LaunchCache()
 
     def evaluate(self, resolved: Resolved) -> Any:
-        """Check the arguments, compile the kernel if need be, and run it.
+        """Validate the arguments, compile the kernel when necessary, and run it.
 
         Returns:
-            the result; a tuple for a kernel with several.
+            the result; a tuple for a kernel with several results.
         """
         kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
         first = inputs[kernel.first]
@@ -206,12 +206,12 @@ class Evaluator:
             raise
 
     def evaluate_fused(self, resolved: Resolved) -> Any:
-        """Return the results of several functions, which one kernel computes."""
+        """Return the results of fused functions, which one kernel computes."""
         assert resolved.several is not None
         return resolved.several.answer(self.evaluate(resolved))
 
     def evaluate_frames(self, resolved: Resolved) -> Any:
-        """Return the results of some frames by the kernel of all."""
+        """Return the results of some frames from the kernel of all frames."""
         kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
         chosen = (..., resolved.frames, slice(None), slice(None))
         if out is None:
@@ -225,7 +225,7 @@ class Evaluator:
         return out
 
     def _evaluate(self, resolved: Resolved) -> Any:
-        """As ``evaluate``, for arrays that need a closer look."""
+        """Evaluate with arrays that need full validation."""
         kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
         backend_name, course = resolved.backend, resolved.course
         values = tuple(inputs.values())
@@ -237,8 +237,7 @@ class Evaluator:
                     return results
         if any(map(is_traced, values)):
             return self.traced(self._module, resolved)
-        # Memory is allocated, and kernels are launched, on the caller's stream of the device where
-        # q lies.
+        # Memory is allocated, and kernels are launched, on the caller's stream of q's device.
         with caller_streams((*values, *results_given(out)))():
             q = adopt(inputs[kernel.first], kernel.first)
             with on_device(q):
@@ -260,7 +259,7 @@ class Evaluator:
         return active is None or (type(active) is np.ndarray and not neither_0_nor_1(active).any())
 
     def _are_usual(self, kernel: KernelRecord, inputs: dict[str, Array | None]) -> bool:
-        """Tell whether NumPy arrays need nothing but a launch: what their numbers decide."""
+        """Return whether NumPy arrays can be launched without adaptation."""
         space = self._description.space
         if not self._are_accepted(inputs):
             return False
@@ -277,20 +276,20 @@ class Evaluator:
         out: Any,
         course: RolloutSettings | None = None,
     ) -> Call:
-        """Check the arguments of a kernel; see ``checked_call``."""
+        """Validate the arguments of a kernel; see ``checked_call``."""
         return checked_call(self._description, kernel, inputs, q, out, course)
 
     def evaluate_checked(self, call: Call, backend_name: str | None = None) -> Any:
-        """Run the kernel of a call whose arguments have been checked; as ``evaluate``."""
+        """Run the kernel of a validated call; as ``evaluate``."""
         target = self.target(call.q, backend_name)
         return self.computed(call, target, functools.partial(self._run, call, backend_name))
 
     def offer(self, request: Request, kernel: KernelRecord) -> None:
-        """Let calls with NumPy arrays be computed without being resolved, if that is possible.
+        """Compute later calls with NumPy arrays without resolving them, if possible.
 
         Args:
-            request: such a call, which names no backend.
-            kernel:  serves all that have its words and options.
+            request: such a call, without a backend.
+            kernel:  kernel of all calls with the same names and options.
         """
         dtype, options = request.arrays[0].dtype, request.options
         entry = self._direct.get((kernel.name, dtype))
@@ -303,7 +302,7 @@ class Evaluator:
         self._at_once[(_words_of(request), dtype, *options)] = entry, numbers, rest, defaults
 
     def at_once(self, request: Request) -> Any | None:
-        """Return the results of a call whose first array is NumPy's, or ``None``; see ``offer``."""
+        """Return the results of an offered call with NumPy arrays, else ``None``; see ``offer``."""
         arrays, options = request.arrays, request.options
         q = arrays[0]
         words = _words_of(request), q.dtype
@@ -328,7 +327,7 @@ class Evaluator:
     def _evaluate_directly(
         self, kernel: KernelRecord, inputs: dict[str, Array | None], out: Any
     ) -> Any | None:
-        """Run a compiled function on NumPy arrays that need no adaptation, or return ``None``."""
+        """Run a compiled function on NumPy arrays without adaptation, or return ``None``."""
         q = inputs[kernel.first]
         if type(q) is not np.ndarray:
             return None
@@ -347,8 +346,8 @@ class Evaluator:
     ) -> Any | None:
         """Return the results of a compiled function, or ``None``.
 
-        The compiled code checks types, shapes and strides itself; what it declines, the general
-        way examines and explains.
+        The compiled code validates types, shapes and strides; if it rejects them, the general
+        path validates the arguments and raises the error.
         """
         if len(entry.result_shapes) == 1:
             shape = q.shape[:-1] + entry.result_shapes[0]
@@ -375,19 +374,19 @@ class Evaluator:
         return results
 
     def computed(self, call: Call, target: Target, run: Run) -> Any:
-        """Return the results of a call on arrays of any layout, wherever they lie.
+        """Return the results of a call on arrays of any layout, on any device.
 
         Args:
             call:   its arguments; quaternions may be nearly normalized.
-            target: what computes it.
-            run:    computes so many states of inputs and outputs that lie where it computes.
+            target: the target that computes it.
+            run:    computes states of inputs and outputs on the target's device.
         """
         batch = call.states
         if not batch:
             return call.answer
         inputs, outputs = call.inputs, call.outputs
         space = self._description.space
-        # Looking at numbers on a GPU would make every call wait for it.
+        # Validating numbers on a GPU would synchronize every call.
         if space.free and not on_gpu(call.q):
             inputs = [*inputs]
             for i, name in call.configurations:
@@ -402,7 +401,7 @@ class Evaluator:
     def _run(
         self, call: Call, backend_name: str | None, operands: list[Operand], batch: int
     ) -> None:
-        """Compute some states of arrays that lie where the kernel computes."""
+        """Compute some states of arrays on the kernel's device."""
         q = operands[0].array
         compiled = self.compiled(call.kernel, q, backend_name)
         if compiled.takes_memory or (call.trail and compiled.is_given_room):
@@ -411,17 +410,17 @@ class Evaluator:
         compiled.launch(batch, q, call.trail, call.numbers(operands))
 
     def target(self, q: Array, backend_name: str | None) -> Target:
-        """Return the target that computes with ``q``, an adopted array, or is asked to."""
+        """Return the selected target, or the one for ``q``, an adopted array."""
         chosen = self._backend if backend_name is None else backend_name
         check_choice("backend", chosen, BACKENDS)
         return target_for(memory_of(q)) if chosen == "auto" else TARGETS[chosen]
 
     def compiled(self, record: KernelRecord, q: Array, backend_name: str | None) -> Compiled:
-        """Return the kernel that computes with ``q``, an adopted array, compiled if need be.
+        """Return the kernel for ``q``, an adopted array, compiled when necessary.
 
         Raises:
-            OptionError: there is no such backend.
-            DeviceError: the backend does not compute with arrays that lie where ``q`` does.
+            OptionError: the backend does not exist.
+            DeviceError: the backend does not support the device of ``q``.
         """
         if backend_name is not None:
             check_choice("backend", backend_name, BACKENDS)
@@ -446,7 +445,7 @@ class Evaluator:
         return Compiled(kernel, record, numbers, has_room)
 
     def _offer_directly(self, record: KernelRecord, q: Array, kernel: RunnableKernel) -> None:
-        """Note a function that can be called without the general way's checks."""
+        """Store a function that can be called without general validation."""
         if isinstance(kernel, DirectKernel) and kernel.direct is not None:
             results = tuple(record.outputs.values())
             own = self._description.parameters.own
@@ -474,12 +473,12 @@ class Evaluator:
 
 
 def _check_size(robot: str, record: KernelRecord, room: int) -> None:
-    """Raise unless what a kernel keeps of the states of one pack fits into the machine's memory."""
+    """Raise unless the scratch memory of one pack of states fits into the machine's memory."""
     shapes = (*record.inputs.values(), *record.outputs.values())
     needed = (sum(map(math.prod, shapes)) + room) * PACK_BYTES
     try:
         there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # a system that does not tell
+    except (AttributeError, OSError, ValueError):  # the system does not report its memory
         return
     if needed > there:
         raise DeviceError(
@@ -489,12 +488,12 @@ def _check_size(robot: str, record: KernelRecord, room: int) -> None:
 
 
 def is_streamed(arrays: Iterable[Array], target: Target) -> bool:
-    """Tell whether a GPU computes with arrays of which some lie on the host."""
+    """Return whether a GPU computes with arrays that are partly on the host."""
     return target.arrays == "device" and not all(map(on_gpu, arrays))
 
 
 def check_memory(q: Array, target: Target) -> None:
-    """Raise unless a target computes with arrays that lie where ``q`` does."""
+    """Raise unless a target supports the device of ``q``."""
     if target.arrays == "host" and on_gpu(q):
         raise DeviceError(
             f'backend "{target.name}" needs arrays on the CPU: cupy.asnumpy(q), ...; q is on GPU '
@@ -503,6 +502,6 @@ def check_memory(q: Array, target: Target) -> None:
 
 
 def check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:
-    """Raise unless an option has one of the values offered."""
+    """Raise unless an option has one of the valid values."""
     if not isinstance(value, str) or value not in choices:
         raise OptionError(f"{option} is {show(str(value))}; choose one of {', '.join(choices)}")

@@ -1,4 +1,4 @@
-"""Several results of one call: what it takes, and how they are handed back."""
+"""Fused functions: several results of one call, their inputs and outputs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from gridgen.naming import show_value
 
 @dataclass(frozen=True)
 class Several:
-    """Several results, by one kernel.
+    """Fused functions, computed by one kernel.
 
     Attributes:
-        parts:  what is asked for, in the order in which it is.
+        parts:  the functions, in the requested order.
         kernel: computes them in that order.
     """
 
@@ -30,38 +30,38 @@ class Several:
 
     @cached_property
     def arguments(self) -> tuple[str, ...]:
-        """The arrays that a call takes, in order."""
+        """The arrays of a call, in order."""
         return arguments_of(self.parts)
 
     @cached_property
     def _others(self) -> tuple[str, ...]:
-        """The kernel's further inputs, which need not be given."""
+        """The kernel's optional inputs."""
         return tuple(name for name in self.kernel.inputs if name not in self.arguments)
 
     @cached_property
     def _kind(self) -> Any:
-        """The named tuple that is handed back."""
+        """The type of the results, a named tuple."""
         return kind_of(tuple(part.name for part in self.parts))
 
     @cached_property
     def _counts(self) -> tuple[int, ...]:
-        """The number of arrays that each part returns."""
+        """The number of arrays of each function."""
         return tuple(len(part.row.results) for part in self.parts)
 
     @cached_property
     def _are_single(self) -> bool:
-        """Whether every part returns one array, and there are several."""
+        """Whether every function returns one array, and there is more than one function."""
         return len(self._counts) > 1 and set(self._counts) == {1}
 
     def inputs(self, arrays: Sequence[Array], options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the kernel's inputs by name.
 
         Args:
-            arrays:  what a call gives by position.
-            options: what it gives by name.
+            arrays:  positional arguments.
+            options: keyword arguments.
 
         Raises:
-            OptionError: an array is missing, or there are more than these functions take.
+            OptionError: an array is missing, or there are too many.
         """
         if len(arrays) != len(self.arguments):
             self._refuse(arrays)
@@ -74,7 +74,7 @@ class Several:
         return inputs
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """Raise for a keyword argument that no part has, as Python does."""
+        """Raise for a keyword argument that no function has, as Python does."""
         for name in options:
             if not any(name in part.row.options for part in self.parts):
                 listed = ", ".join(part.name for part in self.parts)
@@ -84,7 +84,7 @@ class Several:
                 )
 
     def _refuse(self, arrays: Sequence[Array]) -> None:
-        """Say which arrays are missing or too many."""
+        """Raise for arrays that are missing or too many."""
         listed = ", ".join(part.name for part in self.parts)
         taken = f"{listed} in one take {', '.join(self.arguments)}, in this order"
         count = len(arrays)
@@ -95,10 +95,10 @@ class Several:
         raise OptionError(f"{taken}: {name} is missing, for {needs}")
 
     def flat(self, out: Any) -> Any:
-        """Return what a caller gave for results as the kernel takes it.
+        """Return the caller's output arrays in the kernel's order.
 
         Raises:
-            ShapeError: it has not an entry for each part.
+            ShapeError: the number of entries is not the number of functions.
         """
         if not isinstance(out, (tuple, list)) or len(out) != len(self.parts):
             listed = ", ".join(part.name for part in self.parts)
@@ -120,9 +120,9 @@ class Several:
         return tuple(arrays) if len(arrays) > 1 else arrays[0]
 
     def answer(self, results: Any) -> Any:
-        """Return the results of the kernel as a named tuple, an entry for each part."""
+        """Return the results of the kernel as a named tuple, an entry for each function."""
         if self._are_single:
-            return tuple.__new__(self._kind, results)  # as _make, which counts them
+            return tuple.__new__(self._kind, results)  # as _make, without its count
         arrays = iter(results if sum(self._counts) > 1 else (results,))
         return self._kind(
             *(
@@ -134,16 +134,16 @@ class Several:
 
 @cache
 def kind_of(names: tuple[str, ...]) -> Any:
-    """Return the named tuple of results."""
+    """Return the type of results, a named tuple."""
     return _pickled_by_names(namedtuple("Results", names))
 
 
 def _pickled_by_names(kind: Any) -> Any:
-    """Return a named tuple that no module has, after saying how its values are pickled."""
+    """Register pickling of a named tuple that is in no module, and return it."""
     copyreg.pickle(kind, lambda results: (_results, (kind._fields, tuple(results))))
     return kind
 
 
 def _results(names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
-    """Return results as they were before they were pickled."""
+    """Return unpickled results."""
     return kind_of(names)._make(values)

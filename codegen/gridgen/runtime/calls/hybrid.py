@@ -1,9 +1,9 @@
 """Forward dynamics on two processors at once (Yang, Wu, Pan (prefix sums) Algorithm 3).
 
-The articulated inertias follow from the positions alone, by a recursion that has no parallel form:
-the CPU computes them. At the same time the GPU computes the bias efforts. The inertias are copied
-over, and what remains are scans on the GPU. Without a GPU the emulated backend stands in for it, in
-a thread of its own.
+The articulated inertias depend on the positions alone; their recursion has no parallel form, so the
+CPU computes them. Meanwhile the GPU computes the bias forces. The inertias are copied to the GPU,
+which computes the rest with scans. Without a GPU the emulated backend replaces it, in a thread of
+its own.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from gridgen.runtime.calls.evaluation import Evaluator, check_memory
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.module.description import Module
 
-#: What computes the inertias, wherever the rest is computed.
+#: Computes the inertias, for any target of the rest.
 _HOST = target_for("host")
 
 
 class HybridDynamics:
-    """Forward dynamics with its halves on two processors.
+    """Forward dynamics on two processors.
 
     Args:
         module:    the robot's kernels.
-        evaluator: computes the halves.
+        evaluator: evaluates kernels.
     """
 
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
@@ -55,9 +55,9 @@ class HybridDynamics:
         """Return the joint accelerations.
 
         Args:
-            resolved: the call, with the kernel of the thread schedule that has the same optional
+            resolved: the call, with the kernel of the thread schedule with the same optional
                       inputs. Its backend is ``cuda`` for arrays on a GPU; any other means the CPU,
-                      with the emulated backend in place of a GPU.
+                      with the emulated backend instead of a GPU.
         """
         kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
         others = (*inputs.values(), *results_given(out))
@@ -75,7 +75,7 @@ class HybridDynamics:
             return self._evaluator.computed(call, target, run)
 
     def _bias(self, kernel: Kernel) -> Kernel:
-        """Return the kernel of the bias efforts with the same optional inputs."""
+        """Return the kernel of the bias forces with the same optional inputs."""
         key = replace(BIAS, inputs=kernel.key.inputs)
         try:
             return self._kernels.find(key)
@@ -95,7 +95,7 @@ class HybridDynamics:
 
     def _on_cpu(self, bias: Kernel, arrays: dict[str, Array], teams: str) -> dict[str, Array]:
         """Compute both halves of some states, one of them in a thread."""
-        from concurrent.futures import ThreadPoolExecutor  # costs the start of every module time
+        from concurrent.futures import ThreadPoolExecutor  # its import would slow module starts
 
         evaluate, carried = self._evaluator.evaluate, self._kernels.find(INERTIAS)
         with ThreadPoolExecutor(1) as beside:
@@ -104,11 +104,11 @@ class HybridDynamics:
             return {"h": efforts.result(), "articulated": inertias}
 
     def _on_gpu(self, bias: Kernel, arrays: dict[str, Array], teams: str) -> dict[str, Array]:
-        """Enqueue both halves of some states, the CPU's too, and what brings them together.
+        """Enqueue both parts of some states, including the CPU's, and their combination.
 
         Raises:
             DeviceError: the current stream is being captured into a graph, whose launches would
-                         use the same memory of the host.
+                         share host memory.
         """
         import cupy
 
@@ -136,7 +136,7 @@ class HybridDynamics:
             efforts = self._evaluator.evaluate(Resolved(bias, _inputs(bias, arrays), teams))
             now.wait_event(there_and_back)
         except BaseException:
-            # Also after an exception: no copy uses memory that is given back.
+            # Also after an exception: no copy may use freed memory.
             try:
                 transfer.stream.synchronize()
             except RuntimeError:  # the device has failed
@@ -152,17 +152,17 @@ class HybridDynamics:
         target: Array,
         now: Any,
     ) -> Any:
-        """Enqueue what computes inertias on the CPU; quaternions of a GPU are not looked at.
+        """Enqueue the computation of inertias on the CPU; quaternions of a GPU are not validated.
 
         Args:
-            transfer: whose stream it is.
+            transfer: the transfer and its stream.
             carried:  the kernel.
             given:    its arguments, on the GPU.
             target:   its result, on the GPU.
-            now:      the stream after whose work that happens.
+            now:      the stream to wait for first.
 
         Returns:
-            the event of the result's arrival.
+            the event after the copy of the result.
         """
         found = transfer.room("inertias", target)
         sources = {name: transfer.room(name, array) for name, array in given.items()}
@@ -177,19 +177,19 @@ class HybridDynamics:
 
 
 def _rows(call: Call, operands: list[Operand], begin: int) -> list[Array]:
-    """Return what arrays hold of some states; one state alone is all that there is."""
+    """Return the rows of some states; an array of one state unchanged."""
     if call.batch is None:
         return [item.array for item in operands]
     return [item.part(begin, begin + STATES) for item in operands]
 
 
 def _inputs(kernel: Kernel, arrays: dict[str, Array]) -> dict[str, Array | None]:
-    """Return what a kernel reads of some arrays, in its order."""
+    """Return the arrays that a kernel reads, in its order."""
     return {name: arrays[name] for name in kernel.inputs}
 
 
 class _Transfer:
-    """A stream beside the caller's, in which the CPU computes from and into pinned memory.
+    """A second stream, in which the CPU computes on pinned memory.
 
     Attributes:
         stream: the stream.
@@ -200,9 +200,9 @@ class _Transfer:
 
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self._rooms: dict[str, Array] = {}
-        # Tasks are kept until the events of their results have come.
+        # Tasks stay in memory until the events of their results are complete.
         self._under_way: deque[tuple[Any, StreamTask]] = deque()
-        # Before the memory is freed, and before the interpreter ends.
+        # Before the memory is freed, and before the interpreter exits.
         weakref.finalize(self, _settle, self.stream)
 
     def enqueue(
@@ -212,18 +212,18 @@ class _Transfer:
         result: tuple[Array, Array],
         now: Any,
     ) -> Any:
-        """Bring arrays to the host, compute there, and bring the result to the GPU.
+        """Copy arrays to the host, compute there, and copy the result to the GPU.
 
-        What follows in one stream is done in turn: so the memory serves all calls.
+        The stream orders successive calls, so all calls share the pinned memory.
 
         Args:
-            given:  arrays of the GPU, each with its room on the host.
-            task:   what the host computes.
-            result: the room on the host where it is found, and the array of the GPU where it goes.
-            now:    the stream after whose work that happens.
+            given:  arrays of the GPU, each with its host memory.
+            task:   computation on the host.
+            result: host memory of the result, and the GPU array to copy it to.
+            now:    the stream to wait for first.
 
         Returns:
-            the event of the result's arrival.
+            the event after the copy of the result.
         """
         while self._under_way and self._under_way[0][0].done:
             self._under_way.popleft()
@@ -238,16 +238,16 @@ class _Transfer:
         return arrived
 
     def room(self, name: str, like: Array) -> Array:
-        """Return pinned memory for an array, that of earlier calls if it is large enough."""
+        """Return pinned memory for an array, from earlier calls if large enough."""
         import cupyx
 
         if name not in self._rooms or self._rooms[name].size < like.size:
-            self.stream.synchronize()  # copies of earlier calls may be under way
+            self.stream.synchronize()  # copies of earlier calls may be pending
             self._rooms[name] = cupyx.empty_pinned(like.size, like.dtype)
         return self._rooms[name][: like.size].reshape(like.shape)
 
 
 def _settle(last: Any) -> None:
-    """Wait for what a stream has left to do, if its device still works."""
+    """Wait for the pending work of a stream, if its device still works."""
     with contextlib.suppress(RuntimeError):
         last.synchronize()

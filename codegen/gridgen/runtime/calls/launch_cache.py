@@ -1,9 +1,8 @@
 """Launch cache: skip validation for argument layouts that were seen before.
 
-All arrays are NumPy's, or all CuPy's, or all PyTorch's tensors on a GPU that are numbers and
-nothing beside them. Shape, strides, type and device of every array decide what is checked of them,
-but for one thing: whether results overlap arguments, which takes the addresses. The launch has been
-prepared, and is told these.
+All arrays are NumPy's, or all CuPy's, or all plain PyTorch tensors on a GPU. Shape, strides, type
+and device of every array determine the result of validation, except for one check: results that
+overlap arguments, which depends on the addresses. A cached launch only needs the addresses.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from gridgen.runtime.arrays.layout import address, extent
 from gridgen.runtime.arrays.libraries import current_handle, has_own_stream, namespace
 from gridgen.runtime.calls.chunks import arguments_of
 
-# Layouts that are kept for a robot; beyond, it begins anew.
+# Layouts that a robot caches; the cache is cleared beyond that.
 _MOST = 256
 
-# Numbers for all states; what else is no array has its own way.
+# Scalars for all states; other arguments that are not arrays are not cached.
 _NUMBERS = (float, int)
 
 _numpy_layout = attrgetter("shape", "strides", "dtype", "flags.num")
@@ -37,22 +36,22 @@ _Key = tuple[Any, ...]
 
 
 class Layout(NamedTuple):
-    """What is known of a call.
+    """Cached data of a call.
 
     Attributes:
-        enqueue:   computes it, told where the arrays lie.
-        addresses: those of the arrays, and what else the kernel is given in their places.
-        given:     the places of the arrays that a caller gives, with their places among those; the
-                   addresses of the others stay.
-        unread:    the places of arrays that no kernel reads, which lie where the first does.
-        spans:     the place of each array, and from its address to the first that it takes and to
-                   the one after the last [bytes].
-        inputs:    how many of them are inputs.
-        shapes:    of the results.
-        address:   returns where an array lies.
+        enqueue:   computes it, from the addresses of the arrays.
+        addresses: addresses of the arrays, and other launch arguments in their positions.
+        given:     positions of the arrays that a caller gives, with their positions among the
+                   arguments; the other addresses do not change.
+        unread:    positions of arrays that no kernel reads; they have the first one's device.
+        spans:     position of each array, and the offsets from its address to its first byte and to
+                   its end [bytes].
+        inputs:    number of inputs among them.
+        shapes:    shapes of the results.
+        address:   returns the address of an array.
         is_tensor: whether the arrays are PyTorch's.
         on_host:   whether they are NumPy's.
-        kept:      the others, whose addresses stay.
+        kept:      the other arrays, whose addresses do not change.
     """
 
     enqueue: Enqueue
@@ -68,11 +67,11 @@ class Layout(NamedTuple):
     kept: list[Any]
 
     def computed(self, values: Sequence[Any], out: Any) -> Any | None:
-        """Return the results of a call with this layout, or ``None`` if it has its own way.
+        """Return the results of a call with this layout, or ``None`` if it cannot compute them.
 
         Args:
             values: the inputs, ``None`` for the default.
-            out:    what the caller gave for the results.
+            out:    the caller's argument for the results.
         """
         q, results = values[0], out
         if out is not None:
@@ -91,7 +90,7 @@ class Layout(NamedTuple):
                 addresses[place] = begin(arrays[i])
             for place in self.unread:
                 addresses[place] = addresses[0]
-        except RuntimeError:  # a tensor without memory of its own: one that PyTorch maps over
+        except RuntimeError:  # a tensor without its own memory, under a transform of PyTorch
             return None
         if out is not None and self._may_overlap(addresses):
             return None
@@ -99,7 +98,7 @@ class Layout(NamedTuple):
         return results
 
     def _may_overlap(self, addresses: list[int]) -> bool:
-        """Tell whether a result may share memory with another array."""
+        """Return whether a result may share memory with another array."""
         places = [(addresses[i] + begin, addresses[i] + end) for i, begin, end in self.spans]
         for i in range(self.inputs, len(places)):
             begin, end = places[i]
@@ -109,7 +108,7 @@ class Layout(NamedTuple):
 
 
 class LaunchCache(dict[_Key, Layout]):
-    """The layouts of earlier calls of a robot's functions, by what ``layout_key`` returns."""
+    """The layouts of earlier calls of a robot's functions, by ``layout_key``."""
 
     def note(
         self,
@@ -119,14 +118,14 @@ class LaunchCache(dict[_Key, Layout]):
         kernel: Any,
         launch: Callable[[list[int]], None],
     ) -> None:
-        """Remember a call; one that takes copies, or scratch memory of a GPU, is forgotten.
+        """Cache a call unless it needs copies, or scratch memory of a GPU.
 
         Args:
-            key:    as ``layout_key`` gives it.
+            key:    key of ``layout_key``.
             values: the inputs, ``None`` for the default.
-            call:   the call, which has been computed.
-            kernel: what has computed it; on a GPU, without scratch memory.
-            launch: computes it on the CPU, from what the kernel is given.
+            call:   the computed call.
+            kernel: its kernel; on a GPU, without scratch memory.
+            launch: computes it on the CPU, from addresses and strides.
         """
         operands = [*call.inputs, *call.outputs]
         if not call.states or call.copied or any(item.seen is None for item in operands):
@@ -183,13 +182,13 @@ def _with_addresses(numbers: list[int], launch: Callable[[list[int]], None]) -> 
 def layout_key(
     function: str, values: Sequence[Any], out: Any, course: RolloutSettings | None = None
 ) -> _Key | None:
-    """Return what calls have in common that are alike, or ``None`` for one that has its own way.
+    """Return the cache key of a call, or ``None`` for one that cannot be cached.
 
     Args:
         function: name of the kernel.
         values:   the inputs, ``None`` for the default.
-        out:      what the caller gave for the results.
-        course:   how a rollout goes.
+        out:      the caller's argument for the results.
+        course:   rollout options.
     """
     cupy: Any = sys.modules.get("cupy")
     q, arrays = values[0], (*values, *results_given(out))
@@ -217,7 +216,7 @@ def layout_key(
     key = *key, *said, *map(type, said)
     try:
         hash(key)
-    except TypeError:  # a list in place of a number
+    except TypeError:  # a list instead of a number
         return None
     return key
 
@@ -225,7 +224,7 @@ def layout_key(
 def _array_layouts(
     values: Sequence[Any], kind: type, look: Callable[[Any], Any]
 ) -> list[Any] | None:
-    """Return what arrays look like, or ``None`` if something else is among them."""
+    """Return the layouts of arrays, or ``None`` if an argument has another type."""
     found: list[Any] = []
     for value in values:
         if type(value) is kind:
@@ -238,10 +237,10 @@ def _array_layouts(
 
 
 def _tensor_layouts(values: Sequence[Any], torch: Any) -> list[Any] | None:
-    """Return what tensors look like that hold numbers and nothing beside them, else ``None``.
+    """Return the layouts of plain tensors, else ``None``.
 
-    Not a gradient, or a sign to be changed. Within forward differentiation none is looked at: to
-    ask each for its tangent takes as long as all else.
+    Tensors with a gradient or a pending negation are not plain. Within forward differentiation the
+    result is ``None``: reading each tangent would take as long as the rest of the call.
     """
     if getattr(torch.autograd.forward_ad, "_current_level", 0) >= 0:
         return None

@@ -1,4 +1,4 @@
-"""The caller's arrays for results that several kernels compute, or one that computes more."""
+"""The caller's output arrays for calls with several kernels or with extra results."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from gridgen.runtime.arrays.streams import caller_streams
 
 
 class Room:
-    """Arrays of the caller's, checked before anything is computed.
+    """Output arrays of the caller, validated before the computation.
 
     Args:
-        out:    one for each result, one after the other.
-        shapes: of the results, by name, for one state.
-        lead:   the axes before those.
-        first:  the first argument of the call, as it was given.
-        name:   its name.
+        out:    one array per result.
+        shapes: shapes of the results, by name, for one state.
+        lead:   leading axes.
+        first:  the first argument of the call, unchanged.
+        name:   name of the first argument.
 
     Raises:
-        ShapeError, DtypeError, DeviceError: an array does not fit, or shares memory with another.
+        ShapeError, DtypeError, DeviceError: an array is not compatible, or overlaps another.
     """
 
     def __init__(
@@ -36,12 +36,12 @@ class Room:
         self._arrays = result_arrays(out[0] if len(out) == len(wanted) == 1 else out, wanted, q)
 
     def meets(self, read: Mapping[str, Any]) -> bool:
-        """Tell whether one of the arrays shares memory with what kernels will read."""
+        """Return whether one of the arrays shares memory with the inputs of kernels."""
         there = [extent(adopt(value, name)) for name, value in read.items() if value is not None]
         return any(meet(extent(array), other) for array in self._arrays for other in there)
 
     def fill(self, found: Iterable[Any]) -> None:
-        """Copy results into the arrays, but for those that are there already."""
+        """Copy results into the arrays, except results that are already in them."""
         for room, result in zip(self._arrays, found, strict=True):
             with caller_streams((self._first, *self._given, result))():
                 numbers = adopt(result, "results")
@@ -52,12 +52,12 @@ class Room:
 
 
 def one_by_one(*several: Any) -> tuple[Any, ...]:
-    """Return results, each an array or a tuple of arrays, as arrays one after the other."""
+    """Return results, each an array or a tuple of arrays, as a flat tuple of arrays."""
     return tuple(array for results in several for array in results_given(results))
 
 
 def by_name(what: str, function: str, values: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return arrays by the names that they have, in the order that they were given in."""
+    """Return positional arrays by name."""
     names = [*names]
     several = list(values) if isinstance(values, (tuple, list)) and len(names) > 1 else [values]
     if len(several) != len(names):

@@ -1,4 +1,4 @@
-"""Inverse dynamics along trajectories, each on a block of a GPU that goes from sample to sample."""
+"""Inverse dynamics along trajectories; each GPU block computes one, sample by sample."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Pipelined:
     """The functions of one robot along trajectories.
 
     Args:
-        description: of the robot.
+        description: the robot's description.
         evaluator:   compiles kernels.
     """
 
@@ -32,11 +32,11 @@ class Pipelined:
         self._description, self._evaluator = description, evaluator
 
     def evaluate(self, resolved: Resolved) -> Any:
-        """Check the arguments, compile the kernel if need be, and run it.
+        """Validate the arguments, compile the kernel when necessary, and run it.
 
         Args:
-            resolved: the call. Its inputs are (B, T, ...) or what NumPy broadcasts to it; gravity,
-                      the motion of the base and numbers of the robot also (B, ...).
+            resolved: the call. Its inputs broadcast to (B, T, ...) as in NumPy; gravity, the motion
+                      of the base and robot parameters may also be (B, ...).
         """
         kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
         first, (result,) = kernel.first, kernel.outputs
@@ -66,7 +66,7 @@ class Pipelined:
     def _computed(
         self, kernel: Kernel, inputs: dict[str, Array | None], samples: int, backend: str | None
     ) -> Array:
-        """Return the efforts of samples, of which so many follow each other; (N, ...) each."""
+        """Return the joint torques (N, nv) of consecutive samples; inputs have N rows each."""
         evaluator = self._evaluator
         call = evaluator.checked(kernel, inputs, inputs[kernel.first], None)
 
@@ -79,7 +79,7 @@ class Pipelined:
 
 
 def _flat(name: str, array: Array, lead: tuple[int, ...], shape: tuple[int, ...]) -> Array:
-    """Return an array with one axis for trajectories and samples; what all share as it is."""
+    """Return an array with one axis for trajectories and samples; shared arrays unchanged."""
     whole = over_time(name, array, lead, shape, namespace(array), once=ARRAYS[name].shared)
     if whole is None:
         wanted = ", ".join(map(str, (*lead, *shape)))

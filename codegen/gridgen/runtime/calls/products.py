@@ -1,4 +1,4 @@
-"""Calls of products with the derivatives of whatever a robot's functions compute."""
+"""Calls of vector-Jacobian and Jacobian-vector products of a robot's functions."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from gridgen.runtime.calls.resolver import Resolver
 from gridgen.runtime.calls.rollout_vjp import RolloutPullbacks
 from gridgen.runtime.module.description import Module
 
-#: Kinds of products, with what each is given in place of the function's results or arguments.
+#: Kinds of products, with the name of their first argument.
 _GIVEN = {"vjp": "cotangents", "jvp": "tangents"}
 
 
 class Products:
-    """Products with the derivatives of a robot's functions.
+    """Derivative products of a robot's functions.
 
     Args:
-        module:    the robot's.
-        evaluator: the robot's.
-        resolver:  the robot's.
+        module:    the robot's module.
+        evaluator: the robot's evaluator.
+        resolver:  the robot's resolver.
     """
 
     def __init__(self, module: Module, evaluator: Evaluator, resolver: Resolver) -> None:
@@ -55,7 +55,7 @@ class Products:
         if resolved.course is not None:
             if resolved.course.return_efforts:
                 raise OptionError(
-                    "return_efforts is True, and the way back begins with states: leave it out"
+                    "return_efforts is True, and the backward pass begins with states: omit it"
                 )
             kernel = self._module.kernels.find(of.key.product("vjp", by))
             return self._rollouts.evaluate(kernel, resolved, cotangents, results)
@@ -115,14 +115,14 @@ class Products:
         results: Any,
         out: tuple[Any, ...] | None,
     ) -> Any:
-        """Return results, and tangents that a kernel computes from them; ``out`` is for both."""
+        """Return results, and tangents that a kernel computes from them; ``out`` has both."""
         ends, room = (None, None), None
         if out is not None:
             changes = {tangent(name): shape for name, shape in of.outputs.items()}
             lead = self._lead(kernel.inputs, known)
             room = _room(resolved, out, {**of.outputs, **changes}, lead)
             given = () if results is None else results_given(results)
-            # The second kernel reads again what the first has read.
+            # The second kernel reads the inputs of the first again.
             if not room.meets({**known, **dict(zip(of.outputs, given, strict=False))}):
                 ends = resolved.out
         if results is None:
@@ -135,12 +135,12 @@ class Products:
         return resolved.out
 
     def rollout(self, kernel: Kernel, arrays: Mapping[str, Any], backend: str | None) -> Any:
-        """Return the derivatives that a way back computes, from arrays by name.
+        """Return the derivatives of a backward pass, from arrays by name.
 
         Args:
-            kernel:  goes back.
-            arrays:  the inputs of the rollout, and the derivatives by its results.
-            backend: overrides the robot's.
+            kernel:  kernel of the backward pass.
+            arrays:  inputs of the rollout, and the derivatives by its results.
+            backend: overrides the robot's backend.
         """
         there = self._module.kernels.find(kernel.key.primal)
         inputs = {name: arrays.get(name) for name in there.inputs}
@@ -151,7 +151,7 @@ class Products:
     def _of(
         self, function: str, arguments: Sequence[Any], options: dict[str, Any]
     ) -> tuple[Resolved, Derivable, dict[str, Any]]:
-        """Return what a call of a function is answered from, what is derived, its inputs."""
+        """Return the resolved call of a function, its derivable, and its inputs by name."""
         name, inner = _read(function)
         row = FUNCTIONS[name]
         changes, arguments = arguments[: len(inner)], arguments[len(inner) :]
@@ -167,15 +167,15 @@ class Products:
         kernel = resolved.kernel
         if resolved.way == "frames":
             raise OptionError(
-                f"{name} of some links has no product in this module, which has a kernel for all "
-                "alone: leave frames out, and give zeros as cotangents of the others (frame_names)"
+                f"{name} of some links has no product in this module, whose only kernel is for all "
+                "links: omit frames, and give zeros as cotangents of the others (frame_names)"
             )
         if kernel.key.parts:
-            raise OptionError(f"{name} of several links has no vjp: ask for one link at a time")
+            raise OptionError(f"{name} of several links has no vjp: give one link at a time")
         of = Derivable(kernel.key, row.arguments, kernel.inputs, kernel.outputs)
         known = dict(resolved.inputs)
         if resolved.course is not None and inner:
-            raise OptionError(f"no products with the derivative of {function}")
+            raise OptionError(f"{function} has no derivative products")
         for (kind, wrt), change in zip(inner, changes, strict=True):
             by = checked_wrt(wrt, of)
             given = of.given(kind, by)
@@ -184,7 +184,7 @@ class Products:
         return resolved, of, known
 
     def _serving(self, of: Derivable, kind: str, by: tuple[str, ...]) -> Kernel:
-        """Return the kernel of a product, or where a module lacks it, of that by all arguments."""
+        """Return the kernel of a product, or in a module without it, that by all arguments."""
         kernels = self._module.kernels
         key = of.key.product(kind, by)
         whole = of.key.product(kind, of.arguments)
@@ -200,7 +200,7 @@ class Products:
         results: Any,
         out: Any = None,
     ) -> Any:
-        """Return what the kernel of a product computes."""
+        """Return the results of a product's kernel."""
         inputs = self._inputs(kernel, resolved, known, results)
         if any(map(is_traced, (*known.values(), *inputs.values()))):
             every = Resolved(kernel, {**known, **inputs}, resolved.backend, out)
@@ -210,7 +210,7 @@ class Products:
     def _inputs(
         self, kernel: Kernel, resolved: Resolved, known: dict[str, Any], results: Any
     ) -> dict[str, Any]:
-        """Return the inputs of a product's kernel; results among them are computed if need be."""
+        """Return the inputs of a product's kernel; compute results among them when necessary."""
         if wanted := [name for name in resolved.kernel.outputs if name in kernel.inputs]:
             if results is None:
                 plain = replace(resolved, inputs=dict(resolved.inputs), out=None)
@@ -222,14 +222,14 @@ class Products:
         return {name: known[name] for name in kernel.inputs}
 
     def _lead(self, shapes: Mapping[str, Shape], known: Mapping[str, Any]) -> tuple[int, ...]:
-        """Return the leading axes that arrays have in common, of those that are given."""
+        """Return the common leading axes of the given arrays."""
         arrays = {n: adopt(known[n], n) for n in shapes if known.get(n) is not None}
         given = {name: shapes[name] for name in arrays}
         return leading_axes(self._module.description.name, given, arrays)
 
 
 def _read(function: Any) -> tuple[str, list[tuple[str, list[str] | None]]]:
-    """Return the name of a function, and of which products with it a product is resolved for.
+    """Return a function's name and the products that follow it, with their inputs.
 
     ``inverse_dynamics:vjp:q,qd`` is the vector-Jacobian product by ``q`` and ``qd``.
     """
@@ -241,12 +241,12 @@ def _read(function: Any) -> tuple[str, list[tuple[str, list[str] | None]]]:
         is_named = bool(words) and words[0] not in _GIVEN
         inner.append((kind, words.pop(0).split(",") if is_named else None))
     if len(inner) > 1:
-        raise OptionError(f"{function} are products of the second order; there are none of those")
+        raise OptionError(f"{function} are products of the second order; these have no products")
     return name, inner
 
 
 def _alone(arrays: Sequence[Any]) -> Any:
-    """Return several arrays as a tuple, one as itself."""
+    """Return several arrays as a tuple, a single one as itself."""
     return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
@@ -271,13 +271,13 @@ def _zero(resolved: Resolved, name: str, shape: Shape) -> Any:
 def _room(
     resolved: Resolved, out: Sequence[Any], shapes: Mapping[str, Shape], lead: tuple[int, ...]
 ) -> Room:
-    """Return the caller's arrays for results of these shapes, checked."""
+    """Return the caller's arrays for results of these shapes, validated."""
     first = resolved.kernel.first
     return Room(out, shapes, lead, resolved.inputs[first], first)
 
 
 def _flat_pair(out: Any) -> tuple[Any, ...] | None:
-    """Return the arrays for results and tangents one by one."""
+    """Return the arrays for results and tangents as one tuple."""
     if out is None:
         return None
     if not isinstance(out, (tuple, list)) or len(out) != 2:

@@ -1,4 +1,4 @@
-"""What a call is computed from, when its kernel has been found."""
+"""Resolved calls: the kernel of a call with its arguments."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from gridgen.functions.calls import RolloutSettings
 from gridgen.kernel import Kernel
 from gridgen.runtime.calls.fused import Several
 
-#: How a call is computed: by a kernel alone; some frames by the kernel of all; several functions
-#: by one kernel; with halves on two processors; along trajectories.
+#: How a call is computed: by its kernel; by the kernel of all frames; by a kernel of fused
+#: functions; in halves on two processors; along trajectories.
 Way = Literal["kernel", "frames", "several", "hybrid", "pipeline"]
 
 
 @dataclass(slots=True)
 class Resolved:
-    """What a call is computed from.
+    """A call with its kernel.
 
     Attributes:
-        kernel:  computes it, or has its arrays.
-        inputs:  its arrays by name, as they were given; ``None`` for the default.
-        backend: overrides the robot's.
+        kernel:  computes it, or declares its arrays.
+        inputs:  the given arrays by name; ``None`` for the default.
+        backend: overrides the robot's backend.
         out:     arrays for the results.
-        course:  how a rollout goes.
+        course:  rollout options.
         way:     how it is computed.
-        frames:  indices of the frames that are asked for, where the kernel computes all.
-        several: how the results of several functions are handed back.
+        frames:  indices of the requested frames, where the kernel computes all.
+        several: result type of fused functions.
     """
 
     kernel: Kernel

@@ -27,14 +27,14 @@ from gridgen.runtime.calls.resolved import Resolved, Way
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.planning.devices import host_place, place_of
 
-# Schedules that are computed in a way of their own.
+# Schedules with their own evaluation.
 _WAYS: Mapping[str, Way] = {"hybrid": "hybrid", "pipeline": "pipeline"}
-# What a choice is remembered by.
+# The cache key of a choice.
 _Words = tuple[Any, ...]
 
 
 class _Requests(Declared):
-    """The functions of any robot, each of which returns its request."""
+    """The functions of a robot, as methods that return their requests."""
 
     def _call(self, request: Request) -> Any:
         return request
@@ -50,11 +50,11 @@ _REQUESTS = _Requests()
 
 
 class Resolver:
-    """Finds the kernels that serve a robot's calls.
+    """Resolves the kernels of a robot's calls.
 
     Args:
         module:    the robot's description and kernels.
-        evaluator: knows which backend computes.
+        evaluator: determines the backend.
     """
 
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
@@ -64,28 +64,28 @@ class Resolver:
         self._planner = evaluator.planner
         self._planned_before: dict[_Words, tuple[str, str]] = {}
         self._methods_on_host: bool | None = None
-        # Whether calls with NumPy arrays have a choice; it is looked up at the first of them.
+        # Whether calls with NumPy arrays have a choice; the first call determines it.
         self._numpy_is_planned = True
         self._numpy_on_gpu = evaluator.target(np.empty(0), None).prefers_teams
         self._chosen: dict[_Words, tuple[Kernel, Way, Any]] = {}
         self._several: dict[_Words, Several] = {}
 
     def forget(self) -> None:
-        """Plan anew in the calls to come."""
+        """Discard cached plans."""
         self._evaluator.forget()
         self._planned_before.clear()
         self._methods_on_host = None
         self._numpy_is_planned = True
 
     def resolve(self, request: Request, *, offer: bool = False) -> Resolved:
-        """Return what a call is computed from.
+        """Return a call with its kernel.
 
         Args:
             request: the call.
-            offer:   whether calls like it may be computed at once from now on.
+            offer:   whether similar calls may skip resolution from now on.
 
         Raises:
-            OptionError, ModelError: as ``Robot`` says for the function.
+            OptionError, ModelError: as of the function.
         """
         function, frame, course = request.function, request.frame, request.course
         schedule, method = request.schedule, request.method
@@ -109,7 +109,7 @@ class Resolver:
         words = (function, schedule, method, frame, request.reference, given, variant)
         try:
             kernel, way, frames = self._chosen[words]
-        except (KeyError, TypeError):  # not called yet; or a list in place of a name
+        except (KeyError, TypeError):  # the first call; or a list instead of a name
             kernel, way, frames = self._chosen[words] = self._choose(row, *words[1:])
         inputs: dict[str, Any] = kernel.nothing.copy()
         for name, array in zip(inputs, request.arrays, strict=False):
@@ -119,17 +119,17 @@ class Resolver:
         if course is not None:
             inputs |= feedback_of(course)
         elif offer and way == "kernel" and not is_planned and backend is None:
-            if type(q) is np.ndarray and frame is request.frame:  # no list
+            if type(q) is np.ndarray and frame is request.frame:  # not a list
                 self._evaluator.offer(request, kernel)
         return Resolved(kernel, inputs, backend, request.out, course, way, frames)
 
     def resolve_named(self, function: Any, *arguments: Any, **options: Any) -> Resolved:
-        """Return what a call is computed from, by the function's name and what it is called with.
+        """Return a call with its kernel, by the function's name and its arguments.
 
         Args:
-            function:  its name; or names of several, as of ``Robot.compute``.
-            arguments: those of the function.
-            options:   its keyword arguments.
+            function:  name of a function; or a list of names, as of ``Robot.compute``.
+            arguments: arguments of the function.
+            options:   keyword arguments of the function.
         """
         if isinstance(function, (tuple, list)):
             out = options.pop("out", None)
@@ -138,7 +138,7 @@ class Resolver:
         return self.resolve(getattr(_REQUESTS, function)(*arguments, **options))
 
     def kernel(self, row: Function, *words: Any) -> Kernel:
-        """Return the kernel whose arrays a call has; ``words`` as of ``_choose``."""
+        """Return the kernel that declares a call's arrays; ``words`` as of ``_choose``."""
         key = (row.name, *words)
         if key not in self._chosen:
             self._chosen[key] = self._choose(row, *words)
@@ -147,12 +147,12 @@ class Resolver:
     def resolve_fused(
         self, functions: Sequence[str], arrays: Sequence[Any], out: Any, options: dict[str, Any]
     ) -> Resolved:
-        """Return what a call of ``Robot.compute`` is computed from; arguments as there."""
+        """Return a call of ``Robot.compute`` with its kernel; arguments as there."""
         backend = options.pop("backend", None)
         given = _inputs_given(options) if options else ()
         try:
             several = self._several[functions, given]
-        except (KeyError, TypeError):  # not called yet; or a list
+        except (KeyError, TypeError):  # the first call; or a list
             several = self.choose_fused(functions, given)
         if options:
             several.check_options(options)
@@ -162,7 +162,7 @@ class Resolver:
         return Resolved(several.kernel, inputs, backend, room, None, "several", several=several)
 
     def choose_fused(self, functions: Sequence[str], given: tuple[str, ...]) -> Several:
-        """Return what a call of ``compute`` means, and remember it."""
+        """Return the fused functions of a call of ``compute``, and cache them."""
         parts = self.read_parts(functions)
         can_read = optional_inputs_of(parts)
         key = key_of(parts, tuple(name for name in given if name in can_read))
@@ -171,13 +171,13 @@ class Resolver:
         return found
 
     def read_parts(self, functions: object) -> tuple[FusedPart, ...]:
-        """Return the parts that a user names; see ``read_parts``."""
+        """Return the fused functions that a user selects; see ``read_parts``."""
         known = self._description
         idents = dict(zip(known.frame_names, known.frame_idents, strict=True))
         return read_parts(functions, idents, self._method_unasked)
 
     def _method_unasked(self, row: Function) -> str:
-        """Return the algorithm that a name without one means among several."""
+        """Return the default algorithm of a function with several."""
         if row.method_word != "method":
             return next(iter(row.methods))
         return self.method(row, "auto", "thread")
@@ -190,7 +190,7 @@ class Resolver:
         self.check_parameters(options)
 
     def check_parameters(self, options: Mapping[str, Any]) -> None:
-        """Raise for numbers of the robot that are no inputs of it."""
+        """Raise for robot parameters that are not inputs of the robot."""
         parameters = self._description.parameters
         for name in PARAMETERS:
             if options.get(name) is not None and name not in parameters.own:
@@ -199,9 +199,9 @@ class Resolver:
     def _planned(
         self, row: Function, method: str, q: Array, backend: str | None
     ) -> tuple[str, str]:
-        """Return method and schedule that ``auto`` means for ``q``, as the caller gave it.
+        """Return the method and schedule that ``auto`` selects for ``q``, the caller's array.
 
-        Batches up to the same power of two are served alike, so that little has to be remembered.
+        Batches are rounded up to powers of two, which bounds the number of cached plans.
         """
         if backend is None and type(q) is np.ndarray and not self._numpy_on_gpu:
             self._numpy_is_planned = self._chooses_on_host()
@@ -218,13 +218,13 @@ class Resolver:
         wanted = (row.name, method, backend, type(q), device, getattr(q, "dtype", None), rounds)
         try:
             return self._planned_before[wanted]
-        except (KeyError, TypeError):  # not called yet; or a list in place of a name
+        except (KeyError, TypeError):  # the first call; or a list instead of a name
             found = self._planned_anew(row, method, q, backend, 1 << rounds)
             self._planned_before[wanted] = found
             return found
 
     def _chooses_on_host(self) -> bool:
-        """Tell whether ``auto`` may mean several methods on this CPU."""
+        """Return whether ``auto`` may select several methods on this CPU."""
         if self._methods_on_host is None:
             profile = self._planner.profile(host_place())
             self._methods_on_host = profile is not None and profile.any_method
@@ -233,7 +233,7 @@ class Resolver:
     def _planned_anew(
         self, row: Function, method: str, q: Array, backend: str | None, batch: int
     ) -> tuple[str, str]:
-        """Return method and schedule of what is taken for the fastest."""
+        """Return method and schedule with the shortest predicted time."""
         with caller_streams((q,))():
             q = adopt(q, row.arguments[0])
         target = self._evaluator.target(q, backend)
@@ -249,7 +249,7 @@ class Resolver:
         return (found.method or method, found.schedule) if found else (method, "auto")
 
     def offered_unasked(self) -> list[str]:
-        """Return the functions without words that the robot has and that nobody need ask for."""
+        """Return the robot's default functions, without those of a frame."""
         every = (FUNCTIONS[name] for name in GENERATED)
         rows = [row for row in every if row.is_default and not row.of_frame]
         refusals, has = self._module.kernels.refusals, self._module.kernels.has
@@ -290,7 +290,7 @@ class Resolver:
         given: tuple[str, ...],
         variant: str,
     ) -> tuple[Kernel, Way, int | list[int] | None]:
-        """Return the kernel whose arrays a call has, its way, and which frames of all it is for."""
+        """Return the kernel of a call's arrays, its evaluation, and the indices of frames."""
         method = self.method(row, method, schedule)
         schedules = row.methods[method].schedules
         check_choice("schedule", schedule, ("auto", *schedules))
@@ -299,14 +299,14 @@ class Resolver:
         if row.of_frame or (row.has_frames and frame is not None):
             return self._find_frames(row, key, frame, reference)
         chosen = schedules[0] if schedule == "auto" else schedule
-        # The hybrid schedule takes what its kernels need from the arguments of the thread's.
+        # The hybrid schedule converts the arguments of the thread schedule for its kernels.
         kernel = find(key if chosen == "hybrid" else replace(key, schedule=chosen))
         return kernel, _WAYS.get(chosen, "kernel"), None
 
     def _find_frames(
         self, row: Function, key: KernelKey, frame: object, reference: str
     ) -> tuple[Kernel, Way, int | list[int] | None]:
-        """Return the kernel of a frame, or of several, or of all, and which of all these are."""
+        """Return the kernel of one, several or all frames, and the indices among all."""
         kernels, whole = self._module.kernels, key
         key = self.key_of_frames(row, key, frame, reference)
         if row.of_frame or kernels.has(key):
@@ -318,7 +318,7 @@ class Resolver:
     def key_of_frames(
         self, row: Function, key: KernelKey, frame: object, reference: str
     ) -> KernelKey:
-        """Return a kernel's key for a frame, or for an axis of several."""
+        """Return a kernel's key for a frame, or for a list of frames along an axis."""
         if row.of_frame:
             check_choice("reference", reference, REFERENCES)
         if isinstance(frame, tuple):
@@ -328,10 +328,10 @@ class Resolver:
         return replace(key, frame=ident, reference=reference)
 
     def method(self, row: Function, method: str, schedule: str) -> str:
-        """Return the algorithm that a call wants; ``auto`` is the first that the robot can have."""
+        """Return the algorithm of a call; ``auto`` is the first that the robot supports."""
         if "" in row.methods:
             return ""
-        if row.method_word != "method":  # each has a meaning of its own: none is the best
+        if row.method_word != "method":  # the methods differ in results: none is the best
             check_choice(row.method_word, method, tuple(row.methods))
             return method
         check_choice("method", method, ("auto", *row.methods))
@@ -353,7 +353,7 @@ class Resolver:
     # -- names --------------------------------------------------------------------------------
 
     def frame_index(self, name: object) -> int:
-        """Return the place of a frame in ``frame_names``."""
+        """Return the index of a frame in ``frame_names``."""
         names = self._description.frame_names
         if not isinstance(name, str):
             raise OptionError(
@@ -369,7 +369,7 @@ class Resolver:
 
 
 def listed_frames(frames: object) -> tuple[Any, ...]:
-    """Return a list of frames as what can be remembered."""
+    """Return a list of frames as a hashable value."""
     if isinstance(frames, (bytes, Set)) or not isinstance(frames, Iterable):
         raise OptionError(
             f"frame is {show_value(frames)}; give the name of one link (all: frame_names)"
@@ -380,7 +380,7 @@ def listed_frames(frames: object) -> tuple[Any, ...]:
 
 
 def _inputs_given(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return which optional inputs keyword arguments are of."""
+    """Return the optional inputs among keyword arguments."""
     return tuple(
         name
         for name, optional in OPTIONAL_INPUTS.items()

@@ -1,8 +1,8 @@
-"""Backpropagation through rollouts: one kernel makes states anew from checkpoints and goes back.
+"""Backward pass of rollouts: one kernel recomputes states from checkpoints.
 
-Of a trajectory about sqrt(T) states are kept as checkpoints, and the kernel has room for the states
-of the steps between two of them. A CPU works on a pack of states from end to beginning before the
-next, so that room for all steps is a part of its cache, and the beginning is the only checkpoint.
+About sqrt(T) states of a trajectory are checkpoints, and the kernel's scratch memory holds the
+states between two of them. A CPU computes one pack of states over all steps before the next pack.
+The scratch memory for all steps fits into its cache, so the initial state is the only checkpoint.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from gridgen.runtime.calls.outputs import by_name
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.module.description import RobotRecord
 
-# The most that a CPU keeps of a pack of states on the way there [bytes]: a part of the second level
-# of the cache.
+# Most bytes of scratch memory that a CPU uses for the states of a pack: a part of the second-level
+# cache.
 _NEAR_BYTES = 256 << 10
 
 
 class RolloutPullbacks:
-    """The ways back along the rollouts of one robot.
+    """The backward passes of one robot's rollouts.
 
     Args:
-        description: of the robot.
+        description: the robot's description.
         evaluator:   compiles kernels.
     """
 
@@ -48,16 +48,16 @@ class RolloutPullbacks:
         self._description, self._evaluator = description, evaluator
 
     def evaluate(self, kernel: Kernel, resolved: Resolved, cotangents: Any, results: Any) -> Any:
-        """Check the arguments, and compute the derivatives by some of them.
+        """Validate the arguments, and compute the derivatives by some of them.
 
         Args:
-            kernel:     goes back.
-            resolved:   the rollout as it would be called; its ``out`` is for the derivatives.
-            cotangents: derivatives by its results.
-            results:    what it returned, if that is known.
+            kernel:     kernel of the backward pass.
+            resolved:   the rollout's call; its ``out`` takes the derivatives.
+            cotangents: derivatives by the rollout's results.
+            results:    the rollout's results, if known.
 
         Raises:
-            ShapeError, DtypeError, DeviceError: an argument does not fit.
+            ShapeError, DtypeError, DeviceError: an argument is not compatible.
             OptionError: as of the rollout.
         """
         first, course, there = resolved.inputs["q0"], resolved.course, resolved.kernel
@@ -80,7 +80,7 @@ class RolloutPullbacks:
         bars: dict[str, Any],
         known: dict[str, Any],
     ) -> Call:
-        """Return the call of the kernel that goes back; states are made for it if need be."""
+        """Return the call of the backward kernel, with states recomputed when necessary."""
         there = checked_inputs(self._description, resolved.kernel, resolved.inputs, q, course)
         words = there.course
         assert words is not None
@@ -94,11 +94,11 @@ class RolloutPullbacks:
         else:
             made = self._checkpoints(there, back, resolved.backend)
         call = back._replace(inputs=[*made, *there.inputs[len(made) :], *paths])
-        # An axis of time for whatever has one; one for all steps is their sum.
+        # Add a time axis to arrays that have one; the derivative of a constant is a sum over steps.
         return call.with_results(resolved.out, {cotangent(n): m for n, m in there.times.items()})
 
     def _path(self, back: Call, name: str, value: Any, moments: int | None) -> Operand:
-        """Return an array like a result of the rollout; ``None`` is zero."""
+        """Return an array shaped like a result of the rollout; ``None`` is zero."""
         shape, q = back.kernel.inputs[name], back.q
         wanted = (*back.lead, *(() if moments is None else (moments,)), *shape)
         if value is None:
@@ -106,14 +106,14 @@ class RolloutPullbacks:
         array = adopted(self._description, name, shape, value, q, "q0")
         if array.shape != wanted:
             raise ShapeError(
-                f"{name} has shape {array.shape}; as tau and keep are given it needs {wanted}"
+                f"{name} has shape {array.shape}; with these tau and `keep` it needs {wanted}"
             )
         if len(back.lead) > 1 and not are_one(array, len(back.lead)):
             array = namespace(array).array(array, order="C")
         return back.laid(name, shape, array)
 
     def _between(self, there: Call, backend: str | None) -> int:
-        """Return how many steps there shall be between checkpoints."""
+        """Return the number of steps between checkpoints."""
         assert there.course is not None
         steps, substeps = there.course.steps, there.course.substeps
         size = sum(math.prod(there.kernel.inputs[name]) for name in ("q0", "qd0"))
@@ -123,7 +123,7 @@ class RolloutPullbacks:
         return max(math.isqrt(max(steps - 1, 0) // substeps) + 1, 1)
 
     def _checkpoints(self, there: Call, back: Call, backend: str | None) -> list[Operand]:
-        """Return states of the way there: the beginning, and those that have yet to be made."""
+        """Return the checkpoints: the initial state, and arrays for the others."""
         words = back.course
         assert words is not None
         count = -(-words.steps // words.between)

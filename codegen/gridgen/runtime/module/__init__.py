@@ -1,1 +1,1 @@
-"""What a module has: its files, its description, its kernels."""
+"""Modules: their files, descriptions and kernels."""

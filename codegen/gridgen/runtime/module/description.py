@@ -1,4 +1,4 @@
-"""What is known of a robot and of its module: records that ``model.json`` holds."""
+"""Records of a robot and of its module: the content of ``model.json``."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from gridgen.runtime.configurations import ConfigurationSpace, configuration_spa
 from gridgen.runtime.module.kernels import Kernels
 from gridgen.runtime.parameters import Parameters
 
-# Bounds: JSON has no infinity, so that ``null`` is a bound that is not there.
+# Bounds: JSON has no infinity; ``null`` means no bound.
 _BOUNDS = {
     "lower_limits": -math.inf,
     "upper_limits": math.inf,
     "effort_limits": math.inf,
     "velocity_limits": math.inf,
 }
-# Written only of a robot that has numbers of its own as inputs, under the names that JSON has.
+# Only written for a robot with parameters as inputs; by the names in JSON.
 _INPUTS = {"parameter_values": "parameters", "parameter_names": "parameter_names"}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RobotRecord:
-    """A robot's names and numbers.
+    """Description of a robot.
 
     Attributes:
         name:            name in the URDF.
         ident:           identifier: C++ namespace, stem of the file names.
         source:          name of the robot's file.
         sha256:          digest of its text.
-        versions:        of the generator and of the libraries that shape its output.
+        versions:        versions of the generator and of the libraries that determine its output.
         floating_base:   whether the root moves freely.
         options:         ``RobotOptions``, as data.
         armature:        (nv) added to the diagonal of the mass matrix.
-        parameter_values: numbers that are inputs, by input.
-        parameter_names: links that have rows of ``params``.
+        parameter_values: values of parameters that are inputs, by input.
+        parameter_names: links with rows of ``params``.
         longest_program: operations of the longest straight-line program.
         longest_gpu_program: the same for a thread of a GPU.
         nq:              number of positions.
         nv:              number of velocities.
-        joint_names:     joints that move, in order of their bodies.
+        joint_names:     moving joints, in order of their bodies.
         angles:          whether each joint's coordinate is an angle.
         quaternions:     index of each joint's quaternion in its coordinates, or None.
         body_names:      bodies in order, parents first.
@@ -57,14 +57,14 @@ class RobotRecord:
         levels:          bodies by distance from the base.
         q_indices:       first position of each body's joint.
         v_indices:       first velocity of each body's joint.
-        mimics:          whether each body's joint follows another.
-        lower_limits:    (nq) [rad or m], -inf where there is none.
-        upper_limits:    (nq) [rad or m], inf where there is none.
+        mimics:          whether each body's joint mimics another.
+        lower_limits:    (nq) [rad or m], -inf without a limit.
+        upper_limits:    (nq) [rad or m], inf without a limit.
         effort_limits:   (nv) [N m or N].
         velocity_limits: (nv) [rad/s or m/s].
-        masses:          of the bodies [kg].
-        total_mass:      of all bodies [kg].
-        singular_joint:  a joint that moves nothing, for which forward dynamics is impossible.
+        masses:          masses of the bodies [kg].
+        total_mass:      mass of all bodies [kg].
+        singular_joint:  a joint that moves no mass, for which forward dynamics is undefined.
     """
 
     name: str
@@ -102,7 +102,7 @@ class RobotRecord:
     singular_joint: str | None
 
     def as_data(self) -> dict[str, Any]:
-        """Return the fields as data that JSON can hold."""
+        """Return the fields as JSON data."""
         data: dict[str, Any] = {}
         for entry in fields(self):
             value = getattr(self, entry.name)
@@ -114,7 +114,7 @@ class RobotRecord:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> RobotRecord:
-        """Return the record of such data, which may have more.
+        """Return the record of JSON data; further fields are ignored.
 
         Raises:
             KeyError: a field is missing.
@@ -131,7 +131,7 @@ class RobotRecord:
 
     @cached_property
     def digest(self) -> str:
-        """Digest of the robot's text, and of the options that change the code of functions."""
+        """Digest of the robot's text, and of the options that affect the code of functions."""
         chosen = [
             *(self.options, self.armature, self.longest_program, self.longest_gpu_program),
             *(self.parameter_values or None, self.parameter_names or None),
@@ -140,32 +140,32 @@ class RobotRecord:
 
     @cached_property
     def parameters(self) -> Parameters:
-        """What it takes as inputs of its own numbers."""
+        """Parameters that are inputs."""
         is_checked = self.options["check_parameters"]
         return Parameters(self.name, self.parameter_names, self.parameter_values, is_checked)
 
     @cached_property
     def space(self) -> ConfigurationSpace:
-        """How configurations are put together."""
+        """The configuration space."""
         return configuration_space(self)
 
 
 def _tuples(value: Any) -> Any:
-    """Return JSON's lists as tuples."""
+    """Return JSON lists as tuples."""
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
 class ModuleRecord:
-    """What a module's ``model.json`` holds.
+    """Content of a module's ``model.json``.
 
     Attributes:
-        robot:   what is known of the robot.
-        arrays:  what the kernels' arrays are, for readers.
-        kernels: the kernels that there are.
-        room:    the numbers that a kernel's loops keep of a state, by name.
-        rows:    what a kernel's form for rows takes, by name.
-        work:    what a state costs a kernel, by name.
+        robot:   description of the robot.
+        arrays:  descriptions of the kernels' arrays, for readers.
+        kernels: the kernels.
+        room:    scratch numbers per state of a kernel's loops, by name.
+        rows:    row layout of a kernel that stages rows in shared memory, by name.
+        work:    work of a kernel per state, by name.
     """
 
     robot: RobotRecord
@@ -176,7 +176,7 @@ class ModuleRecord:
     work: Mapping[str, Work]
 
     def as_data(self) -> dict[str, Any]:
-        """Return everything as data that JSON can hold."""
+        """Return all fields as JSON data."""
         return self.robot.as_data() | {
             "arrays": self.arrays,
             "kernels": [kernel.as_data() for kernel in self.kernels.by_name.values()],
@@ -188,7 +188,7 @@ class ModuleRecord:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> ModuleRecord:
-        """Return the record of such data."""
+        """Return the record of JSON data."""
         kernels = map(Kernel.from_data, data["kernels"])
         return cls(
             RobotRecord.from_data(data),
@@ -201,18 +201,18 @@ class ModuleRecord:
 
 
 class Module(Protocol):
-    """Something that has a robot's description, its kernels, and their text."""
+    """A robot's description, kernels, and source text."""
 
     @property
     def description(self) -> RobotRecord:
-        """What is known of the robot."""
+        """Description of the robot."""
 
     @property
     def kernels(self) -> Kernels:
-        """The kernels that there are."""
+        """The kernels."""
 
     def sources(self, kernel: Kernel) -> Sources:
-        """Return text in which a kernel is defined."""
+        """Return source text that defines a kernel."""
 
     def work(self, kernel: Kernel) -> Work:
-        """Return what a state costs a kernel."""
+        """Return the work of a kernel per state."""

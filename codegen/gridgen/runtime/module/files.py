@@ -1,4 +1,4 @@
-"""A module's files: where a robot's description and source text come from."""
+"""A module's files: the robot's description and source text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MODEL_FILE = "model.json"
 
 
 def is_source(name: str) -> bool:
-    """Tell whether a file of a module is text for a compiler."""
+    """Return whether a file of a module is source text."""
     return name.endswith((".cuh", ".cu", ".h", ".cpp"))
 
 
@@ -31,7 +31,7 @@ class WholeModule(ABC):
     @property
     @abstractmethod
     def _record(self) -> ModuleRecord:
-        """What ``model.json`` holds."""
+        """Content of ``model.json``."""
 
     @abstractmethod
     def _texts(self) -> Mapping[str, str]:
@@ -43,16 +43,16 @@ class WholeModule(ABC):
 
     @property
     def description(self) -> RobotRecord:
-        """What is known of the robot."""
+        """Description of the robot."""
         return self._record.robot
 
     @property
     def kernels(self) -> Kernels:
-        """The kernels that there are."""
+        """The kernels."""
         return self._record.kernels
 
     def work(self, kernel: Kernel) -> Work:
-        """Return what a state costs a kernel."""
+        """Return the work of a kernel per state."""
         return self._record.work[kernel.name]
 
     def sources(self, kernel: Kernel) -> Sources:
@@ -78,7 +78,7 @@ class FolderModule(WholeModule):
 
     @cached_property
     def _record(self) -> ModuleRecord:
-        """What ``model.json`` holds."""
+        """Content of ``model.json``."""
         path = self._folder / MODEL_FILE
         try:
             text = path.read_bytes()

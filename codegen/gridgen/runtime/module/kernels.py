@@ -1,4 +1,4 @@
-"""Which kernels a module has, and why it lacks others."""
+"""The kernels of a module, and the reasons for missing ones."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Kernels:
     """The kernels of a robot's module.
 
     Args:
-        robot:    its name.
-        kernels:  those that there are.
-        refusals: why the robot cannot have others, by name.
+        robot:    the robot's name.
+        kernels:  the existing kernels.
+        refusals: reasons why the robot does not support others, by name.
     """
 
     def __init__(
@@ -31,10 +31,10 @@ class Kernels:
         self._robot = robot
 
     def named(self, name: str) -> Kernel:
-        """Return the kernel of a name.
+        """Return the kernel with a name.
 
         Raises:
-            ModelError: there is none.
+            ModelError: it does not exist.
         """
         if name in self.by_name:
             return self.by_name[name]
@@ -51,17 +51,17 @@ class Kernels:
         )
 
     def has(self, key: KernelKey) -> bool:
-        """Tell whether a kernel serves a key."""
+        """Return whether a kernel serves a key."""
         return bool(self._serving(key))
 
     def _serving(self, key: KernelKey) -> list[Kernel]:
-        """Return the kernels that serve a key, that which reads the fewest inputs first."""
-        if key.parts:  # whatever a user calls it
+        """Return the kernels that serve a key, the one with the fewest inputs first."""
+        if key.parts:  # with any label
             wanted = replace(key.plain, label="")
             same = (k for k in self.by_name.values() if replace(k.key.plain, label="") == wanted)
             found = [kernel for kernel in same if set(key.inputs) <= set(kernel.key.inputs)]
             return sorted(found, key=lambda kernel: len(kernel.key.inputs))
-        # Several functions in one may have any name, also one that another key makes.
+        # Fused functions may have any name, including the name of another key.
         pairs = ((wider, self.by_name.get(wider.name)) for wider in _wider(key))
         return [kernel for wider, kernel in pairs if kernel is not None and kernel.key == wider]
 
@@ -69,7 +69,7 @@ class Kernels:
         """Return the kernel that serves a key: itself, or one that reads more optional inputs.
 
         Raises:
-            ModelError: there is none.
+            ModelError: it does not exist.
         """
         if found := self._serving(key):
             return found[0]
@@ -96,7 +96,7 @@ class Kernels:
         raise self._missing(key.plain.name)
 
     def _without_inputs(self, key: KernelKey) -> str:
-        """Say why a kernel is there without optional inputs only."""
+        """Return the reason why a kernel has no form with these optional inputs."""
         for name in (wider.name for wider in _wider(key)):
             if name in self.refusals:
                 return f"no {name}: {self.refusals[name]}"
@@ -116,7 +116,7 @@ class Kernels:
 
 
 def subsets(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield every selection of some names, in their order: none first, all last."""
+    """Yield all subsets of some names, in their order: the empty one first, all last."""
     for count in range(len(names) + 1):
         yield from combinations(names, count)
 

@@ -1,4 +1,4 @@
-"""The robots that are loaded, as graphs of a framework name them: by handle, not by object."""
+"""Registry of robots: a framework's graphs identify them by handle, not by object."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ _found: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
 
 def note(robot: Any) -> None:
-    """Let a robot be found by its handle, as long as it lives."""
+    """Register a robot by its handle, as long as it exists."""
     _living.add(robot)
 
 
 def robot_of(handle: str) -> Any:
-    """Return a living robot of a handle.
+    """Return a registered robot.
 
     Raises:
-        ModelError: there is none.
+        ModelError: no robot has this handle.
     """
     robot = _found.get(handle)
     if robot is None:
         robot = next((one for one in list(_living) if one.handle == handle), None)
         if robot is None:
             raise ModelError(
-                f"no robot {handle} is loaded, which this graph calls: load it as it was when the "
-                "graph was made, and keep it"
+                f"no robot {handle} is loaded, which this graph calls: load it with the options "
+                "of the graph's robot, and hold a reference to it"
             )
         _found[handle] = robot
     return robot

@@ -17,7 +17,7 @@ from gridgen.runtime.calls.evaluation import Evaluator
 
 
 def check_batch(batch: object) -> None:
-    """Raise unless it is a number of states."""
+    """Raise unless a value is a number of states."""
     if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
         raise OptionError(f"batch is {show_value(batch)}; give a number of states, 1 or more")
 
@@ -31,12 +31,12 @@ def warm_up(
     """Compile kernels, in both forms where there are two.
 
     Args:
-        evaluator: keeps them for the calls to come.
-        wanted:    each with an array like the first one of these calls.
-        backend:   overrides the robot's.
-        progress:  called with words for each; by default they are shown on a terminal.
+        evaluator: caches the kernels.
+        wanted:    each kernel with an array like the first one of its calls.
+        backend:   overrides the robot's backend.
+        progress:  called with a text for each kernel; by default a terminal shows the texts.
     """
-    # A process that finds all compiled starts no thread, and loads nothing that does.
+    # A process that finds all kernels in the cache starts no thread.
     from gridgen.backends.side_by_side import side_by_side
 
     tasks = {

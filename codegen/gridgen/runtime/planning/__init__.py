@@ -1,1 +1,1 @@
-"""Which kernel serves a call best, by prediction and by measurement."""
+"""Selection of kernels, by predicted and measured times."""

@@ -1,4 +1,4 @@
-"""The ways to compute a function that a module has, each with its time."""
+"""The candidates for a function of a module, each with its time."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from gridgen.functions.types import Dtype
 from gridgen.kernel import WARP, Kernel, KernelKey, Work
 from gridgen.runtime.module.description import Module
 
-#: The schedules that ``auto`` chooses from, the one that is kept when both are as fast first.
+#: The schedules that ``auto`` selects from, in order of preference at equal times.
 CHOSEN = ("thread", "scan")
-#: Threads of a block that kernels with a state in each thread are considered with.
+#: Block sizes of candidates with one thread per state.
 BLOCKS = (WARP, 2 * WARP, LARGEST_BLOCK)
 
 _WORDS = {
-    "issue": "its instructions keep the multiprocessors busy",
-    "latency": "there are too few warps to hide what each waits for",
-    "L2": "its accesses keep L2 busy",
-    "memory": "its arrays keep the memory busy",
+    "issue": "bound by instruction issue",
+    "latency": "there are too few warps to hide latency",
+    "L2": "bound by L2 bandwidth",
+    "memory": "bound by memory bandwidth",
     "launch": "the launch takes longer than the kernel",
 }
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to compute a function.
+    """One candidate for a function: kernel, block size and time.
 
     Attributes:
         kernel:  name of the kernel in the C++ files.
-        method:  the algorithm, where there are several.
-        schedule: how a state is laid over threads.
+        method:  the algorithm, for a function with several.
+        schedule: distribution of a state over threads.
         block:   threads of a block on a GPU, of the call on a CPU.
-        seconds: the time of a call.
-        bound:   what it is bound by, by the prediction.
-        detail:  where the predicted time comes from, in words.
-        is_usual: whether a block has as many threads as where nothing is known.
-        is_measured: whether the time was measured; it is predicted otherwise.
+        seconds: time of a call [s].
+        bound:   the predicted bottleneck.
+        detail:  explanation of the predicted time.
+        is_usual: whether it has the default block size.
+        is_measured: whether the time was measured; otherwise it is predicted.
     """
 
     kernel: str
@@ -60,13 +60,13 @@ class Candidate:
 
 
 class Candidates:
-    """Finds the ways to compute the functions of a module."""
+    """Finds the candidates for the functions of a module."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
 
     def kernels(self, key: KernelKey, row: Function, *, on_gpu: bool = True) -> Iterator[Kernel]:
-        """Yield the kernels of a method that the module has, of those ``auto`` chooses from."""
+        """Yield a method's kernels that the module has and ``auto`` selects from."""
         if key.parts or key.frame:
             yield self._module.kernels.find(key)
             return
@@ -85,14 +85,14 @@ class Candidates:
         dtype: Dtype,
         profile: Profile | None,
     ) -> list[Candidate]:
-        """Return the ways to launch a kernel, the usual one first.
+        """Return the launch candidates of a kernel, the default one first.
 
         Args:
             kernel:  the kernel.
             place:   the device.
             batch:   number of states, at least one.
             dtype:   element type.
-            profile: times that were measured there.
+            profile: measured times of the device.
         """
         if place.arch == "cpu":
             return [_timed(self._on_host(kernel, batch, dtype), dtype, batch, profile)]
@@ -107,7 +107,7 @@ class Candidates:
     def hybrid(
         self, place: DeviceIdentity, batch: int, dtype: Dtype, profile: Profile | None
     ) -> Candidate | None:
-        """Return forward dynamics on CPU and GPU at once, if the module has what it takes."""
+        """Return forward dynamics on CPU and GPU at once, if the module has its kernels."""
         there = self._module.kernels.by_name
         names = [key.name for key in (INERTIAS, BIAS, ACCELERATIONS)]
         if not all(name in there for name in names):
@@ -147,12 +147,12 @@ def _candidate(kernel: Kernel, block: int, seconds: float, bound: str, detail: s
 
 
 def way_of(candidate: Candidate, place: DeviceIdentity, dtype: Dtype) -> Way:
-    """Return what a profile calls a candidate."""
+    """Return a profile's key of a candidate."""
     return Way(candidate.kernel, dtype, 0 if place.arch == "cpu" else candidate.block)
 
 
 def _timed(candidate: Candidate, dtype: Dtype, batch: int, profile: Profile | None) -> Candidate:
-    """Return a candidate with the time that was measured, if it was."""
+    """Return a candidate with its measured time, if known."""
     if profile is None:
         return candidate
     seconds = profile.seconds(way_of(candidate, profile.place, dtype), batch)
@@ -162,7 +162,7 @@ def _timed(candidate: Candidate, dtype: Dtype, batch: int, profile: Profile | No
 
 
 def _gpu_detail(found: Prediction, device: Device) -> str:
-    """Say how a launch fills a GPU, and what its time is bound by."""
+    """Return a description of a launch's occupancy and bottleneck."""
     return (
         f"{counted(found.blocks, 'block')} on {min(found.blocks, device.sms)} of {device.sms} "
         f"multiprocessors in {counted(found.waves, 'wave')} of up to {found.at_once} warps each; "
@@ -171,11 +171,11 @@ def _gpu_detail(found: Prediction, device: Device) -> str:
 
 
 def _host_detail(found: HostPrediction, dtype: Dtype) -> str:
-    """Say how the ``cpu`` backend goes about a batch."""
+    """Return a description of a batch on the ``cpu`` backend."""
     threads = counted(found.threads, "thread")
     if found.threads == 1:
-        threads += f", as another one is woken for {1e6 * LEAST_SHARE:.0f} us of work"
-    how = "past the caches, which they outgrow" if found.is_streamed else "by way of the caches"
+        threads += f", as each further one needs {1e6 * LEAST_SHARE:.0f} us of work"
+    how = "past the caches, which they exceed" if found.is_streamed else "through the caches"
     return (
         f"{threads}; packs of {found.lanes} states ({dtype}); results of "
         f"{found.out_bytes / 1e6:,.2f} MB are written {how}; bound by {found.bound}"
@@ -183,5 +183,5 @@ def _host_detail(found: HostPrediction, dtype: Dtype) -> str:
 
 
 def counted(count: int, thing: str) -> str:
-    """Return a number of things: ``1 block``, ``2 blocks``."""
+    """Return a count with its noun: ``1 block``, ``2 blocks``."""
     return f"{count:,} {thing}" + ("" if count == 1 else "s")

@@ -1,4 +1,4 @@
-"""What calls take on a CPU or a GPU."""
+"""Timers of calls on a CPU or a GPU."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gridgen.functions.types import Array
 from gridgen.runtime.arrays.streams import captured
 
 Call = Callable[[], object]
-#: Calls of a graph, so many that its own launch does not show.
+#: Calls of a graph, enough to make its own launch time negligible.
 CAPTURED = 16
 _Key = TypeVar("_Key", bound=Hashable)
 
-# Seconds of a sample, and the most calls of one: enough for the clock not to show.
+# Seconds of a sample, and its most calls: enough for the timer's resolution.
 _SAMPLE, _MOST_CALLS = 0.5e-3, 512
-# Samples of each way; the ways take turns, and the least counts.
+# Samples of each candidate; candidates alternate, and the minimum counts.
 _SAMPLES = 7
 
 
@@ -29,13 +29,13 @@ class Clock(Protocol):
         """Return an array with the same content on the device."""
 
     def free_bytes(self) -> float:
-        """Return the memory that is free."""
+        """Return the free memory [bytes]."""
 
     def repeated(self, call: Call) -> tuple[Call, int]:
-        """Return what makes a call several times, and how often: the host's time counts least."""
+        """Return a call that repeats ``call``, and the count, to reduce host overhead."""
 
     def elapsed(self, call: Call, calls: int) -> float:
-        """Return the seconds of several calls, one after the other."""
+        """Return the seconds of several calls in sequence."""
 
 
 class HostClock:
@@ -46,14 +46,14 @@ class HostClock:
         return array
 
     def free_bytes(self) -> float:
-        """Return the memory that is free; all of it where the system does not tell."""
+        """Return the free memory [bytes]; infinity if the system does not report it."""
         try:
             return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES"))
         except (AttributeError, OSError, ValueError):
             return math.inf
 
     def repeated(self, call: Call) -> tuple[Call, int]:
-        """Return the call itself: the host's time is what is measured."""
+        """Return the call itself: host time is the measured time."""
         return call, 1
 
     def elapsed(self, call: Call, calls: int) -> float:
@@ -65,10 +65,10 @@ class HostClock:
 
 
 class GpuClock:
-    """Events on a stream of the current GPU.
+    """Timer with events on a stream of the current GPU.
 
     Args:
-        cupy: drives it.
+        cupy: the CuPy module.
     """
 
     def __init__(self, cupy: Any) -> None:
@@ -80,12 +80,12 @@ class GpuClock:
         return self._cupy.asarray(array)
 
     def free_bytes(self) -> float:
-        """Return the memory that is free."""
+        """Return the free memory [bytes]."""
         return float(self._cupy.cuda.runtime.memGetInfo()[0])
 
     def repeated(self, call: Call) -> tuple[Call, int]:
-        """Return the launch of a CUDA graph of several calls, where one takes calls so short."""
-        self._cupy.cuda.get_current_stream().synchronize()  # which has made the arrays
+        """Return the launch of a CUDA graph of several calls, if a call is short."""
+        self._cupy.cuda.get_current_stream().synchronize()  # it allocates the arrays
         self.elapsed(call, 1)  # the first one loads kernels
         if self.elapsed(call, 1) > _SAMPLE:
             return call, 1
@@ -107,20 +107,20 @@ class GpuClock:
 
 
 def least(clock: Clock, calls: Mapping[_Key, Call]) -> dict[_Key, float]:
-    """Return the least time of each call, of samples in which they take turns."""
+    """Return the minimum time of each call, from samples in alternation."""
     repeated = {way: clock.repeated(call) for way, call in calls.items()}
     counts = {way: _count(clock, call) for way, (call, _) in repeated.items()}
     found = dict.fromkeys(calls, math.inf)
     for _ in range(_SAMPLES):
         for way, (call, times) in repeated.items():
             took = clock.elapsed(call, counts[way]) / (counts[way] * times)
-            # A clock may not have moved between two events.
+            # A timer may not advance between two events.
             found[way] = min(found[way], max(took, 1e-9))
     return found
 
 
 def _count(clock: Clock, call: Call) -> int:
-    """Return how many calls make a sample; the first one is not counted."""
+    """Return the number of calls of a sample; the first call is not counted."""
     clock.elapsed(call, 1)
     count = 1
     while count < _MOST_CALLS and clock.elapsed(call, count) < _SAMPLE:

@@ -1,4 +1,4 @@
-"""The device that a call runs on, as profiles know it."""
+"""The device of a call, as the key of profiles."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gridgen.errors import DeviceError
 from gridgen.functions.types import Array
 from gridgen.runtime.arrays.libraries import namespace, on_gpu
 
-#: The architecture that stands for a GPU that nothing is known of.
+#: The architecture assumed for an unknown GPU.
 UNKNOWN = "sm_90"
 
 
 def place_of(q: Array) -> DeviceIdentity:
-    """Return the GPU that computes with an adopted array: where it lies, else the current one.
+    """Return the GPU of an adopted array, else the current one.
 
-    Where there is none it is one that nothing is known of.
+    Without a GPU, return an unknown one.
     """
     if on_gpu(q):
         return gpu_place(namespace(q), q.device.id)
@@ -32,10 +32,10 @@ def place_of(q: Array) -> DeviceIdentity:
 
 
 def gpu_place(cupy: Any, number: int) -> DeviceIdentity:
-    """Return a GPU."""
+    """Return the identity of a GPU."""
     try:
         arch = f"sm_{cupy.cuda.Device(number).compute_capability}"
-    except (AttributeError, RuntimeError):  # a driver that does not tell
+    except (AttributeError, RuntimeError):  # the driver does not report it
         return DeviceIdentity("", UNKNOWN, "")
     runtime = cupy.cuda.runtime
     try:
@@ -48,7 +48,7 @@ def gpu_place(cupy: Any, number: int) -> DeviceIdentity:
 
 @functools.cache
 def _attributes(cupy: Any, number: int) -> Mapping[str, int]:
-    """Return what the driver reports of a GPU, which it is asked for once."""
+    """Return the driver's attributes of a GPU, cached."""
     reported: Mapping[str, int] = cupy.cuda.Device(number).attributes
     return reported
 
@@ -67,22 +67,22 @@ def _processor() -> str:
 
 
 def host_place() -> DeviceIdentity:
-    """Return this CPU, with the threads that share its work."""
+    """Return this CPU with its number of worker threads."""
     threads = this_host().threads
     return DeviceIdentity(_processor(), "cpu", f"{threads} thread" + ("" if threads == 1 else "s"))
 
 
 def place_named(device: str) -> DeviceIdentity:
-    """Return the device of a word: ``cpu``, ``cuda`` for the current GPU, or an architecture.
+    """Return the device of a name: ``cpu``, ``cuda`` for the current GPU, or an architecture.
 
     Raises:
-        DeviceError: there is no GPU to be the current one.
+        DeviceError: ``device`` is ``cuda`` and no GPU is available.
     """
     if device == "cpu":
         return host_place()
     if device != "cuda":
         return DeviceIdentity("", device, "")
-    from gridgen.backends.cuda.backend import require_device  # a module starts without any backend
+    from gridgen.backends.cuda.backend import require_device  # modules start without backends
 
     cupy = require_device()
     return gpu_place(cupy, cupy.cuda.runtime.getDevice())

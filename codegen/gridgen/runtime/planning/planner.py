@@ -1,4 +1,4 @@
-"""Which kernel serves a call best: candidates with their times, and the reason in words."""
+"""Selection of kernels: candidates with their times, and the explanation."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from gridgen.kernel import Kernel, KernelKey
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.planning.candidates import CHOSEN, Candidate, Candidates, counted
 
-#: What another block or method than the usual one has to save: less is the prediction's error, or
-#: that of a measurement.
+#: Share of time that another than the default block size or method must save: less is within the
+#: error of predictions and measurements.
 LEAST_SAVED = 0.05
-#: Batches up to this power of two have blocks of their own; larger ones have the same.
+#: Batches up to this power of two have their own block sizes; larger ones share them.
 _MOST_ROUNDS = 24
-# Columns of a reason.
+# Columns of an explanation.
 _WIDTH = 88
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What ``auto`` means for a call, and why.
+    """The selection of ``auto`` for a call, with an explanation.
 
-    Times are predicted, or measured where ``grid-gen tune`` has been run on the device.
+    Times are predicted, or measured if ``grid-gen tune`` was run on the device.
 
     Attributes:
         title:      robot, function, batch, element type and device.
-        candidates: every way to compute it that the robot has, the fastest first.
-        chosen:     what ``auto`` takes.
-        reason:     why, in words.
+        candidates: every candidate of the robot, the fastest first.
+        chosen:     the selection of ``auto``.
+        reason:     the explanation.
     """
 
     title: str
@@ -44,7 +44,7 @@ class Plan:
     reason: str
 
     def __str__(self) -> str:
-        """Return a table and the reason; blocks that take as long are one line."""
+        """Return a table and the explanation; blocks with equal times share a line."""
         wide = max(len(candidate.kernel) for candidate in self.candidates)
         lines: dict[str, list[Candidate]] = {}
         for candidate in self.candidates:
@@ -64,11 +64,11 @@ class Plan:
 
 
 class Planner:
-    """Chooses kernels of one module by their times.
+    """Selects kernels of one module by their times.
 
     Args:
         module:       the robot's description, kernels, and their work.
-        use_profiles: whether measured times count; predicted ones alone otherwise.
+        use_profiles: whether to use measured times; otherwise only predicted times.
     """
 
     def __init__(self, module: Module, *, use_profiles: bool = True) -> None:
@@ -78,7 +78,7 @@ class Planner:
         self._profiles: dict[DeviceIdentity, tuple[Profile | None, str]] = {}
 
     def profile(self, place: DeviceIdentity) -> Profile | None:
-        """Return what was measured on a device; it is read once."""
+        """Return the measured times of a device, cached."""
         return self._found(place)[0]
 
     def _found(self, place: DeviceIdentity) -> tuple[Profile | None, str]:
@@ -89,7 +89,7 @@ class Planner:
         return self._profiles[place]
 
     def forget(self) -> None:
-        """Read profiles anew: one may have been kept since."""
+        """Discard cached profiles: new ones may have been saved."""
         self._profiles.clear()
 
     def choice(
@@ -101,7 +101,7 @@ class Planner:
         dtype: Dtype,
         is_open: bool,
     ) -> Candidate | None:
-        """Return what ``auto`` means; ``None`` if there is nothing to choose from.
+        """Return the selection of ``auto``; ``None`` without a choice.
 
         Args:
             key:     the kernel of the thread schedule, without optional inputs.
@@ -109,7 +109,7 @@ class Planner:
             batch:   number of states, at least one.
             place:   the device.
             dtype:   element type.
-            is_open: whether the caller has left the method open.
+            is_open: whether ``auto`` also selects the method.
         """
         profile = self.profile(place)
         keys = self._keys(key, row) if is_open and profile and profile.any_method else [key]
@@ -123,10 +123,10 @@ class Planner:
         )
 
     def launch(self, kernel: Kernel, place: DeviceIdentity, dtype: Dtype) -> ThreadLaunch:
-        """Return how a kernel with a state in each thread is launched on a GPU.
+        """Return the launch configuration of a kernel with one thread per state on a GPU.
 
         Args:
-            kernel: the kernel; with optional inputs it is launched as without.
+            kernel: the kernel; optional inputs do not change its launch.
             place:  the GPU.
             dtype:  element type.
         """
@@ -145,23 +145,23 @@ class Planner:
     def plan(
         self, key: KernelKey, row: Function, batch: int, place: DeviceIdentity, dtype: Dtype
     ) -> Plan:
-        """Return the candidates of a call, and what ``auto`` takes.
+        """Return the candidates of a call, and the selection of ``auto``.
 
         Args:
-            key:    the kernel of the thread schedule of the method that ``auto`` means.
+            key:    the thread-schedule kernel of the default method.
             row:    the function.
             batch:  number of states, at least one.
             place:  the device.
             dtype:  element type.
 
         Raises:
-            OptionError: nothing is known of the device.
+            OptionError: the device is unknown.
             ModelError:  the robot has no kernel for it.
         """
         profile, remark = self._found(place)
         candidates = self.candidates(key, row, batch, place, dtype)
         if not candidates:
-            self._module.kernels.find(key)  # says why
+            self._module.kernels.find(key)  # raises the error
         is_open = profile is not None and profile.any_method
         chosen = _best(
             candidate
@@ -171,7 +171,7 @@ class Planner:
         robot = self._module.description.name
         reason = _reason(chosen, candidates, place, remark)
         if any(ARRAYS[name].path for name in row.results):
-            reason += " That is the time of one step."
+            reason += " This is the time of one step."
         return Plan(
             title=f"{robot}, {row.name}: {counted(batch, 'state')} of {dtype} on {_where(place)}",
             candidates=tuple(sorted(candidates, key=lambda candidate: candidate.seconds)),
@@ -182,7 +182,7 @@ class Planner:
     def candidates(
         self, key: KernelKey, row: Function, batch: int, place: DeviceIdentity, dtype: Dtype
     ) -> list[Candidate]:
-        """Return every way to compute a function that the robot has; arguments as of ``plan``."""
+        """Return every candidate for a function; arguments as of ``plan``."""
         profile = self.profile(place)
         found = [
             candidate
@@ -197,7 +197,7 @@ class Planner:
     def _keys(self, key: KernelKey, row: Function) -> list[KernelKey]:
         """Return the kernel of every method, that of ``key`` first.
 
-        Integrators compute different states: none takes the place of another.
+        Integrators compute different results: they do not replace each other.
         """
         if row.method_word != "method":
             return [key]
@@ -212,10 +212,10 @@ class Planner:
 
 
 def _best(candidates: Iterable[Candidate]) -> Candidate:
-    """Return the fastest candidate: of those that were measured, if any were.
+    """Return the fastest candidate: of the measured ones, if any.
 
-    A block that is not the usual one, and a method that is not the first, have to save something
-    worth mentioning.
+    Another block size than the default, and another method than the first, must save a minimum of
+    time.
     """
     every = list(candidates)
     method = every[0].method
@@ -226,7 +226,7 @@ def _best(candidates: Iterable[Candidate]) -> Candidate:
 
 
 def _where(place: DeviceIdentity) -> str:
-    """Name a device."""
+    """Return the description of a device."""
     if place.arch == "cpu":
         return f"this CPU, {counted(this_host().threads, 'thread')} at most"
     like = place.device.title
@@ -236,7 +236,7 @@ def _where(place: DeviceIdentity) -> str:
 def _reason(
     chosen: Candidate, candidates: list[Candidate], place: DeviceIdentity, remark: str
 ) -> str:
-    """Say why a candidate is chosen."""
+    """Return the explanation of a selection."""
     known = f"measured on {place} by grid-gen tune; " if chosen.is_measured else ""
     parts = [f"{chosen.kernel}: {known}{chosen.detail}"]
     rivals = [other for other in candidates if other.is_measured == chosen.is_measured]
@@ -253,9 +253,9 @@ def _reason(
             parts.append(f"{name} {how} to take {ratio:.1f} times as long")
     faster = [other for other in rivals if other.seconds < chosen.seconds]
     if any(other.method != chosen.method for other in faster):
-        parts.append("auto keeps to the most accurate method: a faster one is chosen by its name")
+        parts.append("auto selects the most accurate method: request a faster one by name")
     if any(other.schedule not in CHOSEN for other in faster):
-        parts.append("hybrid keeps the CPU busy in each call: it is chosen by its name")
+        parts.append("hybrid uses the CPU in each call: request it by name")
     if any(other.kernel == chosen.kernel for other in faster):
-        parts.append(f"less than {100 * LEAST_SAVED:.0f} % saved is no reason for another block")
+        parts.append(f"another block size must save {100 * LEAST_SAVED:.0f} % or more")
     return "; ".join([*parts, *filter(None, [remark])]) + "."

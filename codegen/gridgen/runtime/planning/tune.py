@@ -1,4 +1,4 @@
-"""Measuring the kernels of a robot on the device at hand, for ``auto`` to choose by."""
+"""Benchmarks of a robot's kernels on the current device, for ``auto`` to select from."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from gridgen.runtime.planning.clocks import Call, Clock, GpuClock, HostClock, le
 from gridgen.runtime.planning.devices import place_named
 from gridgen.runtime.planning.planner import Planner
 
-#: What can be measured: the current GPU, or this CPU.
+#: Devices to measure: the current GPU, or this CPU.
 TunedDevice = Literal["cuda", "cpu"]
-#: Numbers of states that are measured unasked.
+#: Numbers of states to measure by default.
 BATCHES = (32, 256, 1024, 4096, 16_384, 65_536, 262_144, 1 << 20)
-#: Functions that can be measured. Those of a frame have kernels for each frame; a rollout takes as
-#: long as its steps are many.
+#: Functions to measure. Functions of a frame have kernels for each frame; the time of a rollout is
+#: proportional to its steps.
 MEASURED = tuple(
     name
     for name in GENERATED
@@ -45,25 +45,25 @@ MEASURED = tuple(
     and not any(ARRAYS[result].path for result in FUNCTIONS[name].results)
 )
 
-# The part of the free memory that the arrays of a call may take.
+# Largest share of free memory for the arrays of a call.
 _SHARE_OF_MEMORY = 0.4
 _SEED = 0
-# Different states that a batch has at most.
+# Most distinct states of a batch.
 _DRAWN = 4096
-# A way that takes so many times as long as the fastest is not tried with more states than these.
+# Candidates slower than the fastest by this factor are not measured with more states than this.
 _HOPELESS, _FEW = 8.0, 1024
 
 
 @dataclass(frozen=True)
 class TuneSelection:
-    """What is to be measured.
+    """Options of a measurement.
 
     Attributes:
         device:     ``cuda``, the current GPU, or ``cpu``.
-        functions:  names of functions; none means all that there is a choice for.
+        functions:  names of functions; empty means all with several candidates.
         batches:    numbers of states.
         dtypes:     element types.
-        any_method: whether ``auto`` may take another method than the most accurate.
+        any_method: whether ``auto`` may select a method that is not the most accurate.
     """
 
     device: TunedDevice = "cuda"
@@ -83,19 +83,19 @@ class TuneSelection:
                     f"batches has {show_value(batch)}; give numbers of states, 1 or more"
                 )
         if not self.batches or not self.dtypes:
-            raise OptionError("nothing is to be measured: batches and dtypes are not to be empty")
+            raise OptionError("there is nothing to measure: batches and dtypes must not be empty")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What ``auto`` takes for a batch since it was measured.
+    """The selection of ``auto`` for a batch after a measurement.
 
     Attributes:
         function: the function.
         dtype:    element type.
         batch:    number of states.
-        chosen:   what it takes.
-        before:   the measured time of what it took by prediction alone [s].
+        chosen:   the selection.
+        before:   measured time of the selection by prediction alone [s].
     """
 
     function: str
@@ -107,11 +107,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What was measured of a robot.
+    """Results of a measurement.
 
     Attributes:
         profile:  the times.
-        outcomes: what ``auto`` takes by them.
+        outcomes: the selections of ``auto`` with these times.
     """
 
     profile: Profile
@@ -124,12 +124,12 @@ class Tuned:
             lines.append(_ON_CPU)
         if not self.outcomes:
             return "\n".join(
-                [*lines, "There is one way to compute each function: nothing to choose."]
+                [*lines, "Each function has one candidate: there is nothing to choose."]
             )
         wide = max(len(outcome.chosen.kernel) for outcome in self.outcomes)
         lines.append(
-            f"{'auto takes':<{wide}}  {'type':<7}  {'states':>9}  {'threads':>7}  {'time':>12}  "
-            "to what it took"
+            f"{'auto selects':<{wide}}  {'type':<7}  {'states':>9}  {'threads':>7}  {'time':>12}  "
+            "to before"
         )
         lines += [
             f"{one.chosen.kernel:<{wide}}  {one.dtype:<7}  {one.batch:>9,}  {one.chosen.block:>7}  "
@@ -140,22 +140,22 @@ class Tuned:
 
 
 _ON_CPU = """\
-On a CPU the methods of forward dynamics are all that there is to choose. Threads are chosen in each
-process, by the time of the first block of states; a pack is as wide as the processor's registers;
-results are written past the caches by their size."""
+On a CPU, auto only selects the method of forward dynamics. Each process chooses its threads by the
+time of the first block of states; a pack is as wide as the processor's registers; large results
+bypass the caches."""
 
 
 def _place(device: TunedDevice) -> DeviceIdentity:
-    """Return the device that is to be measured.
+    """Return the device to measure.
 
     Raises:
-        DeviceError: there is no GPU.
+        DeviceError: no GPU is available.
     """
     try:
         return place_named(device)
     except DeviceError as error:
         raise DeviceError(
-            f"{error}. What tune measures is the GPU at hand: run it where there is one, or let it "
+            f"{error}. tune measures this machine's GPU: run it on a machine with a GPU, or "
             'measure this CPU (--device cpu; in Python device="cpu")'
         ) from error
 
@@ -196,7 +196,7 @@ class _Measurement:
             keys = [KernelKey(name, method) for method in row.methods]
             there = [key for key in keys if self._ways(key, row, 1, "float32")]
             if self._wanted.functions and not there:
-                kernels.find(keys[0])  # says why
+                kernels.find(keys[0])  # raises the error
             is_asked = bool(self._wanted.functions) or row.is_default
             if there and is_asked and self._has_choice(there[0], row):
                 yield from there[:1] if row.method_word == "method" else there
@@ -210,7 +210,7 @@ class _Measurement:
     def times(
         self, key: KernelKey, dtype: Dtype, batch: int, hopeless: Collection[Way]
     ) -> dict[Way, float]:
-        """Return the seconds of each way to compute a function; none if there is no room for it."""
+        """Return the seconds of each candidate of a function; empty if memory is short."""
         ways = self._ways(key, FUNCTIONS[key.function], batch, dtype)
         record = self._module.kernels.by_name[ways[0].kernel]
         shapes = (*record.inputs.values(), *record.outputs.values())
@@ -228,7 +228,7 @@ class _Measurement:
         return least(self._clock, calls)
 
     def _drawn(self, record: Kernel, dtype: Dtype, batch: int) -> dict[str, Array]:
-        """Return the arguments of random states; of many states some are the same."""
+        """Return arguments of random states; large batches repeat states."""
         rng = np.random.default_rng(_SEED)
         space = self._module.description.space
         few = min(batch, _DRAWN)
@@ -240,12 +240,12 @@ class _Measurement:
                 numbers = random_configuration(space, rng, few)
             else:
                 numbers = rng.normal(size=(few, *shape))
-            # Those of the first states again and again.
+            # Repeat the first states.
             drawn[name] = self._clock.placed(np.resize(numbers.astype(dtype), (batch, *shape)))
         return drawn
 
     def _call(self, way: Candidate, inputs: dict[str, Array], out: Any) -> Call:
-        """Return what computes a function in one way."""
+        """Return a call of one candidate."""
         record = self._module.kernels.by_name[way.kernel]
         function, device = record.key.function, self._wanted.device
         if way.schedule == "hybrid":
@@ -269,19 +269,19 @@ class _Measurement:
 def tune(
     module: Module, wanted: TuneSelection, progress: Callable[[str], None] = lambda step: None
 ) -> Tuned:
-    """Measure what ``auto`` chooses from, and keep the times where it finds them.
+    """Measure the candidates of ``auto``, and cache the times.
 
-    Those of functions and types that are not measured now stay as they were.
+    Cached times of other functions and types remain valid.
 
     Args:
         module:   the robot's description and kernels.
-        wanted:   what is to be measured.
-        progress: called with a word for each function before it is measured.
+        wanted:   options of the measurement.
+        progress: called with a text before each function.
 
     Raises:
-        DeviceError:  there is no such device.
-        ModelError:   the robot cannot have a function that was named.
-        GridGenError: the times cannot be kept.
+        DeviceError:  the device is not available.
+        ModelError:   the robot does not support a function.
+        GridGenError: the times cannot be cached.
     """
     measurement = _Measurement(module, wanted)
     times: dict[Way, dict[int, float]] = {}
@@ -308,7 +308,7 @@ def tune(
 def _outcomes(
     module: Module, profile: Profile, keys: Sequence[KernelKey], wanted: TuneSelection
 ) -> Iterator[Outcome]:
-    """Yield what ``auto`` takes of each function and batch."""
+    """Yield the selection of ``auto`` for each function and batch."""
     after = Planner(module)
     before = Planner(module, use_profiles=False)
     for key in keys:
