@@ -1,10 +1,10 @@
-"""Checks the words of the manual, and of listed modules, by the rules of plain English.
+"""Checks the words of the manual and of the package by the rules of plain English.
 
     python tests/plain_words.py                          # the manual
     python tests/plain_words.py codegen/gridgen/robot.py # docstrings and messages of a module too
 
-Prints file, line, rule and text of each finding. ``MODULES`` lists the modules whose docstrings and
-messages the tests check: add a module when its words are revised.
+Prints file, line, rule and text of each finding. The tests check the docstrings and messages of all
+``MODULES``.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ PAGES = [
     *(ROOT / folder / "README.md" for folder in ("benchmarks", "generated", "robots")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-#: Modules under ``codegen/gridgen`` whose docstrings and messages follow the rules already.
-MODULES: tuple[str, ...] = ()
+#: Modules whose docstrings and messages the tests check.
+MODULES = sorted((ROOT / "codegen" / "gridgen").rglob("*.py"))
 
 MOST_WORDS = 35
 MOST_PASSIVES = 3

@@ -76,7 +76,7 @@ Rows = list[list[Scalar]]
 
 @dataclass(frozen=True)
 class Held:
-    """What one constraint holds, in axes in which its rows are sparse.
+    """The rows of one constraint, in axes in which they are sparse.
 
     Attributes:
         constraint: which one.
@@ -343,7 +343,7 @@ def constrained_forward_dynamics(
     Returns:
         qdd:    nv scalars [rad/s^2 or m/s^2].
         forces: on ``link``, one for each row, in the axes of ``to`` [N, N m]; of a joint, its
-                effort.
+                torque or force.
     """
     placed = placements(tree, q, scalars)
     motions = all_motions(tree, placed, qd, None, base, scalars)
@@ -408,11 +408,11 @@ def constrained_inverse_dynamics(
     scalars: Scalars,
     f_ext: Sequence[Scalar] | None = None,
 ) -> tuple[list[Scalar], list[Scalar]]:
-    """Return joint efforts and forces of constraints that produce accelerations together.
+    """Return the joint torques and constraint forces that together produce accelerations.
 
-    With the columns B of J of the free joints and the weights W, the forces f = W^-1 B x of least
-    f^T W f fulfill B^T f = r, the efforts that inverse dynamics has at these joints: x is found by
-    the same proximal iterations.
+    B are the columns of J of the free joints, W the weights, and r the generalized forces of
+    inverse dynamics at these joints. The forces f = W^-1 B x satisfy B^T f = r with least f^T W f.
+    Proximal iterations find x.
 
     Arguments as in ``inverse_dynamics``.
 

@@ -1,7 +1,8 @@
 """Operational space: inertia and bias of a robot at a frame.
 
-With the Jacobian J of the frame, Lambda = (J M^-1 J^T)^-1. M = L^T D L is factorized in the order
-of the tree, so that J M^-1 J^T = Y^T D^-1 Y with Y = L^-T J^T, which has the zeros of the branches.
+With the Jacobian J of the frame, Lambda = (J M^-1 J^T)^-1. The factorization M = L^T D L in the
+order of the tree gives J M^-1 J^T = Y^T D^-1 Y with Y = L^-T J^T. Y is zero where branches of the
+tree are independent.
 
 Source: Khatib 1987.
 """
@@ -84,7 +85,7 @@ def operational_space_bias(
     base: BaseMotion,
     scalars: Scalars,
 ) -> list[Scalar]:
-    """Return Lambda (J M^-1 h - dJ/dt qd), six scalars, with the bias efforts h.
+    """Return Lambda (J M^-1 h - dJ/dt qd), six scalars, with the bias forces h.
 
     Arguments as in ``operational_space_inertia`` and ``bias_forces``.
     """

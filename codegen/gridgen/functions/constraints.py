@@ -105,7 +105,7 @@ class ConstrainedDynamics(Calls):
         Args:
             q:             joint positions   (B, nq)  [rad or m]
             qd:            joint velocities  (B, nv)  [rad/s or m/s]
-            tau:           joint efforts     (B, nv)  [N m or N]
+            tau:           joint torques     (B, nv)  [N m or N]
             out:           arrays for the results.
             active:        1 for each constraint that holds, 0 for one that has no force
                            (k,) or (B, k); all hold.
@@ -120,7 +120,7 @@ class ConstrainedDynamics(Calls):
         Returns:
             qdd:    (B, nv) [rad/s^2 or m/s^2]
             forces: (B, m), of ``to`` (or the world) on ``link``, in the axes of ``to``, rows as of
-                    ``delassus`` [N, N m]; of a joint, its effort.
+                    ``delassus`` [N, N m]; of a joint, its torque or force.
 
         Raises:
             ModelError:     the robot has no constraints, or its mass matrix is singular.
@@ -201,10 +201,10 @@ class ConstrainedDynamics(Calls):
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Supported],
     ) -> tuple[Array, Array]:
-        """Return joint efforts and constraint forces that produce ``qdd`` together.
+        """Return the joint torques and constraint forces that together produce ``qdd``.
 
-        Free joints have no motors: forces of the active constraints take their place, those whose
-        weighted sum of squares is least. A robot without a free joint needs none: they are zero.
+        Free joints have no motors: forces of the active constraints replace them. These forces have
+        the least weighted sum of squares. They are zero for a robot without a free joint.
 
         Args:
             q:        joint positions      (B, nq)  [rad or m]
@@ -212,12 +212,12 @@ class ConstrainedDynamics(Calls):
             qdd:      joint accelerations  (B, nv)  [rad/s^2 or m/s^2]
             out:      arrays for the results.
             active:   as in ``constrained_forward_dynamics``; proximal likewise.
-            weights:  what the squares of each constraint's forces count (k,) or (B, k); 1.
+            weights:  weight of the squared forces of each constraint (k,) or (B, k); 1.
             options:  the others as in ``inverse_dynamics``.
 
         Returns:
-            tau:    (B, nv) [N m or N]; of a free joint 0, or what no force of the active
-                    constraints does.
+            tau:    (B, nv) [N m or N]; of a free joint 0, or the remainder that no force of
+                    the active constraints produces.
             forces: (B, m), as of ``constrained_forward_dynamics`` [N, N m]
 
         Raises:

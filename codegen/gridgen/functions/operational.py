@@ -106,7 +106,7 @@ class OperationalSpace(Calls):
     ) -> Array:
         """Return Minv J^T Lambda of a link.
 
-        Efforts (1 - J^T Jbar^T) tau do not accelerate the link. Arguments as in
+        Joint torques (1 - J^T Jbar^T) tau do not accelerate the link. Arguments as in
         ``operational_space_inertia``.
 
         Returns:
@@ -134,7 +134,7 @@ class OperationalSpace(Calls):
     ) -> Array:
         """Return the wrench that holds a link at an acceleration of zero.
 
-        It is Lambda (J Minv h - dJ/dt qd) with the bias efforts h. With ``gravity`` 0 it is that of
+        It is Lambda (J Minv h - dJ/dt qd) with the bias forces h. With ``gravity`` 0 it is that of
         Coriolis and centrifugal forces (Khatib's mu), with velocities 0 that of gravity (p),
         otherwise the sum of both. Arguments as in ``operational_space_inertia`` and
         ``bias_forces``.

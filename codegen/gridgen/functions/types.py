@@ -166,7 +166,7 @@ class Driven(Damped, total=False):
 
 
 class Operational(InGravity, Inertial, total=False):
-    """Those of the dynamics as a link feels them.
+    """Options of functions in operational space.
 
     Attributes:
         damping: as in ``Damped``.

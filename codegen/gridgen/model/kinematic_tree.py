@@ -135,19 +135,19 @@ class Frame:
 
 @dataclass(frozen=True)
 class Constraint:
-    """A condition on the motion of a robot, which forces fulfill.
+    """A condition on the motion of a robot, which constraint forces enforce.
 
-    Of a point or a frame, its rows are the velocity of ``link`` as seen from ``to``: the derivative
-    of the position of its origin in the frame ``to``, and for a frame its angular velocity, in the
-    axes of ``to``. That of a joint is its velocity less ``multiplier`` times that of the other.
+    The rows of a point are the derivative of its position in the frame ``to``. A frame adds its
+    angular velocity relative to ``to``, in the axes of ``to``. The row of a joint is its velocity
+    minus ``multiplier`` times the velocity of the other joint.
 
     Attributes:
-        name:          what messages call it.
+        name:          name in messages.
         kind:          ``point``, ``frame`` or ``joint``.
         rows:          3, 6 or 1.
         stabilization: gains of the position [1/s^2] and of the velocity [1/s].
         compliance:    added to the diagonal of the Delassus matrix [as that].
-        has_target:    whether there is a position that it is to return to.
+        has_target:    whether stabilization has a target position.
         link:          the frame that is held.
         to:            what it is held by; body -1 is the world.
         joints:        indices of the bodies whose joints are tied; -1 for none.

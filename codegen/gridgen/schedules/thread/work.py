@@ -66,7 +66,7 @@ def _work(count: int, has_loops_on_cpu: bool, has_loops: bool) -> Work:
 
 
 def is_longer(tree: KinematicTree, function: str | KernelKey, most: int) -> bool:
-    """Tell whether a function's program has more operations, without tracing it.
+    """Return whether a function's program has more operations, without tracing it.
 
     The count, of ``FoldingScalars``, is somewhat too high.
 
