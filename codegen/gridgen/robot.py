@@ -134,12 +134,12 @@ class Robot(Declared, Drawn):
 
     @property
     def joint_names(self) -> tuple[str, ...]:
-        """Moving joints, in the order of their bodies."""
+        """Names of the moving joints, in the order of their bodies."""
         return self._description.joint_names
 
     @property
     def body_names(self) -> tuple[str, ...]:
-        """Moving bodies by the link that their joint carries, parents first."""
+        """Names of the moving bodies, parents first: each is the link that a joint moves."""
         return self._description.body_names
 
     @property
@@ -159,22 +159,22 @@ class Robot(Declared, Drawn):
 
     @property
     def lower_limits(self) -> tuple[float, ...]:
-        """Lower position limits, nq [rad or m]."""
+        """Lower position limits, (nq,) [rad or m]."""
         return self._description.lower_limits
 
     @property
     def upper_limits(self) -> tuple[float, ...]:
-        """Upper position limits, nq [rad or m]."""
+        """Upper position limits, (nq,) [rad or m]."""
         return self._description.upper_limits
 
     @property
     def effort_limits(self) -> tuple[float, ...]:
-        """Effort limits, nv [N m or N]."""
+        """Effort limits, (nv,) [N m or N]."""
         return self._description.effort_limits
 
     @property
     def velocity_limits(self) -> tuple[float, ...]:
-        """Velocity limits, nv [rad/s or m/s]."""
+        """Velocity limits, (nv,) [rad/s or m/s]."""
         return self._description.velocity_limits
 
     @property
@@ -189,7 +189,7 @@ class Robot(Declared, Drawn):
 
     @property
     def constraint_names(self) -> tuple[str, ...]:
-        """Constraints of the robot, in the order of ``active``."""
+        """Names of the constraints, in the order of ``active``."""
         return self._description.constraint_names
 
     def parameters(self, name: str = "params") -> NDArray[np.float64]:
@@ -197,9 +197,8 @@ class Robot(Declared, Drawn):
 
         Args:
             name: ``params`` (n, 10), rows in the order of ``parameter_names``; ``armature`` or
-                  ``damping`` (nv,); of constraints, ``active``, ``compliance``, ``proximal``,
-                  ``restitution``,
-                  ``weights`` (k,) or ``stabilization`` (k, 2).
+                  ``damping`` (nv,); for constraints, ``active``, ``compliance``, ``proximal``,
+                  ``restitution`` or ``weights`` (k,), or ``stabilization`` (k, 2).
 
         Raises:
             OptionError: the robot was loaded without it in ``parameters``.
@@ -277,27 +276,27 @@ class Robot(Declared, Drawn):
         out: Sequence[Any] | None = None,
         **options: Unpack[Driven],
     ) -> Any:
-        """Evaluate several functions in one kernel that computes common terms once.
+        """Return the results of several functions from one kernel, with common terms computed once.
 
             M, h, J = robot.compute(("mass_matrix", "bias_forces", "jacobian:hand"), q, qd)
 
         Args:
-            functions: names of functions. After a colon follow further arguments: the link, and
-                       after another colon the reference, of ``jacobian`` and ``jacobian_dot_qd``;
-                       a link of ``forward_kinematics``; the method of ``forward_dynamics``.
+            functions: names of functions. A colon separates a name from its further arguments:
+                       the link and the reference of ``jacobian`` and ``jacobian_dot_qd``, the link
+                       of ``forward_kinematics``, or the method of ``forward_dynamics``.
             arrays:    the arguments of these functions, each once, in the order q, qd, qdd, tau.
-            out:       an entry for each function, as the function itself takes it.
-            options:   keyword arguments of any of the functions, such as ``gravity``; and
+            out:       an entry for each function, of the form that the function itself takes.
+            options:   keyword arguments of any of the functions, such as ``gravity``, and
                        ``backend``.
 
         Returns:
-            a named tuple with the result of each function, in the order of ``functions``; a tuple
-            of arrays for a function with several results.
+            a named tuple with the result of each function, in the order of ``functions``. The
+            entry of a function with several results is a tuple of arrays.
 
         Raises:
             OptionError: a function is unknown or given twice; arrays are missing or too many.
             ModelError:  the robot does not support a function, or the module lacks it.
-            others as the functions'.
+            Also the errors of the functions.
         """
         keywords = cast("dict[str, Any]", options)
         if arrays and is_transformed(arrays[0], (*arrays[1:], *keywords.values())):
@@ -311,16 +310,16 @@ class Robot(Declared, Drawn):
         *,
         backend: BackendChoice | None = None,
     ) -> Array:
-        """Run a function by the name it has in the C++ files.
+        """Run a function by its name in the C++ files.
 
         Args:
             function: one of ``functions``.
-            arrays:   its inputs by name; further entries are ignored.
+            arrays:   the inputs of the function by name; other entries have no effect.
             backend:  overrides the robot's backend.
 
         Raises:
             ModelError:  the function does not exist.
-            OptionError: ``function`` is not a name, or ``arrays`` not a mapping.
+            OptionError: ``function`` is not a string, or ``arrays`` is not a mapping.
         """
         if not isinstance(function, str):
             raise OptionError(f"function is {show_value(function)}; give a name (all: functions)")
@@ -525,15 +524,15 @@ class Robot(Declared, Drawn):
         results: Any = None,
         **options: Any,
     ) -> Any:
-        """Compute a vector-Jacobian product: the backward pass of a function.
+        """Return a vector-Jacobian product: the backward pass of a function.
 
             q_bar, qd_bar, qdd_bar = robot.vjp("inverse_dynamics", tau_bar, q, qd, qdd)
 
-        Given the derivatives ``tau_bar`` of a scalar with respect to the function's results,
-        its derivatives with respect to the arguments. One kernel computes them for all states
-        without forming a matrix. Derivatives are with respect to the entries of ``q``; quaternions
-        count as normalized, so changes of their norm have no effect. ``inverse_dynamics_gradient``
-        and similar functions use tangent vectors instead.
+        ``tau_bar`` contains the derivatives of a scalar with respect to the function's results.
+        The product contains its derivatives with respect to the arguments. One kernel computes
+        them for all states without forming a matrix. Derivatives are with respect to the entries
+        of ``q``. Quaternions count as normalized, so changes of their norm have no effect.
+        ``inverse_dynamics_gradient`` and similar functions use tangent vectors instead.
 
         Args:
             function:   name of a function or of a product. The product ``inverse_dynamics:vjp``
@@ -620,7 +619,7 @@ class Robot(Declared, Drawn):
         results: tuple[ArrayLike, ArrayLike] | None = None,
         **options: Any,
     ) -> Any:
-        """Compute the backward pass of ``rollout`` in one kernel.
+        """Return the backward pass of ``rollout``, computed by one kernel.
 
         The kernel goes from the last step to the first with the pullback of ``step``. It recomputes
         states from about sqrt(T) checkpoints. Coordinates as in ``vjp``.
@@ -649,8 +648,8 @@ class Robot(Declared, Drawn):
         Raises:
             OptionError: ``wrt`` has another name.
             ShapeError:  ``cotangents`` are not two arrays as described.
-            ModelError:  as ``vjp``.
-            others as ``rollout``.
+            ModelError:  as in ``vjp``.
+            Also the errors of ``rollout``.
         """
         for name in options:
             if name not in FUNCTIONS["rollout"].options:

@@ -262,8 +262,9 @@ def shape_of(name: str, robot: Mapping[str, int]) -> tuple[int, ...]:
 
     Args:
         name:  name of the array.
-        robot: the robot's ``nq``, ``nv``, ``bodies``, ``frames``, ``parameters``, ``rows``,
-               ``constraints`` and ``constraint_rows``, as far as the array has them.
+        robot: extents of the robot by name: ``nq``, ``nv``, and those that the shape requires of
+               ``bodies``, ``frames``, ``parameters``, ``rows``, ``constraints`` and
+               ``constraint_rows``.
     """
     shape = ARRAYS[name].shape
     robot = {**robot, "2 nv": 2 * robot["nv"]}

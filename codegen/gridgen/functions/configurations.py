@@ -202,11 +202,11 @@ class Configurations(Calls):
         """Return ``n`` random configurations (n, nq) within the position limits.
 
         Args:
-            rng:  generator of NumPy or PyTorch, the latter on any device.
+            rng:  random generator of NumPy, or of PyTorch on any device.
             n:    number of configurations.
             like: as in ``neutral``.
 
         Raises:
-            OptionError: ``rng`` is not a generator, or ``n`` not a count.
+            OptionError: ``rng`` is not a generator, or ``n`` is not a count.
         """
         return self._configuration("random_configuration", like, rng, n)

@@ -108,13 +108,14 @@ class ConstrainedDynamics(Calls):
             tau:           joint torques     (B, nv)  [N m or N]
             out:           arrays for the results.
             active:        1 for each constraint that holds, 0 for one that has no force
-                           (k,) or (B, k); all hold.
+                           (k,) or (B, k). By default all constraints hold.
             stabilization: gains of position and velocity of each constraint (k, 2) or (B, k, 2)
-                           [1/s^2, 1/s]; those of the robot's options, 0.
+                           [1/s^2, 1/s]. Default: those of the robot's options, otherwise 0.
             compliance:    of each constraint, added to the diagonal of the Delassus matrix
-                           (k,) or (B, k); that of the options, 0.
-            proximal:      proximal term of each constraint, in mean entries of the diagonal of the
-                           Delassus matrix (k,) or (B, k); the square root of the unit of rounding.
+                           (k,) or (B, k). Default: that of the robot's options, otherwise 0.
+            proximal:      proximal term of each constraint, as a multiple of the mean diagonal
+                           entry of the Delassus matrix (k,) or (B, k). Default: the square root
+                           of the unit of rounding.
             options:       the others as in ``inverse_dynamics``.
 
         Returns:
@@ -156,15 +157,16 @@ class ConstrainedDynamics(Calls):
     ) -> tuple[Array, Array]:
         """Return the joint velocities after an impact with the active constraints.
 
-        After it the rows of the constraints have the velocity J qd_next = -restitution J qd. With a
-        ``compliance`` R, R times the impulse is missing from that.
+        After the impact, the velocity of the constraints is J qd_next = -restitution J qd. A
+        ``compliance`` R subtracts R times the impulse from it.
 
         Args:
             q:           joint positions            (B, nq)  [rad or m]
             qd:          joint velocities before    (B, nv)  [rad/s or m/s]
             out:         arrays for the results.
-            active:      as in ``constrained_forward_dynamics``; compliance, proximal likewise.
-            restitution: 0 to 1 for each constraint (k,) or (B, k); 0.
+            active:      as in ``constrained_forward_dynamics``, which also describes
+                         ``compliance`` and ``proximal``.
+            restitution: 0 to 1 for each constraint (k,) or (B, k); by default 0.
             options:     ``params`` and ``armature`` as in ``inverse_dynamics``, and ``backend``.
 
         Returns:

@@ -40,13 +40,13 @@ class Derivatives(Calls):
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Damped],
     ) -> tuple[Array, Array]:
-        """Return the analytical derivatives of the joint torques by positions and velocities.
+        """Return the analytical derivatives of the joint torques by position and velocity.
 
-        Arguments as in ``inverse_dynamics``. Derivatives by positions are in the tangent space: for
-        a free joint, by a displacement in the body frame (Pinocchio's convention).
+        Arguments as in ``inverse_dynamics``. A derivative by position is a derivative in the
+        tangent space. For a free joint, the displacement is in the body frame, as in Pinocchio.
 
         Returns:
-            dtau_dq, dtau_dqd: (B, nv, nv) each, row i is for joint torque i.
+            dtau_dq, dtau_dqd: (B, nv, nv) each, row i belongs to joint torque i.
 
         Source: Plancher et al. (GRiD) Algorithm 2; Singh, Russell and Wensing 2022.
         """

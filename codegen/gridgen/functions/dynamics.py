@@ -67,14 +67,17 @@ class Dynamics(Calls):
                                (0, 0, -9.81)                     (3,) or (B, 3)  [m/s^2]
             f_ext:             wrench (f, n) on each body at its link frame, in its axes
                                                      (B, n_bodies, 6)  [N, N m]
-            base_velocity:     twist (v, w) of the base          (6,) or (B, 6)  [m/s, rad/s]
-            base_acceleration: derivative of the twist           (6,) or (B, 6)  [m/s^2, rad/s^2]
-            params:            inertial parameters of the links in ``parameters`` of the robot,
-                               one row per link          (n, 10) or (B, n, 10)
-            armature:          addition to the diagonal of the mass matrix, if ``parameters`` has
-                               it                                (nv,) or (B, nv)
-            damping:           viscous damping, if ``parameters`` has it
+            base_velocity:     twist (v, w) of the base in the base frame
+                                                                 (6,) or (B, 6)  [m/s, rad/s]
+            base_acceleration: derivative of this twist, component by component
+                                                                 (6,) or (B, 6)  [m/s^2, rad/s^2]
+            params:            inertial parameters, one row for each link in the robot's
+                               ``parameters``            (n, 10) or (B, n, 10)
+            armature:          values added to the diagonal of the mass matrix, for a robot that
+                               was loaded with ``armature`` in ``parameters``
                                                                  (nv,) or (B, nv)
+            damping:           viscous damping, for a robot that was loaded with ``damping`` in
+                               ``parameters``                    (nv,) or (B, nv)
             backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``; overrides the robot's.
 
         Returns:

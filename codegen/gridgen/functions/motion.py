@@ -165,17 +165,17 @@ class Motion(Calls):
     ) -> tuple[Array, Array]:
         """Return A and B of ``step_gradient`` for every step of trajectories.
 
-        One kernel computes all steps as one batch. To bind a call, pass ``step_gradient`` to
-        ``bind``, with the same axes.
+        One kernel computes all steps as one batch. To bind such a call, pass the name
+        ``step_gradient`` and arrays with the same axes to ``bind``.
 
         Args:
             q:          joint positions at the start of each step (B, T, nq), or the result of
                         ``rollout`` (B, T + 1, nq)  [rad or m]. For a single trajectory, omit the
                         axis B of all arguments.
-            qd:         joint velocities likewise  [rad/s or m/s].
+            qd:         joint velocities with the same axes  [rad/s or m/s].
             tau:        joint torques of each step (B, T, nv)  [N m or N].
             dt:         length of the steps, a number, (B,) or (B, T)  [s].
-            substeps:   as in ``rollout``; A and B are those of the whole step.
+            substeps:   as in ``rollout``; A and B are the derivatives of the whole step.
             integrator: as in ``step``.
             out:        output arrays.
             options:    as in ``step``, with batch axes (B, ...) or (B, T, ...).

@@ -79,7 +79,7 @@ class OperationalSpace(Calls):
         out: Writable | None = None,
         **options: Unpack[Inertial],
     ) -> Array:
-        """Return the inertia of the robot at the origin of a link, without its axes.
+        """Return the inertia of the robot at the origin of a link, for translation alone.
 
         Arguments as in ``operational_space_inertia``.
 
@@ -104,7 +104,7 @@ class OperationalSpace(Calls):
         out: Writable | None = None,
         **options: Unpack[Inertial],
     ) -> Array:
-        """Return Minv J^T Lambda of a link.
+        """Return the dynamically consistent inverse of a link's Jacobian, Minv J^T Lambda.
 
         Joint torques (1 - J^T Jbar^T) tau do not accelerate the link. Arguments as in
         ``operational_space_inertia``.
@@ -134,10 +134,10 @@ class OperationalSpace(Calls):
     ) -> Array:
         """Return the wrench that holds a link at an acceleration of zero.
 
-        It is Lambda (J Minv h - dJ/dt qd) with the bias forces h. With ``gravity`` 0 it is that of
-        Coriolis and centrifugal forces (Khatib's mu), with velocities 0 that of gravity (p),
-        otherwise the sum of both. Arguments as in ``operational_space_inertia`` and
-        ``bias_forces``.
+        The wrench is Lambda (J Minv h - dJ/dt qd), where h are the bias forces. It is the sum of
+        two parts. With ``gravity`` 0, only the Coriolis and centrifugal part remains (Khatib's
+        mu). With velocities 0, only the gravity part remains (p). Arguments as in
+        ``operational_space_inertia`` and ``bias_forces``.
 
         Returns:
             bias: (B, 6) [N, N m]

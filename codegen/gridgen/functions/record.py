@@ -196,7 +196,7 @@ def _written_out(declared: Callable[..., Any]) -> inspect.Signature:
 
 
 def functions_of(*owners: type) -> Iterator[Function]:
-    """Yield the records of the functions that classes declare, in order; a class is a group."""
+    """Yield the record of each function that the classes declare, in order; a class is a group."""
     for owner in owners:
         assert owner.__doc__ is not None
         group = owner.__doc__.splitlines()[0].removesuffix(".")

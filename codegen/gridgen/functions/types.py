@@ -87,9 +87,9 @@ class Weighted(Options, total=False):
     """Keyword arguments of functions that depend on inertial parameters.
 
     Attributes:
-        params: inertial parameters of each link in ``parameters`` of the robot, (n, 10) or
-                (B, n, 10) [kg, kg m, kg m^2]. A row is (m, m c, Ixx, Ixy, Iyy, Ixz, Iyz, Izz)
-                about the link frame. Default: the values of the URDF.
+        params: inertial parameters, one row for each link that the robot has as an input, (n, 10)
+                or (B, n, 10) [kg, kg m, kg m^2]. A row is (m, m c, Ixx, Ixy, Iyy, Ixz, Iyz, Izz)
+                about the origin of the link frame. Default: the values of the URDF.
     """
 
     params: ArrayLike | None
@@ -99,8 +99,8 @@ class Inertial(Weighted, total=False):
     """Keyword arguments of functions that depend on armatures.
 
     Attributes:
-        armature: addition to the diagonal of the mass matrix, (nv,) or (B, nv) [kg m^2 or kg],
-                  if ``parameters`` of the robot has ``armature``.
+        armature: values added to the diagonal of the mass matrix, (nv,) or (B, nv)
+                  [kg m^2 or kg]. The robot must be loaded with ``armature`` in ``parameters``.
     """
 
     armature: ArrayLike | None
@@ -125,8 +125,10 @@ class OnBase(InGravity, total=False):
     """Keyword arguments of functions that depend on the base motion.
 
     Attributes:
-        base_velocity:     twist (v, w) of the base, (6,) or (B, 6) [m/s, rad/s].
-        base_acceleration: derivative of the twist, (6,) or (B, 6) [m/s^2, rad/s^2].
+        base_velocity:     twist (v, w) of the base in the base frame, (6,) or (B, 6)
+                           [m/s, rad/s].
+        base_acceleration: derivative of this twist, component by component, (6,) or (B, 6)
+                           [m/s^2, rad/s^2].
     """
 
     base_velocity: ArrayLike | None
@@ -148,8 +150,8 @@ class Damped(Loaded, total=False):
     """Keyword arguments of dynamics with joint damping.
 
     Attributes:
-        damping: viscous damping of each joint velocity, (nv,) or (B, nv) [N m s or N s/m], if
-                 ``parameters`` of the robot has ``damping``.
+        damping: viscous damping of each joint velocity, (nv,) or (B, nv) [N m s or N s/m]. The
+                 robot must be loaded with ``damping`` in ``parameters``.
     """
 
     damping: ArrayLike | None
