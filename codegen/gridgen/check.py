@@ -298,10 +298,7 @@ def compare_function(
         conditions = conditioning(M, inputs["h"], inputs["tau"], references[0])
         return _worst(function, dtype, measured.errors, conditions)
     if row.of_frame:
-        seen = key.function if key.function == "point_inertia" else "operational_space_inertia"
-        which = replace(key, function=seen, products=(), inputs=())
-        (inertia_there,) = evaluate_reference(tree, which, inputs)
-        conditions = amplification(M) * amplification(inertia_there)
+        conditions = amplification_at_frame(tree, inputs, key)
         return _worst(function, dtype, measured.errors, conditions)
     if key.function != "forward_dynamics" or key.step or key.products:
         return _worst(function, dtype, measured.errors, amplification(M))
@@ -452,6 +449,18 @@ def amplification(M: Array) -> Array:
     inverse: Array = np.abs(np.linalg.inv(M))
     sums: Array = np.einsum("bij,bjk->bik", inverse, np.abs(M)).sum(axis=2).max(axis=1)
     return sums
+
+
+def amplification_at_frame(
+    tree: KinematicTree, inputs: Mapping[str, Array], key: KernelKey
+) -> Array:
+    """Return the amplification by M times that by the operational-space inertia of a frame."""
+    seen = key.function if key.function == "point_inertia" else "operational_space_inertia"
+    (M,) = evaluate_reference(tree, "mass_matrix", inputs)
+    (inertia,) = evaluate_reference(
+        tree, replace(key, function=seen, products=(), inputs=()), inputs
+    )
+    return amplification(M) * amplification(inertia)
 
 
 def _constrained(tree: KinematicTree, inputs: Mapping[str, Array], key: KernelKey) -> Array:

@@ -547,7 +547,7 @@ def test_the_weak_arm_swings_up() -> None:
 def test_a_plan_is_of_one_integrator() -> None:
     """Others compute other states, however fast they are."""
     robot = load_robot(urdf_path("gripper"))
-    for name, ending in (("step", "."), ("rollout", " That is the time of one step.")):
+    for name, ending in (("step", "."), ("rollout", " This is the time of one step.")):
         plan = robot.plan(name, batch=8)
         assert {candidate.kernel for candidate in plan.candidates} == {f"{name}_semi_implicit"}
         assert plan.reason.endswith(ending)

@@ -13,7 +13,7 @@ from gridgen.compiler import read_tree
 from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.functions import FUNCTIONS, GENERATED
-from gridgen.functions.arrays import PARAMETERS
+from gridgen.functions.arrays import CONSTRAINT_INPUTS, OWN_PARAMETERS
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
 from gridgen.runtime.calls.evaluation import Evaluator
@@ -21,7 +21,7 @@ from gridgen.schedules import KernelSelection, Schedules
 from gridgen.schedules.thread.plan import plan_loops
 from helpers.oracle import Oracle
 from helpers.programs import plan_thread
-from helpers.robots import OWN, exhaustive, joint_text, link_text, robot_text
+from helpers.robots import CONSTRAINTS, OWN, exhaustive, joint_text, link_text, robot_text
 from numerics.robots import Arrays, load_tree, run_program, urdf_path
 
 STATES = 4
@@ -198,8 +198,9 @@ def test_gradients_are_those_of_complex_steps(name):
 
 @pytest.mark.parametrize("parameters", ["hand", "all", JOINTS])
 def test_by_default_the_numbers_are_the_files(parameters):
-    folded = load_tree(OWN / "arm7.urdf")
-    tree = read_tree(OWN / "arm7.urdf", RobotOptions(parameters=parameters))
+    folded = load_tree(OWN / "arm7.urdf", constraints="arm7")
+    options = RobotOptions(parameters=parameters, constraints=CONSTRAINTS["arm7"])
+    tree = read_tree(OWN / "arm7.urdf", options)
     x = random_states(folded, STATES, np.random.default_rng(0))
     for name in GENERATED:
         if FUNCTIONS[name].of_frame or name == "inverse_dynamics_second_order":
@@ -230,10 +231,10 @@ def test_functions_that_read_no_inertia_do_not_change():
         row = FUNCTIONS[name]
         if not row.of_frame and "" in row.methods:
             extra = set(computation_of(tree, name).inputs) - set(row.inputs)
-            assert extra == set(row.parameters)
+            assert extra == set(row.parameters) - set(CONSTRAINT_INPUTS)
     moving = {"integrate", "forward_kinematics", "joint_torque_regressor"}
     assert not any(FUNCTIONS[name].parameters for name in moving)
-    assert set(FUNCTIONS["forward_dynamics"].parameters) == set(PARAMETERS)
+    assert set(FUNCTIONS["forward_dynamics"].parameters) == set(OWN_PARAMETERS)
 
 
 # -- compiled ---------------------------------------------------------------------------------
@@ -257,7 +258,7 @@ def test_every_layout_of_the_inputs(dtype):
     tree, robot, x = robot_and_arguments("cpu", dtype=dtype)
     exact = {name: value.astype(np.float64) for name, value in x.items()}
     (expected,) = evaluate_reference(tree, "inverse_dynamics", exact)
-    given = {name: x[name] for name in PARAMETERS}
+    given = {name: x[name] for name in OWN_PARAMETERS}
     arguments = (x["q"], x["qd"], x["qdd"])
     tau = robot.inverse_dynamics(*arguments, **given)
     assert relative_errors(tau, expected).max() <= {"float32": 2e-5, "float64": 1e-12}[dtype]
@@ -290,7 +291,7 @@ def test_every_layout_of_the_inputs(dtype):
 def test_schedules_agree(schedule, method):
     parameters = "hand" if method == "cfa" else ("hand", *JOINTS)
     _, robot, x = robot_and_arguments("emulated", parameters)
-    given = {name: x[name] for name in PARAMETERS if name in x}
+    given = {name: x[name] for name in OWN_PARAMETERS if name in x}
     arguments = (x["q"], x["qd"], x["tau"])
     expected = robot.forward_dynamics(*arguments, **given, backend="cpu")
     qdd = robot.forward_dynamics(*arguments, **given, schedule=schedule, method=method)
@@ -322,7 +323,7 @@ def test_rollouts_are_steps(integrator):
     robot = gridgen.load(
         OWN / "two_link.urdf", armature=0.1, joint_dynamics=True, parameters=("all", *JOINTS)
     )
-    given = {name: x[name] for name in PARAMETERS} | {"integrator": integrator}
+    given = {name: x[name] for name in OWN_PARAMETERS} | {"integrator": integrator}
     step = robot.step(x["q"], x["qd"], x["tau"], x["dt"], **given)
     for ours, reference in zip(
         step, evaluate_reference(tree, f"step_{integrator}", x), strict=True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -102,5 +103,5 @@ def test_parts_of_several_packs_compute_what_one_pack_computes(
 
 def test_long_programs_of_few_values_compute_several_packs_a_part() -> None:
     humanoid = load_tree(urdf_path("humanoid"), True)
-    assert "constexpr int packs = 4;" in text(humanoid, "inverse_dynamics")
-    assert "constexpr int packs" not in text(load_tree(ROBOT, True))
+    assert re.search(r"packs = 4;", text(humanoid, "inverse_dynamics"))
+    assert not re.search(r"packs = [2-9]", text(load_tree(ROBOT, True)))

@@ -9,11 +9,12 @@ import pytest
 
 import gridgen
 from gridgen.backends import BackendName
-from gridgen.check import amplification, random_states, relative_errors
+from gridgen.check import amplification, amplification_at_frame, random_states, relative_errors
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import COMPUTATIONS, computation_of, frame_computations, refusal
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenError, ModelError, OptionError, ShapeError
+from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import cotangent
 from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
@@ -74,8 +75,12 @@ def check(tree: KinematicTree, name: str, plan: Plan = plan_lines) -> None:
     computation = computation_of(tree, name)
     pullback = computation_of(tree, computation.key.product("vjp", computation.inputs))
     x = arguments(tree, name)
-    (M,) = evaluate_reference(tree, "mass_matrix", x)
-    limits = np.maximum(1e-11, 1e-14 * amplification(M))  # solutions with M in other orders
+    key = computation.key
+    if key.frame and FUNCTIONS[key.function].solves:
+        conditions = amplification_at_frame(tree, x, key)
+    else:
+        conditions = amplification(*evaluate_reference(tree, "mass_matrix", x))
+    limits = np.maximum(1e-11, 1e-14 * conditions)  # solutions in other orders
     found = run_program(tree, plan(tree, pullback.key), x)
     for array, result, steps in zip(
         pullback.outputs, found, evaluate_reference(tree, pullback.key, x), strict=True

@@ -156,7 +156,7 @@ def test_another_method_is_taken_if_that_is_left_open(machine, monkeypatch):
 
 
 def test_batches_without_room_are_left_out(machine, monkeypatch):
-    monkeypatch.setattr(machine.devices[0].pool, "room", machine.devices[0].pool.used + 50_000)
+    monkeypatch.setattr(machine.devices[0].pool, "limit", machine.devices[0].pool.used + 50_000)
     robot = gridgen.load(ROBOTS / "two_link.urdf")
     tuned = robot.tune(functions=["gravity_forces"], batches=[32, 1 << 20], dtypes=["float32"])
     assert {batch for times in tuned.profile.times.values() for batch in times} == {32}

@@ -99,7 +99,7 @@ def test_a_refused_text_is_reported_with_its_source(cupy, toy, cache_folder):
             replace(toy, files={**toy.files, "toy.cu": text}), "evaluate", "float64", "sm_80"
         )
     first, *excerpt, last = str(caught.value).splitlines()
-    assert first.startswith('robot "toy", function evaluate (float64, sm_80): NVRTC refused')
+    assert first.startswith('robot "toy", function evaluate (float64, sm_80): NVRTC rejected')
     assert 'toy.cu:8: identifier "m" is undefined' in first
     assert excerpt[1] == ">     8 |     if (i < m) {"
     (kept,) = (cache_folder / "failed").iterdir()
