@@ -160,7 +160,7 @@ class Bench:
         # A way through an array in steps of 4 kB and a sector: no two are in one line or page.
         step = 1024 + SECTOR // 4
         way = cupy.asarray(((np.arange(sizes.words) + step) % sizes.words).astype(np.int32))
-        alone = Launch(32, sizes.steps)  # one block, whatever the number of steps
+        alone = Launch(32, sizes.steps)  # one block for any number of steps
         chase = self.seconds("chase", alone, sizes.steps, way, one) - launch
         found["latency"] = chase / sizes.steps * device.clock
 
@@ -171,7 +171,7 @@ class Bench:
         rate = 4 * sizes.l2_words * (sizes.rounds + 1) / took
         found["l2_reached"] = rate / (device.l2_clock * device.clock)
 
-        # As many sectors, whole ones and ones of which a word is written.
+        # The same number of sectors: written whole, and one word of each.
         parts = cupy.zeros(sizes.words, np.float32)
         words = SECTOR // 4
         full = self.seconds("write", whole, sizes.words, one, parts)
@@ -344,7 +344,7 @@ def main() -> int:
     parser.add_argument(
         "--fit", type=Path, metavar="JSON", help="write a run's figures to the table"
     )
-    parser.add_argument("--calls", action="store_true", help="make the calls that are looked at")
+    parser.add_argument("--calls", action="store_true", help="make the sanitizer's calls")
     arguments = parser.parse_args()
     if arguments.calls:
         calls()

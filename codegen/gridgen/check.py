@@ -293,12 +293,12 @@ def compare_function(
         return Comparison(function, dtype, float(error), tolerance)
     if "proximal" in spec.inputs:
         return _worst(function, dtype, measured.errors, _constrained(tree, inputs, key))
+    if row.of_frame:
+        conditions = amplification_at_frame(tree, inputs, key)
+        return _worst(function, dtype, measured.errors, conditions)
     (M,) = evaluate_reference(tree, "mass_matrix", inputs)
     if "h" in spec.inputs:  # the equations hold as far as the given inertias are those of M
         conditions = conditioning(M, inputs["h"], inputs["tau"], references[0])
-        return _worst(function, dtype, measured.errors, conditions)
-    if row.of_frame:
-        conditions = amplification_at_frame(tree, inputs, key)
         return _worst(function, dtype, measured.errors, conditions)
     if key.function != "forward_dynamics" or key.step or key.products:
         return _worst(function, dtype, measured.errors, amplification(M))

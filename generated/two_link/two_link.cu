@@ -31,15 +31,13 @@ template <class T> __global__ void __launch_bounds__(128) inverse_dynamics_kerne
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> qdd, gridgen::Input<T> gravity,
     gridgen::Output<T> tau, long long n)
 {
-    gridgen::run_states<T, inverse_dynamics_traits>(
-        n, q, qd, qdd, gravity, tau);
+    gridgen::run_states<T, inverse_dynamics_traits>(n, q, qd, qdd, gravity, tau);
 }
 template <class T> __global__ void __launch_bounds__(128) inverse_dynamics_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> qdd, gridgen::Input<T> gravity,
     gridgen::Output<T> tau, long long n)
 {
-    gridgen::run_rows<T, inverse_dynamics_traits>(
-        n, q, qd, qdd, gravity, tau);
+    gridgen::run_rows<T, inverse_dynamics_traits>(n, q, qd, qdd, gravity, tau);
 }
 #endif
 
@@ -49,15 +47,13 @@ template <class T> __global__ void __launch_bounds__(128) bias_forces_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> gravity, gridgen::Output<T> tau,
     long long n)
 {
-    gridgen::run_states<T, bias_forces_traits>(
-        n, q, qd, gravity, tau);
+    gridgen::run_states<T, bias_forces_traits>(n, q, qd, gravity, tau);
 }
 template <class T> __global__ void __launch_bounds__(128) bias_forces_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> gravity, gridgen::Output<T> tau,
     long long n)
 {
-    gridgen::run_rows<T, bias_forces_traits>(
-        n, q, qd, gravity, tau);
+    gridgen::run_rows<T, bias_forces_traits>(n, q, qd, gravity, tau);
 }
 #endif
 
@@ -66,14 +62,12 @@ template <class T> __global__ void __launch_bounds__(128) bias_forces_rows_kerne
 template <class T> __global__ void __launch_bounds__(128) gravity_forces_kernel(
     gridgen::Input<T> q, gridgen::Input<T> gravity, gridgen::Output<T> tau, long long n)
 {
-    gridgen::run_states<T, gravity_forces_traits>(
-        n, q, gravity, tau);
+    gridgen::run_states<T, gravity_forces_traits>(n, q, gravity, tau);
 }
 template <class T> __global__ void __launch_bounds__(128) gravity_forces_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> gravity, gridgen::Output<T> tau, long long n)
 {
-    gridgen::run_rows<T, gravity_forces_traits>(
-        n, q, gravity, tau);
+    gridgen::run_rows<T, gravity_forces_traits>(n, q, gravity, tau);
 }
 #endif
 
@@ -82,14 +76,12 @@ template <class T> __global__ void __launch_bounds__(128) gravity_forces_rows_ke
 template <class T> __global__ void __launch_bounds__(128) coriolis_matrix_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Output<T> C, long long n)
 {
-    gridgen::run_states<T, coriolis_matrix_traits>(
-        n, q, qd, C);
+    gridgen::run_states<T, coriolis_matrix_traits>(n, q, qd, C);
 }
 template <class T> __global__ void __launch_bounds__(128) coriolis_matrix_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Output<T> C, long long n)
 {
-    gridgen::run_rows<T, coriolis_matrix_traits>(
-        n, q, qd, C);
+    gridgen::run_rows<T, coriolis_matrix_traits>(n, q, qd, C);
 }
 #endif
 
@@ -99,15 +91,13 @@ template <class T> __global__ void __launch_bounds__(128) forward_dynamics_aba_k
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> gravity,
     gridgen::Output<T> qdd, long long n)
 {
-    gridgen::run_states<T, forward_dynamics_aba_traits>(
-        n, q, qd, tau, gravity, qdd);
+    gridgen::run_states<T, forward_dynamics_aba_traits>(n, q, qd, tau, gravity, qdd);
 }
 template <class T> __global__ void __launch_bounds__(128) forward_dynamics_aba_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> gravity,
     gridgen::Output<T> qdd, long long n)
 {
-    gridgen::run_rows<T, forward_dynamics_aba_traits>(
-        n, q, qd, tau, gravity, qdd);
+    gridgen::run_rows<T, forward_dynamics_aba_traits>(n, q, qd, tau, gravity, qdd);
 }
 #endif
 
@@ -117,15 +107,13 @@ template <class T> __global__ void __launch_bounds__(128) forward_dynamics_crba_
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> gravity,
     gridgen::Output<T> qdd, long long n)
 {
-    gridgen::run_states<T, forward_dynamics_crba_traits>(
-        n, q, qd, tau, gravity, qdd);
+    gridgen::run_states<T, forward_dynamics_crba_traits>(n, q, qd, tau, gravity, qdd);
 }
 template <class T> __global__ void __launch_bounds__(128) forward_dynamics_crba_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> gravity,
     gridgen::Output<T> qdd, long long n)
 {
-    gridgen::run_rows<T, forward_dynamics_crba_traits>(
-        n, q, qd, tau, gravity, qdd);
+    gridgen::run_rows<T, forward_dynamics_crba_traits>(n, q, qd, tau, gravity, qdd);
 }
 #endif
 
@@ -134,14 +122,12 @@ template <class T> __global__ void __launch_bounds__(128) forward_dynamics_crba_
 template <class T> __global__ void __launch_bounds__(128) mass_matrix_kernel(
     gridgen::Input<T> q, gridgen::Output<T> M, long long n)
 {
-    gridgen::run_states<T, mass_matrix_traits>(
-        n, q, M);
+    gridgen::run_states<T, mass_matrix_traits>(n, q, M);
 }
 template <class T> __global__ void __launch_bounds__(128) mass_matrix_rows_kernel(
     gridgen::Input<T> q, gridgen::Output<T> M, long long n)
 {
-    gridgen::run_rows<T, mass_matrix_traits>(
-        n, q, M);
+    gridgen::run_rows<T, mass_matrix_traits>(n, q, M);
 }
 #endif
 
@@ -150,14 +136,12 @@ template <class T> __global__ void __launch_bounds__(128) mass_matrix_rows_kerne
 template <class T> __global__ void __launch_bounds__(128) mass_matrix_inverse_kernel(
     gridgen::Input<T> q, gridgen::Output<T> Minv, long long n)
 {
-    gridgen::run_states<T, mass_matrix_inverse_traits>(
-        n, q, Minv);
+    gridgen::run_states<T, mass_matrix_inverse_traits>(n, q, Minv);
 }
 template <class T> __global__ void __launch_bounds__(128) mass_matrix_inverse_rows_kernel(
     gridgen::Input<T> q, gridgen::Output<T> Minv, long long n)
 {
-    gridgen::run_rows<T, mass_matrix_inverse_traits>(
-        n, q, Minv);
+    gridgen::run_rows<T, mass_matrix_inverse_traits>(n, q, Minv);
 }
 #endif
 
@@ -206,15 +190,13 @@ template <class T> __global__ void __launch_bounds__(128) step_semi_implicit_ker
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
     gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    gridgen::run_states<T, step_semi_implicit_traits>(
-        n, q, qd, tau, dt, gravity, q_next, qd_next);
+    gridgen::run_states<T, step_semi_implicit_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
 template <class T> __global__ void __launch_bounds__(128) step_semi_implicit_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
     gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    gridgen::run_rows<T, step_semi_implicit_traits>(
-        n, q, qd, tau, dt, gravity, q_next, qd_next);
+    gridgen::run_rows<T, step_semi_implicit_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
 #endif
 
@@ -225,15 +207,13 @@ template <class T> __global__ void __launch_bounds__(128) step_euler_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
     gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    gridgen::run_states<T, step_euler_traits>(
-        n, q, qd, tau, dt, gravity, q_next, qd_next);
+    gridgen::run_states<T, step_euler_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
 template <class T> __global__ void __launch_bounds__(128) step_euler_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
     gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    gridgen::run_rows<T, step_euler_traits>(
-        n, q, qd, tau, dt, gravity, q_next, qd_next);
+    gridgen::run_rows<T, step_euler_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
 #endif
 
@@ -244,15 +224,13 @@ template <class T> __global__ void __launch_bounds__(128) step_rk4_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
     gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    gridgen::run_states<T, step_rk4_traits>(
-        n, q, qd, tau, dt, gravity, q_next, qd_next);
+    gridgen::run_states<T, step_rk4_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
 template <class T> __global__ void __launch_bounds__(128) step_rk4_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
     gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    gridgen::run_rows<T, step_rk4_traits>(
-        n, q, qd, tau, dt, gravity, q_next, qd_next);
+    gridgen::run_rows<T, step_rk4_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
 #endif
 
@@ -263,15 +241,13 @@ template <class T> __global__ void __launch_bounds__(128) step_implicit_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
     gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    gridgen::run_states<T, step_implicit_traits>(
-        n, q, qd, tau, dt, gravity, q_next, qd_next);
+    gridgen::run_states<T, step_implicit_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
 template <class T> __global__ void __launch_bounds__(128) step_implicit_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
     gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    gridgen::run_rows<T, step_implicit_traits>(
-        n, q, qd, tau, dt, gravity, q_next, qd_next);
+    gridgen::run_rows<T, step_implicit_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
 #endif
 
@@ -280,14 +256,12 @@ template <class T> __global__ void __launch_bounds__(128) step_implicit_rows_ker
 template <class T> __global__ void __launch_bounds__(128) forward_kinematics_kernel(
     gridgen::Input<T> q, gridgen::Output<T> poses, long long n)
 {
-    gridgen::run_states<T, forward_kinematics_traits>(
-        n, q, poses);
+    gridgen::run_states<T, forward_kinematics_traits>(n, q, poses);
 }
 template <class T> __global__ void __launch_bounds__(128) forward_kinematics_rows_kernel(
     gridgen::Input<T> q, gridgen::Output<T> poses, long long n)
 {
-    gridgen::run_rows<T, forward_kinematics_traits>(
-        n, q, poses);
+    gridgen::run_rows<T, forward_kinematics_traits>(n, q, poses);
 }
 #endif
 
@@ -296,14 +270,12 @@ template <class T> __global__ void __launch_bounds__(128) forward_kinematics_row
 template <class T> __global__ void __launch_bounds__(128) center_of_mass_kernel(
     gridgen::Input<T> q, gridgen::Output<T> com, long long n)
 {
-    gridgen::run_states<T, center_of_mass_traits>(
-        n, q, com);
+    gridgen::run_states<T, center_of_mass_traits>(n, q, com);
 }
 template <class T> __global__ void __launch_bounds__(128) center_of_mass_rows_kernel(
     gridgen::Input<T> q, gridgen::Output<T> com, long long n)
 {
-    gridgen::run_rows<T, center_of_mass_traits>(
-        n, q, com);
+    gridgen::run_rows<T, center_of_mass_traits>(n, q, com);
 }
 #endif
 
@@ -312,14 +284,12 @@ template <class T> __global__ void __launch_bounds__(128) center_of_mass_rows_ke
 template <class T> __global__ void __launch_bounds__(128) center_of_mass_jacobian_kernel(
     gridgen::Input<T> q, gridgen::Output<T> Jcom, long long n)
 {
-    gridgen::run_states<T, center_of_mass_jacobian_traits>(
-        n, q, Jcom);
+    gridgen::run_states<T, center_of_mass_jacobian_traits>(n, q, Jcom);
 }
 template <class T> __global__ void __launch_bounds__(128) center_of_mass_jacobian_rows_kernel(
     gridgen::Input<T> q, gridgen::Output<T> Jcom, long long n)
 {
-    gridgen::run_rows<T, center_of_mass_jacobian_traits>(
-        n, q, Jcom);
+    gridgen::run_rows<T, center_of_mass_jacobian_traits>(n, q, Jcom);
 }
 #endif
 
@@ -328,14 +298,12 @@ template <class T> __global__ void __launch_bounds__(128) center_of_mass_jacobia
 template <class T> __global__ void __launch_bounds__(128) centroidal_momentum_matrix_kernel(
     gridgen::Input<T> q, gridgen::Output<T> Ag, long long n)
 {
-    gridgen::run_states<T, centroidal_momentum_matrix_traits>(
-        n, q, Ag);
+    gridgen::run_states<T, centroidal_momentum_matrix_traits>(n, q, Ag);
 }
 template <class T> __global__ void __launch_bounds__(128) centroidal_momentum_matrix_rows_kernel(
     gridgen::Input<T> q, gridgen::Output<T> Ag, long long n)
 {
-    gridgen::run_rows<T, centroidal_momentum_matrix_traits>(
-        n, q, Ag);
+    gridgen::run_rows<T, centroidal_momentum_matrix_traits>(n, q, Ag);
 }
 #endif
 
@@ -344,14 +312,12 @@ template <class T> __global__ void __launch_bounds__(128) centroidal_momentum_ma
 template <class T> __global__ void __launch_bounds__(128) centroidal_momentum_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Output<T> hg, long long n)
 {
-    gridgen::run_states<T, centroidal_momentum_traits>(
-        n, q, qd, hg);
+    gridgen::run_states<T, centroidal_momentum_traits>(n, q, qd, hg);
 }
 template <class T> __global__ void __launch_bounds__(128) centroidal_momentum_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Output<T> hg, long long n)
 {
-    gridgen::run_rows<T, centroidal_momentum_traits>(
-        n, q, qd, hg);
+    gridgen::run_rows<T, centroidal_momentum_traits>(n, q, qd, hg);
 }
 #endif
 
@@ -360,14 +326,12 @@ template <class T> __global__ void __launch_bounds__(128) centroidal_momentum_ro
 template <class T> __global__ void __launch_bounds__(128) kinetic_energy_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Output<T> energy, long long n)
 {
-    gridgen::run_states<T, kinetic_energy_traits>(
-        n, q, qd, energy);
+    gridgen::run_states<T, kinetic_energy_traits>(n, q, qd, energy);
 }
 template <class T> __global__ void __launch_bounds__(128) kinetic_energy_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Output<T> energy, long long n)
 {
-    gridgen::run_rows<T, kinetic_energy_traits>(
-        n, q, qd, energy);
+    gridgen::run_rows<T, kinetic_energy_traits>(n, q, qd, energy);
 }
 #endif
 
@@ -376,14 +340,12 @@ template <class T> __global__ void __launch_bounds__(128) kinetic_energy_rows_ke
 template <class T> __global__ void __launch_bounds__(128) potential_energy_kernel(
     gridgen::Input<T> q, gridgen::Input<T> gravity, gridgen::Output<T> energy, long long n)
 {
-    gridgen::run_states<T, potential_energy_traits>(
-        n, q, gravity, energy);
+    gridgen::run_states<T, potential_energy_traits>(n, q, gravity, energy);
 }
 template <class T> __global__ void __launch_bounds__(128) potential_energy_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> gravity, gridgen::Output<T> energy, long long n)
 {
-    gridgen::run_rows<T, potential_energy_traits>(
-        n, q, gravity, energy);
+    gridgen::run_rows<T, potential_energy_traits>(n, q, gravity, energy);
 }
 #endif
 
@@ -392,14 +354,12 @@ template <class T> __global__ void __launch_bounds__(128) potential_energy_rows_
 template <class T> __global__ void __launch_bounds__(128) integrate_kernel(
     gridgen::Input<T> q, gridgen::Input<T> v, gridgen::Output<T> q1, long long n)
 {
-    gridgen::run_states<T, integrate_traits>(
-        n, q, v, q1);
+    gridgen::run_states<T, integrate_traits>(n, q, v, q1);
 }
 template <class T> __global__ void __launch_bounds__(128) integrate_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> v, gridgen::Output<T> q1, long long n)
 {
-    gridgen::run_rows<T, integrate_traits>(
-        n, q, v, q1);
+    gridgen::run_rows<T, integrate_traits>(n, q, v, q1);
 }
 #endif
 
@@ -409,15 +369,13 @@ template <class T> __global__ void __launch_bounds__(128) integrate_gradient_ker
     gridgen::Input<T> q, gridgen::Input<T> v, gridgen::Output<T> dq1_dq, gridgen::Output<T> dq1_dv,
     long long n)
 {
-    gridgen::run_states<T, integrate_gradient_traits>(
-        n, q, v, dq1_dq, dq1_dv);
+    gridgen::run_states<T, integrate_gradient_traits>(n, q, v, dq1_dq, dq1_dv);
 }
 template <class T> __global__ void __launch_bounds__(128) integrate_gradient_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> v, gridgen::Output<T> dq1_dq, gridgen::Output<T> dq1_dv,
     long long n)
 {
-    gridgen::run_rows<T, integrate_gradient_traits>(
-        n, q, v, dq1_dq, dq1_dv);
+    gridgen::run_rows<T, integrate_gradient_traits>(n, q, v, dq1_dq, dq1_dv);
 }
 #endif
 
@@ -426,14 +384,12 @@ template <class T> __global__ void __launch_bounds__(128) integrate_gradient_row
 template <class T> __global__ void __launch_bounds__(128) difference_kernel(
     gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Output<T> v, long long n)
 {
-    gridgen::run_states<T, difference_traits>(
-        n, q0, q1, v);
+    gridgen::run_states<T, difference_traits>(n, q0, q1, v);
 }
 template <class T> __global__ void __launch_bounds__(128) difference_rows_kernel(
     gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Output<T> v, long long n)
 {
-    gridgen::run_rows<T, difference_traits>(
-        n, q0, q1, v);
+    gridgen::run_rows<T, difference_traits>(n, q0, q1, v);
 }
 #endif
 
@@ -443,15 +399,13 @@ template <class T> __global__ void __launch_bounds__(128) difference_gradient_ke
     gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Output<T> dv_dq0,
     gridgen::Output<T> dv_dq1, long long n)
 {
-    gridgen::run_states<T, difference_gradient_traits>(
-        n, q0, q1, dv_dq0, dv_dq1);
+    gridgen::run_states<T, difference_gradient_traits>(n, q0, q1, dv_dq0, dv_dq1);
 }
 template <class T> __global__ void __launch_bounds__(128) difference_gradient_rows_kernel(
     gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Output<T> dv_dq0,
     gridgen::Output<T> dv_dq1, long long n)
 {
-    gridgen::run_rows<T, difference_gradient_traits>(
-        n, q0, q1, dv_dq0, dv_dq1);
+    gridgen::run_rows<T, difference_gradient_traits>(n, q0, q1, dv_dq0, dv_dq1);
 }
 #endif
 
@@ -461,15 +415,13 @@ template <class T> __global__ void __launch_bounds__(128) interpolate_kernel(
     gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Input<T> u, gridgen::Output<T> q,
     long long n)
 {
-    gridgen::run_states<T, interpolate_traits>(
-        n, q0, q1, u, q);
+    gridgen::run_states<T, interpolate_traits>(n, q0, q1, u, q);
 }
 template <class T> __global__ void __launch_bounds__(128) interpolate_rows_kernel(
     gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Input<T> u, gridgen::Output<T> q,
     long long n)
 {
-    gridgen::run_rows<T, interpolate_traits>(
-        n, q0, q1, u, q);
+    gridgen::run_rows<T, interpolate_traits>(n, q0, q1, u, q);
 }
 #endif
 
@@ -478,14 +430,12 @@ template <class T> __global__ void __launch_bounds__(128) interpolate_rows_kerne
 template <class T> __global__ void __launch_bounds__(128) distance_kernel(
     gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Output<T> length, long long n)
 {
-    gridgen::run_states<T, distance_traits>(
-        n, q0, q1, length);
+    gridgen::run_states<T, distance_traits>(n, q0, q1, length);
 }
 template <class T> __global__ void __launch_bounds__(128) distance_rows_kernel(
     gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Output<T> length, long long n)
 {
-    gridgen::run_rows<T, distance_traits>(
-        n, q0, q1, length);
+    gridgen::run_rows<T, distance_traits>(n, q0, q1, length);
 }
 #endif
 
@@ -494,14 +444,12 @@ template <class T> __global__ void __launch_bounds__(128) distance_rows_kernel(
 template <class T> __global__ void __launch_bounds__(128) articulated_inertias_kernel(
     gridgen::Input<T> q, gridgen::Output<T> articulated, long long n)
 {
-    gridgen::run_states<T, articulated_inertias_traits>(
-        n, q, articulated);
+    gridgen::run_states<T, articulated_inertias_traits>(n, q, articulated);
 }
 template <class T> __global__ void __launch_bounds__(128) articulated_inertias_rows_kernel(
     gridgen::Input<T> q, gridgen::Output<T> articulated, long long n)
 {
-    gridgen::run_rows<T, articulated_inertias_traits>(
-        n, q, articulated);
+    gridgen::run_rows<T, articulated_inertias_traits>(n, q, articulated);
 }
 #endif
 

@@ -43,18 +43,21 @@ class Capture:
         self.invalidate()
         raise CUDARuntimeError(name)
 
+    def abandon(self) -> None:
+        """End the capture without a graph, as a test that fails inside one must."""
+        self._has_ended = True
+        for member, before in self._tails.items():
+            member.capture, member.tail = None, before
+
     def end(self, queue: Queue) -> Graph:
         """End the capture in the stream that began it; return the graph.
 
         Raises:
             CUDARuntimeError: the capture is invalid, or a stream is not joined.
         """
-        self._has_ended = True
-        tail = queue.tail
         origin = next(iter(self._tails))
-        joined = with_all_before(tail)
-        for member, before in self._tails.items():
-            member.capture, member.tail = None, before
+        joined = with_all_before(queue.tail)
+        self.abandon()
         if not self._is_valid or queue is not origin:
             raise CUDARuntimeError("cudaErrorStreamCaptureInvalidated")
         if any(node not in joined for node in self._nodes):

@@ -56,6 +56,7 @@ def installed(schedule: Schedule = late, capability: int = 91) -> Iterator[Machi
             yield machine
         finally:
             backends._create.cache_clear()
+            machine.end_captures()
             machine.settle()
 
 

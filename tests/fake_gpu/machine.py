@@ -177,6 +177,13 @@ class Machine:
         self._handles += 1
         return self._handles
 
+    def end_captures(self) -> None:
+        """Abandon the captures in progress."""
+        for device in self.devices:
+            for queue in device.queues.values():
+                if queue.capture:
+                    queue.capture.abandon()
+
     def settle(self) -> None:
         """Run all pending work.
 

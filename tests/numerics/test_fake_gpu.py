@@ -29,8 +29,7 @@ from gridgen.modules import TracedModule
 from gridgen.options import RobotOptions
 from gridgen.robot import Robot
 from gridgen.runtime.arrays import defaults, staging
-from gridgen.runtime.calls import chunks as turns
-from gridgen.runtime.calls import hybrid
+from gridgen.runtime.calls import chunks, hybrid
 from gridgen.runtime.calls.evaluation import Evaluator
 from helpers.scan import ROBOTS, tree_of
 
@@ -371,7 +370,7 @@ def test_a_bound_call_can_be_captured(cupy, arm, options):
 
 @on_every_schedule
 def test_bound_calls_in_a_row_are_one_launch(cupy, monkeypatch):
-    """Of which the second reads what the first has written; on whatever stream they are made."""
+    """The second call reads the results of the first, on any stream."""
     gripper = gridgen.load(ROBOTS / "gripper.urdf")
     drawn = random_states(tree_of("gripper"), 40, np.random.default_rng(3))
     q, qd, qdd = (cupy.asarray(drawn[name]) for name in ("q", "qd", "qdd"))
@@ -415,7 +414,7 @@ def test_a_first_call_inside_a_capture_says_what_to_do(cupy):
 @on_every_schedule
 def test_what_loops_keep_is_in_order(cupy, monkeypatch):
     """Launches that share the memory for what their loops keep of some states."""
-    monkeypatch.setattr(turns, "_ROOM_BYTES", 1)
+    monkeypatch.setattr(chunks, "_SCRATCH_BYTES", 1)
     tree = tree_of("arm7")
     looping, straight = Robot(TracedModule(tree, 0), "auto"), Robot(TracedModule(tree), "auto")
     with cupy.cuda.Stream(non_blocking=True):
@@ -430,8 +429,8 @@ def test_what_loops_keep_is_in_order(cupy, monkeypatch):
 @on_every_schedule
 def test_workspaces_are_in_order(cupy, monkeypatch):
     """Launches that share scratch memory of a kernel that has too little of a block's."""
-    monkeypatch.setattr(turns, "_ROOM_BYTES", 1)
-    monkeypatch.setattr(turns, "_TEAMS", 2)
+    monkeypatch.setattr(chunks, "_SCRATCH_BYTES", 1)
+    monkeypatch.setattr(chunks, "_TEAMS", 2)
     tree = tree_of("chain 32")
     robot = Robot(TracedModule(tree), "auto")
     drawn = random_states(tree, 5, np.random.default_rng(1))

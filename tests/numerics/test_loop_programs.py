@@ -248,7 +248,7 @@ def test_compiled_loops_compute_what_the_reference_computes(
 
 
 def apart(array: np.ndarray) -> np.ndarray:
-    """Return an array of which no two entries are neighbors in memory."""
+    """Return an array whose entries are not adjacent in memory."""
     room = np.full((2 * len(array), *array.shape[1:-1], 3 * array.shape[-1]), 7.0, array.dtype)
     view = room[::2, ..., 1::3]
     view[:] = array

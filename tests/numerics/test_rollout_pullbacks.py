@@ -10,7 +10,7 @@ import pytest
 from fake_gpu.ptx.backend import PTX_TARGETS
 from gridgen.backends import TARGETS
 from gridgen.errors import GridGenError, OptionError, ShapeError
-from gridgen.runtime.calls import rollout_vjp as rollout_pullback
+from gridgen.runtime.calls import rollout_vjp
 from helpers.robots import exhaustive
 from numerics.robots import load_robot, urdf_path
 
@@ -122,7 +122,7 @@ def test_every_way_to_have_states_again_has_the_same_bits(
     out = tuple(np.empty(array.shape[::-1], np.float32).T for array in plain)
     assert robot.rollout_vjp(*given, 0.01, weights, out=out, **options) is out
     again.append(out)
-    monkeypatch.setattr(rollout_pullback, "_NEAR_BYTES", 0)
+    monkeypatch.setattr(rollout_vjp, "_NEAR_BYTES", 0)
     again.append(robot.rollout_vjp(*given, 0.01, weights, **options))
     for found in again:
         for one, other in zip(found, plain, strict=True):

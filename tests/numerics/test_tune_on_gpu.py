@@ -13,7 +13,7 @@ from fake_gpu.installation import installed
 from gridgen.check import random_states
 from gridgen.cost import profile
 from gridgen.cost.profile import Way
-from gridgen.runtime.planning import devices as places
+from gridgen.runtime.planning import devices
 from helpers.scan import ROBOTS, tree_of
 
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
@@ -112,9 +112,9 @@ def test_predictions_are_for_the_gpu_that_is_there(machine, monkeypatch):
     assert whole == robot.plan("forward_dynamics", batch=batch, device="sm_90").chosen.seconds
     part = {**machine.settings.attributes, "MultiProcessorCount": 16, "GlobalMemoryBusWidth": 768}
     monkeypatch.setattr(machine, "settings", replace(machine.settings, attributes=part))
-    places._attributes.cache_clear()
+    devices._attributes.cache_clear()
     few = robot.plan("forward_dynamics", batch=batch, device="cuda").chosen.seconds
-    places._attributes.cache_clear()
+    devices._attributes.cache_clear()
     assert few > 5 * whole
 
 

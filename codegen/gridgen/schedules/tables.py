@@ -97,6 +97,15 @@ def wrapped(words: Sequence[str], columns: int = _COLUMNS) -> list[str]:
     return [*lines, line]
 
 
+def called(function: str, arguments: Sequence[str]) -> list[str]:
+    """Return a call as a statement, in one line or with its arguments in lines below."""
+    line = f"{function}({', '.join(arguments)});"
+    if len(line) <= _COLUMNS:
+        return [line]
+    *names, last = arguments
+    return [f"{function}(", *(f"    {below}" for below in wrapped([*names, f"{last});"]))]
+
+
 def braces(values: Iterable[object]) -> str:
     """Return an initializer."""
     return f"{{{', '.join(map(str, values))}}}"

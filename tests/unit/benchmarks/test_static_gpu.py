@@ -147,8 +147,8 @@ def test_what_is_known_takes_the_place_of_estimates():
 
 def test_what_loops_keep_is_counted_as_plans_do():
     """It is in memory that a kernel is given; the stack is none of it."""
-    schedules = Schedules(tree_of("humanoid"))
-    kernel = schedules.kernel(KernelKey("forward_dynamics_gradient"))
+    schedules = Schedules(tree_of("chain 100"))
+    kernel = schedules.kernel(KernelKey("forward_dynamics", "aba"))
     demand = demand_of(kernel, schedules.work(kernel), 4)
     taken = KernelResources("k", "sm_90", 255, 0, 0, 40, 0, 0)
     code = Code("k", 6000, {"fp32": 1000}, 0, 6000, 30, 255, 96_000)
@@ -157,7 +157,7 @@ def test_what_loops_keep_is_counted_as_plans_do():
     device, batch = DEVICES["sm_90"], 1 << 20
     found, planned = (predicted(one, device, batch) for one in (looped, demand))
     assert 0.4 < found.seconds / planned.seconds < 1.2
-    assert roofline_bound(looped, device, batch) < 0.6 * found.seconds
+    assert roofline_bound(looped, device, batch) < 0.3 * found.seconds
 
 
 def test_tables_show_what_was_counted():

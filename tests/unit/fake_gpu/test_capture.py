@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fake_gpu.errors import CUDARuntimeError, MisuseError
+from fake_gpu.machine import machine
 
 
 @pytest.fixture
@@ -138,3 +139,14 @@ def test_a_graph_does_not_keep_its_memory(cupy, x, stream):
     del y
     with pytest.raises(MisuseError, match="a graph uses free memory"):
         graph.launch(stream)
+
+
+def test_a_capture_that_is_left_open_can_be_abandoned(x, stream):
+    with stream:
+        stream.begin_capture()
+        x[...] = x + x
+        machine().end_captures()
+        assert not stream.is_capturing()
+        x[...] = x + 2
+    stream.synchronize()
+    assert (x == 3).all()

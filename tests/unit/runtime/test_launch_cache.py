@@ -13,8 +13,7 @@ import pytest
 import gridgen
 from gridgen.errors import DeviceError, ShapeError
 from gridgen.runtime.arrays import staging
-from gridgen.runtime.calls import evaluation
-from gridgen.runtime.calls import launch_cache as familiar
+from gridgen.runtime.calls import evaluation, launch_cache
 from helpers.gpu import COUNT, Gpu, expected, on_host
 
 
@@ -129,7 +128,7 @@ def test_earlier_calls_keep_no_array(gpu: Gpu) -> None:
 def test_what_is_remembered_has_a_limit(
     gpu: Gpu, checks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(familiar, "_MOST", 3)
+    monkeypatch.setattr(launch_cache, "_MOST", 3)
     (q,) = gpu.arrays(1)
     for count in (1, 2, 3, 4, 1, 4):
         gpu.robot.mass_matrix(q[:count])

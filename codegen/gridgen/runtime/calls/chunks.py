@@ -15,7 +15,7 @@ from gridgen.runtime.arrays.libraries import namespace
 
 # Most scratch memory of a launch, and the least states of teams, which may exceed it: smaller
 # launches would leave a GPU idle.
-_ROOM_BYTES = 1 << 30
+_SCRATCH_BYTES = 1 << 30
 _TEAMS = 1024
 
 
@@ -38,7 +38,7 @@ def workspace(team: TeamLaunch, batch: int, q: Array) -> Scratch:
     numbers, block = team.workspace_numbers, team.states_per_block
     if not numbers:
         return Scratch(max(batch, 1), (0, 0, 0), None)
-    wanted = min(max(batch, 1), max(_ROOM_BYTES // (numbers * q.dtype.itemsize), _TEAMS))
+    wanted = min(max(batch, 1), max(_SCRATCH_BYTES // (numbers * q.dtype.itemsize), _TEAMS))
 
     def rows(blocks: int) -> Array:
         return namespace(q).empty((blocks * block, numbers), dtype=q.dtype)
@@ -49,7 +49,7 @@ def workspace(team: TeamLaunch, batch: int, q: Array) -> Scratch:
 
 def loop_room(numbers: int, batch: int, q: Array) -> Scratch:
     """Return scratch memory for a kernel's loops: numbers of neighboring states are adjacent."""
-    wanted = min(max(batch, 1), max(_ROOM_BYTES // (numbers * q.dtype.itemsize), WARP))
+    wanted = min(max(batch, 1), max(_SCRATCH_BYTES // (numbers * q.dtype.itemsize), WARP))
 
     def columns(states: int) -> Array:
         return namespace(q).empty((numbers, states), dtype=q.dtype)

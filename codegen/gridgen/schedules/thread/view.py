@@ -9,7 +9,7 @@ from gridgen.functions.arrays import configurations
 from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment, number_literal
-from gridgen.schedules.tables import TableView, braces, definition, wrapped
+from gridgen.schedules.tables import TableView, braces, called, definition, wrapped
 from gridgen.schedules.thread.plan import Programs, plan_rows
 from gridgen.schedules.views import ArrayView, FunctionView, array_view
 from gridgen.symbolic.expr import Expr
@@ -151,15 +151,13 @@ class KernelView:
 
     Attributes:
         name:       ``inverse_dynamics_rows_kernel``.
-        run:        the function that it calls: ``run_rows``.
         parameters: its parameter list, in lines.
-        arguments:  names of the parameters, the number of states first, in lines.
+        body:       its call of ``run_states`` or ``run_rows``, in lines.
     """
 
     name: str
-    run: str
     parameters: tuple[str, ...]
-    arguments: tuple[str, ...]
+    body: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -236,14 +234,14 @@ class ThreadFunctionView(FunctionView):
         inputs = [f"gridgen::Input<T> {array.name}" for array in self.inputs]
         outputs = [f"gridgen::Output<T> {array.name}" for array in self.outputs]
         scratch = ["scratch"] * bool(self.scratch)
-        *names, last = ("n", *(array.name for array in self.arrays), *scratch)
+        names = ("n", *(array.name for array in self.arrays), *scratch)
         for form in ("", "rows_")[: 1 + self.has_rows]:
             parameters = [*inputs, *outputs, *(f"gridgen::Output<T> {name}" for name in scratch)]
+            run = f"gridgen::run_{form or 'states'}".rstrip("_")
             yield KernelView(
                 f"{self.name}_{form}kernel",
-                "run_rows" if form else "run_states",
                 tuple(wrapped([*parameters, "long long n)"])),
-                tuple(wrapped([*names, f"{last});"], 92)),
+                tuple(called(f"{run}<T, {self.name}_traits>", names)),
             )
 
 

@@ -21,7 +21,7 @@ MOST_COUNTED = 2 * LONGEST_PROGRAM
 # Fractions of the counted operations that remain: straight-line code shares common subexpressions
 # and fuses most other operations in pairs; loops do neither across bodies, and compute indices.
 _LEFT, _LEFT_IN_LOOPS = 0.5, 1.0
-# The text of a program is the same for all GPUs. It is chosen for this one, and for so many states.
+# All GPUs run the same program. The choice between its forms is for this GPU and batch size.
 _GPU, _STATES = device_of("sm_90"), 1 << 20
 
 
