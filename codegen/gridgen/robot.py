@@ -17,7 +17,7 @@ from gridgen.frameworks import answer_traced, is_transformed, register_operators
 from gridgen.frameworks.trajectories import linearized
 from gridgen.functions import FUNCTIONS, GENERATED, Declared, Function, FunctionName
 from gridgen.functions.arrays import BEGINNING_AND_TORQUES
-from gridgen.functions.calls import Request, RolloutSettings
+from gridgen.functions.calls import Request, RolloutSettings, SearchSettings, Solutions
 from gridgen.functions.parts import key_of
 from gridgen.functions.record import Algorithm
 from gridgen.functions.types import (
@@ -42,6 +42,7 @@ from gridgen.runtime.calls.pipelined import Pipelined
 from gridgen.runtime.calls.products import Products
 from gridgen.runtime.calls.resolved import Resolved, Way
 from gridgen.runtime.calls.resolver import Resolver, listed_frames
+from gridgen.runtime.calls.search import search, solutions
 from gridgen.runtime.drawings import Drawn
 from gridgen.runtime.module import registry
 from gridgen.runtime.module.description import Module
@@ -265,6 +266,9 @@ class Robot(Declared, Drawn):
         step, gradient = partial(self.step, **options), partial(self.step_gradient, **options)
         return linearized(self._description, step, gradient, given, substeps, out)
 
+    def _searched(self, targets: Any, frames: Any, settings: SearchSettings) -> Solutions:
+        return solutions(self._run(search(self._module, self.resolver, targets, frames, settings)))
+
     def _configuration(self, function: str, like: Array | None, *others: Any) -> Array:
         q = getattr(configurations, function)(self._description.space, *others)
         return q if like is None else array_like(q, like)
@@ -327,9 +331,9 @@ class Robot(Declared, Drawn):
             raise OptionError(f"arrays is of type {type(arrays).__name__}; give arrays by name")
         kernel = self._module.kernels.named(function)
         inputs = {name: arrays.get(name) for name in kernel.inputs}
-        if kernel.calls and kernel.key.wrt:
+        if kernel.is_over_time and kernel.key.wrt:
             return self._products.rollout(kernel, arrays, backend)
-        course = RolloutSettings() if kernel.calls else None
+        course = RolloutSettings() if kernel.is_over_time else None
         return self._run(Resolved(kernel, inputs, backend, None, course))
 
     def plan(

@@ -125,7 +125,7 @@ class Compiled(NamedTuple):
     def direct(self) -> DirectKernel | None:
         """The kernel if NumPy arrays can be passed to it; a rollout's arrays have other axes."""
         kernel = self.kernel
-        return kernel if isinstance(kernel, DirectKernel) and not self.record.calls else None
+        return kernel if isinstance(kernel, DirectKernel) and not self.record.is_over_time else None
 
     @property
     def takes_memory(self) -> bool:
@@ -438,7 +438,7 @@ class Evaluator:
         if kernel is None:
             kernel = self._compile(record, q, target)
             self._kernels[key] = kernel
-            if target is self.target(q, None) and not record.calls:
+            if target is self.target(q, None) and not record.is_over_time:
                 self._offer_directly(record, q, kernel)
         has_room = record.team is None and target.teams
         numbers = self._module.sources(record).room.get(record.name, 0) if has_room else 0
