@@ -109,6 +109,11 @@ class KernelKey:
         return f"{self.function}_of_{len(self.parts)}_{digest}"
 
     @property
+    def is_fused(self) -> bool:
+        """Whether it computes its parts side by side; the frames of a search are one problem."""
+        return bool(self.parts) and self.function != "inverse_kinematics"
+
+    @property
     def plain(self) -> KernelKey:
         """The kernel that reads no optional inputs."""
         return replace(self, inputs=())

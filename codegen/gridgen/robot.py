@@ -267,7 +267,10 @@ class Robot(Declared, Drawn):
         return linearized(self._description, step, gradient, given, substeps, out)
 
     def _searched(self, targets: Any, frames: Any, settings: SearchSettings) -> Solutions:
-        return solutions(self._run(search(self._module, self.resolver, targets, frames, settings)))
+        resolved = search(self._module, self.resolver, targets, frames, settings)
+        if getattr(targets, "requires_grad", False):
+            return solutions(torch_calls().search(self, resolved))
+        return solutions(self._run(resolved))
 
     def _configuration(self, function: str, like: Array | None, *others: Any) -> Array:
         q = getattr(configurations, function)(self._description.space, *others)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import gridgen
 from fake_gpu.ptx.backend import PTX_TARGETS
 from gridgen.backends import TARGETS
-from gridgen.errors import ModelError, OptionError, ShapeError
+from gridgen.errors import ModelError, OptionError, ParameterError, ShapeError
 from helpers.robots import example_urdf
 from numerics.robots import urdf_path
 
@@ -155,6 +155,21 @@ def test_an_error_without_weight_does_not_count(part: int) -> None:
     assert (reached[1 - part] > TOLERANCE[1 - part]).any()
 
 
+@pytest.mark.parametrize("keep", ["best", "all"])
+def test_arguments_may_differ_between_problems(keep: str) -> None:
+    robot = robot_of("arm6")
+    q, targets = problems(robot, ["tool0"], 6)
+    weights = np.ones((6, 1, 2))
+    weights[::2, :, 1] = 0
+    found = robot.inverse_kinematics(targets, ["tool0"], q0=q, pose_weights=weights, keep=keep)
+    for i in range(6):
+        one = robot.inverse_kinematics(
+            targets[i], ["tool0"], q0=q[i], pose_weights=weights[i], keep=keep
+        )
+        for array, whole in zip(one, found, strict=True):
+            assert_array_equal(array, whole[i])
+
+
 def test_a_rest_posture_draws_the_null_space() -> None:
     robot = robot_of("arm7")
     q, targets = problems(robot, "flange", 200)
@@ -253,6 +268,8 @@ def test_refusals() -> None:
         robot.inverse_kinematics(target, robot.frame_names[0])
     with pytest.raises(ShapeError, match="targets has shape"):
         robot.inverse_kinematics(np.eye(3), "tool0")
+    with pytest.raises(ParameterError, match=r"targets\[1, 0\] is no pose"):
+        robot.inverse_kinematics(np.stack([target, 1.01 * target]), "tool0")
     for word, value in (
         ("seeds", 0),
         ("iterations", 2.5),
@@ -262,3 +279,53 @@ def test_refusals() -> None:
     ):
         with pytest.raises(OptionError, match=word):
             robot.inverse_kinematics(target, "tool0", **{word: value})
+
+
+def derivatives(
+    robot: gridgen.Robot,
+) -> tuple[dict[str, object], FloatArray, FloatArray, FloatArray]:
+    """Return options, targets, motions of the targets, and what these make of the solutions."""
+    rng = np.random.default_rng(5)
+    q = 0.7 * robot.random_configuration(rng, 8)
+    targets = robot.forward_kinematics(q, "flange")
+    J = robot.jacobian(q, "flange", "local_world_aligned")
+    twist = np.einsum("bij,bj->bi", J, rng.normal(size=q.shape))
+    v, w = twist[:, :3], twist[:, 3:]
+    motion = np.zeros_like(targets)
+    motion[:, :3, :3] = np.cross(w[:, None], targets[:, :3, :3].swapaxes(1, 2)).swapaxes(1, 2)
+    motion[:, :3, 3] = v
+    change = np.einsum("bij,bj->bi", np.linalg.pinv(J), twist)
+    return {"q0": q}, targets, motion, change
+
+
+def test_gradients_in_torch_are_those_of_the_implicit_function() -> None:
+    torch = pytest.importorskip("torch")
+    robot = robot_of("arm7")
+    options, targets, motion, change = derivatives(robot)
+    weights = np.random.default_rng(6).normal(size=change.shape)
+    given = torch.tensor(targets, requires_grad=True)
+    found = robot.inverse_kinematics(given, "flange", **options)
+    (found.q * torch.tensor(weights)).sum().backward()
+    assert_allclose((given.grad.numpy() * motion).sum(), (weights * change).sum(), rtol=1e-5)
+    assert not found.residual.requires_grad
+    with pytest.raises(OptionError, match="out"):
+        robot.inverse_kinematics(given, "flange", out=tuple(found))
+
+
+def test_jax_differentiates_and_maps() -> None:
+    jax = pytest.importorskip("jax")
+    robot = robot_of("arm7")
+    options, targets, motion, change = derivatives(robot)
+    with jax.enable_x64(True):
+
+        def solve(pose: object) -> object:
+            return robot.inverse_kinematics(pose, "flange", **options).q
+
+        targets, motion = jax.numpy.array(targets), jax.numpy.array(motion)
+        q, moved = jax.jvp(solve, (targets,), (motion,))
+        assert_allclose(q, options["q0"], atol=1e-12)
+        assert_allclose(moved, change, rtol=1e-5, atol=1e-5)
+        bar = jax.grad(lambda pose: (solve(pose) * change).sum())(targets)
+        assert_allclose((bar * motion).sum(), (change**2).sum(), rtol=1e-5)
+        one = jax.vmap(lambda pose: robot.inverse_kinematics(pose, "flange").q)(targets)
+        assert_array_equal(one, robot.inverse_kinematics(np.asarray(targets), "flange").q)

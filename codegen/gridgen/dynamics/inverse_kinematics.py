@@ -25,7 +25,7 @@ from gridgen.dynamics.computation import Computation, Inputs
 from gridgen.dynamics.configurations import difference, integrate
 from gridgen.dynamics.frames import find_frame, jacobian, pose
 from gridgen.dynamics.linear import ldlt, ldlt_solve
-from gridgen.functions.arrays import cotangent
+from gridgen.functions.arrays import cotangent, tangent
 from gridgen.kernel import KernelKey, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment
@@ -138,6 +138,33 @@ def iteration(
     return after, [cost, before.cost, count], [scalars.sqrt(e) for e in largest], outcome
 
 
+def correction(
+    tree: KinematicTree,
+    q: Sequence[Scalar],
+    targets: Sequence[Scalar],
+    pose_weights: Sequence[Scalar],
+    settings: Sequence[Scalar],
+    frames: Sequence[str],
+    scalars: Scalars,
+) -> list[Scalar]:
+    """Return a solution for targets near those of ``q``, to the first order.
+
+    Its derivative by the targets is that of the solution of least change. Joints at a limit stay.
+    Arguments as of ``iteration``.
+    """
+    moving = moving_velocities(tree, frames)
+    error, rows, _ = _errors(tree, q, targets, pose_weights, frames, moving, scalars)
+    scalars.begin("solve", -1)
+    free = _free_columns(tree, q, rows, None, moving, scalars)
+    rows = [[entry * mask for entry, mask in zip(row, free, strict=True)] for row in rows]
+    floor = settings[SETTINGS.index("floor")]
+    v = [scalars.constant(0.0)] * tree.nv
+    for j, entry in zip(moving, damped_solution(rows, error, floor, scalars), strict=True):
+        v[j] = entry
+    scalars.begin("step", -1)
+    return integrate(tree, q, v, scalars)
+
+
 def _errors(
     tree: KinematicTree,
     q: Sequence[Scalar],
@@ -182,22 +209,26 @@ def _free_columns(
     tree: KinematicTree,
     q: Sequence[Scalar],
     rows: Rows,
-    error: Sequence[Scalar],
+    error: Sequence[Scalar] | None,
     moving: Sequence[int],
     scalars: Scalars,
 ) -> list[Scalar]:
-    """Return 0 for each joint at a limit that the gradient would exceed, otherwise 1."""
+    """Return 0 for each joint at a limit that the gradient would exceed, otherwise 1.
+
+    Without an error, 0 for each joint at a limit.
+    """
     zero, one = scalars.constant(0.0), scalars.constant(1.0)
     free = []
     for column, (place, lower, upper) in enumerate(_limits(tree, moving)):
-        slope = _product([row[column] for row in rows], error, zero)
-        mask = one
-        if lower > -math.inf:
-            at = q[place] - scalars.constant(lower + _margin(lower))
-            mask = scalars.select(at, scalars.select(slope, zero, mask), mask)
-        if upper < math.inf:
-            at = scalars.constant(upper - _margin(upper)) - q[place]
-            mask = scalars.select(at, scalars.select(-slope, zero, mask), mask)
+        mask = slope = one
+        if error is not None:
+            slope = _product([row[column] for row in rows], error, zero)
+        for limit, sign in ((lower, 1.0), (upper, -1.0)):
+            if math.isfinite(limit):
+                way = scalars.constant(sign)
+                at = way * (q[place] - scalars.constant(limit + sign * _margin(limit)))
+                beyond = -one if error is None else way * slope
+                mask = scalars.select(at, scalars.select(beyond, zero, mask), mask)
         free.append(mask)
     return free
 
@@ -277,9 +308,26 @@ def _larger(a: Scalar, b: Scalar, scalars: Scalars) -> Scalar:
     return scalars.select(a - b, b, a)
 
 
+#: Variants of the key: the algorithm, its title, its inputs and outputs.
+_VARIANTS: dict[str, tuple[Any, str, tuple[str, ...], tuple[str, ...]]] = {
+    "iteration": (
+        iteration,
+        "One iteration",
+        ("q", "rest", "targets", "pose_weights", "settings", "progress"),
+        ("q_next", "progress_next", "residual", "outcome"),
+    ),
+    "correction": (
+        correction,
+        "Correction for other targets",
+        ("q", "targets", "pose_weights", "settings"),
+        ("q_next",),
+    ),
+}
+
+
 @dataclass(frozen=True)
 class SearchIteration(Computation):
-    """One iteration of inverse kinematics for some frames.
+    """One iteration of inverse kinematics for some frames, or the correction of a solution.
 
     Attributes:
         key:    key of its kernel.
@@ -297,7 +345,7 @@ class SearchIteration(Computation):
     @property
     def title(self) -> str:
         """See ``Computation``."""
-        return f"One iteration. {self.search_title}"
+        return f"{_VARIANTS[self.key.variant][1]}. {self.search_title}"
 
     @property
     def source(self) -> str:
@@ -307,7 +355,7 @@ class SearchIteration(Computation):
     @property
     def plain_inputs(self) -> tuple[str, ...]:
         """See ``Computation``."""
-        return ("q", "rest", "targets", "pose_weights", "settings", "progress")
+        return _VARIANTS[self.key.variant][2]
 
     @property
     def optional_inputs(self) -> tuple[str, ...]:
@@ -317,12 +365,13 @@ class SearchIteration(Computation):
     @property
     def outputs(self) -> tuple[str, ...]:
         """See ``Computation``."""
-        return ("q_next", "progress_next", "residual", "outcome")
+        return _VARIANTS[self.key.variant][3]
 
     def shape(self, name: str, tree: KinematicTree) -> Shape:
         """See ``Computation``."""
         shape = super().shape(name, tree)
-        is_of_frames = name in ("targets", "pose_weights", cotangent("targets"))
+        names = ("targets", "pose_weights")
+        is_of_frames = name in (*names, *map(cotangent, names), *map(tangent, names))
         return (len(self.frames), *shape) if is_of_frames else shape
 
     def refusal(self, tree: KinematicTree) -> str | None:
@@ -334,4 +383,6 @@ class SearchIteration(Computation):
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
         """See ``Computation``."""
         given = {name: x[name] for name in self.plain_inputs}
-        return iteration(tree, **given, frames=self.frames, scalars=scalars)
+        algorithm = _VARIANTS[self.key.variant][0]
+        results = algorithm(tree, **given, frames=self.frames, scalars=scalars)
+        return results if len(self.outputs) > 1 else (results,)

@@ -55,6 +55,7 @@ from gridgen.runtime.module.description import Module
 from gridgen.runtime.parameters import neither_0_nor_1
 from gridgen.runtime.planning.devices import place_of
 from gridgen.runtime.planning.planner import Planner
+from gridgen.runtime.poses import POSES, no_poses
 
 BACKENDS: tuple[str, ...] = get_args(BackendChoice)
 #: Bytes of the widest pack: one number for each of several states.
@@ -252,10 +253,14 @@ class Evaluator:
         return results
 
     def _are_accepted(self, inputs: Mapping[str, Any]) -> bool:
-        """Return whether compiled code may read ``params`` and ``active`` without a message."""
+        """Return whether compiled code may read these inputs without a message."""
         params, active = inputs.get("params"), inputs.get("active")
         if params is not None and not self._description.parameters.are_accepted(params):
             return False
+        for name in POSES:
+            pose = inputs.get(name)
+            if pose is not None and (type(pose) is not np.ndarray or no_poses(pose).any()):
+                return False
         return active is None or (type(active) is np.ndarray and not neither_0_nor_1(active).any())
 
     def _are_usual(self, kernel: KernelRecord, inputs: dict[str, Array | None]) -> bool:

@@ -13,6 +13,7 @@ from gridgen.functions.types import Array
 from gridgen.kernel import KernelKey
 from gridgen.naming import show_value
 from gridgen.runtime.arrays.layout import array_like
+from gridgen.runtime.arrays.libraries import is_traced
 from gridgen.runtime.calls.evaluation import check_choice
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.calls.resolver import Resolver, listed_frames
@@ -48,10 +49,10 @@ def search(
     tolerance = _numbers("tolerance", settings.tolerance, 2)
     to_rest = 0.0 if settings.rest is None else _TO_REST
     numbers = np.array(
-        [*tolerance, _count("iterations", settings.iterations), count, 0, to_rest, 0.0]
+        [*tolerance, _count("iterations", settings.iterations), count, 0.0, 0.0, 0.0]
     )
     begin = settings.rest if settings.q0 is None else settings.q0
-    numbers[4] = begin is None
+    numbers[4:] = begin is None, to_rest, _FLOOR.get(str(targets.dtype).rpartition(".")[2], 0.0)
     if keeps_all:
         numbers = np.tile(numbers, (count, 1))
         numbers[:, 3], numbers[:, 4] = 1, numbers[:, 4] + np.arange(count)
@@ -59,14 +60,14 @@ def search(
     if begin is None:
         begin = np.clip(neutral(known.space), known.lower_limits, known.upper_limits)
     rest = begin if settings.rest is None else settings.rest
-    weights = np.ones((len(names), 2)) if settings.pose_weights is None else settings.pose_weights
-    weights = np.broadcast_to(weights, (len(names), 2)) if _is_list(weights) else weights
-    arrays = [_array(array, targets) for array in (begin, rest)]
+    weights = np.ones(2) if settings.pose_weights is None else settings.pose_weights
+    if _is_list(weights) and np.ndim(weights) == 1:
+        weights = np.tile(weights, (len(names), 1))
+    arrays = [_array(array, targets) for array in (begin, rest, weights)]
     if keeps_all:
-        arrays = [array[..., None, :] if array.ndim > 1 else array for array in arrays]
-    given = _array(numbers, targets)
-    given[..., 6] = _FLOOR["float32" if "float32" in str(given.dtype) else "float64"]
-    values = (*arrays, targets, _array(weights, targets), given)
+        arrays = [_with_starts(array, axes) for array, axes in zip(arrays, (1, 1, 2), strict=True)]
+    begin, rest, weights = arrays
+    values = (begin, rest, targets, weights, _array(numbers, targets))
     kernel = module.kernels.find(key)
     inputs = dict(zip(kernel.inputs, values, strict=True))
     return Resolved(kernel, inputs, settings.backend, settings.out, None)
@@ -78,14 +79,21 @@ def solutions(results: Sequence[Array]) -> Solutions:
     return Solutions(q, success > 0, residual)
 
 
+def _with_starts(array: Array, axes: int) -> Array:
+    """Return an array of several problems with an axis of starts before its own axes."""
+    return array[(..., None, *(slice(None),) * axes)] if array.ndim > axes else array
+
+
 def _is_list(value: Any) -> bool:
     return not hasattr(value, "shape") or isinstance(value, np.ndarray)
 
 
 def _array(value: Any, like: Array) -> Array:
     """Return lists and NumPy numbers as an array of another one's library."""
-    if not _is_list(value) or type(value) is type(like):
-        return value if not isinstance(value, np.ndarray) else value.astype(like.dtype, copy=False)
+    if not _is_list(value):
+        return value
+    if is_traced(like) or isinstance(like, np.ndarray):
+        return np.asarray(value, like.dtype)
     return array_like(np.asarray(value, float), like)
 
 
