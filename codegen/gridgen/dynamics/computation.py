@@ -12,8 +12,8 @@ from typing import Any
 
 from gridgen.dynamics import refusals
 from gridgen.dynamics.arrays import array_shape
-from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.parameters import GivenTree
+from gridgen.dynamics.state import State
 from gridgen.functions import Function
 from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
 from gridgen.functions.record import Algorithm
@@ -192,12 +192,10 @@ class FunctionComputation(Computation):
 
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
         """See ``Computation``. Passes the arguments that the algorithm's parameters name."""
-        known = {"tree": tree, "scalars": scalars, "frame": self.frame, **x}
-        if self.parameters:
-            known["tree"] = GivenTree(tree, {name: x[name] for name in self.parameters})
-        known["reference"] = self.key.reference
-        if "gravity" in x:
-            known["base"] = _base(x)
+        given: Any = GivenTree(tree, {name: x[name] for name in self.parameters})
+        robot = given if self.parameters else tree
+        known = {"tree": robot, "scalars": scalars, "state": State.of(robot, scalars, x), **x}
+        known |= {"frame": self.frame, "reference": self.key.reference}
         results = self._algorithm(**{n: known[n] for n in self._parameters if n in known})
         return results if len(self.outputs) > 1 else (results,)
 
@@ -208,16 +206,6 @@ class FunctionComputation(Computation):
     @cached_property
     def _parameters(self) -> tuple[str, ...]:
         return tuple(inspect.signature(self._algorithm).parameters)
-
-
-def _base(x: Inputs) -> BaseMotion:
-    gx, gy, gz = x["gravity"]
-    velocity, acceleration = x.get("base_velocity"), x.get("base_acceleration")
-    return BaseMotion(
-        (gx, gy, gz),
-        None if velocity is None else tuple(velocity),
-        None if acceleration is None else tuple(acceleration),
-    )
 
 
 @dataclass(frozen=True)

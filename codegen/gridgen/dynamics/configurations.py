@@ -7,35 +7,32 @@ one angle. Quaternions must have unit norm.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
+from gridgen.dynamics.state import Numbers, State
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.rotations import Rows
 from gridgen.symbolic.scalars import Scalar, Scalars
 
 
-def integrate(
-    tree: KinematicTree, q: Sequence[Scalar], v: Sequence[Scalar], scalars: Scalars
-) -> list[Scalar]:
+def integrate(state: State, v: Numbers) -> list[Scalar]:
     """Return the configuration reached from ``q`` with velocities ``v`` in unit time.
 
     Args:
-        v:       joint velocities times the time step, nv scalars [rad or m].
+        v: joint velocities times the time step, nv scalars [rad or m].
 
     Returns:
         nq scalars; a quaternion stays on the half of the sphere where it starts.
     """
-    end: list[Scalar] = scalars.table("end", tree.nq)
-    for body in own_joints(tree, scalars):
-        joint = body.joint_type
-        for k, entry in enumerate(joint.integrated(_position(body, q), _rate(body, v), scalars)):
+    scalars, end = state.scalars, state.scalars.table("end", state.tree.nq)
+    for body in own_joints(state.tree, scalars):
+        ends = _position(body, state.q), _rate(body, v)
+        for k, entry in enumerate(body.joint_type.integrated(*ends, scalars)):
             end[body.q_index + k] = entry
     return end
 
 
-def difference(
-    tree: KinematicTree, q0: Sequence[Scalar], q1: Sequence[Scalar], scalars: Scalars
-) -> list[Scalar]:
+def difference(tree: KinematicTree, q0: Numbers, q1: Numbers, scalars: Scalars) -> list[Scalar]:
     """Return the velocities that lead from ``q0`` to ``q1`` in unit time.
 
     Args:
@@ -55,9 +52,9 @@ def difference(
 
 def interpolate(
     tree: KinematicTree,
-    q0: Sequence[Scalar],
-    q1: Sequence[Scalar],
-    u: Sequence[Scalar],
+    q0: Numbers,
+    q1: Numbers,
+    u: Numbers,
     scalars: Scalars,
 ) -> list[Scalar]:
     """Return the configuration at fraction ``u`` between ``q0`` (u = 0) and ``q1`` (u = 1).
@@ -69,12 +66,10 @@ def interpolate(
     scalars.begin("step", -1)
     for j in tree.velocities.outward():
         part[j] = u[0] * velocity[j]
-    return integrate(tree, q0, part, scalars)
+    return integrate(State(tree, scalars, q0), part)
 
 
-def distance(
-    tree: KinematicTree, q0: Sequence[Scalar], q1: Sequence[Scalar], scalars: Scalars
-) -> Scalar:
+def distance(tree: KinematicTree, q0: Numbers, q1: Numbers, scalars: Scalars) -> Scalar:
     """Return the norm of ``difference(q0, q1)``; radians and meters have equal weight."""
     velocity = difference(tree, q0, q1, scalars)
     square = scalars.carry("square", scalars.constant(0.0))
@@ -85,7 +80,7 @@ def distance(
 
 
 def integrate_gradient(
-    tree: KinematicTree, q: Sequence[Scalar], v: Sequence[Scalar], scalars: Scalars
+    tree: KinematicTree, q: Numbers, v: Numbers, scalars: Scalars
 ) -> tuple[Rows, Rows]:
     """Return the derivatives of ``integrate`` with respect to ``q`` and ``v``, nv x nv each.
 
@@ -104,7 +99,7 @@ def integrate_gradient(
 
 
 def difference_gradient(
-    tree: KinematicTree, q0: Sequence[Scalar], q1: Sequence[Scalar], scalars: Scalars
+    tree: KinematicTree, q0: Numbers, q1: Numbers, scalars: Scalars
 ) -> tuple[Rows, Rows]:
     """Return the derivatives of ``difference`` with respect to ``q0`` and ``q1``, nv x nv each.
 
@@ -127,11 +122,11 @@ def own_joints(tree: KinematicTree, scalars: Scalars) -> Iterator[Body]:
             yield body
 
 
-def _position(body: Body, q: Sequence[Scalar]) -> list[Scalar]:
+def _position(body: Body, q: Numbers) -> list[Scalar]:
     return [q[body.q_index + k] for k in range(body.joint_type.nq)]
 
 
-def _rate(body: Body, v: Sequence[Scalar]) -> list[Scalar]:
+def _rate(body: Body, v: Numbers) -> list[Scalar]:
     return [v[body.v_index + k] for k in range(body.joint_type.nv)]
 
 

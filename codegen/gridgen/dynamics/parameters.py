@@ -5,11 +5,12 @@ Algorithms read inertias through ``mass.body_mass``, armatures and damping throu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from gridgen.dynamics.state import Numbers, State
 from gridgen.model.tree import Body, KinematicTree
-from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.scalars import Scalar
 
 
 class GivenTree:
@@ -19,23 +20,20 @@ class GivenTree:
         given: values by input name: ``params``, ``armature``, ``damping``.
     """
 
-    def __init__(self, tree: KinematicTree, given: Mapping[str, Sequence[Scalar]]) -> None:
+    def __init__(self, tree: KinematicTree, given: Mapping[str, Numbers]) -> None:
         self._tree, self.given = tree, given
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tree, name)
 
 
-def has_armature(tree: KinematicTree, velocity: int) -> bool:
-    """Return whether a velocity may have an armature."""
-    return "armature" in tree.given or bool(tree.armature[velocity])
-
-
-def armature(tree: KinematicTree, velocity: int, scalars: Scalars) -> Scalar:
-    """Return the armature of a velocity, a term of the mass matrix's diagonal."""
+def armature(state: State, velocity: int) -> Scalar | None:
+    """Return the armature of a velocity, a term of the mass matrix's diagonal; ``None`` if zero."""
+    tree = state.tree
     if "armature" in tree.given:
         return tree.given["armature"][velocity]
-    return scalars.constant(tree.armature[velocity])
+    own = tree.armature[velocity]
+    return state.scalars.constant(own) if own else None
 
 
 def own_damping(tree: KinematicTree, body: Body) -> float:
@@ -43,27 +41,19 @@ def own_damping(tree: KinematicTree, body: Body) -> float:
     return 0.0 if "damping" in tree.given else body.damping
 
 
-def damping_in_time(
-    tree: KinematicTree, body: Body, velocity: int, step: Scalar | None, scalars: Scalars
-) -> Scalar | None:
-    """Return the inertia that implicit damping adds to a joint over a time step, or ``None``.
+def joint_inertia(state: State, body: Body, velocity: int, step: Scalar | None) -> Scalar | None:
+    """Return the armature and the inertia that implicit damping adds; ``None`` if both are zero.
 
     Args:
         body:     the body that the joint moves.
         velocity: index of the joint's velocity.
         step:     length of the time step [s]; ``None`` for explicit damping.
     """
-    if step is None:
-        return None
+    tree, own = state.tree, armature(state, velocity)
+    if step is None or not ("damping" in tree.given or body.damping):
+        return own
     if "damping" in tree.given:
-        return step * tree.given["damping"][velocity]
-    return step * scalars.constant(body.damping) if body.damping else None
-
-
-def add_given_damping(
-    tree: KinematicTree, total: list[Scalar], qd: Sequence[Scalar], scalars: Scalars
-) -> None:
-    """Add the damping torques to joint torques where damping is an input."""
-    if "damping" in tree.given:
-        for j in tree.velocities.outward():
-            total[j] = total[j] + tree.given["damping"][j] * qd[j]
+        added = step * tree.given["damping"][velocity]
+    else:
+        added = step * state.scalars.constant(body.damping)
+    return added if own is None else own + added
