@@ -316,7 +316,7 @@ def eliminate(
     loose = joint.axis if own is None else None
     U = joint.combined(inertia.column)
     (felt,), (taken,) = joint.projected(split(U)), joint.projected(bias)
-    D = scalars.keep("D", index, felt if own is None else felt + own)
+    D = scalars.keep("D", index, felt + (scalars.constant(0.0) if own is None else own))
     u = scalars.keep("u", index, tau - taken)
     inverse = scalars.keep("inverse", index, 1.0 / D)
     gain = [entry * inverse for entry in U]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gridgen.dynamics.linear import Factorization, ldlt, solve_in_place
 from gridgen.dynamics.mass import Mass, body_mass
-from gridgen.dynamics.parameters import armature, own_damping
+from gridgen.dynamics.parameters import armature, has_armature, own_damping
 from gridgen.dynamics.rnea import inverse_dynamics
 from gridgen.dynamics.state import Numbers, State
 from gridgen.model.tree import Body, KinematicTree
@@ -30,8 +30,8 @@ def add_armature(state: State, M: list[list[Scalar]]) -> None:
     """Add the armatures to the diagonal of the mass matrix."""
     tree = state.tree
     for j in tree.velocities.outward():
-        if (own := armature(state, j)) is not None:
-            M[j][j] = M[j][j] + own
+        if has_armature(tree, j):
+            M[j][j] = M[j][j] + armature(state, j)
 
 
 def add_damping(state: State, M: list[list[Scalar]], step: Scalar | None) -> None:

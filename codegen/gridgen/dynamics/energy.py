@@ -5,7 +5,7 @@ from __future__ import annotations
 from gridgen.dynamics.frames import Rows, add_column, body_poses, linear_velocities
 from gridgen.dynamics.kinematics import all_motions
 from gridgen.dynamics.mass import body_mass
-from gridgen.dynamics.parameters import armature
+from gridgen.dynamics.parameters import armature, has_armature
 from gridgen.dynamics.refusals import of_no_mass
 from gridgen.dynamics.state import State
 from gridgen.errors import ModelError
@@ -117,8 +117,8 @@ def kinetic_energy(state: State) -> Scalar:
         energy = twice.value + dot(v, momentum)
         twice.value = energy + (x * rows[0] + y * rows[1] + rows[2] * z)
     for j in tree.velocities.outward():
-        if (own := armature(state, j)) is not None:
-            twice.value = twice.value + own * qd[j] * qd[j]
+        if has_armature(tree, j):
+            twice.value = twice.value + armature(state, j) * qd[j] * qd[j]
     return scalars.constant(0.5) * twice.value
 
 

@@ -19,6 +19,7 @@ from gridgen.symbolic.spatial import (
     ZERO,
     Matrix,
     Motion,
+    Placement,
     Vector,
     add,
     apply,
@@ -62,7 +63,7 @@ def body_motions(
 ) -> Iterator[tuple[int, BodyMotion]]:
     """Propagate velocities and accelerations from the base outwards (prefix sums eq. 1).
 
-    A generator: the caller can consume each motion before the next is computed, which shortens the
+    An iterator: the caller can consume each motion before the next is computed, which shortens the
     lifetimes of values in straight-line code.
 
     Args:
@@ -72,7 +73,16 @@ def body_motions(
     Yields:
         index of a body, and its motion in its own frame.
     """
-    tree, placed, scalars = state.tree, state.placed, state.scalars
+    return _outward(state, state.placed, qdd, motions)
+
+
+def _outward(
+    state: State,
+    placed: Sequence[Placement],
+    qdd: Numbers | None,
+    motions: list[BodyMotion] | None,
+) -> Iterator[tuple[int, BodyMotion]]:
+    tree, scalars = state.tree, state.scalars
     root = base_motion(state)
     if motions is None:
         motions = scalars.table("motion", len(tree.bodies))
@@ -94,9 +104,9 @@ def body_motions(
 
 def all_motions(state: State, qdd: Numbers | None = None) -> list[BodyMotion]:
     """Return the motions of all bodies; arguments as in ``body_motions``."""
-    tree, scalars = state.tree, state.scalars
-    motions: list[BodyMotion] = scalars.table("motion", len(tree.bodies))
-    for _ in body_motions(state, qdd, motions):
+    placed = state.placed
+    motions: list[BodyMotion] = state.scalars.table("motion", len(state.tree.bodies))
+    for _ in _outward(state, placed, qdd, motions):
         pass
     return motions
 

@@ -27,13 +27,16 @@ class GivenTree:
         return getattr(self._tree, name)
 
 
-def armature(state: State, velocity: int) -> Scalar | None:
-    """Return the armature of a velocity, a term of the mass matrix's diagonal; ``None`` if zero."""
-    tree = state.tree
-    if "armature" in tree.given:
-        return tree.given["armature"][velocity]
-    own = tree.armature[velocity]
-    return state.scalars.constant(own) if own else None
+def has_armature(tree: KinematicTree, velocity: int) -> bool:
+    """Return whether a velocity may have an armature."""
+    return "armature" in tree.given or bool(tree.armature[velocity])
+
+
+def armature(state: State, velocity: int) -> Scalar:
+    """Return the armature of a velocity, a term of the mass matrix's diagonal."""
+    if "armature" in state.tree.given:
+        return state.tree.given["armature"][velocity]
+    return state.scalars.constant(state.tree.armature[velocity])
 
 
 def own_damping(tree: KinematicTree, body: Body) -> float:
@@ -49,11 +52,11 @@ def joint_inertia(state: State, body: Body, velocity: int, step: Scalar | None) 
         velocity: index of the joint's velocity.
         step:     length of the time step [s]; ``None`` for explicit damping.
     """
-    tree, own = state.tree, armature(state, velocity)
+    tree = state.tree
     if step is None or not ("damping" in tree.given or body.damping):
-        return own
+        return armature(state, velocity) if has_armature(tree, velocity) else None
     if "damping" in tree.given:
         added = step * tree.given["damping"][velocity]
     else:
         added = step * state.scalars.constant(body.damping)
-    return added if own is None else own + added
+    return armature(state, velocity) + added

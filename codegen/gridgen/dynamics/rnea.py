@@ -6,10 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from gridgen.dynamics.kinematics import BodyMotion, body_motions, joint_rate
 from gridgen.dynamics.mass import body_mass, body_moments
-from gridgen.dynamics.parameters import (
-    armature,
-    own_damping,
-)
+from gridgen.dynamics.parameters import armature, has_armature, own_damping
 from gridgen.dynamics.state import Numbers, State
 from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import Wrench, add, apply, constants, split, sub, transpose
@@ -110,6 +107,6 @@ def add_joint_dynamics(
             total[j] = total[j] + tree.given["damping"][j] * qd[j]
     if qdd is not None:
         for j in tree.velocities.outward():
-            if (own := armature(state, j)) is not None:
-                total[j] = total[j] + own * qdd[j]
+            if has_armature(tree, j):
+                total[j] = total[j] + armature(state, j) * qdd[j]
     return total
