@@ -11,7 +11,6 @@ from gridgen.check import compare_function, random_states
 from gridgen.dynamics import cfa
 from gridgen.dynamics.functions import COMPUTATIONS, refusal
 from gridgen.dynamics.minverse import inverse_by_responses
-from gridgen.dynamics.parameters import GivenTree
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import ModelError
 from gridgen.model.tree import KinematicTree
@@ -111,8 +110,8 @@ def look_at_dynamics(tree: KinematicTree, urdf: str, x: dict[str, Array]) -> Non
         Z = np.array([[np.broadcast_to(e, STATES) for e in row] for row in rows]).transpose(2, 0, 1)
         assert_close(M @ Z, np.eye(nv), "responses", 1e2 * TOLERANCE * np.linalg.cond(M).max())
     if cfa.refusal(tree) is None:
-        given = GivenTree(tree, {"damping": list(x["damping"].T)})
-        state = state_of(given, x["q"], x["qd"], gravity=GRAVITY)
+        given = {"damping": list(x["damping"].T)}
+        state = state_of(tree, x["q"], x["qd"], gravity=GRAVITY, given=given)
         found = cfa.forward_dynamics_cfa(state, list(x["tau"].T))
         assert_solves(M, np.stack(np.broadcast_arrays(*found), 1), x["tau"] - h, "cfa")
     Z = value(tree, "mass_matrix_inverse", x)

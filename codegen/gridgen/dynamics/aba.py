@@ -15,7 +15,6 @@ from typing import Any
 from gridgen.dynamics.kinematics import body_motions
 from gridgen.dynamics.linear import Factorization, ldlt, ldlt_solve
 from gridgen.dynamics.mass import Mass, body_mass
-from gridgen.dynamics.parameters import joint_inertia
 from gridgen.dynamics.refusals import of_mimic_joints
 from gridgen.dynamics.rnea import add_joint_dynamics, body_forces
 from gridgen.dynamics.state import Numbers, State
@@ -354,6 +353,23 @@ def _eliminate_free(
     inverse = inertia.inverse(armature, scalars)
     joint = FreeJoint(tuple(dot(row, right) for row in inverse), armature, inverse)
     return joint, inertia.let_go(armature, inverse), joint.passed_on(effort)
+
+
+def joint_inertia(state: State, body: Body, velocity: int, step: Scalar | None) -> Scalar | None:
+    """Return the armature and the inertia that implicit damping adds; ``None`` if both are zero.
+
+    Args:
+        body:     the body that the joint moves.
+        velocity: index of the joint's velocity.
+        step:     length of the time step [s]; ``None`` for explicit damping.
+    """
+    if step is None or not ("damping" in state.given or body.damping):
+        return state.armature(velocity) if state.has_armature(velocity) else None
+    if "damping" in state.given:
+        added = step * state.given["damping"][velocity]
+    else:
+        added = step * state.scalars.constant(body.damping)
+    return state.armature(velocity) + added
 
 
 def free_armature(

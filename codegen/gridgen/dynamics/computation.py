@@ -12,7 +12,6 @@ from typing import Any
 
 from gridgen.dynamics import refusals
 from gridgen.dynamics.arrays import array_shape
-from gridgen.dynamics.parameters import GivenTree
 from gridgen.dynamics.state import State
 from gridgen.functions import Function
 from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
@@ -192,10 +191,9 @@ class FunctionComputation(Computation):
 
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
         """See ``Computation``. Passes the arguments that the algorithm's parameters name."""
-        given: Any = GivenTree(tree, {name: x[name] for name in self.parameters})
-        robot = given if self.parameters else tree
-        known = {"tree": robot, "scalars": scalars, "state": State.of(robot, scalars, x), **x}
+        known = {"tree": tree, "scalars": scalars, **x}
         known |= {"frame": self.frame, "reference": self.key.reference}
+        known["state"] = State.of(tree, scalars, x, self.parameters)
         results = self._algorithm(**{n: known[n] for n in self._parameters if n in known})
         return results if len(self.outputs) > 1 else (results,)
 

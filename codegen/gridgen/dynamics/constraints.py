@@ -178,7 +178,7 @@ class Constraints:
         """
         scalars, found = self._scalars, []
         root = base_motion(self._state)
-        gains = self._tree.given["stabilization"]
+        gains = self._state.given["stabilization"]
         for number, held in enumerate(self.held):
             scalars.begin("constraint", -1)
             rates = [dot(row, self._state.qd) for row in held.rows]
@@ -256,7 +256,7 @@ class Constraints:
         """Return a number of each constraint for each of its rows."""
         return [
             number
-            for number, held in zip(self._tree.given[name], self.held, strict=True)
+            for number, held in zip(self._state.given[name], self.held, strict=True)
             for _ in held.rows
         ]
 
@@ -318,7 +318,7 @@ def constrained_forward_dynamics(state: State, tau: Numbers) -> tuple[list[Scala
     """Return the joint accelerations, and the forces of the constraints.
 
     Arguments as in ``gridgen.dynamics.aba.forward_dynamics_aba``; what is given of constraints is
-    in ``tree.given``.
+    in ``state.given``.
 
     Returns:
         qdd:    nv scalars [rad/s^2 or m/s^2].
@@ -397,7 +397,7 @@ def constrained_inverse_dynamics(state: State, qdd: Numbers) -> tuple[list[Scala
     mean, share = zero, zero
     for row, own in zip(rows, scaled, strict=True):
         mean = mean + dot([row[j] for j in free], own)
-    for proximal in tree.given["proximal"]:
+    for proximal in state.given["proximal"]:
         share = share + proximal
     mu = mean * share * scalars.constant(1.0 / (len(free) * len(tree.constraints)))
     H = [[zero] * len(free) for _ in free]

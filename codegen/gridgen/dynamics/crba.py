@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gridgen.dynamics.linear import Factorization, ldlt, solve_in_place
 from gridgen.dynamics.mass import Mass, body_mass
-from gridgen.dynamics.parameters import armature, has_armature, own_damping
 from gridgen.dynamics.rnea import inverse_dynamics
 from gridgen.dynamics.state import Numbers, State
 from gridgen.model.tree import Body, KinematicTree
@@ -30,8 +29,8 @@ def add_armature(state: State, M: list[list[Scalar]]) -> None:
     """Add the armatures to the diagonal of the mass matrix."""
     tree = state.tree
     for j in tree.velocities.outward():
-        if has_armature(tree, j):
-            M[j][j] = M[j][j] + armature(state, j)
+        if state.has_armature(j):
+            M[j][j] = M[j][j] + state.armature(j)
 
 
 def add_damping(state: State, M: list[list[Scalar]], step: Scalar | None) -> None:
@@ -41,13 +40,13 @@ def add_damping(state: State, M: list[list[Scalar]], step: Scalar | None) -> Non
         return
     for index in tree.outward():
         body = tree.bodies[index]
-        if damping := own_damping(tree, body):
+        if damping := state.damping(body):
             factor = body.multiplier * body.multiplier if body.mimics else 1.0
             j = body.v_index
             M[j][j] = M[j][j] + step * scalars.constant(factor * damping)
-    if "damping" in tree.given:
+    if "damping" in state.given:
         for j in tree.velocities.outward():
-            M[j][j] = M[j][j] + step * tree.given["damping"][j]
+            M[j][j] = M[j][j] + step * state.given["damping"][j]
 
 
 def composite_masses(state: State) -> list[Mass]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from gridgen.dynamics.frames import Rows, add_column, body_poses, linear_velocities
 from gridgen.dynamics.kinematics import all_motions
 from gridgen.dynamics.mass import body_mass
-from gridgen.dynamics.parameters import armature, has_armature
 from gridgen.dynamics.refusals import of_no_mass
 from gridgen.dynamics.state import State
 from gridgen.errors import ModelError
@@ -62,7 +61,7 @@ def _units(state: State) -> tuple[float, Scalar | None]:
     tree, scalars = state.tree, state.scalars
     if (reason := of_no_mass(tree)) is not None:
         raise ModelError(f"{tree.source}: robot {show(tree.name)}: {reason}")
-    if "params" not in tree.given:
+    if "params" not in state.given:
         return tree.total_mass, None
     _ = state.placed  # programs begin with the placements
     total = scalars.carry("mass", scalars.constant(0.0))
@@ -117,8 +116,8 @@ def kinetic_energy(state: State) -> Scalar:
         energy = twice.value + dot(v, momentum)
         twice.value = energy + (x * rows[0] + y * rows[1] + rows[2] * z)
     for j in tree.velocities.outward():
-        if has_armature(tree, j):
-            twice.value = twice.value + armature(state, j) * qd[j] * qd[j]
+        if state.has_armature(j):
+            twice.value = twice.value + state.armature(j) * qd[j] * qd[j]
     return scalars.constant(0.5) * twice.value
 
 

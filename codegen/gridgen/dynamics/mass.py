@@ -119,7 +119,7 @@ def body_mass(state: State, index: int, unit: float | None = None) -> Mass:
         return constant_mass(body, scalars, unit or 1.0)
     total = constant_mass(body.rest, scalars)
     for part in body.parts:
-        total = total + row_mass(tree.given["params"], part.row).to_parent(_placed(part, scalars))
+        total = total + row_mass(state.given["params"], part.row).to_parent(_placed(part, scalars))
     return total
 
 

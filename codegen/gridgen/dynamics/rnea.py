@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from gridgen.dynamics.kinematics import BodyMotion, body_motions, joint_rate
 from gridgen.dynamics.mass import body_mass, body_moments
-from gridgen.dynamics.parameters import armature, has_armature, own_damping
 from gridgen.dynamics.state import Numbers, State
 from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import Wrench, add, apply, constants, split, sub, transpose
@@ -94,7 +93,7 @@ def add_joint_dynamics(
     tree, qd, scalars = state.tree, state.qd, state.scalars
     for index in tree.outward():
         body = tree.bodies[index]
-        damping = own_damping(tree, body)
+        damping = state.damping(body)
         if damping or body.friction:
             (rate,) = joint_rate(body, qd, scalars)
             effort = scalars.constant(damping) * rate
@@ -102,11 +101,11 @@ def add_joint_dynamics(
             if body.mimics:
                 effort = scalars.constant(body.multiplier) * effort
             total[body.v_index] = total[body.v_index] + effort
-    if "damping" in tree.given:
+    if "damping" in state.given:
         for j in tree.velocities.outward():
-            total[j] = total[j] + tree.given["damping"][j] * qd[j]
+            total[j] = total[j] + state.given["damping"][j] * qd[j]
     if qdd is not None:
         for j in tree.velocities.outward():
-            if has_armature(tree, j):
-                total[j] = total[j] + armature(state, j) * qdd[j]
+            if state.has_armature(j):
+                total[j] = total[j] + state.armature(j) * qdd[j]
     return total

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -42,6 +42,8 @@ class State:
         base_acceleration: derivative of V0 (prefix sums eq. 3), (a, wd) [m/s^2, rad/s^2].
         f_ext:             external wrench (f, n) on every body in its link's frame, 6 scalars each
                            [N, N m].
+        given:             parameters of the robot that are inputs (``gridgen.load(parameters=)``)
+                           and replace the tree's values, by name.
     """
 
     tree: KinematicTree
@@ -52,13 +54,25 @@ class State:
     base_velocity: tuple[Scalar, ...] | None = None
     base_acceleration: tuple[Scalar, ...] | None = None
     f_ext: Numbers | None = None
+    given: Mapping[str, Numbers] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tree: KinematicTree, scalars: Scalars, x: Mapping[str, Numbers]) -> State:
-        """Return the state that arrays describe, by their names in the registry."""
-        given = {field.name: x[field.name] for field in fields(cls) if field.name in x}
-        vectors: Any = {name: tuple(given[name]) for name in _VECTORS if name in given}
-        return cls(tree, scalars, **{**given, **vectors})
+    def of(
+        cls,
+        tree: KinematicTree,
+        scalars: Scalars,
+        x: Mapping[str, Numbers],
+        parameters: Iterable[str] = (),
+    ) -> State:
+        """Return the state that arrays describe, by their names in the registry.
+
+        Args:
+            x:          inputs of a kernel, by name; others than a state's are ignored.
+            parameters: names of the parameters among them.
+        """
+        known: Any = {name: x[name] for name in ("q", "qd", "f_ext") if name in x}
+        known |= {name: tuple(x[name]) for name in _VECTORS if name in x}
+        return cls(tree, scalars, **known, given={name: x[name] for name in parameters})
 
     @property
     def is_base_at_rest(self) -> bool:
@@ -85,6 +99,20 @@ class State:
         """Return an nv x nv matrix of zeros, for entries between joints of one branch."""
         nv = self.tree.nv
         return self.scalars.matrix(symbol, nv, nv, zeros=not self.tree.couples_all)
+
+    def has_armature(self, velocity: int) -> bool:
+        """Whether a velocity may have an armature."""
+        return "armature" in self.given or bool(self.tree.armature[velocity])
+
+    def armature(self, velocity: int) -> Scalar:
+        """Return the armature of a velocity, a term of the mass matrix's diagonal."""
+        if "armature" in self.given:
+            return self.given["armature"][velocity]
+        return self.scalars.constant(self.tree.armature[velocity])
+
+    def damping(self, body: Body) -> float:
+        """Return the constant viscous damping of a joint; zero where damping is an input."""
+        return 0.0 if "damping" in self.given else body.damping
 
     @cached_property
     def placed(self) -> list[Placement]:

@@ -16,7 +16,6 @@ from gridgen.check import compare_function, random_changes, random_states
 from gridgen.dynamics.constraints import Constraints
 from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.kinematics import all_motions, base_motion
-from gridgen.dynamics.parameters import GivenTree
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.state import State
 from gridgen.errors import ModelError, OptionError, ParameterError
@@ -293,7 +292,7 @@ def rows_at(tree: KinematicTree, x: dict[str, np.ndarray], q: Any = None) -> tup
         columns["q"] = list(q.T)
     names = ("active", "stabilization", "compliance", "proximal")
     given = {name: [*x[name].reshape(len(x[name]), -1).T] for name in names}
-    state = State.of(GivenTree(tree, given), FloatScalars(), columns)  # type: ignore[arg-type]
+    state = State.of(tree, FloatScalars(), {**columns, **given}, given)
     return Constraints(state), state
 
 
