@@ -363,13 +363,12 @@ def joint_inertia(state: State, body: Body, velocity: int, step: Scalar | None) 
         velocity: index of the joint's velocity.
         step:     length of the time step [s]; ``None`` for explicit damping.
     """
-    if step is None or not ("damping" in state.given or body.damping):
-        return state.armature(velocity) if state.has_armature(velocity) else None
-    if "damping" in state.given:
-        added = step * state.given["damping"][velocity]
-    else:
-        added = step * state.scalars.constant(body.damping)
-    return state.armature(velocity) + added
+    own = state.armature(velocity)
+    if step is not None and "damping" in state.given:
+        return own + step * state.given["damping"][velocity]
+    if step is not None and body.damping:
+        return own + step * state.scalars.constant(body.damping)
+    return own if state.has_armature(velocity) else None
 
 
 def free_armature(
