@@ -6,6 +6,4 @@ Arguments have the same names in all modules:
     qdd:      joint accelerations, nv scalars [rad/s^2 or m/s^2]
     tau:      joint torques and forces, nv scalars [N m or N]
     dt:       length of a time step, one scalar [s]
-    tree:     the robot, where no state is needed
-    scalars:  the type of number, likewise
 """

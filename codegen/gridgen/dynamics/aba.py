@@ -308,7 +308,14 @@ def eliminate(
     tree, scalars = state.tree, state.scalars
     body = tree.bodies[index]
     if body.joint_type.is_free:
-        return _eliminate_free(state, index, inertia, bias, effort, damping_step)
+        own_axes, holds = free_armature(state, body, damping_step)
+        right = [given - entry for given, entry in zip(effort, (*bias[0], *bias[1]), strict=True)]
+        if not holds:  # the joint transmits only its own force to the parent
+            free = FreeJoint(tuple(inertia.solve(own_axes, right)))
+            return free, None, free.passed_on(effort)
+        whole = inertia.inverse(own_axes, scalars)
+        free = FreeJoint(tuple(dot(row, right) for row in whole), own_axes, whole)
+        return free, inertia.let_go(own_axes, whole), free.passed_on(effort)
     (tau,) = effort
     own = joint_inertia(state, body, body.v_index, damping_step)
     joint, (f, n) = body.joint_type, bias
@@ -331,28 +338,6 @@ def eliminate(
         full_wrench[loose] = tau
         f, n = split(full_wrench)
     return ArticulatedJoint(tuple(gain), rate), rest, (f, n)
-
-
-def _eliminate_free(
-    state: State,
-    index: int,
-    inertia: ArticulatedInertia,
-    bias: Wrench,
-    effort: Numbers,
-    damping_step: Scalar | None,
-) -> tuple[FreeJoint, ArticulatedInertia | None, Wrench]:
-    """Project a free joint's motion out; as ``eliminate``."""
-    tree, scalars = state.tree, state.scalars
-    body = tree.bodies[index]
-    armature, holds = free_armature(state, body, damping_step)
-    right = [given - entry for given, entry in zip(effort, (*bias[0], *bias[1]), strict=True)]
-    if not holds:
-        # Without armature, the joint transmits only its own force to the parent.
-        joint = FreeJoint(tuple(inertia.solve(armature, right)))
-        return joint, None, joint.passed_on(effort)
-    inverse = inertia.inverse(armature, scalars)
-    joint = FreeJoint(tuple(dot(row, right) for row in inverse), armature, inverse)
-    return joint, inertia.let_go(armature, inverse), joint.passed_on(effort)
 
 
 def joint_inertia(state: State, body: Body, velocity: int, step: Scalar | None) -> Scalar | None:

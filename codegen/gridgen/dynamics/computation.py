@@ -190,11 +190,10 @@ class FunctionComputation(Computation):
         return next(filter(None, reasons), None)
 
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
-        """See ``Computation``. Passes the arguments that the algorithm's parameters name."""
-        known = {"tree": tree, "scalars": scalars, **x}
-        known |= {"frame": self.frame, "reference": self.key.reference}
-        known["state"] = State.of(tree, scalars, x, self.parameters)
-        results = self._algorithm(**{n: known[n] for n in self._parameters if n in known})
+        """See ``Computation``. Passes the state, and the inputs that the parameters name."""
+        known = {**x, "frame": self.frame, "reference": self.key.reference}
+        state = State.of(tree, scalars, x, self.parameters)
+        results = self._algorithm(state, **{n: known[n] for n in self._parameters if n in known})
         return results if len(self.outputs) > 1 else (results,)
 
     @cached_property

@@ -166,7 +166,7 @@ class Changes:
     def positions(self, path: Numbers, change: Square) -> Square:
         """Return the change of the configuration at the end of a path with the given change."""
         total = self._zero_change("place")
-        for body in own_joints(self.state.tree, self.state.scalars):
+        for body in own_joints(self.state):
             j = body.v_index
             nv = body.joint_type.nv
             if nv == 1:  # both derivatives are 1
@@ -190,7 +190,7 @@ class Changes:
     ) -> Square:
         """Add ``factor`` times the change of [a, b] to a change, in place."""
         (one, d_one), (other, d_other) = a, b
-        for body in own_joints(self.state.tree, self.state.scalars):
+        for body in own_joints(self.state):
             joint = body.joint_type
             if joint.nv == 1:
                 continue
