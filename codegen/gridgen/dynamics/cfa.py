@@ -106,8 +106,8 @@ def forward_dynamics_cfa(
     """Return the joint accelerations for the generalized forces ``tau``.
 
     Args:
-        order:   elimination order of the bodies; leaves first by default, which couples parents,
-                 children and siblings only.
+        order: elimination order of the bodies; leaves first by default, which couples parents,
+               children and siblings only.
 
     Returns:
         qdd: joint accelerations, nv scalars [rad/s^2 or m/s^2].

@@ -129,7 +129,7 @@ def chain_of(tree: KinematicTree, key: KernelKey) -> ChainStage:
     """Return a stage of a chain.
 
     Args:
-        key:  key with the chain as its ``step``, and the ``bodies``.
+        key: key with the chain as its ``step``, and the ``bodies``.
     """
     row, (first, end) = CHAINS[key.step], key.bodies
     shapes: dict[str, Shape]

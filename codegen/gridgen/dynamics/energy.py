@@ -76,7 +76,7 @@ def first_moments(state: State, unit: float) -> tuple[list[Scalar], list[Vector]
     The total is in the base frame.
 
     Args:
-        unit:    unit of mass.
+        unit: unit of mass.
     """
     tree, placed, scalars = state.tree, state.placed, state.scalars
     masses = scalars.table("mass", len(tree.bodies))

@@ -51,8 +51,8 @@ def joint_rate(body: Body, rates: Numbers, scalars: Scalars) -> tuple[Scalar, ..
     """Return the velocity (or acceleration) of one joint: 1 scalar, 6 for a free joint.
 
     Args:
-        body:    the body that the joint moves.
-        rates:   joint velocities or accelerations, nv scalars.
+        body:  the body that the joint moves.
+        rates: joint velocities or accelerations, nv scalars.
     """
     values = tuple(rates[body.v_index : body.v_index + body.joint_type.nv])
     return (scalars.constant(body.multiplier) * values[0],) if body.mimics else values

@@ -110,8 +110,8 @@ def body_mass(state: State, index: int, unit: float | None = None) -> Mass:
     All algorithms read the masses of bodies through this function or ``body_moments``.
 
     Args:
-        index:   index of the body.
-        unit:    unit of mass, for robots with constant masses; 1 kg by default.
+        index: index of the body.
+        unit:  unit of mass, for robots with constant masses; 1 kg by default.
     """
     tree, scalars = state.tree, state.scalars
     body = tree.bodies[index]

@@ -85,11 +85,11 @@ def _fill(
     """Fill the columns of one body in the rows of one joint; mimic joints add to their leader.
 
     Args:
-        joint:   index of the body that the joint moves.
-        index:   index of the body with the parameters.
-        motion:  motion of that body, in the axes of its link.
-        frame:   these axes and their origin, in the frame of the joint.
-        Y:       the regressor.
+        joint:  index of the body that the joint moves.
+        index:  index of the body with the parameters.
+        motion: motion of that body, in the axes of its link.
+        frame:  these axes and their origin, in the frame of the joint.
+        Y:      the regressor.
     """
     tree, scalars = state.tree, state.scalars
     mover, (axes, origin) = tree.bodies[joint], frame
