@@ -25,6 +25,7 @@ from gridgen.dynamics.computation import Computation, Inputs
 from gridgen.dynamics.configurations import difference, integrate
 from gridgen.dynamics.frames import find_frame, jacobian, pose
 from gridgen.dynamics.linear import ldlt, ldlt_solve
+from gridgen.dynamics.state import Numbers, State
 from gridgen.functions.arrays import cotangent, tangent
 from gridgen.kernel import KernelKey, Shape
 from gridgen.model.tree import KinematicTree
@@ -74,20 +75,17 @@ def moving_velocities(tree: KinematicTree, frames: Sequence[str]) -> list[int]:
 
 
 def iteration(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    rest: Sequence[Scalar],
-    targets: Sequence[Scalar],
-    pose_weights: Sequence[Scalar],
-    settings: Sequence[Scalar],
-    progress: Sequence[Scalar],
+    state: State,
+    rest: Numbers,
+    targets: Numbers,
+    pose_weights: Numbers,
+    settings: Numbers,
+    progress: Numbers,
     frames: Sequence[str],
-    scalars: Scalars,
 ) -> tuple[list[Scalar], list[Scalar], list[Scalar], Scalar]:
     """Return the next configuration, the progress, the errors and the outcome of an iteration.
 
     Args:
-        q:            configuration, nq scalars.
         rest:         rest posture, nq scalars.
         targets:      poses of the frames, 16 scalars each.
         pose_weights: factors of the position and orientation errors of each frame; 0 omits one.
@@ -96,20 +94,21 @@ def iteration(
         frames:       names of frames.
 
     Returns:
-        the configuration; the progress; the largest position [m] and orientation error [rad] at
-        ``q``; 1 if ``q`` is a solution, -1 if the search is to be abandoned, otherwise 0.
+        the configuration; the progress; the largest position [m] and orientation error [rad] of
+        the state; 1 if it is a solution, -1 if the search is to be abandoned, otherwise 0.
     """
     given, before = dict(zip(SETTINGS, settings, strict=True)), Progress(*progress)
+    tree, scalars = state.tree, state.scalars
     zero, one = scalars.constant(0.0), scalars.constant(1.0)
     moving = moving_velocities(tree, frames)
-    error, rows, largest = _errors(tree, q, targets, pose_weights, frames, moving, scalars)
+    error, rows, largest = _errors(state, targets, pose_weights, frames, moving)
     scalars.begin("solve", -1)
     cost = scalars.constant(0.5) * _product(error, error, zero)
-    free = _free_columns(tree, q, rows, error, moving, scalars)
+    free = _free_columns(state, rows, error, moving)
     rows = [[entry * mask for entry, mask in zip(row, free, strict=True)] for row in rows]
     share = one - before.count / (scalars.constant(FADING) * given["iterations"])
     gain = given["rest"] * scalars.select(share, zero, share)
-    ways = _ways(tree, q, rest, moving, scalars)
+    ways = _ways(state, rest, moving)
     wish = [mask * (gain * way) for mask, way in zip(free, ways, strict=True)]
     left = [entry - _product(row, wish, zero) for row, entry in zip(rows, error, strict=True)]
     damping = scalars.constant(DAMPING) * cost + given["floor"]
@@ -119,7 +118,7 @@ def iteration(
     v = [zero] * tree.nv
     for j, entry in zip(moving, change, strict=True):
         v[j] = entry
-    after = _within_limits(tree, integrate(tree, q, v, scalars), moving, scalars)
+    after = _within_limits(state, integrate(state, v), moving)
 
     count = before.count + one
     relative = [
@@ -139,50 +138,48 @@ def iteration(
 
 
 def correction(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    targets: Sequence[Scalar],
-    pose_weights: Sequence[Scalar],
-    settings: Sequence[Scalar],
+    state: State,
+    targets: Numbers,
+    pose_weights: Numbers,
+    settings: Numbers,
     frames: Sequence[str],
-    scalars: Scalars,
 ) -> list[Scalar]:
-    """Return a solution for targets near those of ``q``, to the first order.
+    """Return a solution for targets near those of the state, to the first order.
 
     Its derivative by the targets is that of the solution of least change. Joints at a limit stay.
     Arguments as of ``iteration``.
     """
+    tree, scalars = state.tree, state.scalars
     moving = moving_velocities(tree, frames)
-    error, rows, _ = _errors(tree, q, targets, pose_weights, frames, moving, scalars)
+    error, rows, _ = _errors(state, targets, pose_weights, frames, moving)
     scalars.begin("solve", -1)
-    free = _free_columns(tree, q, rows, None, moving, scalars)
+    free = _free_columns(state, rows, None, moving)
     rows = [[entry * mask for entry, mask in zip(row, free, strict=True)] for row in rows]
     floor = settings[SETTINGS.index("floor")]
     v = [scalars.constant(0.0)] * tree.nv
     for j, entry in zip(moving, damped_solution(rows, error, floor, scalars), strict=True):
         v[j] = entry
     scalars.begin("step", -1)
-    return integrate(tree, q, v, scalars)
+    return integrate(state, v)
 
 
 def _errors(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    targets: Sequence[Scalar],
-    pose_weights: Sequence[Scalar],
+    state: State,
+    targets: Numbers,
+    pose_weights: Numbers,
     frames: Sequence[str],
     moving: Sequence[int],
-    scalars: Scalars,
 ) -> tuple[list[Scalar], Rows, list[Scalar]]:
     """Return weighted errors, their Jacobian with the opposite sign, and the largest squares."""
+    scalars = state.scalars
     error: list[Scalar] = []
     rows: Rows = []
     zero, one = scalars.constant(0.0), scalars.constant(1.0)
     largest = [zero, zero]
     for k, name in enumerate(frames):
-        here = pose(tree, q, name, scalars)
-        J = jacobian(tree, q, name, "local_world_aligned", scalars)
-        scalars.begin("frame", find_frame(tree, name).body)
+        here = pose(state, name)
+        J = jacobian(state, name, "local_world_aligned")
+        scalars.begin("frame", find_frame(state.tree, name).body)
         goal = [targets[16 * k + 4 * i : 16 * k + 4 * i + 4] for i in range(3)]
         R: Any = tuple(tuple(row[:3]) for row in here[:3])
         turned_to: Any = tuple(tuple(row[:3]) for row in goal)
@@ -206,20 +203,16 @@ def _errors(
 
 
 def _free_columns(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    rows: Rows,
-    error: Sequence[Scalar] | None,
-    moving: Sequence[int],
-    scalars: Scalars,
+    state: State, rows: Rows, error: Numbers | None, moving: Sequence[int]
 ) -> list[Scalar]:
     """Return 0 for each joint at a limit that the gradient would exceed, otherwise 1.
 
     Without an error, 0 for each joint at a limit.
     """
+    scalars, q = state.scalars, state.q
     zero, one = scalars.constant(0.0), scalars.constant(1.0)
     free = []
-    for column, (place, lower, upper) in enumerate(_limits(tree, moving)):
+    for column, (place, lower, upper) in enumerate(_limits(state.tree, moving)):
         mask = slope = one
         if error is not None:
             slope = _product([row[column] for row in rows], error, zero)
@@ -248,11 +241,10 @@ def _limits(tree: KinematicTree, moving: Sequence[int]) -> list[tuple[int, float
     return [found[j] for j in moving]
 
 
-def _within_limits(
-    tree: KinematicTree, q: list[Scalar], moving: Sequence[int], scalars: Scalars
-) -> list[Scalar]:
+def _within_limits(state: State, q: list[Scalar], moving: Sequence[int]) -> list[Scalar]:
     """Clamp the moving joints to their limits."""
-    for place, lower, upper in _limits(tree, moving):
+    scalars = state.scalars
+    for place, lower, upper in _limits(state.tree, moving):
         for limit, sign in ((lower, 1.0), (upper, -1.0)):
             if math.isfinite(limit):
                 bound = scalars.constant(limit)
@@ -261,23 +253,15 @@ def _within_limits(
     return q
 
 
-def _ways(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    rest: Sequence[Scalar],
-    moving: Sequence[int],
-    scalars: Scalars,
-) -> list[Scalar]:
+def _ways(state: State, rest: Numbers, moving: Sequence[int]) -> list[Scalar]:
     """Return the way to the rest posture; zero for free joints."""
-    way = difference(tree, q, rest, scalars)
-    zero = scalars.constant(0.0)
-    places = _limits(tree, moving)
+    way = difference(state, state.q, rest)
+    zero = state.scalars.constant(0.0)
+    places = _limits(state.tree, moving)
     return [zero if place < 0 else way[j] for j, (place, _, _) in zip(moving, places, strict=True)]
 
 
-def damped_solution(
-    rows: Rows, right: Sequence[Scalar], damping: Scalar, scalars: Scalars
-) -> list[Scalar]:
+def damped_solution(rows: Rows, right: Numbers, damping: Scalar, scalars: Scalars) -> list[Scalar]:
     """Return the x that minimizes |rows x - right|^2 + damping |x|^2."""
     zero, one = scalars.constant(0.0), scalars.constant(1.0)
     columns = list(map(list, zip(*rows, strict=True)))
@@ -297,7 +281,7 @@ def damped_solution(
     return [_product(column, solved, zero) for column in columns]
 
 
-def _product(a: Sequence[Scalar], b: Sequence[Scalar], zero: Scalar) -> Scalar:
+def _product(a: Numbers, b: Numbers, zero: Scalar) -> Scalar:
     total = zero
     for x, y in zip(a, b, strict=True):
         total = total + x * y
@@ -382,7 +366,7 @@ class SearchIteration(Computation):
 
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
         """See ``Computation``."""
-        given = {name: x[name] for name in self.plain_inputs}
+        given = {name: x[name] for name in self.plain_inputs if name != "q"}
         algorithm = _VARIANTS[self.key.variant][0]
-        results = algorithm(tree, **given, frames=self.frames, scalars=scalars)
+        results = algorithm(State.of(tree, scalars, x), **given, frames=self.frames)
         return results if len(self.outputs) > 1 else (results,)

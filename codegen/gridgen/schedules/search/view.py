@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gridgen.dynamics.frames import pose
 from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.inverse_kinematics import SearchIteration, moving_velocities
+from gridgen.dynamics.state import State
 from gridgen.functions.arrays import configurations
 from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
@@ -148,7 +149,8 @@ def poses_at(
 ) -> NDArray[np.float64]:
     """Return the first three rows of the poses of frames at configurations, 12 numbers each."""
     found = []
+    state = State(tree, FloatScalars(), list(starts.T))
     for name in frames:
-        for row in pose(tree, list(starts.T), name, FloatScalars())[:3]:
+        for row in pose(state, name)[:3]:
             found += [np.broadcast_to(entry, len(starts)) for entry in row]
     return np.stack(found, axis=1)
