@@ -19,6 +19,7 @@ from gridgen.naming import show, similar
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import (
     ZERO,
+    DenseRotation,
     Matrix,
     Placement,
     Vector,
@@ -128,7 +129,7 @@ def base_pose(scalars: Scalars) -> Pose:
 
 
 def in_canonical(state: State, frame: Frame) -> Placement:
-    """Return the placement of a frame in the canonical frame of its body."""
+    """Return the placement of a frame, or of a tool in it, in the canonical frame of its body."""
     tree, scalars = state.tree, state.scalars
     rotation, translation = frame.rotation, frame.translation
     if frame.body >= 0:
@@ -136,7 +137,14 @@ def in_canonical(state: State, frame: Frame) -> Placement:
         rotation = matmul(to_canonical, rotation)
         translation = apply(to_canonical, translation)
     factors = fixed_rotation(rotation, scalars)
-    return Placement(factors, factors, constants(translation, scalars))
+    placed = Placement(factors, factors, constants(translation, scalars))
+    if state.offset is None:
+        return placed
+    rows = [state.offset[4 * i : 4 * i + 4] for i in range(3)]
+    turn: Matrix = tuple((x, y, z) for x, y, z, _ in rows)  # type: ignore[assignment]
+    x, y, z = (row[3] for row in rows)
+    factors = (*factors, DenseRotation(turn))
+    return Placement(factors, factors, add(placed.to_parent((x, y, z)), placed.r))
 
 
 # -- Jacobians --------------------------------------------------------------------------------

@@ -10,10 +10,10 @@ from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
     ArrayLike,
+    AtFrame,
     BackendChoice,
     Heavy,
     Inertial,
-    Options,
     Reference,
     Unpack,
     Weighted,
@@ -38,7 +38,7 @@ class Frames(Calls):
         frames: str | Sequence[str] | None = None,
         *,
         out: Writable | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[AtFrame],
     ) -> Array:
         """Return the poses of link frames in the base frame.
 
@@ -48,6 +48,8 @@ class Frames(Calls):
                      ``frame_names``. The kernel computes only these frames. A generated module
                      has one kernel for all frames and copies the requested ones.
             out:     output array.
+            offset:  pose of a tool in each of the frames, which replaces them, homogeneous, (4, 4)
+                     or (B, 4, 4) [1 and m]. Default: the frames themselves.
             backend: overrides the robot's.
 
         Returns:
@@ -72,7 +74,7 @@ class Frames(Calls):
         reference: Reference = "local",
         *,
         out: Writable | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[AtFrame],
     ) -> Array:
         """Return the Jacobian J of a link frame: its twist (v, w) is J qd.
 
@@ -83,6 +85,7 @@ class Frames(Calls):
                        velocity of the point at its origin) or ``local_world_aligned`` (origin of
                        the link, axes of the base).
             out:       output array.
+            offset:    as in ``forward_kinematics``.
             backend:   overrides the robot's.
 
         Returns:
@@ -109,7 +112,7 @@ class Frames(Calls):
         reference: Reference = "local",
         *,
         out: Writable | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[AtFrame],
     ) -> Array:
         """Return the time derivative of the Jacobian of a link frame, times ``qd``.
 
