@@ -115,6 +115,9 @@ ARRAYS: dict[str, ArrayKind] = {
     "poses": ArrayKind(("frames", 4, 4), "pose of every frame in the base, homogeneous", "1 and m"),
     "pose": ArrayKind((4, 4), "pose of a frame in the base, homogeneous", "1 and m"),
     "J": ArrayKind((6, "nv"), "Jacobian of a frame, rows (v, w)", "m or 1"),
+    "dJ_dq": ArrayKind(
+        (6, "nv", "nv"), "derivative of J by the positions, [row, column, q]", "as J, per rad or m"
+    ),
     "drift": ArrayKind(
         (6,),
         "acceleration (a, wd) of a frame for zero qdd: derivative of J times qd",

@@ -98,6 +98,33 @@ class Frames(Calls):
         return self._call(Request("jacobian", (q,), out, options, frame=frame, reference=reference))
 
     @function(
+        "Derivative of the Jacobian",
+        ("dJ_dq",),
+        Algorithm("frames.jacobian_gradient", "products of joint axes", in_loops=False),
+        is_default=False,
+    )
+    def jacobian_gradient(
+        self,
+        q: ArrayLike,
+        frame: str | Sequence[str],
+        reference: Reference = "local",
+        *,
+        out: Writable | None = None,
+        **options: Unpack[AtFrame],
+    ) -> Array:
+        """Return the derivative of the Jacobian of a link frame by the positions.
+
+        It contains the second derivatives of the frame's pose. The derivative by a free joint is in
+        its tangent space, as in ``integrate_gradient``. Arguments as in ``jacobian``.
+
+        Returns:
+            dJ_dq: (B, 6, nv, nv), entry [row, column, q]; (B, n, 6, nv, nv) for a list of n names
+        """
+        return self._call(
+            Request("jacobian_gradient", (q,), out, options, frame=frame, reference=reference)
+        )
+
+    @function(
         "Derivative of the Jacobian times qd,",
         ("drift",),
         Algorithm("frames.jacobian_dot_qd", "acceleration of the frame for zero qdd"),
