@@ -224,6 +224,11 @@ class Kernel:
         """The first array that it reads, a configuration, which determines library and device."""
         return next(iter(self.inputs))
 
+    @cached_property
+    def along(self) -> bool:
+        """Whether it computes trajectories, (B, T, ...)."""
+        return self.team is not None and self.team.along
+
     def kind(self, name: str) -> str:
         """Return the registry's array for one of its arrays."""
         return self.kinds.get(name, name)

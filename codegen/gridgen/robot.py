@@ -38,7 +38,6 @@ from gridgen.runtime.arrays.layout import DTYPES, array_like
 from gridgen.runtime.calls.bound import Binder, Bound
 from gridgen.runtime.calls.evaluation import Evaluator, check_choice
 from gridgen.runtime.calls.hybrid import HybridDynamics
-from gridgen.runtime.calls.pipelined import Pipelined
 from gridgen.runtime.calls.products import Products
 from gridgen.runtime.calls.resolved import Resolved, Way
 from gridgen.runtime.calls.resolver import Resolver, listed_frames
@@ -87,7 +86,6 @@ class Robot(Declared, Drawn):
             "frames": evaluator.evaluate_frames,
             "several": evaluator.evaluate_fused,
             "hybrid": self._hybrid.forward_dynamics,
-            "pipeline": Pipelined(module.description, evaluator).evaluate,
         }
         #: Name of the robot in a framework's graphs: its name and a digest of its functions.
         self.handle = self._describe_shortly()

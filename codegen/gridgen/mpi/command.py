@@ -24,7 +24,7 @@ from gridgen.emit.writer import check_file
 from gridgen.errors import GridGenError, OptionError
 from gridgen.model.tree import KinematicTree
 from gridgen.mpi.links import require_mpi
-from gridgen.mpi.run import PipelineResult, run
+from gridgen.mpi.pipeline import PipelineResult, run
 from gridgen.mpi.stage import Stages
 from gridgen.mpi.trajectory import Trajectory, read_trajectory, write_torques
 from gridgen.naming import show

@@ -13,11 +13,11 @@ from gridgen.functions.arrays import MOTION_NUMBERS
 from gridgen.functions.steps import BACKWARD, FORWARD
 from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
-from gridgen.mpi.layout import Layout
 from gridgen.mpi.trajectory import Trajectory
 from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.module.description import Module
+from gridgen.schedules.pipeline.plan import Layout
 
 Block = NDArray[Any]
 _WRENCH = 6

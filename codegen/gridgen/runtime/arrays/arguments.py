@@ -92,9 +92,11 @@ class Call(NamedTuple):
         states: int = math.prod(self.lead)
         return states
 
-    def numbers(self, operands: Iterable[Operand]) -> list[int]:
-        """Return the launch arguments of the kernel for arrays that it can use."""
+    def numbers(self, operands: Iterable[Operand], states: int) -> list[int]:
+        """Return the launch arguments of the kernel for some states in arrays that it can use."""
         numbers = numbers_of(operands)
+        if self.kernel.along:
+            numbers += (0, self.lead[-1], states)
         if self.course is not None:
             pairs = zip(self.course[::2], self.course[1::2], strict=True)
             numbers += [number for first, second in pairs for number in (first, 0, second)]
@@ -207,6 +209,8 @@ def checked_inputs(
     }
     words, steps, times, timed = None, 0, _NO_TIMES, _NO_TIMES
     if course is None:
+        if kernel.along:
+            arrays = _along(robot, shapes, arrays)
         lead = leading_axes(robot, shapes, arrays)
     else:
         arrays, lead, steps, times, timed = in_time(robot, shapes, arrays)
@@ -230,6 +234,23 @@ def checked_inputs(
         time = None if words is None or name in CONSTANT_IN_TIME else len(own) - len(shape)
         operands.append(operand(array, len(own), time))
     return Call(kernel, operands, lead, inputs[first], tuple(copied), words, times)
+
+
+def _along(robot: str, shapes: Mapping[str, Shape], arrays: dict[str, Array]) -> dict[str, Array]:
+    """Return the inputs of trajectories; those of a whole trajectory get an axis for samples."""
+    paths = {name: shape for name, shape in shapes.items() if not ARRAYS[name].shared}
+    lead = leading_axes(robot, paths, arrays)
+    if not lead:
+        first, (components,) = next(iter(paths.items()))
+        raise ShapeError(
+            f"{first} has shape {arrays[first].shape}; {robot} needs a row for every sample, "
+            f"(B, T, {components}) or (T, {components})"
+        )
+    for name in shapes.keys() - paths:
+        shape, array = shapes[name], arrays[name]
+        if len(lead) > 1 and array.shape == (*lead[:-1], *shape):
+            arrays[name] = array.reshape(*lead[:-1], 1, *shape)
+    return arrays
 
 
 def leading_axes(
@@ -332,26 +353,3 @@ def _as_float(value: Any, name: str) -> float:
         return float(value)
     except OverflowError as error:
         raise DtypeError(f"{name} is {show_value(value)}: {error}") from None
-
-
-def over_time(
-    name: str, array: Array, lead: Shape, shape: Shape, xp: Any, *, once: bool
-) -> Array | None:
-    """Return an array with axes of trajectories and samples; ``None`` if it is not compatible.
-
-    Args:
-        name:  name of the array; one that all states may share is returned unchanged if it is.
-        array: the array to broadcast.
-        lead:  the leading axes, samples last.
-        shape: shape of one sample.
-        xp:    the library of the array.
-        once:  whether one value per trajectory may serve all its samples.
-    """
-    own, state = array.shape[: array.ndim - len(shape)], array.shape[array.ndim - len(shape) :]
-    if ARRAYS[name].shared and array.shape == shape:
-        return array
-    if once and own and own == lead[:-1]:
-        array, own = array.reshape(*own, 1, *state), (*own, 1)
-    pairs = zip(reversed(own), reversed(lead), strict=False)
-    fits = len(own) <= len(lead) and all(extent in (1, most) for extent, most in pairs)
-    return xp.broadcast_to(array, (*lead, *shape)) if fits and state == shape else None

@@ -23,7 +23,6 @@ from gridgen.runtime.arrays.libraries import (
 )
 from gridgen.runtime.arrays.staging import Operand, overlapping
 from gridgen.runtime.arrays.streams import caller_streams, captured, first_adopted
-from gridgen.runtime.calls.chunks import turns
 from gridgen.runtime.calls.evaluation import Evaluator, is_streamed
 from gridgen.runtime.calls.resolved import Resolved, Way
 from gridgen.runtime.configurations import ConfigurationSpace, needs_normalizing
@@ -166,8 +165,8 @@ class Binder:
         if direct and direct.direct and call.states <= direct.at_once:
             return partial(_directly, partial(direct.direct, *call.arrays), anyhow), None
         scratch = compiled.scratch(call.states, call.q, call.trail)
-        numbers = call.numbers((*call.inputs, *call.outputs))
-        parts = [*turns(numbers, call.states, call.q.dtype.itemsize, scratch)]
+        numbers = call.numbers((*call.inputs, *call.outputs), call.states)
+        parts = [*compiled.chunks(numbers, call.states, call.q, scratch)]
         launches = [kernel.prepare(*part) for part in parts]
         compute = launches[0] if len(launches) == 1 else partial(_in_turn, launches)
         space = self._space
@@ -185,8 +184,6 @@ class Binder:
 _UNBOUND: Mapping[Way, str] = {
     "hybrid": 'schedule is "hybrid", whose halves are computed by two processors and which cannot '
     "be bound: call the function, or bind another schedule",
-    "pipeline": 'schedule is "pipeline", which cannot be bound: call the function, or bind another '
-    "schedule with the samples as one batch",
     "frames": "the module's only kernel is for all frames, and a bound call makes no copies: "
     "omit frames, or use gridgen.load()",
 }

@@ -79,7 +79,7 @@ def _as_far_as_there_is_room(make: Callable[[int], Array], wanted: int, least: i
             wanted = max(wanted // 2, least)
 
 
-def turns(
+def chunks(
     numbers: Sequence[int], batch: int, itemsize: int, scratch: Scratch | None
 ) -> Iterator[tuple[Arguments, int]]:
     """Yield the arguments of a kernel, and the number of states, for each launch.

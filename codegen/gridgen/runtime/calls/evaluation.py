@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, NamedTuple, get_args
@@ -21,9 +21,9 @@ from gridgen.backends import (
     backend,
     target_for,
 )
-from gridgen.backends.along import TrajectoryKernel
 from gridgen.backends.cpu.direct import DirectCall, DirectKernel, as_arguments
 from gridgen.backends.cuda.failures import ERRORS, raise_device_error
+from gridgen.backends.interface import Arguments
 from gridgen.errors import DeviceError, DtypeError, OptionError
 from gridgen.functions.arrays import configurations
 from gridgen.functions.calls import Request, RolloutSettings
@@ -47,7 +47,7 @@ from gridgen.runtime.arrays.libraries import (
 from gridgen.runtime.arrays.staging import Operand, Run, run_in_place
 from gridgen.runtime.arrays.streaming import run_streamed
 from gridgen.runtime.arrays.streams import caller_streams, first_adopted
-from gridgen.runtime.calls.chunks import Scratch, loop_room, turns, workspace
+from gridgen.runtime.calls.chunks import Scratch, arguments_of, chunks, loop_room, workspace
 from gridgen.runtime.calls.launch_cache import LaunchCache, layout_key
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.configurations import needs_normalizing, normalize
@@ -118,8 +118,17 @@ class Compiled(NamedTuple):
             numbers: addresses and strides of the arrays.
         """
         scratch = self.scratch(states, q, further)
-        for arguments, count in turns(numbers, states, q.dtype.itemsize, scratch):
+        for arguments, count in self.chunks(numbers, states, q, scratch):
             self.kernel(arguments, count)
+
+    def chunks(
+        self, numbers: list[int], states: int, q: Array, scratch: Scratch | None
+    ) -> Iterator[tuple[Arguments, int]]:
+        """Yield arguments and size of each launch: states, or trajectories of many samples."""
+        if self.record.along:
+            yield arguments_of(numbers), -(-states // numbers[-2])
+        else:
+            yield from chunks(numbers, states, q.dtype.itemsize, scratch)
 
     @property
     def direct(self) -> DirectKernel | None:
@@ -229,7 +238,8 @@ class Evaluator:
         kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
         backend_name, course = resolved.backend, resolved.course
         values = tuple(inputs.values())
-        key = layout_key(kernel.name, values, out, course) if backend_name is None else None
+        is_cached = backend_name is None and not kernel.along
+        key = layout_key(kernel.name, values, out, course) if is_cached else None
         if key is not None and (layout := self._launches.get(key)) is not None:
             if not layout.on_host or self._are_usual(kernel, inputs):
                 results = layout.computed(values, out)
@@ -407,7 +417,7 @@ class Evaluator:
         if compiled.takes_memory or (call.trail and compiled.is_given_room):
             refusal = f"{call.kernel.name} takes memory that a graph would not keep; bind the call"
             check_no_capture(q, refusal)
-        compiled.launch(batch, q, call.trail, call.numbers(operands))
+        compiled.launch(batch, q, call.trail, call.numbers(operands, batch))
 
     def target(self, q: Array, backend_name: str | None) -> Target:
         """Return the selected target, or the one for ``q``, an adopted array."""
@@ -468,8 +478,7 @@ class Evaluator:
             sources = self._module.sources(record)
             if not target.teams:
                 _check_size(self._description.name, record, sources.room.get(record.name, 0))
-            compiled = backend(target.name).kernel(sources, record.name, DTYPES[q.dtype], launch)
-        return TrajectoryKernel(compiled) if team is not None and team.along else compiled
+            return backend(target.name).kernel(sources, record.name, DTYPES[q.dtype], launch)
 
 
 def _check_size(robot: str, record: KernelRecord, room: int) -> None:

@@ -130,7 +130,7 @@ class LaunchCache(dict[_Key, Layout]):
         operands = [*call.inputs, *call.outputs]
         if not call.states or call.copied or any(item.seen is None for item in operands):
             return
-        numbers = call.numbers(operands)
+        numbers = call.numbers(operands, call.states)
         on_host = type(values[0]) is np.ndarray
         if on_host:
             enqueue = _with_addresses(numbers, launch)

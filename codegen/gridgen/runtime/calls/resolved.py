@@ -10,8 +10,8 @@ from gridgen.kernel import Kernel
 from gridgen.runtime.calls.fused import Several
 
 #: How a call is computed: by its kernel; by the kernel of all frames; by a kernel of fused
-#: functions; in halves on two processors; along trajectories.
-Way = Literal["kernel", "frames", "several", "hybrid", "pipeline"]
+#: functions; in halves on two processors.
+Way = Literal["kernel", "frames", "several", "hybrid"]
 
 
 @dataclass(slots=True)

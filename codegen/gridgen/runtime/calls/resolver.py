@@ -27,8 +27,6 @@ from gridgen.runtime.calls.resolved import Resolved, Way
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.planning.devices import host_place, place_of
 
-# Schedules with their own evaluation.
-_WAYS: Mapping[str, Way] = {"hybrid": "hybrid", "pipeline": "pipeline"}
 # The cache key of a choice.
 _Words = tuple[Any, ...]
 
@@ -301,7 +299,7 @@ class Resolver:
         chosen = schedules[0] if schedule == "auto" else schedule
         # The hybrid schedule converts the arguments of the thread schedule for its kernels.
         kernel = find(key if chosen == "hybrid" else replace(key, schedule=chosen))
-        return kernel, _WAYS.get(chosen, "kernel"), None
+        return kernel, "hybrid" if chosen == "hybrid" else "kernel", None
 
     def _find_frames(
         self, row: Function, key: KernelKey, frame: object, reference: str

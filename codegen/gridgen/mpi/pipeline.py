@@ -8,7 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from gridgen.mpi.layout import (
+from gridgen.mpi.links import MpiLinks
+from gridgen.mpi.machine import measured
+from gridgen.mpi.stage import Block, Stages, run_blocks, stage_of
+from gridgen.mpi.trajectory import Trajectory
+from gridgen.schedules.pipeline.model import Machine, Split
+from gridgen.schedules.pipeline.plan import (
     Layout,
     Weights,
     best_layout,
@@ -17,11 +22,6 @@ from gridgen.mpi.layout import (
     modeled,
     weights_of,
 )
-from gridgen.mpi.links import MpiLinks
-from gridgen.mpi.machine import measured
-from gridgen.mpi.stage import Block, Stages, run_blocks, stage_of
-from gridgen.mpi.trajectory import Trajectory
-from gridgen.schedules.pipeline.model import Machine, Split
 
 # Blocks that pass the empty pipeline one by one; the least time is the latency.
 _PROBES = 10

@@ -1,4 +1,4 @@
-"""Layout of the pipeline: divides the bodies into stages of equal work, one per process."""
+"""Layout of a pipeline of processes: the bodies in stages of equal work, one per process."""
 
 from __future__ import annotations
 
