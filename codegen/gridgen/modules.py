@@ -29,7 +29,7 @@ from gridgen.runtime.module.files import WholeModule
 from gridgen.runtime.module.kernels import Kernels, subsets
 from gridgen.schedules import KernelSelection, Schedules
 from gridgen.schedules.thread.plan import Programs, plan_programs, plan_rows
-from gridgen.source_cache import kept_sources
+from gridgen.source_cache import cached_sources
 from gridgen.version import __version__
 
 
@@ -185,7 +185,7 @@ class TracedModule:
 
     def _kept(self, kernel: Kernel) -> Sources:
         """Return the text of a kernel from the source cache, or trace it."""
-        return kept_sources(
+        return cached_sources(
             partial(self._traced, kernel),
             robot=self.description.digest,
             source=self._tree.source,

@@ -39,7 +39,7 @@ from gridgen.runtime.calls.bound import Binder, Bound
 from gridgen.runtime.calls.evaluation import Evaluator, check_choice
 from gridgen.runtime.calls.hybrid import HybridDynamics
 from gridgen.runtime.calls.products import Products
-from gridgen.runtime.calls.resolved import Resolved, Way
+from gridgen.runtime.calls.resolved import Evaluation, Resolved
 from gridgen.runtime.calls.resolver import Resolver, listed_frames
 from gridgen.runtime.drawings import Drawn
 from gridgen.runtime.module import registry
@@ -81,7 +81,7 @@ class Robot(Declared, Drawn):
         self._hybrid = HybridDynamics(module, evaluator)
         self._binder = Binder(module, evaluator)
         self._products = Products(module, evaluator, self.resolver)
-        self._ways: dict[Way, Callable[[Resolved], Any]] = {
+        self._evaluations: dict[Evaluation, Callable[[Resolved], Any]] = {
             "kernel": evaluator.evaluate,
             "frames": evaluator.evaluate_frames,
             "several": evaluator.evaluate_fused,
@@ -247,11 +247,11 @@ class Robot(Declared, Drawn):
         elif is_transformed(arrays[0], (*arrays[1:], *request.options.values())):
             return torch_calls().call(self, request)
         resolved = self.resolver.resolve(request, offer=True)
-        return self._ways[resolved.way](resolved)
+        return self._evaluations[resolved.evaluation](resolved)
 
     def _run(self, resolved: Resolved) -> Any:
         """Compute a call."""
-        return self._ways[resolved.way](resolved)
+        return self._evaluations[resolved.evaluation](resolved)
 
     def _linearized(
         self, function: str, arrays: dict[str, Any], options: Any, substeps: int, out: Any

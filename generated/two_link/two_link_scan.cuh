@@ -409,14 +409,14 @@ __device__ __forceinline__ void couple_masses(Blocks<T> X, int i, const Mass<T>&
 }
 
 // Shared memory of a team for each body and each axis.
-template <class T> struct Kept {
+template <class T> struct SharedRecords {
     Blocks<T> placements, drifts, by_position, by_velocity;
 };
 
 // The derivatives of the joint torques between a joint and its ancestors. F is the wrench that the
 // joint transmits.
 template <class T>
-__device__ __forceinline__ void couple_changes(const Kept<T>& kept, int i,
+__device__ __forceinline__ void couple_changes(const SharedRecords<T>& shared, int i,
                                                const MovingMass<T>& mass, const Spatial<T>& F,
                                                const Square<T>& by_position,
                                                const Square<T>& by_velocity) {
@@ -425,8 +425,8 @@ __device__ __forceinline__ void couple_changes(const Kept<T>& kept, int i,
         const int first = first_axis(i), axis = first + c;
         const Spatial<T> S = joint_axis<T>(i, c);
         EffortRow<T> row = effort_row(mass, S);
-        Spatial<T> F_q = wrench(mass, read<MotionChange<T>>(kept.by_position, axis));
-        Spatial<T> F_qd = wrench(mass, read<MotionChange<T>>(kept.by_velocity, axis));
+        Spatial<T> F_q = wrench(mass, read<MotionChange<T>>(shared.by_position, axis));
+        Spatial<T> F_qd = wrench(mass, read<MotionChange<T>>(shared.by_velocity, axis));
         for (int r = 0; r < axes_of(i); ++r) {
             by_position.at(first + r, axis) = along(i, r, F_q);
             by_velocity.at(first + r, axis) = along(i, r, F_qd);
@@ -435,16 +435,16 @@ __device__ __forceinline__ void couple_changes(const Kept<T>& kept, int i,
         F_q = F_q + rotated_wrench(S, F);
 #pragma unroll 1
         for (int below = i, a = above[0][i]; a >= 0; below = a, a = above[0][a]) {
-            const Placement<T> X = read<Placement<T>>(kept.placements, below);
-            row = to_ancestor(X, read<Vector<T>>(kept.drifts, below), row);
+            const Placement<T> X = read<Placement<T>>(shared.placements, below);
+            row = to_ancestor(X, read<Vector<T>>(shared.drifts, below), row);
             F_q = to_ancestor(X, F_q);
             F_qd = to_ancestor(X, F_qd);
             for (int r = 0; r < axes_of(a); ++r) {
                 const int other = first_axis(a) + r;
                 by_position.at(axis, other) =
-                    answer(row, read<MotionChange<T>>(kept.by_position, other));
+                    answer(row, read<MotionChange<T>>(shared.by_position, other));
                 by_velocity.at(axis, other) =
-                    answer(row, read<MotionChange<T>>(kept.by_velocity, other));
+                    answer(row, read<MotionChange<T>>(shared.by_velocity, other));
                 by_position.at(other, axis) = along(a, r, F_q);
                 by_velocity.at(other, axis) = along(a, r, F_qd);
             }
@@ -1121,7 +1121,7 @@ __device__ __forceinline__ void inverse_dynamics_gradient_scan(
 
     // --- The gradient of the joint torques ---
 
-    const Kept<T> kept{{memory + 0, bodies},
+    const SharedRecords<T> shared{{memory + 0, bodies},
                        {memory + 24, bodies},
                        {memory + 30, axes},
                        {memory + 48, axes}};
@@ -1134,13 +1134,13 @@ __device__ __forceinline__ void inverse_dynamics_gradient_scan(
             const int i = team.body(j);
             drift[j] = origin_drift(X[0][j], V_carrier[j].angular, slide_rate(i, qd));
             if (!team.keeps(j)) continue;
-            write(kept.placements, i, X[0][j]);
-            write(kept.drifts, i, drift[j]);
+            write(shared.placements, i, X[0][j]);
+            write(shared.drifts, i, drift[j]);
 #pragma unroll 1
             for (int c = 0; c < axes_of(i); ++c) {
                 const int axis = first_axis(i) + c;
-                write(kept.by_velocity, axis, joint_change_by_velocity(i, c, V[j]));
-                write(kept.by_position, axis, joint_change_by_position(i, c, V[j], A[j]));
+                write(shared.by_velocity, axis, joint_change_by_velocity(i, c, V[j]));
+                write(shared.by_position, axis, joint_change_by_position(i, c, V[j], A[j]));
             }
         }
     }
@@ -1166,7 +1166,7 @@ __device__ __forceinline__ void inverse_dynamics_gradient_scan(
         if (team.owns(j)) watch(12, team.body(j), F[j]);
     __syncwarp();
     for (int j = 0; j < share; ++j)
-        if (team.owns(j)) couple_changes(kept, team.body(j), mass[j], F[j], positions, rates);
+        if (team.owns(j)) couple_changes(shared, team.body(j), mass[j], F[j], positions, rates);
     clear_unrelated(team, positions);
     clear_unrelated(team, rates);
 }
@@ -1332,7 +1332,7 @@ __device__ __forceinline__ void forward_dynamics_gradient_scan(
 
     // --- The gradient of the joint torques ---
 
-    const Kept<T> kept{{memory + 0, bodies},
+    const SharedRecords<T> shared{{memory + 0, bodies},
                        {memory + 24, bodies},
                        {memory + 30, axes},
                        {memory + 48, axes}};
@@ -1345,13 +1345,13 @@ __device__ __forceinline__ void forward_dynamics_gradient_scan(
             const int i = team.body(j);
             drift[j] = origin_drift(X[0][j], V_carrier[j].angular, slide_rate(i, qd));
             if (!team.keeps(j)) continue;
-            write(kept.placements, i, X[0][j]);
-            write(kept.drifts, i, drift[j]);
+            write(shared.placements, i, X[0][j]);
+            write(shared.drifts, i, drift[j]);
 #pragma unroll 1
             for (int c = 0; c < axes_of(i); ++c) {
                 const int axis = first_axis(i) + c;
-                write(kept.by_velocity, axis, joint_change_by_velocity(i, c, V[j]));
-                write(kept.by_position, axis, joint_change_by_position(i, c, V[j], A[j]));
+                write(shared.by_velocity, axis, joint_change_by_velocity(i, c, V[j]));
+                write(shared.by_position, axis, joint_change_by_position(i, c, V[j], A[j]));
             }
         }
     }
@@ -1377,7 +1377,7 @@ __device__ __forceinline__ void forward_dynamics_gradient_scan(
         if (team.owns(j)) watch(12, team.body(j), F[j]);
     __syncwarp();
     for (int j = 0; j < share; ++j)
-        if (team.owns(j)) couple_changes(kept, team.body(j), mass[j], F[j], positions, rates);
+        if (team.owns(j)) couple_changes(shared, team.body(j), mass[j], F[j], positions, rates);
     clear_unrelated(team, positions);
     clear_unrelated(team, rates);
     __syncwarp();

@@ -170,7 +170,7 @@ def test_constraint_forces(name, armature):
     q, qd, tau, f_ext = (rows[key] for key in ("q", "qd", "tau", "f_ext"))
     forward_dynamics_cfa(tree, q, qd, tau, base, scalars, f_ext)
     for body in range(len(tree.bodies)):
-        wrench = np.stack(np.broadcast_arrays(*scalars.kept["F", body], q[0])[:6], axis=1)
+        wrench = np.stack(np.broadcast_arrays(*scalars.named["F", body], q[0])[:6], axis=1)
         scale = np.abs(wrench).max()
         np.testing.assert_allclose(seen["C"][:, body], wrench, rtol=0, atol=1e-11 * scale)
 

@@ -131,7 +131,7 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
     )
     seen = []
 
-    monkeypatch.setattr(robot, "_ways", defaultdict(lambda: seen.append))
+    monkeypatch.setattr(robot, "_evaluations", defaultdict(lambda: seen.append))
     monkeypatch.setattr(robot._binder, "bind", seen.append)
     row = FUNCTIONS[name]
     arrays = {argument: object() for argument in row.arguments}

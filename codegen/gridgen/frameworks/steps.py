@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from gridgen.functions.arrays import FEEDBACK
 from gridgen.functions.calls import RolloutSettings
 from gridgen.kernel import Shape
-from gridgen.runtime.arrays.times import Inputs, kept_of
+from gridgen.runtime.arrays.times import Inputs, stored_steps
 
 _State = tuple[Any, Any]
 
@@ -47,7 +47,7 @@ def rolled_by_steps(
         course:     rollout options.
     """
     xp, axis, steps = operations.xp, len(given.lead), given.steps
-    every, moments = kept_of(course, steps)
+    every, moments = stored_steps(course, steps)
     fixed: dict[str, Any] = {}
     moving: dict[str, Any] = {}
     for name in given.arrays:

@@ -21,7 +21,7 @@ from gridgen.robot import Robot
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.planning.clocks import HostClock, least
 from gridgen.schedules.thread.plan import Programs
-from gridgen.symbolic.turns import work_per_state
+from gridgen.symbolic.iterations import work_per_state
 from gridgen.version import __version__
 
 #: The functions in a report: those that users call most.

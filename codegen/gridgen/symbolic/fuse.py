@@ -83,7 +83,7 @@ class Fused:
         return taken + len(self.computed) - len(chains)
 
 
-def fuse(roots: Sequence[Expr], kept: Collection[int] = ()) -> Fused:
+def fuse(roots: Sequence[Expr], unfused: Collection[int] = ()) -> Fused:
     """Choose the fused multiply-adds that compute ``roots``.
 
     A product that only sums read becomes part of each of them: an addition becomes a fused
@@ -92,16 +92,16 @@ def fuse(roots: Sequence[Expr], kept: Collection[int] = ()) -> Fused:
 
     Args:
         roots: nodes to compute.
-        kept:  indices of sums that must not become parts of others.
+        unfused:  indices of sums that must not become parts of others.
     """
     nodes = [node for node in reachable(roots) if node.op != "neg"]
     in_sums, elsewhere = _readers(nodes, roots)
     sums = [node for node in nodes if node.op in _SUMS]
-    kept = {*kept, *_read_in_loops(nodes)}
+    unfused = {*unfused, *_read_in_loops(nodes)}
     parts = {
         node.index
         for node in sums
-        if in_sums[node.index] == 1 and not elsewhere[node.index] and node.index not in kept
+        if in_sums[node.index] == 1 and not elsewhere[node.index] and node.index not in unfused
     }
     own = {node.index for node in nodes if node.op == "mul" and elsewhere[node.index]}
     chains = {node.index: _chain(node, parts, own) for node in sums if node.index not in parts}

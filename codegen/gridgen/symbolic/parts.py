@@ -19,8 +19,8 @@ from itertools import pairwise
 
 from gridgen.symbolic.fills import with_fills
 from gridgen.symbolic.program import (
-    KEPT,
     PARKED,
+    STORED,
     Block,
     Fill,
     Keep,
@@ -69,12 +69,12 @@ class SplitProgram:
 
     Attributes:
         parts:  the parts.
-        kept:   most values stored at once.
+        stored:   most values stored at once.
         parked: most values parked at once.
     """
 
     parts: tuple[ProgramPart, ...]
-    kept: int
+    stored: int
     parked: int
 
 
@@ -213,8 +213,8 @@ def _hand_on(
         for name in step.reads
     }
     slots: dict[str, tuple[str, int]] = {}  # of live values: an array, an index in it
-    free: dict[str, list[int]] = {KEPT: [], PARKED: []}
-    most = {KEPT: 0, PARKED: 0}
+    free: dict[str, list[int]] = {STORED: [], PARKED: []}
+    most = {STORED: 0, PARKED: 0}
     parts: list[ProgramPart] = []
     for part, (begin, end) in enumerate(bounds):
         known: set[str] = set()
@@ -246,7 +246,7 @@ def _hand_on(
             for name in step.defines:
                 if last_part.get(name, part) > part:
                     has_place = free[PARKED] or most[PARKED] < MOST_PARKED
-                    array = PARKED if name in parked and has_place else KEPT
+                    array = PARKED if name in parked and has_place else STORED
                     arrays.add(array)
                     if not free[array]:
                         free[array].append(most[array])
@@ -255,4 +255,4 @@ def _hand_on(
                     statements.append(Keep(name, array, slot))
         parts.append(ProgramPart(tuple(blocks), frozenset(arrays)))
     assert not slots, "a stored value has no reader"
-    return SplitProgram(tuple(parts), most[KEPT], most[PARKED])
+    return SplitProgram(tuple(parts), most[STORED], most[PARKED])

@@ -68,7 +68,7 @@ class Fill:
 
 
 #: The arrays that pass values between the parts of a long program.
-KEPT, PARKED = "kept", "parked"
+STORED, PARKED = "stored", "parked"
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Program:
     work: Mapping[int, tuple[int, int]] = field(default_factory=dict, hash=False)
 
     @property
-    def kept(self) -> list[Memory]:
+    def workspace(self) -> list[Memory]:
         """Workspace memory of loops."""
         room = [] if self.loops is None else self.loops.room
         return [memory for memory in room if memory.size and not memory.is_result]
@@ -178,7 +178,7 @@ class Program:
     @property
     def room(self) -> int:
         """Workspace numbers per state."""
-        return sum(memory.size for memory in self.kept)
+        return sum(memory.size for memory in self.workspace)
 
 
 def places(program: Program) -> dict[str, list[int]]:

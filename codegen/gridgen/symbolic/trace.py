@@ -8,7 +8,7 @@ from typing import Any
 
 from gridgen.symbolic.expr import Expr, Graph
 from gridgen.symbolic.memory import Case, Constants, Leave, Memory, Walk, When
-from gridgen.symbolic.scalars import Kept, Scalar, Value
+from gridgen.symbolic.scalars import ListScalars, Scalar, Value
 
 _AXES = ("x", "y", "z")
 _COMPONENTS: dict[int, tuple[str, ...]] = {
@@ -46,7 +46,7 @@ class Loops:
         return known
 
 
-class TraceScalars(Kept):
+class TraceScalars(ListScalars):
     """Graph nodes as the scalars of an algorithm.
 
     Attributes:

@@ -18,7 +18,7 @@ from gridgen.functions.calls import RolloutSettings
 from gridgen.functions.record import Function
 from gridgen.kernel import Kernel
 from gridgen.runtime.arrays.layout import broadcast
-from gridgen.runtime.arrays.times import kept_of
+from gridgen.runtime.arrays.times import stored_steps
 
 Shape = tuple[int, ...]
 
@@ -88,7 +88,7 @@ def states_of(
         return states
     tau, batch = shapes["tau"], len(shapes[kernel.first]) - 1
     times = tau[-2] if len(tau) > 1 else 0
-    _, moments = kept_of(course, times)
+    _, moments = stored_steps(course, times)
     for name in row.results:
         states[name] = states[name] if moments is None else (moments, *states[name])
     for name, shape in shapes.items():

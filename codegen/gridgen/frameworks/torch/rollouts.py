@@ -16,7 +16,7 @@ from gridgen.frameworks.torch.operator import Words
 from gridgen.frameworks.torch.operators import OPERATORS
 from gridgen.functions.arrays import FEEDBACK, shape_of
 from gridgen.functions.calls import RolloutSettings
-from gridgen.runtime.arrays.times import check_efforts, feedback_of, in_time, kept_of
+from gridgen.runtime.arrays.times import check_efforts, feedback_of, in_time, stored_steps
 
 # A ``gridgen.Robot``; frameworks cannot import it.
 Robot = Any
@@ -44,7 +44,7 @@ def rolled_out(
     extents["rows"] = len(robot.parameter_names)
     shapes = {name: shape_of(name, extents) for name in (*given, *followed)}
     along = in_time(robot.name, shapes, {**given, **followed})
-    kept_of(course, along.steps)
+    stored_steps(course, along.steps)
     is_watched = torch.is_grad_enabled() and any(one.requires_grad for one in followed.values())
     if is_watched or check_efforts(course) or forward_ad._current_level >= 0:
         options: dict[str, Any] = {"integrator": words.method}

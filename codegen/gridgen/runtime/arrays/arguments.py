@@ -23,8 +23,8 @@ from gridgen.runtime.arrays.staging import Operand, apart, numbers_of, operand
 from gridgen.runtime.arrays.times import (
     followed_in,
     in_time,
-    kept_of,
     rollout_words,
+    stored_steps,
     without_time,
 )
 from gridgen.runtime.module.description import RobotRecord
@@ -186,7 +186,7 @@ def checked_call(
     call = checked_inputs(description, kernel, inputs, q, course)
     if course is None or call.course is None:
         return call.with_results(out)
-    _, kept = kept_of(course, call.course.steps)
+    _, kept = stored_steps(course, call.course.steps)
     moments = dict.fromkeys(kernel.outputs, kept) | {"tau_path": call.course.steps}
     return call.with_results(out, moments)
 

@@ -68,11 +68,11 @@ def run_streamed(
     idle = _IDLE.setdefault((device, failures(device)), [])
     count = min(LANES, -(-batch // sizes.wanted))
     lanes = [_Lane(cupy, idle.pop() if idle else None) for _ in range(count)]
-    turns, streams = cycle(lanes), [lane.stream for lane in lanes]
+    order, streams = cycle(lanes), [lane.stream for lane in lanes]
     wait = type(streams[0]).synchronize
 
     def run_part(begin: int, end: int) -> None:
-        lane = next(turns)
+        lane = next(order)
         lane.finish()
         lane.begin(partial(run_in_place, run, names), inputs, outputs, slice(begin, end))
 

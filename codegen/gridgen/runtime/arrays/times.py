@@ -50,12 +50,12 @@ def _whole(followed: dict[str, Array | None]) -> dict[str, Array]:
 
 def rollout_words(course: RolloutSettings, steps: int, *, follows: bool) -> RolloutWords:
     """Return the launch arguments of a rollout with a number of steps; see ``RolloutSettings``."""
-    every, moments = kept_of(course, steps)
+    every, moments = stored_steps(course, steps)
     begins = moments is not None or not steps
     return RolloutWords(steps, course.substeps, every, begins, follows, course.effort_limits)
 
 
-def kept_of(course: RolloutSettings, steps: int) -> tuple[int, int | None]:
+def stored_steps(course: RolloutSettings, steps: int) -> tuple[int, int | None]:
     """Return the steps per stored state, and the count of stored states; ``None`` for the last."""
     _check_switch("effort_limits", course.effort_limits)
     check_substeps(course.substeps)

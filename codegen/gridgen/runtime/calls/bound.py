@@ -24,7 +24,7 @@ from gridgen.runtime.arrays.libraries import (
 from gridgen.runtime.arrays.staging import Operand, overlapping
 from gridgen.runtime.arrays.streams import caller_streams, captured, first_adopted
 from gridgen.runtime.calls.evaluation import Evaluator, is_streamed
-from gridgen.runtime.calls.resolved import Resolved, Way
+from gridgen.runtime.calls.resolved import Evaluation, Resolved
 from gridgen.runtime.configurations import ConfigurationSpace, needs_normalizing
 from gridgen.runtime.module.description import Module
 
@@ -40,7 +40,7 @@ class Bound:
         compute: computes the results.
         answer:  result of a call.
         gpu:     index of its GPU, for errors.
-        kept:    further objects that must stay in memory.
+        references: further objects that must stay in memory.
         is_on_cupys_stream: whether CuPy's current stream alone orders its work on a GPU.
     """
 
@@ -50,14 +50,14 @@ class Bound:
         compute: Callable[[], object],
         answer: Any,
         gpu: int | None,
-        kept: Any,
+        references: Any,
         is_on_cupys_stream: bool,
     ) -> None:
         self._label = label
         self._gpu = gpu
         self._compute = compute
         self._answer = answer
-        self._kept = kept
+        self._references = references
         self._is_on_cupys_stream = is_on_cupys_stream
 
     def __call__(self) -> Any:
@@ -134,8 +134,8 @@ class Binder:
         Raises:
             the errors of ``Robot.bind``.
         """
-        if resolved.way in _UNBOUND:
-            raise OptionError(_UNBOUND[resolved.way])
+        if resolved.evaluation in _UNBOUND:
+            raise OptionError(_UNBOUND[resolved.evaluation])
         _check_mutable(resolved.inputs)
         kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
         values = (*inputs.values(), *results_given(out))
@@ -143,7 +143,7 @@ class Binder:
         with first_adopted(inputs[first], first, values) as q, _settled(q):
             call = self._evaluator.checked(kernel, inputs, q, out, resolved.course)
             _check_in_place(call)
-            compute, kept = self._computation(call, resolved.backend)
+            compute, references = self._computation(call, resolved.backend)
             label = f"{kernel.key.function} of {show(self._robot)}, batch {call.states}"
             answer = call.answer
         if resolved.several is not None:
@@ -151,7 +151,7 @@ class Binder:
         is_on_cupys_stream = streams is nullcontext
         if not is_on_cupys_stream:
             compute = partial(_in_context, streams, compute)
-        return Bound(label, compute, answer, gpu_of(call.q), (kept, call), is_on_cupys_stream)
+        return Bound(label, compute, answer, gpu_of(call.q), (references, call), is_on_cupys_stream)
 
     def _computation(self, call: Call, backend: str | None) -> tuple[Callable[[], object], Any]:
         """Return a function that computes a call, and the objects that must stay in memory."""
@@ -181,7 +181,7 @@ class Binder:
 
 
 # Evaluations without a bound form, with the error message.
-_UNBOUND: Mapping[Way, str] = {
+_UNBOUND: Mapping[Evaluation, str] = {
     "hybrid": 'schedule is "hybrid", whose halves are computed by two processors and which cannot '
     "be bound: call the function, or bind another schedule",
     "frames": "the module's only kernel is for all frames, and a bound call makes no copies: "

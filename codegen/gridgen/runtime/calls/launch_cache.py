@@ -51,7 +51,7 @@ class Layout(NamedTuple):
         address:   returns the address of an array.
         is_tensor: whether the arrays are PyTorch's.
         on_host:   whether they are NumPy's.
-        kept:      the other arrays, whose addresses do not change.
+        fixed:     the other arrays, whose addresses do not change.
     """
 
     enqueue: Enqueue
@@ -64,7 +64,7 @@ class Layout(NamedTuple):
     address: Callable[[Any], int]
     is_tensor: bool
     on_host: bool
-    kept: list[Any]
+    fixed: list[Any]
 
     def computed(self, values: Sequence[Any], out: Any) -> Any | None:
         """Return the results of a call with this layout, or ``None`` if it cannot compute them.
@@ -138,7 +138,7 @@ class LaunchCache(dict[_Key, Layout]):
             enqueue = kernel.prepare_anywhere(arguments_of(numbers), call.states)
         else:
             return
-        spans, given, unread, kept, place = [], [], [], [], 0
+        spans, given, unread, fixed, place = [], [], [], [], 0
         names = (*call.kernel.inputs, *call.kernel.outputs)
         for i, (item, name) in enumerate(zip(operands, names, strict=True)):
             begin, end = extent(item.array)
@@ -149,7 +149,7 @@ class LaunchCache(dict[_Key, Layout]):
             elif values[i] is None and name in FEEDBACK:
                 unread.append(place)
             else:
-                kept.append(item.array)
+                fixed.append(item.array)
             place += len(item.seen or ()) // 3
         is_tensor = has_own_stream(values[0])
         whereabouts = methodcaller("data_ptr") if is_tensor else attrgetter("data.ptr")
@@ -166,7 +166,7 @@ class LaunchCache(dict[_Key, Layout]):
             address if on_host else whereabouts,
             is_tensor,
             on_host,
-            kept,
+            fixed,
         )
 
 

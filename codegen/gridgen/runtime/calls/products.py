@@ -165,7 +165,7 @@ class Products:
             options["schedule"] = "thread"
         resolved = self._resolver.resolve_named(name, *arguments, **options)
         kernel = resolved.kernel
-        if resolved.way == "frames":
+        if resolved.evaluation == "frames":
             raise OptionError(
                 f"{name} of some links has no product in this module, whose only kernel is for all "
                 "links: omit frames, and give zeros as cotangents of the others (frame_names)"

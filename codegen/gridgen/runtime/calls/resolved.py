@@ -11,7 +11,7 @@ from gridgen.runtime.calls.fused import Several
 
 #: How a call is computed: by its kernel; by the kernel of all frames; by a kernel of fused
 #: functions; in halves on two processors.
-Way = Literal["kernel", "frames", "several", "hybrid"]
+Evaluation = Literal["kernel", "frames", "several", "hybrid"]
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class Resolved:
         backend: overrides the robot's backend.
         out:     arrays for the results.
         course:  rollout options.
-        way:     how it is computed.
+        evaluation: how it is computed.
         frames:  indices of the requested frames, where the kernel computes all.
         several: result type of fused functions.
     """
@@ -34,6 +34,6 @@ class Resolved:
     backend: str | None = None
     out: Any = None
     course: RolloutSettings | None = None
-    way: Way = "kernel"
+    evaluation: Evaluation = "kernel"
     frames: int | list[int] | None = None
     several: Several | None = None

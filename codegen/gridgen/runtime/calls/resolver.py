@@ -23,7 +23,7 @@ from gridgen.runtime.arrays.streams import caller_streams
 from gridgen.runtime.arrays.times import check_efforts, feedback_of
 from gridgen.runtime.calls.evaluation import Evaluator, check_choice
 from gridgen.runtime.calls.fused import Several
-from gridgen.runtime.calls.resolved import Resolved, Way
+from gridgen.runtime.calls.resolved import Evaluation, Resolved
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.planning.devices import host_place, place_of
 
@@ -65,7 +65,7 @@ class Resolver:
         # Whether calls with NumPy arrays have a choice; the first call determines it.
         self._numpy_is_planned = True
         self._numpy_on_gpu = evaluator.target(np.empty(0), None).prefers_teams
-        self._chosen: dict[_Words, tuple[Kernel, Way, Any]] = {}
+        self._chosen: dict[_Words, tuple[Kernel, Evaluation, Any]] = {}
         self._several: dict[_Words, Several] = {}
 
     def forget(self) -> None:
@@ -106,9 +106,9 @@ class Resolver:
         variant = WITH_EFFORTS if course is not None and check_efforts(course) else ""
         words = (function, schedule, method, frame, request.reference, given, variant)
         try:
-            kernel, way, frames = self._chosen[words]
+            kernel, evaluation, frames = self._chosen[words]
         except (KeyError, TypeError):  # the first call; or a list instead of a name
-            kernel, way, frames = self._chosen[words] = self._choose(row, *words[1:])
+            kernel, evaluation, frames = self._chosen[words] = self._choose(row, *words[1:])
         inputs: dict[str, Any] = kernel.nothing.copy()
         for name, array in zip(inputs, request.arrays, strict=False):
             inputs[name] = array
@@ -116,10 +116,10 @@ class Resolver:
             inputs.update((name, options[name]) for name in options if name in inputs)
         if course is not None:
             inputs |= feedback_of(course)
-        elif offer and way == "kernel" and not is_planned and backend is None:
+        elif offer and evaluation == "kernel" and not is_planned and backend is None:
             if type(q) is np.ndarray and frame is request.frame:  # not a list
                 self._evaluator.offer(request, kernel)
-        return Resolved(kernel, inputs, backend, request.out, course, way, frames)
+        return Resolved(kernel, inputs, backend, request.out, course, evaluation, frames)
 
     def resolve_named(self, function: Any, *arguments: Any, **options: Any) -> Resolved:
         """Return a call with its kernel, by the function's name and its arguments.
@@ -287,7 +287,7 @@ class Resolver:
         reference: str,
         given: tuple[str, ...],
         variant: str,
-    ) -> tuple[Kernel, Way, int | list[int] | None]:
+    ) -> tuple[Kernel, Evaluation, int | list[int] | None]:
         """Return the kernel of a call's arrays, its evaluation, and the indices of frames."""
         method = self.method(row, method, schedule)
         schedules = row.methods[method].schedules
@@ -303,7 +303,7 @@ class Resolver:
 
     def _find_frames(
         self, row: Function, key: KernelKey, frame: object, reference: str
-    ) -> tuple[Kernel, Way, int | list[int] | None]:
+    ) -> tuple[Kernel, Evaluation, int | list[int] | None]:
         """Return the kernel of one, several or all frames, and the indices among all."""
         kernels, whole = self._module.kernels, key
         key = self.key_of_frames(row, key, frame, reference)

@@ -25,7 +25,7 @@ from gridgen.runtime.arrays.arguments import (
 from gridgen.runtime.arrays.libraries import namespace
 from gridgen.runtime.arrays.staging import Operand, operand
 from gridgen.runtime.arrays.streams import first_adopted
-from gridgen.runtime.arrays.times import kept_of
+from gridgen.runtime.arrays.times import stored_steps
 from gridgen.runtime.calls.evaluation import PACK_BYTES, Evaluator
 from gridgen.runtime.calls.outputs import by_name
 from gridgen.runtime.calls.resolved import Resolved
@@ -84,7 +84,7 @@ class RolloutPullbacks:
         there = checked_inputs(self._description, resolved.kernel, resolved.inputs, q, course)
         words = there.course
         assert words is not None
-        every, moments = kept_of(course, words.steps)
+        every, moments = stored_steps(course, words.steps)
         is_known = bool(known) and moments is not None
         between = every if is_known else self._between(there, resolved.backend)
         back = there._replace(kernel=kernel, course=words._replace(between=between), copied=())

@@ -141,11 +141,11 @@ def _factors(plan: ScanPlan) -> Work:
 def _solutions(plan: ScanPlan, count: int) -> Work:
     """Return the work of solving: the whole team for one system, one lane each for several."""
     branches = Branches(plan.tree)
-    turns = -(-count // lanes_of(plan))
+    rounds = -(-count // lanes_of(plan))
     one = 2 * branches.starts[-1]
     if count == 1:
         return divided(plan, one, 2 * (max(branches.depths) + 1))
-    return Work(count * one, turns * of.ENTRY * one, turns * 2 * plan.tree.nv)
+    return Work(count * one, rounds * of.ENTRY * one, rounds * 2 * plan.tree.nv)
 
 
 def _second_order(plan: ScanPlan) -> Work:

@@ -24,9 +24,9 @@ from gridgen.symbolic.parts import (
 )
 from gridgen.symbolic.printer import angle_lines, angles_of, block_lines
 from gridgen.symbolic.program import (
-    KEPT,
     LONGEST_NAMED,
     PARKED,
+    STORED,
     Block,
     Program,
     places,
@@ -99,14 +99,14 @@ class ThreadArrayView(ArrayView):
     places: tuple[int, ...] = ()
 
     @property
-    def kept(self) -> int:
+    def distinct(self) -> int:
         """The number of distinct elements of a result."""
         return len(set(self.places)) or self.size
 
     @property
     def repeats(self) -> bool:
         """Whether some elements of a result are equal."""
-        return self.kept < self.size
+        return self.distinct < self.size
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class PartView:
 
     Attributes:
         name:        ``forward_dynamics_gradient_part_3``.
-        parameters:  ``In q``, ``Out tau``, ``T* kept``: the function's parameters that it uses.
+        parameters:  ``In q``, ``Out tau``, ``T* stored``: the function's parameters that it uses.
         arguments:   their names.
         blocks:      the body.
         has_numbers: whether the body has real constants.
@@ -170,7 +170,7 @@ class ThreadFunctionView(FunctionView):
         blocks:     the body; empty if there are parts.
         has_numbers: whether the body has real constants.
         parts:      functions that the body calls, in order.
-        kept:       number of values that the parts exchange, live at once.
+        distinct:       number of values that the parts exchange, live at once.
         parked:     number of additional long-lived values, which a GPU may park in shared memory.
         packs:      number of packs that a part computes before the next part does, or 0 if each
                     pack runs all parts alone.
@@ -190,7 +190,7 @@ class ThreadFunctionView(FunctionView):
     blocks: tuple[BlockView, ...]
     has_numbers: bool
     parts: tuple[PartView, ...]
-    kept: int
+    stored: int
     parked: int
     packs: int
     scratch: int
@@ -287,7 +287,7 @@ def _function_view(
             _part_view(tree, f"{kernel.name}_part_{number}", part, program, outputs)
             for number, part in enumerate(parts, 1)
         ),
-        kept=0 if split is None else split.kept,
+        stored=0 if split is None else split.stored,
         parked=0 if split is None else split.parked,
         packs=packs,
         scratch=program.room,
@@ -310,7 +310,7 @@ def _array_traits(function: ThreadFunctionView, configurations: int) -> Iterable
     shapes = [array.shape for array in (*function.inputs, *function.outputs)]
     yield f"gridgen::Axes axes[] = {braces(map(braces, shapes))}"
     numbers = {"inputs": len(function.inputs), "configurations": configurations}
-    more = {"scratch": function.scratch, "stored": function.kept, "parked": function.parked}
+    more = {"scratch": function.scratch, "stored": function.stored, "parked": function.parked}
     numbers |= {name: value for name, value in more.items() if value}
     yield f"int {', '.join(f'{name} = {value}' for name, value in numbers.items())}"
 
@@ -339,8 +339,8 @@ def _pack_traits(function: ThreadFunctionView) -> Iterable[str]:
     places = [place for array in function.outputs if array.repeats for place in array.places]
     if places and not function.scratch:
         yield "bool repeats = true"
-        kept = braces(array.kept for array in function.outputs)
-        yield f"int kept[] = {kept}, places[] = {braces(places)}"
+        distinct = braces(array.distinct for array in function.outputs)
+        yield f"int distinct[] = {distinct}, places[] = {braces(places)}"
     if function.packs:
         yield f"int parts = {len(function.parts)}, packs = {function.packs}"
 
@@ -362,7 +362,7 @@ def _constant_view(table: Constants) -> TableView:
 
 def _memory_views(program: Program) -> Iterable[MemoryView]:
     start = 0
-    for memory in program.kept:
+    for memory in program.workspace:
         yield MemoryView(memory.name, start, memory.width)
         start += memory.size
 
@@ -384,7 +384,7 @@ def _packs(
 ) -> int:
     """Return how many packs each part computes before the next one, 0 for one pack alone."""
     arguments = sum(array.size for array in inputs)
-    values = arguments + sum(array.kept for array in outputs) + split.kept + split.parked
+    values = arguments + sum(array.distinct for array in outputs) + split.stored + split.parked
     if INSTRUCTIONS_OF_VALUE * values > instructions:
         return 0
     packs = min(MOST_PACKS, MOST_VALUES // values)
@@ -400,7 +400,7 @@ def _part_view(
 ) -> PartView:
     typed = [("In ", array.name) for array in program.inputs if array.name in part.arrays]
     typed += [(f"{array.kind} ", array.name) for array in outputs if array.name in part.arrays]
-    typed += [("T* ", KEPT)] * (KEPT in part.arrays) + [("Parked ", PARKED)] * (
+    typed += [("T* ", STORED)] * (STORED in part.arrays) + [("Parked ", PARKED)] * (
         PARKED in part.arrays
     )
     blocks = _block_views(tree, part.blocks, program)
