@@ -32,15 +32,10 @@ _NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True)
 class CompileTarget:
-    """Target of ahead-of-time compilation.
+    """Target of ahead-of-time compilation."""
 
-    Attributes:
-        backend: ``cpu`` or ``cuda``.
-        kind:    processor or GPU architecture, such as ``x86-64-v3`` or ``sm_90``.
-    """
-
-    backend: str
-    kind: str
+    backend: str  #: ``cpu`` or ``cuda``.
+    kind: str  #: processor or GPU architecture, such as ``x86-64-v3`` or ``sm_90``.
 
 
 def parse_targets(words: Iterable[str]) -> tuple[CompileTarget, ...]:

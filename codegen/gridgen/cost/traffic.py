@@ -16,17 +16,11 @@ Layout = Literal["rows", "components"]
 
 @dataclass(frozen=True)
 class Traffic:
-    """Memory traffic per state. Arrays that the whole batch shares, such as gravity, do not count.
+    """Memory traffic per state; without arrays that the whole batch shares, such as gravity."""
 
-    Attributes:
-        bytes:   bytes of inputs and results, each once: the least traffic of any kernel.
-        sectors: sectors of 32 bytes exchanged with L2.
-        lines:   lines of 128 bytes that instructions access.
-    """
-
-    bytes: int
-    sectors: float
-    lines: float
+    bytes: int  #: bytes of inputs and results, each once: the least traffic of any kernel.
+    sectors: float  #: sectors of 32 bytes exchanged with L2.
+    lines: float  #: lines of 128 bytes that instructions access.
 
 
 def traffic_of(kernel: Kernel, itemsize: int, layout: Layout = "rows") -> Traffic:

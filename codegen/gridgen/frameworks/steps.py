@@ -14,25 +14,19 @@ _State = tuple[Any, Any]
 
 
 class Operations(NamedTuple):
-    """Operations of a framework.
+    """Operations of a framework."""
 
-    Attributes:
-        xp:         array module of the framework.
-        normalized: returns configurations with unit quaternions, for a state.
-        step:       integrates a state over one step with joint torques; arrays by name.
-        difference: returns the tangent vector from one configuration to another.
-        scan:       iterates a step function: takes the function, the initial state, arrays with
-                    time as the first axis and the number of steps; returns the final state and
-                    the stacked results.
-        limits:     limits of the joint torques.
-    """
-
-    xp: Any
+    xp: Any  #: array module of the framework.
+    #: returns configurations with unit quaternions, for a state.
     normalized: Callable[[Any, Any], Any]
+    #: integrates a state over one step with joint torques; arrays by name.
     step: Callable[..., _State]
+    #: returns the tangent vector from one configuration to another.
     difference: Callable[[Any, Any], Any]
+    #: iterates a step function: takes the function, the initial state, arrays with time as the
+    #: first axis and the number of steps; returns the final state and the stacked results.
     scan: Callable[..., tuple[_State, tuple[Any, Any]]]
-    limits: Any
+    limits: Any  #: limits of the joint torques.
 
 
 def rolled_by_steps(

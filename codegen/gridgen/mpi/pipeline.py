@@ -29,23 +29,14 @@ _PROBES = 10
 
 @dataclass(frozen=True)
 class PipelineResult:
-    """Result and speed of a run.
+    """Result and speed of a run."""
 
-    Attributes:
-        tau:       joint torques of every sample (samples, nv) [N m or N].
-        layout:    layout of the pipeline.
-        machine:   measured parameters of the model.
-        alone:     predicted rate of a single process [samples/s].
-        predicted: predicted rate [samples/s] and latency of a block [s].
-        measured:  measured rate [samples/s] and latency of a block [s].
-    """
-
-    tau: Block
-    layout: Layout
-    machine: Machine
-    alone: float
-    predicted: tuple[float, float]
-    measured: tuple[float, float]
+    tau: Block  #: joint torques of every sample (samples, nv) [N m or N].
+    layout: Layout  #: layout of the pipeline.
+    machine: Machine  #: measured parameters of the model.
+    alone: float  #: predicted rate of a single process [samples/s].
+    predicted: tuple[float, float]  #: predicted rate [samples/s] and latency of a block [s].
+    measured: tuple[float, float]  #: measured rate [samples/s] and latency of a block [s].
 
 
 def run(

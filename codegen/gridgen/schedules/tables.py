@@ -15,17 +15,11 @@ _COLUMNS = 96  # of a line of numbers, without its indentation
 
 @dataclass(frozen=True)
 class TableView:
-    """A constant array.
+    """A constant array."""
 
-    Attributes:
-        comment:     what it holds, one line.
-        declaration: ``__device__ const short kinds[7]``.
-        lines:       the initializer.
-    """
-
-    comment: str
-    declaration: str
-    lines: tuple[str, ...]
+    comment: str  #: what it holds, one line.
+    declaration: str  #: ``__device__ const short kinds[7]``.
+    lines: tuple[str, ...]  #: the initializer.
 
 
 def numbers_text(comment: str, name: str, columns: Sequence[tuple[float, ...]]) -> TableView:

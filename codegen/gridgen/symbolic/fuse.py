@@ -17,47 +17,30 @@ _SUMS = ("add", "sub")
 
 
 class Term(NamedTuple):
-    """A term of a sum.
+    """A term of a sum."""
 
-    Attributes:
-        negative: whether the node is subtracted.
-        node:     the node.
-    """
-
-    negative: bool
-    node: Expr
+    negative: bool  #: whether the node is subtracted.
+    node: Expr  #: the node.
 
 
 class Chain(NamedTuple):
-    """A sum.
+    """A sum."""
 
-    Attributes:
-        nodes:    terms to add.
-        products: products for fused multiply-adds, from the last to the first; without nodes, the
-                  sum begins with the last.
-    """
-
-    nodes: list[Term]
+    nodes: list[Term]  #: terms to add.
+    #: products for fused multiply-adds, from the last to the first; without nodes, the sum begins
+    #: with the last.
     products: list[Term]
 
 
 @dataclass(frozen=True)
 class Fused:
-    """Computation of expressions with fused multiply-adds.
+    """Computation of expressions with fused multiply-adds."""
 
-    Attributes:
-        nodes:     all nodes that they depend on except negatives, in topological order.
-        own:       indices of the products with a separate result.
-        sums:      sums with a separate result, by index.
-        in_sums:   number of sums that read a node or its negative, by index.
-        elsewhere: number of other readers, by index.
-    """
-
-    nodes: Sequence[Expr]
-    own: Set[int]
-    sums: Mapping[int, Chain]
-    in_sums: Mapping[int, int]
-    elsewhere: Mapping[int, int]
+    nodes: Sequence[Expr]  #: all nodes that they depend on except negatives, in topological order.
+    own: Set[int]  #: indices of the products with a separate result.
+    sums: Mapping[int, Chain]  #: sums with a separate result, by index.
+    in_sums: Mapping[int, int]  #: number of sums that read a node or its negative, by index.
+    elsewhere: Mapping[int, int]  #: number of other readers, by index.
 
     @property
     def computed(self) -> list[Expr]:

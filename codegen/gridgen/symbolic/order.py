@@ -44,17 +44,11 @@ _LONGEST = 5_000
 
 
 class _Task(NamedTuple):
-    """A step to schedule.
+    """A step to schedule."""
 
-    Attributes:
-        step:  the step.
-        block: block of the step, where its operands are known.
-        reads: names of its operands, without inputs.
-    """
-
-    step: ScheduledStatement
-    block: Block
-    reads: tuple[str, ...]
+    step: ScheduledStatement  #: the step.
+    block: Block  #: block of the step, where its operands are known.
+    reads: tuple[str, ...]  #: names of its operands, without inputs.
 
 
 def ordered(program: Program) -> Program:

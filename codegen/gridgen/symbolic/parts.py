@@ -51,31 +51,21 @@ MOST_PARKED = 128
 
 @dataclass(frozen=True)
 class ProgramPart:
-    """Consecutive statements of a program, and the statements that pass values between parts.
+    """Consecutive statements of a program, and the statements that pass values between parts."""
 
-    Attributes:
-        blocks: the statements.
-        arrays: names of the inputs it reads, of the outputs it writes, and of the arrays that
-                pass values between parts.
-    """
-
-    blocks: tuple[Block, ...]
+    blocks: tuple[Block, ...]  #: the statements.
+    #: names of the inputs it reads, of the outputs it writes, and of the arrays that pass values
+    #: between parts.
     arrays: frozenset[str]
 
 
 @dataclass(frozen=True)
 class SplitProgram:
-    """A program split into parts, in order.
+    """A program split into parts, in order."""
 
-    Attributes:
-        parts:  the parts.
-        stored:   most values stored at once.
-        parked: most values parked at once.
-    """
-
-    parts: tuple[ProgramPart, ...]
-    stored: int
-    parked: int
+    parts: tuple[ProgramPart, ...]  #: the parts.
+    stored: int  #: most values stored at once.
+    parked: int  #: most values parked at once.
 
 
 def split_program(

@@ -43,17 +43,11 @@ _INSTALL = "install g++ or clang++, or the compiler wheel: pip install ziglang"
 
 @dataclass(frozen=True)
 class Compiler:
-    """A C++ compiler that works on this machine.
+    """A C++ compiler that works on this machine."""
 
-    Attributes:
-        command:  command line.
-        flags:    flags that this compiler always requires.
-        identity: digest of its predefined macros: version and features of this processor.
-    """
-
-    command: tuple[str, ...]
-    flags: tuple[str, ...]
-    identity: str
+    command: tuple[str, ...]  #: command line.
+    flags: tuple[str, ...]  #: flags that this compiler always requires.
+    identity: str  #: digest of its predefined macros: version and features of this processor.
 
     @property
     def label(self) -> str:

@@ -25,15 +25,10 @@ DirectCall = Callable[..., bytes | Literal[True] | None]
 
 @runtime_checkable
 class DirectKernel(RunnableKernel, Protocol):
-    """A compiled function that accepts NumPy arrays directly.
+    """A compiled function that accepts NumPy arrays directly."""
 
-    Attributes:
-        direct:  the function, or None if this interpreter does not support it.
-        at_once: maximum number of states that ``direct`` computes itself.
-    """
-
-    direct: DirectCall | None
-    at_once: int
+    direct: DirectCall | None  #: the function, or None if this interpreter does not support it.
+    at_once: int  #: maximum number of states that ``direct`` computes itself.
 
     def has_unit_quaternions(self, arguments: Arguments, batch: int) -> bool:
         """Return whether all quaternions have unit norm up to rounding, or are NaN."""

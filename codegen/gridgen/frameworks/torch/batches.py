@@ -24,19 +24,12 @@ Shape = tuple[int, ...]
 
 
 class Batch(NamedTuple):
-    """A batch of states of a function.
+    """A batch of states of a function."""
 
-    Attributes:
-        axes:    extents of the batch; none for one state.
-        inputs:  shapes of one state of the given arrays, by name.
-        outputs: shapes of one state of the results, by name.
-        alone:   inputs without a batch, which serve all states.
-    """
-
-    axes: Shape
-    inputs: dict[str, Shape]
-    outputs: dict[str, Shape]
-    alone: frozenset[str]
+    axes: Shape  #: extents of the batch; none for one state.
+    inputs: dict[str, Shape]  #: shapes of one state of the given arrays, by name.
+    outputs: dict[str, Shape]  #: shapes of one state of the results, by name.
+    alone: frozenset[str]  #: inputs without a batch, which serve all states.
 
     @property
     def size(self) -> int:

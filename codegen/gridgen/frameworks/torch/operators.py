@@ -38,17 +38,12 @@ _READ_AGAIN = ("forward_dynamics", "rollout")
 
 
 class Derivable(Operator):
-    """An operator whose VJP and JVP have kernels.
+    """An operator whose VJP and JVP have kernels."""
 
-    Attributes:
-        arrays:   the array of each tensor, or the array that it is a derivative of or by.
-        possible: all possible results, by name.
-        kinds:    kinds of the product and of the product that it differentiates; empty for a
-                  function.
-    """
-
+    #: the array of each tensor, or the array that it is a derivative of or by.
     arrays: dict[str, str]
-    possible: tuple[str, ...]
+    possible: tuple[str, ...]  #: all possible results, by name.
+    #: kinds of the product and of the product that it differentiates; empty for a function.
     kinds: tuple[str, ...] = ()
 
     @abstractmethod

@@ -36,34 +36,24 @@ _NO_TIMES: Mapping[str, int] = MappingProxyType({})
 
 
 class Call(NamedTuple):
-    """One evaluation: validated arguments, and arrays for the results.
+    """One evaluation: validated arguments, and arrays for the results."""
 
-    Attributes:
-        kernel:  kernel of the call.
-        inputs:  its arrays in the kernel's order, including defaults; arrays for one state have no
-                 leading axes, except the first.
-        lead:    the leading axes: none, one of states, or several, which are merged in the arrays
-                 of ``inputs`` and ``outputs``.
-        like:    the argument that determines the library of the results.
-        copied:  names of the inputs that are copies, because their leading axes cannot be merged
-                 in memory.
-        course:  rollout options.
-        times:   extents of the time axes of inputs that were given with one.
-        outputs: arrays for the results, including the caller's.
-        out:     the caller's argument for the results.
-        result_shapes: shapes of the results for the caller.
-    """
-
-    kernel: Kernel
+    kernel: Kernel  #: kernel of the call.
+    #: its arrays in the kernel's order, including defaults; arrays for one state have no leading
+    #: axes, except the first.
     inputs: list[Operand]
+    #: the leading axes: none, one of states, or several, which are merged in the arrays of
+    #: ``inputs`` and ``outputs``.
     lead: tuple[int, ...]
-    like: Any
+    like: Any  #: the argument that determines the library of the results.
+    #: names of the inputs that are copies, because their leading axes cannot be merged in memory.
     copied: tuple[str, ...] = ()
-    course: RolloutWords | None = None
+    course: RolloutWords | None = None  #: rollout options.
+    #: extents of the time axes of inputs that were given with one.
     times: Mapping[str, int] = _NO_TIMES
-    outputs: Sequence[Operand] = ()
-    out: Any = None
-    result_shapes: Sequence[Shape] = ()
+    outputs: Sequence[Operand] = ()  #: arrays for the results, including the caller's.
+    out: Any = None  #: the caller's argument for the results.
+    result_shapes: Sequence[Shape] = ()  #: shapes of the results for the caller.
 
     @property
     def batch(self) -> int | None:

@@ -29,24 +29,17 @@ _MULTIPLE = 64
 
 
 class Operand(NamedTuple):
-    """An array of a call.
+    """An array of a call."""
 
-    Attributes:
-        array:  (B, ...), or (...) for one state or a shared argument; in rollouts also (B, T, ...)
-                or (T, ...).
-        axes:   number of axes of one state, including time.
-        seen:   the kernel's address and strides, see ``seen_in_place``; ``None`` for a copy.
-        adjust: changes the copy before the kernel reads it.
-        time:   as of ``seen_in_place``.
-        is_read: whether a kernel reads it, or it replaces an array that is not given.
-    """
-
+    #: (B, ...), or (...) for one state or a shared argument; in rollouts also (B, T, ...) or (T,
+    #: ...).
     array: Array
-    axes: int
+    axes: int  #: number of axes of one state, including time.
+    #: the kernel's address and strides, see ``seen_in_place``; ``None`` for a copy.
     seen: tuple[int, ...] | None
-    adjust: Callable[[Array], None] | None = None
-    time: int | None = None
-    is_read: bool = True
+    adjust: Callable[[Array], None] | None = None  #: changes the copy before the kernel reads it.
+    time: int | None = None  #: as of ``seen_in_place``.
+    is_read: bool = True  #: whether a kernel reads it, or it replaces an array that is not given.
 
     @property
     def copied(self) -> bool:
@@ -128,15 +121,10 @@ def run_in_place(
 
 
 class PartSizes(NamedTuple):
-    """The division of a batch into chunks.
+    """The division of a batch into chunks."""
 
-    Attributes:
-        wanted: states of a chunk.
-        least:  minimum when memory is short.
-    """
-
-    wanted: int
-    least: int
+    wanted: int  #: states of a chunk.
+    least: int  #: minimum when memory is short.
 
 
 def part_sizes(

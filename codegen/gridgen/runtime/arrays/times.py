@@ -94,21 +94,14 @@ def _is_count(value: Any) -> bool:
 
 
 class Inputs(NamedTuple):
-    """The inputs of a rollout, with their axes.
+    """The inputs of a rollout, with their axes."""
 
-    Attributes:
-        arrays: the arrays by name; none has a time axis of extent 1, if there are several steps.
-        lead:   the leading axes of states.
-        steps:  number of steps.
-        times:  extents of the time axes of arrays that were given with one.
-        timed:  the arrays with a time axis now, after the axes of states.
-    """
-
+    #: the arrays by name; none has a time axis of extent 1, if there are several steps.
     arrays: dict[str, Array]
-    lead: Shape
-    steps: int
-    times: Mapping[str, int]
-    timed: Mapping[str, int]
+    lead: Shape  #: the leading axes of states.
+    steps: int  #: number of steps.
+    times: Mapping[str, int]  #: extents of the time axes of arrays that were given with one.
+    timed: Mapping[str, int]  #: the arrays with a time axis now, after the axes of states.
 
     def whole(self, name: str, shape: Shape, xp: Any, *, alone: bool = True) -> Array:
         """Return an array with all axes of states; see ``spread``."""

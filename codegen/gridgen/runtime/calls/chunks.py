@@ -20,17 +20,12 @@ _TEAMS = 1024
 
 
 class Scratch(NamedTuple):
-    """Scratch memory of a kernel; successive launches share it.
+    """Scratch memory of a kernel; successive launches share it."""
 
-    Attributes:
-        states:  number of states of a launch.
-        numbers: address, batch stride and component stride, as of any other array.
-        array:   the memory, if any.
-    """
-
-    states: int
+    states: int  #: number of states of a launch.
+    #: address, batch stride and component stride, as of any other array.
     numbers: tuple[int, int, int]
-    array: Array | None
+    array: Array | None  #: the memory, if any.
 
 
 def workspace(team: TeamLaunch, batch: int, q: Array) -> Scratch:

@@ -83,19 +83,12 @@ class _Direct(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """A compiled kernel with its memory requirements.
+    """A compiled kernel with its memory requirements."""
 
-    Attributes:
-        kernel:  the compiled function.
-        record:  record of the kernel.
-        numbers: scratch numbers per state of its loops; 0 if it needs none.
-        is_given_room: whether the caller allocates its scratch memory.
-    """
-
-    kernel: RunnableKernel
-    record: KernelRecord
-    numbers: int
-    is_given_room: bool
+    kernel: RunnableKernel  #: the compiled function.
+    record: KernelRecord  #: record of the kernel.
+    numbers: int  #: scratch numbers per state of its loops; 0 if it needs none.
+    is_given_room: bool  #: whether the caller allocates its scratch memory.
 
     def scratch(self, states: int, q: Array, further: int = 0) -> Scratch | None:
         """Return scratch memory for a call.

@@ -18,15 +18,10 @@ from gridgen.naming import show_value
 
 @dataclass(frozen=True)
 class Several:
-    """Fused functions, computed by one kernel.
+    """Fused functions, computed by one kernel."""
 
-    Attributes:
-        parts:  the functions, in the requested order.
-        kernel: computes them in that order.
-    """
-
-    parts: tuple[FusedPart, ...]
-    kernel: Kernel
+    parts: tuple[FusedPart, ...]  #: the functions, in the requested order.
+    kernel: Kernel  #: computes them in that order.
 
     @cached_property
     def arguments(self) -> tuple[str, ...]:

@@ -36,35 +36,24 @@ _Key = tuple[Any, ...]
 
 
 class Layout(NamedTuple):
-    """Cached data of a call.
+    """Cached data of a call."""
 
-    Attributes:
-        enqueue:   computes it, from the addresses of the arrays.
-        addresses: addresses of the arrays, and other launch arguments in their positions.
-        given:     positions of the arrays that a caller gives, with their positions among the
-                   arguments; the other addresses do not change.
-        unread:    positions of arrays that no kernel reads; they have the first one's device.
-        spans:     position of each array, and the offsets from its address to its first byte and to
-                   its end [bytes].
-        inputs:    number of inputs among them.
-        shapes:    shapes of the results.
-        address:   returns the address of an array.
-        is_tensor: whether the arrays are PyTorch's.
-        on_host:   whether they are NumPy's.
-        fixed:     the other arrays, whose addresses do not change.
-    """
-
-    enqueue: Enqueue
-    addresses: list[int]
+    enqueue: Enqueue  #: computes it, from the addresses of the arrays.
+    addresses: list[int]  #: addresses of the arrays, and other launch arguments in their positions.
+    #: positions of the arrays that a caller gives, with their positions among the arguments; the
+    #: other addresses do not change.
     given: list[tuple[int, int]]
+    #: positions of arrays that no kernel reads; they have the first one's device.
     unread: list[int]
+    #: position of each array, and the offsets from its address to its first byte and to its end
+    #: [bytes].
     spans: list[tuple[int, int, int]]
-    inputs: int
-    shapes: Sequence[tuple[int, ...]]
-    address: Callable[[Any], int]
-    is_tensor: bool
-    on_host: bool
-    fixed: list[Any]
+    inputs: int  #: number of inputs among them.
+    shapes: Sequence[tuple[int, ...]]  #: shapes of the results.
+    address: Callable[[Any], int]  #: returns the address of an array.
+    is_tensor: bool  #: whether the arrays are PyTorch's.
+    on_host: bool  #: whether they are NumPy's.
+    fixed: list[Any]  #: the other arrays, whose addresses do not change.
 
     def computed(self, values: Sequence[Any], out: Any) -> Any | None:
         """Return the results of a call with this layout, or ``None`` if it cannot compute them.

@@ -16,24 +16,14 @@ Evaluation = Literal["kernel", "frames", "several", "hybrid"]
 
 @dataclass(slots=True)
 class Resolved:
-    """A call with its kernel.
+    """A call with its kernel."""
 
-    Attributes:
-        kernel:  computes it, or declares its arrays.
-        inputs:  the given arrays by name; ``None`` for the default.
-        backend: overrides the robot's backend.
-        out:     arrays for the results.
-        course:  rollout options.
-        evaluation: how it is computed.
-        frames:  indices of the requested frames, where the kernel computes all.
-        several: result type of fused functions.
-    """
-
-    kernel: Kernel
-    inputs: dict[str, Any]
-    backend: str | None = None
-    out: Any = None
-    course: RolloutSettings | None = None
-    evaluation: Evaluation = "kernel"
+    kernel: Kernel  #: computes it, or declares its arrays.
+    inputs: dict[str, Any]  #: the given arrays by name; ``None`` for the default.
+    backend: str | None = None  #: overrides the robot's backend.
+    out: Any = None  #: arrays for the results.
+    course: RolloutSettings | None = None  #: rollout options.
+    evaluation: Evaluation = "kernel"  #: how it is computed.
+    #: indices of the requested frames, where the kernel computes all.
     frames: int | list[int] | None = None
-    several: Several | None = None
+    several: Several | None = None  #: result type of fused functions.

@@ -56,21 +56,13 @@ _HOPELESS, _FEW = 8.0, 1024
 
 @dataclass(frozen=True)
 class TuneSelection:
-    """Options of a measurement.
+    """Options of a measurement."""
 
-    Attributes:
-        device:     ``cuda``, the current GPU, or ``cpu``.
-        functions:  names of functions; empty means all with several candidates.
-        batches:    numbers of states.
-        dtypes:     element types.
-        any_method: whether ``auto`` may select a method that is not the most accurate.
-    """
-
-    device: TunedDevice = "cuda"
-    functions: tuple[str, ...] = ()
-    batches: tuple[int, ...] = BATCHES
-    dtypes: tuple[Dtype, ...] = ("float32", "float64")
-    any_method: bool = False
+    device: TunedDevice = "cuda"  #: ``cuda``, the current GPU, or ``cpu``.
+    functions: tuple[str, ...] = ()  #: names of functions; empty means all with several candidates.
+    batches: tuple[int, ...] = BATCHES  #: numbers of states.
+    dtypes: tuple[Dtype, ...] = ("float32", "float64")  #: element types.
+    any_method: bool = False  #: whether ``auto`` may select a method that is not the most accurate.
 
     def __post_init__(self) -> None:
         check_choice("device", self.device, ("cuda", "cpu"))

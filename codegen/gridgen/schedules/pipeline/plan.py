@@ -20,27 +20,19 @@ _HALVINGS = 50
 
 @dataclass(frozen=True)
 class Weights:
-    """Operations per sample and body.
+    """Operations per sample and body."""
 
-    Attributes:
-        forward:  operations of each body in the forward chain.
-        backward: operations of each body in the backward chain.
-    """
-
-    forward: tuple[int, ...]
-    backward: tuple[int, ...]
+    forward: tuple[int, ...]  #: operations of each body in the forward chain.
+    backward: tuple[int, ...]  #: operations of each body in the backward chain.
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The stages of both chains, one process each.
+    """The stages of both chains, one process each."""
 
-    Attributes:
-        forward:  bodies of each stage, from the base to the tips: processes 0, 1, ...
-        backward: bodies of each stage, from the tips to the base: the following processes.
-    """
-
+    #: bodies of each stage, from the base to the tips: processes 0, 1, ...
     forward: tuple[range, ...]
+    #: bodies of each stage, from the tips to the base: the following processes.
     backward: tuple[range, ...]
 
     @property

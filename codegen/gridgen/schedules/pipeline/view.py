@@ -12,19 +12,12 @@ from gridgen.schedules.pipeline.model import Split
 
 @dataclass(frozen=True)
 class PipelineView:
-    """The chains.
+    """The chains."""
 
-    Attributes:
-        forward:  warps of the forward chain.
-        backward: warps of the backward chain.
-        at_once:  samples that a chain processes at a time.
-        layout:   a description, one line.
-    """
-
-    forward: int
-    backward: int
-    at_once: int
-    layout: str
+    forward: int  #: warps of the forward chain.
+    backward: int  #: warps of the backward chain.
+    at_once: int  #: samples that a chain processes at a time.
+    layout: str  #: a description, one line.
 
 
 def with_chains(

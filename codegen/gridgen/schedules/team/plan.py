@@ -52,17 +52,11 @@ class Needs(Protocol):
 
 @dataclass(frozen=True)
 class ScanPlan:
-    """The scan schedule of one robot.
+    """The scan schedule of one robot."""
 
-    Attributes:
-        tree:    the robot.
-        width:   lanes per state if a state uses a part of a warp; 0 if it uses a block.
-        threads: threads of a block.
-    """
-
-    tree: KinematicTree
-    width: int
-    threads: int
+    tree: KinematicTree  #: the robot.
+    width: int  #: lanes per state if a state uses a part of a warp; 0 if it uses a block.
+    threads: int  #: threads of a block.
 
     @property
     def bodies(self) -> int:

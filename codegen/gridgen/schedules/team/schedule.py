@@ -20,18 +20,12 @@ from gridgen.schedules.views import RobotView
 
 @dataclass(frozen=True)
 class TeamKernel:
-    """One kernel with a team of threads per state.
+    """One kernel with a team of threads per state."""
 
-    Attributes:
-        key:      identifies it.
-        same:     the computation of ``gridgen.dynamics.functions`` with the same arrays.
-        source:   reference of its algorithm.
-        observed: quantities of each body for an observer, in order: symbol and number of numbers.
-    """
-
-    key: KernelKey
-    same: KernelKey
-    source: str
+    key: KernelKey  #: identifies it.
+    same: KernelKey  #: the computation of ``gridgen.dynamics.functions`` with the same arrays.
+    source: str  #: reference of its algorithm.
+    #: quantities of each body for an observer, in order: symbol and number of numbers.
     observed: tuple[tuple[str, int], ...]
 
     @property

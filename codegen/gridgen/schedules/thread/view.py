@@ -84,18 +84,12 @@ _PHASES = {
 
 @dataclass(frozen=True)
 class ThreadArrayView(ArrayView):
-    """One argument of a function.
+    """One argument of a function."""
 
-    Attributes:
-        shape:     for one state.
-        parameter: its name in a parameter list, in comment signs if the robot does not need it.
-        kind:      its type in a template: ``In``, or ``Out``, ``Out2``, ... for each result.
-        places:    of a result, for each element the index among its distinct elements.
-    """
-
-    shape: Shape
-    parameter: str
-    kind: str = "In"
+    shape: Shape  #: for one state.
+    parameter: str  #: its name in a parameter list, in comment signs if the robot does not need it.
+    kind: str = "In"  #: its type in a template: ``In``, or ``Out``, ``Out2``, ... for each result.
+    #: of a result, for each element the index among its distinct elements.
     places: tuple[int, ...] = ()
 
     @property
@@ -119,21 +113,14 @@ class BlockView:
 
 @dataclass(frozen=True)
 class PartView:
-    """One part of a function that is too long to be compiled in one piece.
+    """One part of a function that is too long to be compiled in one piece."""
 
-    Attributes:
-        name:        ``forward_dynamics_gradient_part_3``.
-        parameters:  ``In q``, ``Out tau``, ``T* stored``: the function's parameters that it uses.
-        arguments:   their names.
-        blocks:      the body.
-        has_numbers: whether the body has real constants.
-    """
-
-    name: str
+    name: str  #: ``forward_dynamics_gradient_part_3``.
+    #: ``In q``, ``Out tau``, ``T* stored``: the function's parameters that it uses.
     parameters: tuple[str, ...]
-    arguments: tuple[str, ...]
-    blocks: tuple[BlockView, ...]
-    has_numbers: bool
+    arguments: tuple[str, ...]  #: their names.
+    blocks: tuple[BlockView, ...]  #: the body.
+    has_numbers: bool  #: whether the body has real constants.
 
 
 @dataclass(frozen=True)
@@ -147,17 +134,11 @@ class MemoryView:
 
 @dataclass(frozen=True)
 class KernelView:
-    """One kernel of a function.
+    """One kernel of a function."""
 
-    Attributes:
-        name:       ``inverse_dynamics_rows_kernel``.
-        parameters: its parameter list, in lines.
-        body:       its call of ``run_states`` or ``run_rows``, in lines.
-    """
-
-    name: str
-    parameters: tuple[str, ...]
-    body: tuple[str, ...]
+    name: str  #: ``inverse_dynamics_rows_kernel``.
+    parameters: tuple[str, ...]  #: its parameter list, in lines.
+    body: tuple[str, ...]  #: its call of ``run_states`` or ``run_rows``, in lines.
 
 
 @dataclass(frozen=True)

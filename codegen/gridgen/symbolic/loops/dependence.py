@@ -18,22 +18,18 @@ Entry = tuple[Memory, int]
 
 @dataclass(eq=False)
 class LoopScope:
-    """A loop, a branch for members of one kind, or a whole program.
+    """A loop, a branch for members of one kind, or a whole program."""
 
-    Attributes:
-        mark:   header of the loop or branch; ``None`` for the program.
-        outer:  the enclosing scope.
-        items:  nodes and inner scopes, in order.
-        free:   nodes of enclosing scopes that have adjoints in this one.
-        sums:   adjoints of nodes, by index, in the reverse pass.
-        values: recomputed numbers, by the node's index.
-    """
-
+    #: header of the loop or branch; ``None`` for the program.
     mark: Walk | When | Case | None = None
-    outer: LoopScope | None = None
+    outer: LoopScope | None = None  #: the enclosing scope.
+    #: nodes and inner scopes, in order.
     items: list[Expr | LoopScope] = field(default_factory=list)
+    #: nodes of enclosing scopes that have adjoints in this one.
     free: dict[int, Expr] = field(default_factory=dict)
+    #: adjoints of nodes, by index, in the reverse pass.
     sums: dict[int, tuple[Expr, Expr]] = field(default_factory=dict)
+    #: recomputed numbers, by the node's index.
     values: dict[int, Expr] = field(default_factory=dict)
 
     @property
