@@ -79,13 +79,6 @@ def compile_ahead(
 ) -> dict[str, bytes]:
     """Compile a module and return its files with their manifest.
 
-    Args:
-        sources:  source text of the module.
-        kernels:  kernels of the module.
-        dtypes:   element types.
-        targets:  compilation targets.
-        progress: called with a message before each step.
-
     Raises:
         CompileError: a compiler is missing, or rejects the source.
     """

@@ -64,13 +64,7 @@ class Prediction:
 
 
 def predicted(demand: Demand, device: Device, batch: int) -> Prediction:
-    """Predict the time of a launch.
-
-    Args:
-        demand: resources that the kernel needs.
-        device: the GPU; a block is assumed to fit.
-        batch:  number of states, at least one.
-    """
+    """Predict the time of a launch."""
     warps = demand.warps_per_block
     blocks = -(-batch // demand.states_per_block)
     most = -(-blocks // device.sms)  # of one multiprocessor
@@ -101,11 +95,6 @@ def roofline_bound(demand: Demand, device: Device, batch: int) -> float:
     """Return the roofline bound of a kernel's time [s].
 
     The longer of the memory traffic alone and of the arithmetic alone on all multiprocessors.
-
-    Args:
-        demand: resources that the kernel needs.
-        device: the GPU.
-        batch:  number of states.
     """
     threads = batch * demand.threads_per_block / demand.states_per_block
     clocks = max(demand.pipes.get(pipe, 0) / device.lanes[pipe] for pipe in _ARITHMETIC)

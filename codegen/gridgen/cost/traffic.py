@@ -28,11 +28,6 @@ def traffic_of(kernel: Kernel, itemsize: int, layout: Layout = "rows") -> Traffi
 
     The threads of a warp move their rows together through shared memory, and adjacent components
     directly. The lanes of a team write a row together.
-
-    Args:
-        kernel:   the kernel's record.
-        itemsize: bytes per number.
-        layout:   layout of all arrays.
     """
     read = sum(math.prod(s) for name, s in kernel.inputs.items() if not ARRAYS[name].shared)
     written = sum(map(math.prod, kernel.outputs.values()))

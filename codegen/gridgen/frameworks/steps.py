@@ -32,14 +32,7 @@ class Operations(NamedTuple):
 def rolled_by_steps(
     operations: Operations, shapes: Mapping[str, Shape], given: Inputs, course: RolloutSettings
 ) -> tuple[Any, ...]:
-    """Return positions and velocities of a rollout, and joint torques on request; see ``Robot``.
-
-    Args:
-        operations: operations of the framework.
-        shapes:     shapes of the inputs for one state.
-        given:      the inputs.
-        course:     rollout options.
-    """
+    """Return positions and velocities of a rollout, and joint torques on request; see ``Robot``."""
     xp, axis, steps = operations.xp, len(given.lead), given.steps
     every, moments = stored_steps(course, steps)
     fixed: dict[str, Any] = {}

@@ -115,15 +115,6 @@ def gather(
 ) -> Facts:
     """Return all facts.
 
-    Args:
-        tree:     the robot.
-        module:   its description, kernels and source text.
-        robot:    its functions, on the ``cpu`` backend.
-        programs: returns the traced programs of a kernel by its name.
-        archs:    GPU architectures for predicted times.
-        measure:  whether to compare functions with the reference and time them.
-        progress: called with a description of each step before it begins.
-
     Raises:
         OptionError: an architecture is unknown.
     """

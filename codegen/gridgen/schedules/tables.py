@@ -33,14 +33,7 @@ def numbers_text(comment: str, name: str, columns: Sequence[tuple[float, ...]]) 
 
 
 def indices_text(comment: str, name: str, values: Sequence[int], kind: str = "short") -> TableView:
-    """Return a table of indices.
-
-    Args:
-        comment: what it holds.
-        name:    of the array.
-        values:  the indices.
-        kind:    their type.
-    """
+    """Return a table of indices."""
     return TableView(
         comment,
         f"__device__ const {kind} {name}[{len(values)}]",

@@ -102,12 +102,6 @@ class FunctionView:
 
 
 def array_view(name: str, shape: Shape, kind: str = "") -> ArrayView:
-    """Describe one argument.
-
-    Args:
-        name:  its name.
-        shape: for one state.
-        kind:  which of the registry's arrays it is, if it has another name.
-    """
+    """Describe one argument."""
     known = ARRAYS[kind or name]
     return ArrayView(name, math.prod(shape), known.text, known.unit)

@@ -72,10 +72,6 @@ def fuse(roots: Sequence[Expr], unfused: Collection[int] = ()) -> Fused:
     A product that only sums read becomes part of each of them: an addition becomes a fused
     multiply-add, and the multiplication is eliminated. If two or more sums would begin with the
     product, it has a separate result.
-
-    Args:
-        roots: nodes to compute.
-        unfused:  indices of sums that must not become parts of others.
     """
     nodes = [node for node in reachable(roots) if node.op != "neg"]
     in_sums, elsewhere = _readers(nodes, roots)

@@ -9,11 +9,7 @@ _STEPS = {"++": "{} += 1", "--": "{} -= 1"}
 
 
 def work_per_state(program: Program) -> tuple[int, int]:
-    """Return the operations and the instructions per state.
-
-    Args:
-        program: straight-line code, or a program with loops; all iterations count.
-    """
+    """Return the operations and the instructions per state."""
     if program.loops is None:
         return program.operations, program.instructions
     iterations = _iterations(program)

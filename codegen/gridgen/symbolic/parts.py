@@ -187,14 +187,7 @@ def _hand_on(
     cuts: Sequence[int],
     parked: Container[str],
 ) -> SplitProgram:
-    """Assign the statements to parts, and insert the statements that pass values.
-
-    Args:
-        steps:  the statements.
-        inputs: statements that read arguments, by the names that they define.
-        cuts:   first step of each part, and the number of steps.
-        parked: names of parked values.
-    """
+    """Assign the statements to parts, and insert the statements that pass values."""
     bounds = list(pairwise(cuts))
     last_part = {
         name: part

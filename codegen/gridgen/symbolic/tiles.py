@@ -56,12 +56,7 @@ def pitch(length: int) -> int:
 
 
 def plan_staging(program: Program, inputs: Iterable[str]) -> Staging | None:
-    """Plan the shared memory of a program; return ``None`` for a program with loops.
-
-    Args:
-        program: the program, with its statements in their final order.
-        inputs:  arguments whose rows are staged.
-    """
+    """Plan the shared memory of a program; return ``None`` for a program with loops."""
     if program.loops is not None:
         return None
     begins: dict[str, int] = {}
@@ -104,12 +99,6 @@ def _placed(
     begin: int,
 ) -> dict[str, Tiles]:
     """Assign memory to tiles, those with the shortest lifetime first.
-
-    Args:
-        stores:  array and element of every store, in order.
-        lengths: row lengths of each array.
-        widths:  widths of their tiles.
-        begin:   first free number.
 
     Returns:
         rows by name.

@@ -215,12 +215,6 @@ class CpuKernel:
         """Compute the chunks of a batch in threads.
 
         On return or exception (such as from a signal handler), no thread accesses the arrays.
-
-        Args:
-            threads:   number of threads, including the caller's.
-            share:     shared state of the batch.
-            take:      compiled code that each thread calls.
-            arguments: arguments of ``take``.
         """
         try:
             for _ in range(1, threads):

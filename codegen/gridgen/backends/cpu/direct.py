@@ -77,13 +77,7 @@ class _NumpyArray(ctypes.Structure):
 
 
 def direct_call(library: ctypes.CDLL, dtype: Dtype, prefix: str = PREFIX) -> DirectCall | None:
-    """Return the direct function of a library, or ``None`` if this interpreter does not support it.
-
-    Args:
-        library: library compiled from ``gridgen.backends.cpu.units.translation_unit``.
-        dtype:   element type.
-        prefix:  symbol prefix.
-    """
+    """Return the direct function of a library, ``None`` for an unsupported interpreter."""
     if not _is_supported():
         return None
     python = ctypes.pythonapi

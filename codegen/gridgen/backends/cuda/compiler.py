@@ -193,12 +193,6 @@ def parse_resources(log: str, kernel: str, entry: str, arch: str) -> KernelResou
 
     Releases differ in line prefixes and in zero quantities that they omit, so the parser searches
     the whole log for each quantity.
-
-    Args:
-        log:    NVRTC's log with ``--ptxas-options=-v``.
-        kernel: name expression of the kernel.
-        entry:  name of the kernel in the image.
-        arch:   architecture.
     """
 
     def quantities(pattern: str) -> list[int]:

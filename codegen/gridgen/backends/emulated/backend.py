@@ -82,13 +82,6 @@ def load_unit(
 ) -> Entry:
     """Return the entry point of a translation unit from the cache; compile it if absent.
 
-    Args:
-        sources: files that the unit includes, except ``compiler.HEADERS``.
-        name:    name in messages.
-        text:    source text, which defines ``gridgen::emulated::kernel``.
-        flags:   compiler flags.
-        cache:   cache of libraries.
-
     Raises:
         CompileError: no compiler is available, or it rejects the source.
     """

@@ -87,14 +87,6 @@ def build(
 ) -> Path:
     """Return a library or program from the cache, with its sources; compile it if absent.
 
-    Args:
-        sources:  files that the text includes, except ``HEADERS``.
-        name:     name in messages.
-        text:     translation unit.
-        flags:    compiler flags.
-        cache:    cache of libraries and programs.
-        runtime_flags: additional flags for the runtime.
-
     Raises:
         CompileError: no compiler is available, or it rejects the source.
     """

@@ -65,14 +65,7 @@ def casadi_view(
     program: Program,
     product: tuple[Kernel, LibraryFunctionView, Program] | None,
 ) -> CasadiFunctionView:
-    """Describe one function for CasADi.
-
-    Args:
-        kernel:   the function.
-        function: its view in the C interface.
-        program:  its program.
-        product:  the same data of the product with its Jacobian, if the robot has it.
-    """
+    """Describe one function for CasADi."""
     inputs = tuple(
         _matrix(name, kernel.inputs[name], has_quaternions=ARRAYS[name].shape == ("nq",))
         for name in jacobian_inputs(kernel)

@@ -219,15 +219,7 @@ def library_view(
     function: ThreadFunctionView,
     instructions: int,
 ) -> LibraryFunctionView:
-    """Describe one function of the library.
-
-    Args:
-        kernel:       the function.
-        robot:        the robot's identifier.
-        called:       its names in C++.
-        function:     its CPU version.
-        instructions: of its program.
-    """
+    """Describe one function of the library."""
     shapes = {**kernel.inputs, **kernel.outputs}
     read = [_array(array, kernel.kind(array.name)) for array in function.inputs]
     written = [_array(array, "") for array in function.outputs]

@@ -80,12 +80,7 @@ def signature_views(tree: KinematicTree, kernels: Iterable[Kernel]) -> list[Sign
 
 
 def fused_view(kernel: Kernel, names: Sequence[str]) -> FusedView:
-    """Describe fused functions.
-
-    Args:
-        kernel: computes them.
-        names:  the functions, as users name them.
-    """
+    """Describe fused functions."""
     read = {name: shape for name, shape in kernel.inputs.items() if name not in DEFAULTED}
     arguments, results = (
         ", ".join(_of_batch(name, shape) for name, shape in arrays.items())

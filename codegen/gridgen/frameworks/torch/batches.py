@@ -100,13 +100,6 @@ def batch_of(
 ) -> Batch:
     """Return the batch of a call's arrays.
 
-    Args:
-        robot:  name of the robot, for errors.
-        kernel: kernel of the function.
-        row:    the function.
-        shapes: shapes of the given arrays, in the order of arguments.
-        course: rollout options.
-
     Raises:
         ShapeError: an array lacks the axes of one state, or has another batch.
     """

@@ -97,12 +97,6 @@ def _several(
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[Any, ...], ...]]:
     """Return the result type, array names and functions of a call of fused functions.
 
-    Args:
-        robot:     the robot.
-        functions: as of ``Robot.compute``.
-        arrays:    number of positional arrays.
-        options:   names of the keyword arguments.
-
     Returns:
         the names of the results; the names of the positional arrays; function, method, frame and
         reference of each part. All are strings, so a compiler treats them as constants.

@@ -26,14 +26,7 @@ Tensor = Any
 def rolled_out(
     robot: Robot, given: dict[str, Tensor], course: RolloutSettings, words: Words
 ) -> tuple[Tensor, ...]:
-    """Return positions and velocities of a rollout, and joint torques on request; see ``Robot``.
-
-    Args:
-        robot:  the robot.
-        given:  arguments of the rollout by name, including those shared with other functions.
-        course: rollout options.
-        words:  other options of the call.
-    """
+    """Return positions and velocities of a rollout, and joint torques on request; see ``Robot``."""
     q = given["q0"]
     followed = {
         name: torch.as_tensor(array, dtype=q.dtype, device=q.device)

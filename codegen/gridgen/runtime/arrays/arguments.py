@@ -160,14 +160,6 @@ def checked_call(
 ) -> Call:
     """Validate the arguments of a kernel, and allocate results.
 
-    Args:
-        description: the robot's description.
-        kernel: the kernel.
-        inputs: arguments by name, in the kernel's order; ``None`` for the default.
-        q:      the first of them, adopted.
-        out:    array for the result; a tuple for a kernel with several.
-        course: rollout options.
-
     Raises:
         ShapeError, DtypeError, DeviceError: an argument is not compatible.
         ParameterError: a row of ``params`` is not physically valid.
@@ -248,11 +240,6 @@ def leading_axes(
 ) -> tuple[int, ...]:
     """Return the leading axes of several arrays, broadcast as in NumPy.
 
-    Args:
-        robot:  the robot's name.
-        shapes: shapes of the arrays for one state, by name.
-        arrays: the arrays.
-
     Raises:
         ShapeError: an array lacks the axes of a state, or its leading axes are not compatible.
     """
@@ -311,14 +298,6 @@ def adopted(
     first: str,
 ) -> Array:
     """Return an input as an array with the type and the device of the first one.
-
-    Args:
-        description: the robot's description.
-        name:  name of the input.
-        shape: shape for one state.
-        value: the caller's argument; ``None`` for the default.
-        q:     the first argument, adopted.
-        first: its name.
 
     Raises:
         DtypeError, DeviceError: it has another type or device.

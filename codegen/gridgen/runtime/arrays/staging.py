@@ -136,13 +136,6 @@ def part_sizes(
 ) -> PartSizes:
     """Return the states of a chunk, which is copied, computed and written before the next.
 
-    Args:
-        names:      names of the inputs, for errors.
-        inputs:     the arguments.
-        outputs:    the results.
-        batch:      number of states.
-        part_bytes: maximum bytes of the copies of a chunk.
-
     Raises:
         ShapeError: a result overlaps an argument so that the copy would be too large.
     """

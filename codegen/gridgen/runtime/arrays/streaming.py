@@ -43,14 +43,6 @@ def run_streamed(
 ) -> None:
     """Compute a batch with host arrays on the current GPU; return when it is complete.
 
-    Args:
-        run:        enqueues a number of states of arrays on the GPU.
-        names:      names of the inputs, for errors.
-        inputs:     the arguments, on the host or on the GPU.
-        outputs:    the results, likewise.
-        batch:      number of states.
-        part_bytes: bytes of the copies of a chunk; by default ``PART_BYTES``.
-
     Raises:
         ShapeError:  a result overlaps an argument so that the copy would be too large.
         DeviceError: CuPy or a GPU is not available; a stream is being captured.

@@ -115,11 +115,6 @@ def in_time(robot: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]
     Axes of states broadcast as in NumPy. An array with an optional time axis has one if it has one
     more axis than the axes of states.
 
-    Args:
-        robot:  the robot's name.
-        shapes: shapes for one state at one time, by name.
-        arrays: the given arrays.
-
     Raises:
         ShapeError: an array has other axes.
     """

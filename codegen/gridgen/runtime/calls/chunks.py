@@ -57,11 +57,6 @@ def loop_room(numbers: int, batch: int, q: Array) -> Scratch:
 def _as_far_as_there_is_room(make: Callable[[int], Array], wanted: int, least: int) -> Array:
     """Allocate memory for a number of states or blocks, or fewer if memory is short.
 
-    Args:
-        make:   allocates it for a number of them.
-        wanted: desired number.
-        least:  minimum number.
-
     Raises:
         MemoryError: the minimum cannot be allocated.
     """
@@ -96,9 +91,5 @@ def chunks(
 
 
 def arguments_of(numbers: Sequence[int]) -> Arguments:
-    """Return the arguments of a kernel.
-
-    Args:
-        numbers: address, batch stride and component stride of each array.
-    """
+    """Return the arguments of a kernel."""
     return as_arguments(array("q", numbers).tobytes())  # faster than a loop over the numbers

@@ -288,12 +288,7 @@ class Evaluator:
         return self.computed(call, target, functools.partial(self._run, call, backend_name))
 
     def offer(self, request: Request, kernel: KernelRecord) -> None:
-        """Compute later calls with NumPy arrays without resolving them, if possible.
-
-        Args:
-            request: such a call, without a backend.
-            kernel:  kernel of all calls with the same names and options.
-        """
+        """Compute later calls with NumPy arrays without resolving them, if possible."""
         dtype, options = request.arrays[0].dtype, request.options
         entry = self._direct.get((kernel.name, dtype))
         names = [*kernel.inputs]

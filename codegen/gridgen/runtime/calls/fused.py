@@ -51,10 +51,6 @@ class Several:
     def inputs(self, arrays: Sequence[Array], options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the kernel's inputs by name.
 
-        Args:
-            arrays:  positional arguments.
-            options: keyword arguments.
-
         Raises:
             OptionError: an array is missing, or there are too many.
         """

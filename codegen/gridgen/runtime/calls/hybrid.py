@@ -154,13 +154,6 @@ class HybridDynamics:
     ) -> Any:
         """Enqueue the computation of inertias on the CPU; quaternions of a GPU are not validated.
 
-        Args:
-            transfer: the transfer and its stream.
-            carried:  the kernel.
-            given:    its arguments, on the GPU.
-            target:   its result, on the GPU.
-            now:      the stream to wait for first.
-
         Returns:
             the event after the copy of the result.
         """
@@ -215,12 +208,6 @@ class _Transfer:
         """Copy arrays to the host, compute there, and copy the result to the GPU.
 
         The stream orders successive calls, so all calls share the pinned memory.
-
-        Args:
-            given:  arrays of the GPU, each with its host memory.
-            task:   computation on the host.
-            result: host memory of the result, and the GPU array to copy it to.
-            now:    the stream to wait for first.
 
         Returns:
             the event after the copy of the result.

@@ -56,12 +56,7 @@ class Layout(NamedTuple):
     fixed: list[Any]  #: the other arrays, whose addresses do not change.
 
     def computed(self, values: Sequence[Any], out: Any) -> Any | None:
-        """Return the results of a call with this layout, or ``None`` if it cannot compute them.
-
-        Args:
-            values: the inputs, ``None`` for the default.
-            out:    the caller's argument for the results.
-        """
+        """Return the results of a call with this layout, or ``None`` if it cannot compute them."""
         q, results = values[0], out
         if out is not None:
             arrays = [*values, *results_given(out)]
@@ -107,15 +102,7 @@ class LaunchCache(dict[_Key, Layout]):
         kernel: Any,
         launch: Callable[[list[int]], None],
     ) -> None:
-        """Cache a call unless it needs copies, or scratch memory of a GPU.
-
-        Args:
-            key:    key of ``layout_key``.
-            values: the inputs, ``None`` for the default.
-            call:   the computed call.
-            kernel: its kernel; on a GPU, without scratch memory.
-            launch: computes it on the CPU, from addresses and strides.
-        """
+        """Cache a call unless it needs copies, or scratch memory of a GPU."""
         operands = [*call.inputs, *call.outputs]
         if not call.states or call.copied or any(item.seen is None for item in operands):
             return
@@ -171,14 +158,7 @@ def _with_addresses(numbers: list[int], launch: Callable[[list[int]], None]) -> 
 def layout_key(
     function: str, values: Sequence[Any], out: Any, course: RolloutSettings | None = None
 ) -> _Key | None:
-    """Return the cache key of a call, or ``None`` for one that cannot be cached.
-
-    Args:
-        function: name of the kernel.
-        values:   the inputs, ``None`` for the default.
-        out:      the caller's argument for the results.
-        course:   rollout options.
-    """
+    """Return the cache key of a call, or ``None`` for one that cannot be cached."""
     cupy: Any = sys.modules.get("cupy")
     q, arrays = values[0], (*values, *results_given(out))
     device: int | None = None

@@ -135,13 +135,7 @@ class Products:
         return resolved.out
 
     def rollout(self, kernel: Kernel, arrays: Mapping[str, Any], backend: str | None) -> Any:
-        """Return the derivatives of a backward pass, from arrays by name.
-
-        Args:
-            kernel:  kernel of the backward pass.
-            arrays:  inputs of the rollout, and the derivatives by its results.
-            backend: overrides the robot's backend.
-        """
+        """Return the derivatives of a backward pass, from arrays by name."""
         there = self._module.kernels.find(kernel.key.primal)
         inputs = {name: arrays.get(name) for name in there.inputs}
         cotangents = tuple(arrays.get(cotangent(name)) for name in there.outputs)

@@ -122,13 +122,7 @@ class Resolver:
         return Resolved(kernel, inputs, backend, request.out, course, evaluation, frames)
 
     def resolve_named(self, function: Any, *arguments: Any, **options: Any) -> Resolved:
-        """Return a call with its kernel, by the function's name and its arguments.
-
-        Args:
-            function:  name of a function; or a list of names, as of ``Robot.compute``.
-            arguments: arguments of the function.
-            options:   keyword arguments of the function.
-        """
+        """Return a call with its kernel, by the function's name and its arguments."""
         if isinstance(function, (tuple, list)):
             out = options.pop("out", None)
             return self.resolve_fused(function, arguments, out, options)

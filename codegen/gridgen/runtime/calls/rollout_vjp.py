@@ -50,12 +50,6 @@ class RolloutPullbacks:
     def evaluate(self, kernel: Kernel, resolved: Resolved, cotangents: Any, results: Any) -> Any:
         """Validate the arguments, and compute the derivatives by some of them.
 
-        Args:
-            kernel:     kernel of the backward pass.
-            resolved:   the rollout's call; its ``out`` takes the derivatives.
-            cotangents: derivatives by the rollout's results.
-            results:    the rollout's results, if known.
-
         Raises:
             ShapeError, DtypeError, DeviceError: an argument is not compatible.
             OptionError: as of the rollout.

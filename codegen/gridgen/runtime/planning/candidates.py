@@ -85,15 +85,7 @@ class Candidates:
         dtype: Dtype,
         profile: Profile | None,
     ) -> list[Candidate]:
-        """Return the launch candidates of a kernel, the default one first.
-
-        Args:
-            kernel:  the kernel.
-            place:   the device.
-            batch:   number of states, at least one.
-            dtype:   element type.
-            profile: measured times of the device.
-        """
+        """Return the launch candidates of a kernel, the default one first."""
         if place.arch == "cpu":
             return [_timed(self._on_host(kernel, batch, dtype), dtype, batch, profile)]
         device = place.device

@@ -267,11 +267,6 @@ def tune(
 
     Cached times of other functions and types remain valid.
 
-    Args:
-        module:   the robot's description and kernels.
-        wanted:   options of the measurement.
-        progress: called with a text before each function.
-
     Raises:
         DeviceError:  the device is not available.
         ModelError:   the robot does not support a function.

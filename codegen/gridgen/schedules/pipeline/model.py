@@ -104,11 +104,6 @@ def pipeline(joints: int, split: Split, operations: Operations) -> Pipeline:
     """Return the pipeline of a serial arm.
 
     The first joint moves on a base at rest and needs no input: the forward chain starts at joint 2.
-
-    Args:
-        joints:     number of joints, n.
-        split:      processors of each chain.
-        operations: of a joint.
     """
     return Pipeline(
         Chain(operations.forward, max(joints - 1, 1), split.forward),

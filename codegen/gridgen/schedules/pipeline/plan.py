@@ -62,12 +62,7 @@ def weights_of(tree: KinematicTree) -> Weights:
 
 
 def cut(weights: Sequence[float], parts: int) -> tuple[range, ...]:
-    """Divide consecutive items into nonempty parts with the least possible maximum weight.
-
-    Args:
-        weights: weights of the items.
-        parts:   number of parts, at most the number of items.
-    """
+    """Divide consecutive items into nonempty parts with the least possible maximum weight."""
     low, high = max(weights), float(sum(weights))
     for _ in range(_HALVINGS):
         middle = (low + high) / 2

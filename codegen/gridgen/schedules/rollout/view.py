@@ -151,14 +151,7 @@ class RolloutView:
 def rollout_view(
     tree: KinematicTree, kernel: Kernel, programs: Mapping[str, Programs], on_cpu: str = ""
 ) -> RolloutView:
-    """Describe a rollout of a robot.
-
-    Args:
-        tree:     the robot.
-        kernel:   the rollout.
-        programs: those that it calls, by name.
-        on_cpu:   the robot's namespace, for the CPU version of the rollout.
-    """
+    """Describe a rollout of a robot."""
     arrays = list(_array_views(kernel))
     count = len(kernel.inputs)
     called = [programs[key.name] for key in kernel.calls]

@@ -91,12 +91,7 @@ class ScanFunctionView(TeamFunctionView):
 
 
 def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
-    """Describe the robot and the schedule.
-
-    Args:
-        plan:    the schedule.
-        kernels: the kernels to generate.
-    """
+    """Describe the robot and the schedule."""
     kernels = tuple(kernels)
     has_gradients = any(kernel.memory for kernel in kernels)
     has_second_derivatives = any("above" in kernel.memory for kernel in kernels)

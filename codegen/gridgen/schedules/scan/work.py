@@ -22,12 +22,7 @@ from gridgen.schedules.team.rounds import (
 
 
 def scan_work(plan: ScanPlan, kernel: ScanKernel) -> Work:
-    """Return the work of a kernel.
-
-    Args:
-        plan:   the schedule of the robot.
-        kernel: identifies it.
-    """
+    """Return the work of a kernel."""
     parts = sum(len(body.parts) for body in plan.tree.bodies)
     if parts and kernel.part != "articulated_accelerations":
         most = max(len(body.parts) for body in plan.tree.bodies)

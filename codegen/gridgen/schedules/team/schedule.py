@@ -132,13 +132,7 @@ class TeamSchedule(ABC, Generic[Row]):
     def view(
         self, robot: RobotView, kernels: Sequence[Kernel], *, observed: bool = False
     ) -> dict[str, Any]:
-        """Return the fields of the template that contains the kernels of the schedule.
-
-        Args:
-            robot:    what the banner shows.
-            kernels:  the schedule's.
-            observed: whether to include the kernels that record intermediate quantities.
-        """
+        """Return the fields of the template that contains the kernels of the schedule."""
         rows = [self.row(kernel.key) for kernel in kernels]
         pairs = zip(kernels, rows, strict=True)
         return {

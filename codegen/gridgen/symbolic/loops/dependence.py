@@ -78,12 +78,7 @@ def needed_nodes(tracer: LoopScalars, results: Sequence[Any]) -> list[Expr]:
 
 
 def active_nodes(nodes: Sequence[Expr], inputs: Collection[str]) -> tuple[set[int], set[Entry]]:
-    """Return the nodes, by index, and the entries of memory that depend on some inputs.
-
-    Args:
-        nodes:  nodes of a program, in order.
-        inputs: names of the inputs.
-    """
+    """Return the nodes, by index, and the entries of memory that depend on some inputs."""
     active: set[int] = set()
     changed: set[Entry] = set()
     while True:
@@ -120,13 +115,7 @@ def first_writes(nodes: Sequence[Expr]) -> dict[Entry, int]:
 def read_parts(
     tracer: LoopScalars, nodes: Sequence[Expr], active: Collection[int]
 ) -> tuple[LoopScope, dict[int, LoopScope]]:
-    """Return the tree of a program's scopes, and the scope of each node, by index.
-
-    Args:
-        tracer: scalars of the trace.
-        nodes:  needed nodes of the program.
-        active: indices of the nodes with adjoints.
-    """
+    """Return the tree of a program's scopes, and the scope of each node, by index."""
     by_block: dict[int, list[Expr]] = {}
     for node in nodes:
         by_block.setdefault(node.block, []).append(node)
