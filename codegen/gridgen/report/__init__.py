@@ -65,13 +65,7 @@ class Report:
 
 
 class Drawings:
-    """Draws one robot; see ``gridgen.runtime.drawings``.
-
-    Args:
-        tree:     the robot.
-        module:   its description, kernels and source text.
-        programs: returns the traced programs of a kernel of the thread schedule by its name.
-    """
+    """Draws one robot; see ``gridgen.runtime.drawings``."""
 
     def __init__(
         self, tree: KinematicTree, module: Module, programs: Callable[[str], Programs]

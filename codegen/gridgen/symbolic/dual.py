@@ -79,11 +79,7 @@ def _negative(tangent: Scalar) -> Scalar:
 
 
 class DualScalars(ListScalars):
-    """Dual numbers as the scalars of an algorithm.
-
-    Args:
-        inner: scalars of the components.
-    """
+    """Dual numbers as the scalars of an algorithm."""
 
     def __init__(self, inner: Scalars) -> None:
         self.inner = inner

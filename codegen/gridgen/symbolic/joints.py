@@ -260,9 +260,6 @@ class Helical(JointType):
 
     The coordinates of a wrench are its own components, except that the joint torque replaces the
     moment about z. The coordinates of a motion are dual to them.
-
-    Args:
-        pitch: translation per radian [m].
     """
 
     kind, symbols, axes = "helical", ("q", "s", "c", "p"), (5,)

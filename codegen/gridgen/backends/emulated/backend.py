@@ -95,13 +95,7 @@ def load_unit(
 
 
 class EmulatedKernel:
-    """A kernel compiled for the host.
-
-    Args:
-        entry:  runs the grid without the interpreter lock.
-        launch: threads, states and shared memory per block.
-        label:  name of the kernel in messages.
-    """
+    """A kernel compiled for the host."""
 
     def __init__(self, entry: Entry, launch: AnyLaunch, label: str) -> None:
         self._entry = entry

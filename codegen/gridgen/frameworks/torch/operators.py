@@ -99,11 +99,7 @@ class Derivable(Operator):
 
 
 class Evaluation(Derivable):
-    """A function.
-
-    Args:
-        row: record of the function.
-    """
+    """A function."""
 
     def __init__(self, row: Function) -> None:
         followed = FEEDBACK if row.name == "rollout" else ()

@@ -117,12 +117,7 @@ class Bound:
 
 
 class Binder:
-    """Makes bound calls of a robot's functions.
-
-    Args:
-        module:    the robot's module.
-        evaluator: validates arguments, and compiles kernels.
-    """
+    """Makes bound calls of a robot's functions."""
 
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
         self._robot, self._space = module.description.name, module.description.space

@@ -38,12 +38,7 @@ _HOST = target_for("host")
 
 
 class HybridDynamics:
-    """Forward dynamics on two processors.
-
-    Args:
-        module:    the robot's kernels.
-        evaluator: evaluates kernels.
-    """
+    """Forward dynamics on two processors."""
 
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
         self._kernels = module.kernels

@@ -28,13 +28,7 @@ _GIVEN = {"vjp": "cotangents", "jvp": "tangents"}
 
 
 class Products:
-    """Derivative products of a robot's functions.
-
-    Args:
-        module:    the robot's module.
-        evaluator: the robot's evaluator.
-        resolver:  the robot's resolver.
-    """
+    """Derivative products of a robot's functions."""
 
     def __init__(self, module: Module, evaluator: Evaluator, resolver: Resolver) -> None:
         self._module, self._evaluator, self._resolver = module, evaluator, resolver

@@ -48,12 +48,7 @@ _REQUESTS = _Requests()
 
 
 class Resolver:
-    """Resolves the kernels of a robot's calls.
-
-    Args:
-        module:    the robot's description and kernels.
-        evaluator: determines the backend.
-    """
+    """Resolves the kernels of a robot's calls."""
 
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
         self._module = module

@@ -37,12 +37,7 @@ _NEAR_BYTES = 256 << 10
 
 
 class RolloutPullbacks:
-    """The backward passes of one robot's rollouts.
-
-    Args:
-        description: the robot's description.
-        evaluator:   compiles kernels.
-    """
+    """The backward passes of one robot's rollouts."""
 
     def __init__(self, description: RobotRecord, evaluator: Evaluator) -> None:
         self._description, self._evaluator = description, evaluator

@@ -87,12 +87,7 @@ class Teams:
 
 
 class TeamSchedule(ABC, Generic[Row]):
-    """A schedule with one team of threads per state, for one robot.
-
-    Args:
-        teams: of the robot.
-        rows:  its kernels, without optional inputs.
-    """
+    """A schedule with one team of threads per state, for one robot."""
 
     name: ClassVar[str]
 

@@ -143,44 +143,27 @@ class KernelView:
 
 @dataclass(frozen=True)
 class ThreadFunctionView(FunctionView):
-    """One device function and its entry points.
-
-    Attributes:
-        title:      what it computes, lines.
-        cost:       counts, one line.
-        blocks:     the body; empty if there are parts.
-        has_numbers: whether the body has real constants.
-        parts:      functions that the body calls, in order.
-        distinct:       number of values that the parts exchange, live at once.
-        parked:     number of additional long-lived values, which a GPU may park in shared memory.
-        packs:      number of packs that a part computes before the next part does, or 0 if each
-                    pack runs all parts alone.
-        scratch:    number of values in the scratch memory of loops.
-        memories:   arrays in the scratch memory.
-        traits:     definitions of its ``gridgen::FunctionTraits``, in lines.
-        has_rows:   whether there is a kernel for arrays in rows.
-        is_joined:  whether a GPU inlines its parts, if any, into one function.
-        is_joined_float: whether it does so in float32 alone.
-        is_own:     whether it is for CPUs only, in the namespace ``straight``.
-    """
+    """One device function and its entry points."""
 
     inputs: tuple[ThreadArrayView, ...]
     outputs: tuple[ThreadArrayView, ...]
-    title: tuple[str, ...]
-    cost: str
-    blocks: tuple[BlockView, ...]
-    has_numbers: bool
-    parts: tuple[PartView, ...]
-    stored: int
-    parked: int
+    title: tuple[str, ...]  #: what it computes, lines.
+    cost: str  #: counts, one line.
+    blocks: tuple[BlockView, ...]  #: the body; empty if there are parts.
+    has_numbers: bool  #: whether the body has real constants.
+    parts: tuple[PartView, ...]  #: functions that the body calls, in order.
+    stored: int  #: number of values that the parts exchange, live at once.
+    parked: int  #: number of additional long-lived values, which a GPU may park in shared memory.
+    #: number of packs that a part computes before the next part does, or 0 if each pack runs all
+    #: parts alone.
     packs: int
-    scratch: int
-    memories: tuple[MemoryView, ...]
-    traits: tuple[str, ...]
-    has_rows: bool
-    is_joined: bool
-    is_joined_float: bool
-    is_own: bool = False
+    scratch: int  #: number of values in the scratch memory of loops.
+    memories: tuple[MemoryView, ...]  #: arrays in the scratch memory.
+    traits: tuple[str, ...]  #: definitions of its ``gridgen::FunctionTraits``, in lines.
+    has_rows: bool  #: whether there is a kernel for arrays in rows.
+    is_joined: bool  #: whether a GPU inlines its parts, if any, into one function.
+    is_joined_float: bool  #: whether it does so in float32 alone.
+    is_own: bool = False  #: whether it is for CPUs only, in the namespace ``straight``.
 
     @property
     def names(self) -> str:

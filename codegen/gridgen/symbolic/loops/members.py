@@ -71,12 +71,7 @@ class Group:
 
 
 class PerMember:
-    """A value that differs between members of a loop.
-
-    Args:
-        group:  the members.
-        values: value of each member.
-    """
+    """A value that differs between members of a loop."""
 
     __slots__ = ("_by_member", "group")
 
