@@ -44,7 +44,7 @@ from gridgen.runtime.arrays.libraries import (
     memory_of,
     on_gpu,
 )
-from gridgen.runtime.arrays.staging import Operand, Run, run_in_place
+from gridgen.runtime.arrays.staging import Batch, Operand, Run, run_in_place
 from gridgen.runtime.arrays.streaming import run_streamed
 from gridgen.runtime.arrays.streams import caller_streams, first_adopted
 from gridgen.runtime.calls.chunks import Scratch, arguments_of, chunks, loop_room, workspace
@@ -379,11 +379,9 @@ class Evaluator:
             target: the target that computes it.
             run:    computes states of inputs and outputs on the target's device.
         """
-        batch = call.states
-        if not batch:
+        if not call.states:
             return call.answer
-        inputs, outputs = call.inputs, call.outputs
-        space = self._description.space
+        inputs, space = call.inputs, self._description.space
         # Validating numbers on a GPU would synchronize every call.
         if space.free and not on_gpu(call.q):
             inputs = [*inputs]
@@ -393,7 +391,8 @@ class Evaluator:
                     inputs[i] = inputs[i]._replace(seen=None, adjust=adjust)
         compute = run_streamed if is_streamed(call.arrays, target) else run_in_place
         part_bytes = None if call.course is None else staging.ROLLOUT_PART_BYTES
-        compute(run, tuple(call.kernel.inputs), inputs, outputs, batch, part_bytes)
+        names = tuple(call.kernel.inputs)
+        compute(run, Batch(names, inputs, call.outputs, call.states, part_bytes))
         return call.answer
 
     def _run(
