@@ -84,7 +84,7 @@ class Robot(Declared, Drawn):
         self._evaluations: dict[Evaluation, Callable[[Resolved], Any]] = {
             "kernel": evaluator.evaluate,
             "frames": evaluator.evaluate_frames,
-            "several": evaluator.evaluate_fused,
+            "fused": evaluator.evaluate_fused,
             "hybrid": self._hybrid.forward_dynamics,
         }
         #: Name of the robot in a framework's graphs: its name and a digest of its functions.
@@ -240,7 +240,7 @@ class Robot(Declared, Drawn):
     def _call(self, request: Request) -> Any:
         arrays = request.arrays
         if type(arrays[0]) is np.ndarray:
-            if request.course is None:
+            if request.settings is None:
                 found = self._evaluator.at_once(request)
                 if found is not None:
                     return found
@@ -327,8 +327,8 @@ class Robot(Declared, Drawn):
         inputs = {name: arrays.get(name) for name in kernel.inputs}
         if kernel.calls and kernel.key.wrt:
             return self._products.rollout(kernel, arrays, backend)
-        course = RolloutSettings() if kernel.calls else None
-        return self._run(Resolved(kernel, inputs, backend, None, course))
+        settings = RolloutSettings() if kernel.calls else None
+        return self._run(Resolved(kernel, inputs, backend, None, settings))
 
     def plan(
         self,

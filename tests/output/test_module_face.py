@@ -113,7 +113,7 @@ def test_a_declaration_hands_on_all_that_it_takes(name):
     assert request.schedule == options.get("schedule", "auto")
     assert request.method == options.get(row.method_word, "auto")
     keywords = {"out": request.out, **request.options}
-    keywords |= {} if request.course is None else vars(request.course)
+    keywords |= {} if request.settings is None else vars(request.settings)
     assert keywords == {k: v for k, v in options.items() if k not in ("schedule", row.method_word)}
     if row.has_frames:
         words["frame"] = words.pop("frames")

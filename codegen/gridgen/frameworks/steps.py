@@ -30,11 +30,11 @@ class Operations(NamedTuple):
 
 
 def rolled_by_steps(
-    operations: Operations, shapes: Mapping[str, Shape], given: Inputs, course: RolloutSettings
+    operations: Operations, shapes: Mapping[str, Shape], given: Inputs, settings: RolloutSettings
 ) -> tuple[Any, ...]:
     """Return positions and velocities of a rollout, and joint torques on request; see ``Robot``."""
     xp, axis, steps = operations.xp, len(given.lead), given.steps
-    every, moments = stored_steps(course, steps)
+    every, moments = stored_steps(settings, steps)
     fixed: dict[str, Any] = {}
     moving: dict[str, Any] = {}
     for name in given.arrays:
@@ -45,15 +45,15 @@ def rolled_by_steps(
         else:
             fixed[name] = array
     q, qd = fixed.pop("q0"), fixed.pop("qd0")
-    dt = fixed.pop("dt") / course.substeps
+    dt = fixed.pop("dt") / settings.substeps
 
     def move(state: _State, now: Mapping[str, Any]) -> tuple[_State, tuple[Any, Any]]:
         known = {**fixed, **now}
-        tau = _applied(operations, course, state, known)
+        tau = _applied(operations, settings, state, known)
         rest = {name: array for name, array in known.items() if name not in ("tau", *FEEDBACK)}
-        for _ in range(course.substeps):
+        for _ in range(settings.substeps):
             state = operations.step(*state, tau, dt, **rest)
-        applied = xp.broadcast_to(tau, state[1].shape) if course.return_efforts else None
+        applied = xp.broadcast_to(tau, state[1].shape) if settings.return_efforts else None
         return state, (None if moments is None else state, applied)
 
     start = operations.normalized(q, qd), qd
@@ -64,11 +64,11 @@ def rolled_by_steps(
             xp.moveaxis(xp.concatenate([first[None], later[every - 1 :: every]]), 0, axis)
             for first, later in zip(start, path, strict=True)
         )
-    return (*paths, xp.moveaxis(efforts, 0, axis)) if course.return_efforts else (*paths,)
+    return (*paths, xp.moveaxis(efforts, 0, axis)) if settings.return_efforts else (*paths,)
 
 
 def _applied(
-    operations: Operations, course: RolloutSettings, state: _State, known: Mapping[str, Any]
+    operations: Operations, settings: RolloutSettings, state: _State, known: Mapping[str, Any]
 ) -> Any:
     """Return the joint torques of a step: the given ones plus the controller's, within limits."""
     tau, xp = known["tau"], operations.xp
@@ -78,4 +78,4 @@ def _applied(
         velocities = xp.broadcast_to(qd_ref - state[1], way.shape)
         deviation = xp.concatenate([way, velocities], -1)
         tau = tau + (gains @ deviation[..., None])[..., 0]
-    return xp.clip(tau, -operations.limits, operations.limits) if course.effort_limits else tau
+    return xp.clip(tau, -operations.limits, operations.limits) if settings.effort_limits else tau

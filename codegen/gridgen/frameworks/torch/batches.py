@@ -73,15 +73,15 @@ def expanded(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def states_of(
-    kernel: Kernel, row: Function, shapes: Mapping[str, Shape], course: RolloutSettings | None
+    kernel: Kernel, row: Function, shapes: Mapping[str, Shape], settings: RolloutSettings | None
 ) -> dict[str, Shape]:
     """Return the shapes of a kernel's arrays for one state."""
     states = {**kernel.inputs, **kernel.outputs}
-    if course is None:
+    if settings is None:
         return states
     tau, batch = shapes["tau"], len(shapes[kernel.first]) - 1
     times = tau[-2] if len(tau) > 1 else 0
-    _, moments = stored_steps(course, times)
+    _, moments = stored_steps(settings, times)
     for name in row.results:
         states[name] = states[name] if moments is None else (moments, *states[name])
     for name, shape in shapes.items():
@@ -96,14 +96,14 @@ def batch_of(
     kernel: Kernel,
     row: Function,
     shapes: Mapping[str, Shape],
-    course: RolloutSettings | None,
+    settings: RolloutSettings | None,
 ) -> Batch:
     """Return the batch of a call's arrays.
 
     Raises:
         ShapeError: an array lacks the axes of one state, or has another batch.
     """
-    states = states_of(kernel, row, shapes, course)
+    states = states_of(kernel, row, shapes, settings)
     inputs = {name: states[name] for name in shapes}
     batches = {name: _axes(robot, name, shape, states[name]) for name, shape in shapes.items()}
     widest = max(batches, key=lambda name: len(batches[name]))

@@ -44,7 +44,7 @@ class Words(NamedTuple):
     frame: str = ""  #: the link of a function of a frame, or empty.
     reference: str = ""  #: the axes of the result, or empty.
     backend: str = ""  #: the backend; empty for the robot's.
-    course: str = ""  #: options of a rollout: see ``course_of``.
+    settings: str = ""  #: options of a rollout: see ``course_of``.
 
 
 class Asked(NamedTuple):
@@ -144,8 +144,8 @@ class Operator(ABC):
         robot = robot_of(words.robot)
         kernel = kernel_of(robot, self.row, words, given)
         shapes = {name: one.shape for name, one in given.items() if name in kernel.inputs}
-        course = course_of(words, given) if kernel.calls else None
-        batch = batch_of(robot.name, kernel, self.row, shapes, course)
+        settings = course_of(words, given) if kernel.calls else None
+        batch = batch_of(robot.name, kernel, self.row, shapes, settings)
         q = given[kernel.first]
         if q.dtype not in (torch.float32, torch.float64):
             raise DtypeError(f"{kernel.first} is of type {q.dtype}; give float32 or float64")
@@ -331,7 +331,7 @@ def _listed(results: Any) -> Sequence[Tensor]:
 
 def course_of(words: Words, given: Mapping[str, Tensor]) -> RolloutSettings:
     """Return the rollout options of a call."""
-    substeps, keep, limits = words.course.split()
+    substeps, keep, limits = words.settings.split()
     follow = tuple(given[name] for name in FEEDBACK if name in given)
     kept = int(keep) if keep.isdigit() else keep
     return RolloutSettings(int(substeps), kept, follow or None, limits == "limits")

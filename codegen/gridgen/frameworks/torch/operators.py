@@ -122,8 +122,8 @@ class Evaluation(Derivable):
         if words.backend:
             options["backend"] = words.backend
         frame = words.frame or None
-        course = course_of(words, asked.given) if asked.kernel.calls else None
-        choices = (words.schedule, words.method, frame, words.reference, course)
+        settings = course_of(words, asked.given) if asked.kernel.calls else None
+        choices = (words.schedule, words.method, frame, words.reference, settings)
         found = asked.robot._call(Request(self.row.name, arrays, None, options, *choices))
         results = found if isinstance(found, tuple) else (found,)
         return [asked.batch.restored(result) for result in results]
@@ -189,9 +189,9 @@ class Product(Derivable):
         if not of.kinds and all(one is not None for one in known):
             options["results"] = _alone(known)
         if asked.kernel.calls:
-            course = course_of(words, asked.given)
-            options |= {"substeps": course.substeps, "keep": course.keep}
-            options |= {"feedback": course.feedback, "effort_limits": course.effort_limits}
+            settings = course_of(words, asked.given)
+            options |= {"substeps": settings.substeps, "keep": settings.keep}
+            options |= {"feedback": settings.feedback, "effort_limits": settings.effort_limits}
         name, changes = row.name, [self._changes(asked, further)]
         if of.kinds:
             assert isinstance(of, Product)

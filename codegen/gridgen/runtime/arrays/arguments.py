@@ -48,7 +48,7 @@ class Call(NamedTuple):
     like: Any  #: the argument that determines the library of the results.
     #: names of the inputs that are copies, because their leading axes cannot be merged in memory.
     copied: tuple[str, ...] = ()
-    course: RolloutWords | None = None  #: rollout options.
+    settings: RolloutWords | None = None  #: rollout options.
     #: extents of the time axes of inputs that were given with one.
     times: Mapping[str, int] = _NO_TIMES
     outputs: Sequence[Operand] = ()  #: arrays for the results, including the caller's.
@@ -87,18 +87,18 @@ class Call(NamedTuple):
         numbers = numbers_of(operands)
         if self.kernel.along:
             numbers += (0, self.lead[-1], states)
-        if self.course is not None:
-            pairs = zip(self.course[::2], self.course[1::2], strict=True)
+        if self.settings is not None:
+            pairs = zip(self.settings[::2], self.settings[1::2], strict=True)
             numbers += [number for first, second in pairs for number in (first, 0, second)]
         return numbers
 
     @property
     def trail(self) -> int:
         """The numbers per state that the backward pass stores between two checkpoints."""
-        if self.course is None or not self.kernel.key.wrt:
+        if self.settings is None or not self.kernel.key.wrt:
             return 0
         size = sum(math.prod(self.kernel.inputs[name]) for name in ("q_path", "qd_path"))
-        return self.course.between * self.course.substeps * size
+        return self.settings.between * self.settings.substeps * size
 
     @property
     def answer(self) -> Any:
@@ -137,7 +137,7 @@ class Call(NamedTuple):
         axes, count = len(shape), len(self.lead)
         if count > 1:
             array = with_one_axis(array, count)
-        if self.course is None:
+        if self.settings is None:
             return operand(array, axes)
         has_time = array.ndim > axes + bool(count)
         if has_time and array.shape[-axes - 1] == 1:  # constant in time: a kernel sums over steps
@@ -156,7 +156,7 @@ def checked_call(
     inputs: dict[str, Array | None],
     q: Array,
     out: Any,
-    course: RolloutSettings | None = None,
+    settings: RolloutSettings | None = None,
 ) -> Call:
     """Validate the arguments of a kernel, and allocate results.
 
@@ -165,11 +165,11 @@ def checked_call(
         ParameterError: a row of ``params`` is not physically valid.
         OptionError: ``substeps``, ``keep`` or ``feedback`` are invalid.
     """
-    call = checked_inputs(description, kernel, inputs, q, course)
-    if course is None or call.course is None:
+    call = checked_inputs(description, kernel, inputs, q, settings)
+    if settings is None or call.settings is None:
         return call.with_results(out)
-    _, kept = stored_steps(course, call.course.steps)
-    moments = dict.fromkeys(kernel.outputs, kept) | {"tau_path": call.course.steps}
+    _, kept = stored_steps(settings, call.settings.steps)
+    moments = dict.fromkeys(kernel.outputs, kept) | {"tau_path": call.settings.steps}
     return call.with_results(out, moments)
 
 
@@ -178,25 +178,25 @@ def checked_inputs(
     kernel: Kernel,
     inputs: dict[str, Array | None],
     q: Array,
-    course: RolloutSettings | None,
+    settings: RolloutSettings | None,
 ) -> Call:
     """Validate the inputs of a kernel; see ``checked_call``."""
     first, shapes, robot = kernel.first, kernel.inputs, description.name
     check_dtype(q, first)
-    followed = FEEDBACK if course is None else followed_in(inputs)
+    followed = FEEDBACK if settings is None else followed_in(inputs)
     arrays = {
         name: q if name == first else adopted(description, name, shape, inputs[name], q, first)
         for name, shape in shapes.items()
-        if course is None or name not in FEEDBACK or name in followed
+        if settings is None or name not in FEEDBACK or name in followed
     }
     words, steps, times, timed = None, 0, _NO_TIMES, _NO_TIMES
-    if course is None:
+    if settings is None:
         if kernel.along:
             arrays = _along(robot, shapes, arrays)
         lead = leading_axes(robot, shapes, arrays)
     else:
         arrays, lead, steps, times, timed = in_time(robot, shapes, arrays)
-        words = rollout_words(course, steps, follows=bool(followed))
+        words = rollout_words(settings, steps, follows=bool(followed))
     xp, count = namespace(q), len(lead)
     unread: Operand | None = None
     if len(arrays) < len(shapes):  # arrays that are not read get the first state's address

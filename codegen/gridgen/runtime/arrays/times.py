@@ -21,16 +21,16 @@ _MOST = 2**31 - 1
 _TIME_FIRST = ("tau", *FEEDBACK)
 
 
-def feedback_of(course: RolloutSettings) -> dict[str, Array | None]:
+def feedback_of(settings: RolloutSettings) -> dict[str, Array | None]:
     """Return the controller's gains and reference, by the names of arrays."""
-    if course.feedback is None:
+    if settings.feedback is None:
         return dict.fromkeys(FEEDBACK)
-    if not isinstance(course.feedback, (tuple, list)) or len(course.feedback) != len(FEEDBACK):
+    if not isinstance(settings.feedback, (tuple, list)) or len(settings.feedback) != len(FEEDBACK):
         raise OptionError(
-            f"feedback is {show_value(course.feedback)}; give gains, and positions and velocities "
-            "to be followed: (K, q_ref, qd_ref)"
+            f"feedback is {show_value(settings.feedback)}; give gains, and positions and "
+            "velocities to be followed: (K, q_ref, qd_ref)"
         )
-    return _whole(dict(zip(FEEDBACK, course.feedback, strict=True)))
+    return _whole(dict(zip(FEEDBACK, settings.feedback, strict=True)))
 
 
 def followed_in(inputs: Mapping[str, Array | None]) -> dict[str, Array]:
@@ -48,18 +48,18 @@ def _whole(followed: dict[str, Array | None]) -> dict[str, Array]:
     return followed
 
 
-def rollout_words(course: RolloutSettings, steps: int, *, follows: bool) -> RolloutWords:
+def rollout_words(settings: RolloutSettings, steps: int, *, follows: bool) -> RolloutWords:
     """Return the launch arguments of a rollout with a number of steps; see ``RolloutSettings``."""
-    every, moments = stored_steps(course, steps)
+    every, moments = stored_steps(settings, steps)
     begins = moments is not None or not steps
-    return RolloutWords(steps, course.substeps, every, begins, follows, course.effort_limits)
+    return RolloutWords(steps, settings.substeps, every, begins, follows, settings.effort_limits)
 
 
-def stored_steps(course: RolloutSettings, steps: int) -> tuple[int, int | None]:
+def stored_steps(settings: RolloutSettings, steps: int) -> tuple[int, int | None]:
     """Return the steps per stored state, and the count of stored states; ``None`` for the last."""
-    _check_switch("effort_limits", course.effort_limits)
-    check_substeps(course.substeps)
-    keep: Any = course.keep
+    _check_switch("effort_limits", settings.effort_limits)
+    check_substeps(settings.substeps)
+    keep: Any = settings.keep
     if isinstance(keep, str) and keep in ("all", "last"):
         return (1, steps + 1) if keep == "all" else (steps, None)
     if not _is_count(keep) or steps % keep:
@@ -70,10 +70,10 @@ def stored_steps(course: RolloutSettings, steps: int) -> tuple[int, int | None]:
     return int(keep), steps // int(keep) + 1
 
 
-def check_efforts(course: RolloutSettings) -> bool:
+def check_efforts(settings: RolloutSettings) -> bool:
     """Return whether a rollout returns joint torques; raise unless the option is a bool."""
-    _check_switch("return_efforts", course.return_efforts)
-    return course.return_efforts
+    _check_switch("return_efforts", settings.return_efforts)
+    return settings.return_efforts
 
 
 def _check_switch(name: str, value: Any) -> None:

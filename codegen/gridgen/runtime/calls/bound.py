@@ -136,13 +136,13 @@ class Binder:
         values = (*inputs.values(), *results_given(out))
         streams, first = caller_streams(values), kernel.first
         with first_adopted(inputs[first], first, values) as q, _settled(q):
-            call = self._evaluator.checked(kernel, inputs, q, out, resolved.course)
+            call = self._evaluator.checked(kernel, inputs, q, out, resolved.settings)
             _check_in_place(call)
             compute, references = self._computation(call, resolved.backend)
             label = f"{kernel.key.function} of {show(self._robot)}, batch {call.states}"
             answer = call.answer
-        if resolved.several is not None:
-            answer = resolved.several.answer(answer)
+        if resolved.fused is not None:
+            answer = resolved.fused.answer(answer)
         is_on_cupys_stream = streams is nullcontext
         if not is_on_cupys_stream:
             compute = partial(_in_context, streams, compute)

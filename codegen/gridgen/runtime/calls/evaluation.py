@@ -192,13 +192,13 @@ class Evaluator:
         kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
         first = inputs[kernel.first]
         try:
-            along = resolved.course is not None and type(first) is np.ndarray
+            along = resolved.settings is not None and type(first) is np.ndarray
             if kernel.numbers and not along and is_native(first):
                 with on_device(first):
                     for name in kernel.numbers:
                         if type(value := inputs[name]) is float:
                             inputs[name] = number(value, name, first)
-            if resolved.backend is None and resolved.course is None:
+            if resolved.backend is None and resolved.settings is None:
                 results = self._evaluate_directly(kernel, inputs, out)
                 if results is not None:
                     return results
@@ -209,8 +209,8 @@ class Evaluator:
 
     def evaluate_fused(self, resolved: Resolved) -> Any:
         """Return the results of fused functions, which one kernel computes."""
-        assert resolved.several is not None
-        return resolved.several.answer(self.evaluate(resolved))
+        assert resolved.fused is not None
+        return resolved.fused.answer(self.evaluate(resolved))
 
     def evaluate_frames(self, resolved: Resolved) -> Any:
         """Return the results of some frames from the kernel of all frames."""
@@ -229,10 +229,10 @@ class Evaluator:
     def _evaluate(self, resolved: Resolved) -> Any:
         """Evaluate with arrays that need full validation."""
         kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
-        backend_name, course = resolved.backend, resolved.course
+        backend_name, settings = resolved.backend, resolved.settings
         values = tuple(inputs.values())
         is_cached = backend_name is None and not kernel.along
-        key = layout_key(kernel.name, values, out, course) if is_cached else None
+        key = layout_key(kernel.name, values, out, settings) if is_cached else None
         if key is not None and (layout := self._launches.get(key)) is not None:
             if not layout.on_host or self._are_usual(kernel, inputs):
                 results = layout.computed(values, out)
@@ -244,7 +244,7 @@ class Evaluator:
         with caller_streams((*values, *results_given(out)))():
             q = adopt(inputs[kernel.first], kernel.first)
             with on_device(q):
-                call = self.checked(kernel, inputs, q, out, course)
+                call = self.checked(kernel, inputs, q, out, settings)
                 results = self.evaluate_checked(call, backend_name)
         if key is not None and call.states and not is_streamed(call.arrays, self.target(q, None)):
             compiled = self.compiled(kernel, q, None)
@@ -277,10 +277,10 @@ class Evaluator:
         inputs: dict[str, Array | None],
         q: Array,
         out: Any,
-        course: RolloutSettings | None = None,
+        settings: RolloutSettings | None = None,
     ) -> Call:
         """Validate the arguments of a kernel; see ``checked_call``."""
-        return checked_call(self._description, kernel, inputs, q, out, course)
+        return checked_call(self._description, kernel, inputs, q, out, settings)
 
     def evaluate_checked(self, call: Call, backend_name: str | None = None) -> Any:
         """Run the kernel of a validated call; as ``evaluate``."""
@@ -390,7 +390,7 @@ class Evaluator:
                     adjust = functools.partial(normalize, space)
                     inputs[i] = inputs[i]._replace(seen=None, adjust=adjust)
         compute = run_streamed if is_streamed(call.arrays, target) else run_in_place
-        part_bytes = None if call.course is None else staging.ROLLOUT_PART_BYTES
+        part_bytes = None if call.settings is None else staging.ROLLOUT_PART_BYTES
         names = tuple(call.kernel.inputs)
         compute(run, Batch(names, inputs, call.outputs, call.states, part_bytes))
         return call.answer

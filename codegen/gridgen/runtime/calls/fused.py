@@ -17,7 +17,7 @@ from gridgen.naming import show_value
 
 
 @dataclass(frozen=True)
-class Several:
+class FusedFunctions:
     """Fused functions, computed by one kernel."""
 
     parts: tuple[FusedPart, ...]  #: the functions, in the requested order.

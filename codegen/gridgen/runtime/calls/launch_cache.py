@@ -156,7 +156,7 @@ def _with_addresses(numbers: list[int], launch: Callable[[list[int]], None]) -> 
 
 
 def layout_key(
-    function: str, values: Sequence[Any], out: Any, course: RolloutSettings | None = None
+    function: str, values: Sequence[Any], out: Any, settings: RolloutSettings | None = None
 ) -> _Key | None:
     """Return the cache key of a call, or ``None`` for one that cannot be cached."""
     cupy: Any = sys.modules.get("cupy")
@@ -179,9 +179,9 @@ def layout_key(
             return None
         layouts.append(failures(device))
     key = function, isinstance(out, (tuple, list)), type(q), *layouts
-    if course is None:
+    if settings is None:
         return key
-    said = course.substeps, course.keep, course.effort_limits
+    said = settings.substeps, settings.keep, settings.effort_limits
     key = *key, *said, *map(type, said)
     try:
         hash(key)

@@ -46,8 +46,8 @@ class Products:
         """Return the cotangents of the arguments; see ``Robot.vjp``."""
         resolved, of, known = self._of(function, arguments, options)
         by = checked_wrt(wrt, of)
-        if resolved.course is not None:
-            if resolved.course.return_efforts:
+        if resolved.settings is not None:
+            if resolved.settings.return_efforts:
                 raise OptionError(
                     "return_efforts is True, and the backward pass begins with states: omit it"
                 )
@@ -85,7 +85,7 @@ class Products:
         if any(kind == "jvp" for kind, _ in _read(function)[1]):
             raise OptionError(f"no jvp of {function}: take that of a vjp, or the vjp of this")
         resolved, of, known = self._of(function, arguments, options)
-        if resolved.course is not None:
+        if resolved.settings is not None:
             raise OptionError("no jvp of rollout: take those of step, one after the other")
         by = checked_wrt(wrt, of)
         changes = by_name("tangents", function, tangents, of.given("jvp", by))
@@ -162,7 +162,7 @@ class Products:
             raise OptionError(f"{name} of several links has no vjp: give one link at a time")
         of = Derivable(kernel.key, row.arguments, kernel.inputs, kernel.outputs)
         known = dict(resolved.inputs)
-        if resolved.course is not None and inner:
+        if resolved.settings is not None and inner:
             raise OptionError(f"{function} has no derivative products")
         for (kind, wrt), change in zip(inner, changes, strict=True):
             by = checked_wrt(wrt, of)

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from gridgen.functions.calls import RolloutSettings
 from gridgen.kernel import Kernel
-from gridgen.runtime.calls.fused import Several
+from gridgen.runtime.calls.fused import FusedFunctions
 
 #: How a call is computed: by its kernel; by the kernel of all frames; by a kernel of fused
 #: functions; in halves on two processors.
-Evaluation = Literal["kernel", "frames", "several", "hybrid"]
+Evaluation = Literal["kernel", "frames", "fused", "hybrid"]
 
 
 @dataclass(slots=True)
@@ -22,8 +22,8 @@ class Resolved:
     inputs: dict[str, Any]  #: the given arrays by name; ``None`` for the default.
     backend: str | None = None  #: overrides the robot's backend.
     out: Any = None  #: arrays for the results.
-    course: RolloutSettings | None = None  #: rollout options.
+    settings: RolloutSettings | None = None  #: rollout options.
     evaluation: Evaluation = "kernel"  #: how it is computed.
     #: indices of the requested frames, where the kernel computes all.
     frames: int | list[int] | None = None
-    several: Several | None = None  #: result type of fused functions.
+    fused: FusedFunctions | None = None  #: result type of fused functions.

@@ -22,7 +22,7 @@ from gridgen.runtime.arrays.libraries import adopt, is_traced
 from gridgen.runtime.arrays.streams import caller_streams
 from gridgen.runtime.arrays.times import check_efforts, feedback_of
 from gridgen.runtime.calls.evaluation import Evaluator, check_choice
-from gridgen.runtime.calls.fused import Several
+from gridgen.runtime.calls.fused import FusedFunctions
 from gridgen.runtime.calls.resolved import Evaluation, Resolved
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.planning.devices import host_place, place_of
@@ -61,7 +61,7 @@ class Resolver:
         self._numpy_is_planned = True
         self._numpy_on_gpu = evaluator.target(np.empty(0), None).prefers_teams
         self._chosen: dict[_Words, tuple[Kernel, Evaluation, Any]] = {}
-        self._several: dict[_Words, Several] = {}
+        self._fused: dict[_Words, FusedFunctions] = {}
 
     def forget(self) -> None:
         """Discard cached plans."""
@@ -80,7 +80,7 @@ class Resolver:
         Raises:
             OptionError, ModelError: as of the function.
         """
-        function, frame, course = request.function, request.frame, request.course
+        function, frame, settings = request.function, request.frame, request.settings
         schedule, method = request.schedule, request.method
         options: dict[str, Any] = request.options  # type: ignore[assignment]
         row = FUNCTIONS[function]
@@ -98,7 +98,7 @@ class Resolver:
             if self._numpy_is_planned or type(q) is not np.ndarray or backend is not None:
                 is_planned = True
                 method, schedule = self._planned(row, method, q, backend)
-        variant = WITH_EFFORTS if course is not None and check_efforts(course) else ""
+        variant = WITH_EFFORTS if settings is not None and check_efforts(settings) else ""
         words = (function, schedule, method, frame, request.reference, given, variant)
         try:
             kernel, evaluation, frames = self._chosen[words]
@@ -109,12 +109,12 @@ class Resolver:
             inputs[name] = array
         if options:
             inputs.update((name, options[name]) for name in options if name in inputs)
-        if course is not None:
-            inputs |= feedback_of(course)
+        if settings is not None:
+            inputs |= feedback_of(settings)
         elif offer and evaluation == "kernel" and not is_planned and backend is None:
             if type(q) is np.ndarray and frame is request.frame:  # not a list
                 self._evaluator.offer(request, kernel)
-        return Resolved(kernel, inputs, backend, request.out, course, evaluation, frames)
+        return Resolved(kernel, inputs, backend, request.out, settings, evaluation, frames)
 
     def resolve_named(self, function: Any, *arguments: Any, **options: Any) -> Resolved:
         """Return a call with its kernel, by the function's name and its arguments."""
@@ -138,23 +138,23 @@ class Resolver:
         backend = options.pop("backend", None)
         given = _inputs_given(options) if options else ()
         try:
-            several = self._several[functions, given]
+            fused = self._fused[functions, given]
         except (KeyError, TypeError):  # the first call; or a list
-            several = self.choose_fused(functions, given)
+            fused = self.choose_fused(functions, given)
         if options:
-            several.check_options(options)
+            fused.check_options(options)
             self.check_parameters(options)
-        inputs = several.inputs(arrays, options)
-        room = None if out is None else several.flat(out)
-        return Resolved(several.kernel, inputs, backend, room, None, "several", several=several)
+        inputs = fused.inputs(arrays, options)
+        room = None if out is None else fused.flat(out)
+        return Resolved(fused.kernel, inputs, backend, room, None, "fused", fused=fused)
 
-    def choose_fused(self, functions: Sequence[str], given: tuple[str, ...]) -> Several:
+    def choose_fused(self, functions: Sequence[str], given: tuple[str, ...]) -> FusedFunctions:
         """Return the fused functions of a call of ``compute``, and cache them."""
         parts = self.read_parts(functions)
         can_read = optional_inputs_of(parts)
         key = key_of(parts, tuple(name for name in given if name in can_read))
-        found = Several(parts, self._module.kernels.find(key))
-        self._several[tuple(functions), given] = found
+        found = FusedFunctions(parts, self._module.kernels.find(key))
+        self._fused[tuple(functions), given] = found
         return found
 
     def read_parts(self, functions: object) -> tuple[FusedPart, ...]:
