@@ -66,7 +66,7 @@ class Request:
         method:    algorithm, for functions with several.
         frame:     name of a frame or list of names, for functions of frames.
         reference: reference frame of a Jacobian.
-        course:    options of a rollout.
+        settings:  options of a rollout.
     """
 
     function: str
@@ -77,7 +77,7 @@ class Request:
     method: str = "auto"
     frame: str | Sequence[str] | None = None
     reference: str = ""
-    course: RolloutSettings | None = None
+    settings: RolloutSettings | None = None
 
 
 class Calls(ABC):

@@ -27,15 +27,10 @@ from gridgen.symbolic.trace import TraceScalars
 
 @dataclass(frozen=True)
 class Programs:
-    """The programs of one kernel: a single one, unless a GPU alone has loops.
+    """The programs of one kernel: a single one, unless a GPU alone has loops."""
 
-    Attributes:
-        cpu: the program for SIMD packs.
-        gpu: the program for a GPU thread.
-    """
-
-    cpu: Program
-    gpu: Program
+    cpu: Program  #: the program for SIMD packs.
+    gpu: Program  #: the program for a GPU thread.
 
     @property
     def are_one(self) -> bool:

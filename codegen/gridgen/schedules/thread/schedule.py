@@ -33,11 +33,7 @@ _NO_LOOPS = (
 
 
 class ThreadSchedule:
-    """The thread schedule of one robot.
-
-    Args:
-        teams: of the robot; not used.
-    """
+    """The thread schedule of one robot."""
 
     name = "thread"
 
