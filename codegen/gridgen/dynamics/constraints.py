@@ -34,8 +34,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
-from gridgen.dynamics.crba import mass_matrix_at
+from gridgen.dynamics.crba import add_damping, mass_matrix_at
 from gridgen.dynamics.frames import Pose, base_pose, in_canonical
 from gridgen.dynamics.kinematics import (
     BaseMotion,
@@ -52,18 +53,21 @@ from gridgen.dynamics.linear import (
     ldlt,
     ldlt_solve,
 )
+from gridgen.dynamics.minverse import BranchSolver
 from gridgen.dynamics.rnea import body_forces, inverse_dynamics_at, torques_of_forces
 from gridgen.model.kinematic_tree import Constraint
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import (
+    Motion,
     Placement,
     Vector,
     add,
     apply,
     cross,
     dot,
+    matmul,
     scale,
     sub,
     transpose,
@@ -75,12 +79,39 @@ Rows = list[list[Scalar]]
 
 
 @dataclass(frozen=True)
+class Turn:
+    """A joint between ``to`` and ``link``, in the axes of ``Held``, at the point of ``link``.
+
+    Attributes:
+        columns:    index of each of its velocities.
+        screws:     motion of ``link`` relative to ``to`` by each of them.
+        is_forward: whether the joint's body is on the side of ``link``.
+    """
+
+    columns: Sequence[int]
+    screws: Sequence[Motion]
+    is_forward: bool
+
+    def combined(self, rates: Sequence[Scalar]) -> Motion:
+        """Return the motion of ``link`` by the joint, for rates of all joints."""
+        parts = [
+            (scale(rates[j], v), scale(rates[j], w))
+            for j, (v, w) in zip(self.columns, self.screws, strict=True)
+        ]
+        v, w = parts[0]
+        for slide, spin in parts[1:]:
+            v, w = add(v, slide), add(w, spin)
+        return v, w
+
+
+@dataclass(frozen=True)
 class Held:
     """The rows of one constraint, in axes in which they are sparse.
 
     Attributes:
         constraint: which one.
         rows:       of its Jacobian, each nv entries.
+        turns:      the joints that move ``link`` relative to ``to``, from ``to`` on.
         poses:      of the bodies of ``link`` and ``to`` in these axes.
         link:       pose of the frame that is held; ``to`` likewise.
         to:         see ``link``.
@@ -88,9 +119,21 @@ class Held:
 
     constraint: Constraint
     rows: Rows
+    turns: Sequence[Turn] = ()
     poses: tuple[Pose, Pose] | None = None
     link: Pose | None = None
     to: Pose | None = None
+
+    def error(self, motion: Motion) -> Motion:
+        """Return the change of the errors by a motion of ``link``."""
+        if self.constraint.rows < 6:
+            return motion
+        assert self.link is not None
+        assert self.to is not None
+        slide, spin = motion
+        B = matmul(self.link.R, transpose(self.to.R))
+        trace = B[0][0] + B[1][1] + B[2][2]
+        return slide, scale(0.5, sub(scale(trace, spin), apply(B, spin)))
 
     def turned(self, vectors: Sequence[Scalar]) -> list[Scalar]:
         """Return a row's worth of numbers in the axes of ``to``."""
@@ -154,10 +197,13 @@ class Constraints:
             for pose, frame in zip(poses, (constraint.link, constraint.to), strict=True)
         )
         rows = [[scalars.constant(0.0)] * tree.nv for _ in range(constraint.rows)]
-        for line, sign in zip(moving, (1.0, -1.0), strict=True):
-            for index in line:
-                self._fill(rows, index, self._pose(axes, index), link.p, sign)
-        return Held(constraint, rows, poses, link, to)  # type: ignore[arg-type]
+        turns = [self._turn(axes, index, link.p, -1.0) for index in reversed(moving[1])]
+        turns += [self._turn(axes, index, link.p, 1.0) for index in moving[0]]
+        for turn in turns:
+            for j, screw in zip(turn.columns, turn.screws, strict=True):
+                for row, entry in zip(rows, chain(*screw), strict=False):
+                    row[j] = row[j] + entry
+        return Held(constraint, rows, turns, poses, link, to)  # type: ignore[arg-type]
 
     def _pose(self, axes: int, body: int) -> Pose:
         """Return the pose of a body in the axes of another one; -1 is the base."""
@@ -174,18 +220,19 @@ class Constraints:
             self._poses[axes, body] = pose
         return self._poses[axes, body]
 
-    def _fill(self, rows: Rows, index: int, pose: Pose, point: Vector, sign: float) -> None:
-        """Add to rows what the joint of a body contributes."""
+    def _turn(self, axes: int, index: int, point: Vector, sign: float) -> Turn:
+        """Return the joint of a body, one of those between ``to`` and ``link``."""
         scalars, body = self._scalars, self._tree.bodies[index]
+        pose = self._pose(axes, index)
         scalars.begin("axis", index)
         arm = sub(pose.p, point)
         factor = scalars.constant(sign * (body.multiplier if body.mimics else 1.0))
-        for k, (slide, spin) in enumerate(body.joint_type.subspace(scalars)):
+        screws = []
+        for slide, spin in body.joint_type.subspace(scalars):
             w = apply(pose.R, spin)
             v = add(apply(pose.R, slide), cross(arm, w))
-            j = body.v_index + k
-            for row, entry in zip(rows, (*v, *w), strict=False):
-                row[j] = row[j] + factor * entry
+            screws.append((scale(factor, v), scale(factor, w)))
+        return Turn(range(body.v_index, body.v_index + len(screws)), screws, sign > 0.0)
 
     def rest(
         self, qd: Sequence[Scalar], motions: Sequence[BodyMotion], base: BaseMotion
@@ -319,9 +366,16 @@ def delassus(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Rows
     return weighted_products(rows, factors, scalars)[2]
 
 
-def factorized(tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars) -> Factorization:
-    """Return the factors of the mass matrix."""
+def factorized(
+    tree: KinematicTree,
+    placed: Sequence[Placement],
+    scalars: Scalars,
+    damping_step: Scalar | None = None,
+) -> Factorization:
+    """Return the factors of the mass matrix; ``damping_step`` as in ``aba.accelerations_aba``."""
     M = mass_matrix_at(tree, placed, scalars)
+    if damping_step is not None:
+        add_damping(tree, M, damping_step, scalars)
     scalars.begin("solve", -1)
     return ldlt(M, tree.velocities, scalars.constant(1.0), scalars)
 
@@ -345,18 +399,32 @@ def constrained_forward_dynamics(
         forces: on ``link``, one for each row, in the axes of ``to`` [N, N m]; of a joint, its
                 torque or force.
     """
+    return constrained_accelerations(tree, q, qd, tau, base, scalars, f_ext)
+
+
+def constrained_accelerations(
+    tree: KinematicTree,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    tau: Sequence[Scalar],
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Sequence[Scalar] | None = None,
+    damping_step: Scalar | None = None,
+) -> tuple[list[Scalar], list[Scalar]]:
+    """Return ``constrained_forward_dynamics``; ``damping_step`` as in ``aba.accelerations_aba``."""
     placed = placements(tree, q, scalars)
     motions = all_motions(tree, placed, qd, None, base, scalars)
     wrenches = body_forces(tree, each(tree, motions), f_ext, scalars)
     bias = torques_of_forces(tree, placed, wrenches, qd, None, scalars)
     constraints = Constraints(tree, q, placed, scalars)
     rest = constraints.rest(qd, motions, base)
-    factors = factorized(tree, placed, scalars)
+    factors = factorized(tree, placed, scalars, damping_step)
     right = [effort - loss for effort, loss in zip(tau, bias, strict=True)]
     z = begin_in_place(factors, right)
     Y, scaled, A = weighted_products(constraints.rows, factors, scalars)
     b = [-(g + dot(y, z)) for g, y in zip(rest, scaled, strict=True)]
-    f = _forces(constraints, A, b, scalars)
+    f = Forces(constraints, A, scalars).solve(b)
     for y, force in zip(Y, f, strict=True):
         z = [a + force * entry for a, entry in zip(z, y, strict=True)]
     scalars.begin("solve", -1)
@@ -390,7 +458,7 @@ def impulse_dynamics(
     ]
     factors = factorized(tree, placed, scalars)
     Y, _, A = weighted_products(constraints.rows, factors, scalars)
-    p = _forces(constraints, A, b, scalars)
+    p = Forces(constraints, A, scalars).solve(b)
     change = [scalars.constant(0.0)] * tree.nv
     for y, impulse in zip(Y, p, strict=True):
         change = [a + impulse * entry for a, entry in zip(change, y, strict=True)]
@@ -455,27 +523,58 @@ def constrained_inverse_dynamics(
     return tau, constraints.turned(f)
 
 
-def _forces(
-    constraints: Constraints, A: Rows, b: Sequence[Scalar], scalars: Scalars
-) -> list[Scalar]:
-    """Return the forces of least norm of (A + R) f = b; those that are not active are zero."""
-    scalars.begin("forces", -1)
-    active, compliance = constraints.given("active"), constraints.given("compliance")
-    size, mean = len(A), A[0][0]
-    for k in range(1, size):
-        mean = mean + A[k][k]
-    mean = mean * scalars.constant(1.0 / size)
-    mu = [mean * one for one in constraints.given("proximal")]
-    of = [number for number, held in enumerate(constraints.held) for _ in held.rows]
-    masked = [[scalars.constant(0.0)] * size for _ in A]
-    for i in range(size):
-        for j in range(i + 1):
-            both = active[i] if of[i] == of[j] else active[i] * active[j]
-            masked[i][j] = both * A[i][j]
-        masked[i][i] = masked[i][i] + (compliance[i] + mu[i])
-    factors = ldlt(masked, Branches(range(-1, size - 1)), scalars.constant(1.0), scalars)
-    right = [on * entry for on, entry in zip(active, b, strict=True)]
-    f = ldlt_solve(factors, right)
-    for _ in range(ITERATIONS - 1):
-        f = ldlt_solve(factors, [r + m * x for r, m, x in zip(right, mu, f, strict=True)])
-    return f
+class Forces:
+    """The system (A + R) f = b; forces of constraints that are not active are zero.
+
+    Args:
+        constraints: of the robot.
+        A:           its Delassus matrix.
+        scalars:     the kind of number.
+    """
+
+    def __init__(self, constraints: Constraints, A: Rows, scalars: Scalars) -> None:
+        scalars.begin("forces", -1)
+        self._scalars, self._active = scalars, constraints.given("active")
+        active, compliance = self._active, constraints.given("compliance")
+        size, mean = len(A), A[0][0]
+        for k in range(1, size):
+            mean = mean + A[k][k]
+        mean = mean * scalars.constant(1.0 / size)
+        self._mu = [mean * one for one in constraints.given("proximal")]
+        of = [number for number, held in enumerate(constraints.held) for _ in held.rows]
+        masked = [[scalars.constant(0.0)] * size for _ in A]
+        for i in range(size):
+            for j in range(i + 1):
+                both = active[i] if of[i] == of[j] else active[i] * active[j]
+                masked[i][j] = both * A[i][j]
+            masked[i][i] = masked[i][i] + (compliance[i] + self._mu[i])
+        branches = Branches(range(-1, size - 1))
+        self._factors = ldlt(masked, branches, scalars.constant(1.0), scalars)
+
+    def solve(self, b: Sequence[Scalar]) -> list[Scalar]:
+        """Return the forces of least norm."""
+        right = [on * entry for on, entry in zip(self._active, b, strict=True)]
+        f = ldlt_solve(self._factors, right)
+        for _ in range(ITERATIONS - 1):
+            rest = [r + m * x for r, m, x in zip(right, self._mu, f, strict=True)]
+            f = ldlt_solve(self._factors, rest)
+        return f
+
+    def inverse(self) -> Rows:
+        """Return the matrix S of f = S b, which is symmetric.
+
+        With G = (A + R + mu)^-1, S = G + G mu G + G mu G mu G for three iterations.
+        """
+        G = BranchSolver(self._factors, self._scalars).inverse()
+        scaled = [[entry * m for entry, m in zip(row, self._mu, strict=True)] for row in G]
+        S, size = G, len(G)
+        for _ in range(ITERATIONS - 1):
+            more = [list(row) for row in G]
+            for i in range(size):
+                for j in range(i + 1):
+                    more[i][j] = more[j][i] = G[i][j] + dot(scaled[i], S[j])
+            S = more
+        S = [list(row) for row in S]
+        for k, on in enumerate(self._active):
+            S[k][k] = on * S[k][k]
+        return S

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gridgen.dynamics.crba import add_damping
 from gridgen.dynamics.kinematics import BaseMotion
-from gridgen.dynamics.linear import ldlt, ldlt_solve
+from gridgen.dynamics.linear import Factorization, ldlt, ldlt_solve
 from gridgen.dynamics.minverse import (
     inverse,
     inverse_by_responses,
@@ -101,6 +101,55 @@ def accelerations_gradient(
     """
     if scalars.has_loops:
         return _gradient_in_loops(tree, q, qd, tau, base, scalars, f_ext, damping_step)
+    start = begin_gradient(tree, q, qd, base, scalars, f_ext, damping_step)
+    factors = start.factors
+    right = [effort - loss for effort, loss in zip(tau, start.bias, strict=True)]
+    qdd = ldlt_solve(factors, right)
+    dtau_dq, dtau_dqd = start.gradients(tree, qdd, scalars)
+    scalars.begin("solve", -1)
+    dqdd_dq = solve_columns(tree, factors, dtau_dq, scalars)
+    dqdd_dqd = solve_columns(tree, factors, dtau_dqd, scalars)
+    return Accelerations(qdd, dqdd_dq, dqdd_dqd, inverse(tree, factors, scalars))
+
+
+@dataclass(frozen=True)
+class Start:
+    """The quantities of a gradient of forward dynamics that precede the accelerations.
+
+    Attributes:
+        sweep:    of the state.
+        bias:     bias forces, nv.
+        dtau_dqd: gradient of inverse dynamics by the velocities, without damping.
+        factors:  of the mass matrix.
+        f_ext:    external wrenches.
+    """
+
+    sweep: Sweep
+    bias: Sequence[Scalar]
+    dtau_dqd: Square
+    factors: Factorization
+    f_ext: Sequence[Scalar] | None
+
+    def gradients(
+        self, tree: KinematicTree, qdd: Sequence[Scalar], scalars: Scalars
+    ) -> tuple[Square, Square]:
+        """Return the gradients of inverse dynamics at accelerations, by positions, velocities."""
+        sweep = self.sweep
+        (dtau_dq,) = sweep.gradients(sweep.by_positions(*sweep.loaded(qdd, self.f_ext)))
+        add_damping(tree, self.dtau_dqd, scalars.constant(1.0), scalars)
+        return dtau_dq, self.dtau_dqd
+
+
+def begin_gradient(
+    tree: KinematicTree,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Sequence[Scalar] | None,
+    damping_step: Scalar | None,
+) -> Start:
+    """Return the mass matrix's factors and the bias forces from the sweep of a gradient."""
     sweep = Sweep(tree, q, qd, base, scalars)
     M = scalars.matrix("M", tree.nv, tree.nv, zeros=not tree.couples_all)
     (dtau_dqd,) = sweep.gradients(sweep.by_velocities(), M=M)
@@ -112,13 +161,7 @@ def accelerations_gradient(
         add_damping(tree, M, damping_step, scalars)
     scalars.begin("solve", -1)
     factors = ldlt(M, tree.velocities, scalars.constant(1.0), scalars)
-    qdd = ldlt_solve(factors, [effort - loss for effort, loss in zip(tau, bias, strict=True)])
-    (dtau_dq,) = sweep.gradients(sweep.by_positions(*sweep.loaded(qdd, f_ext)))
-    add_damping(tree, dtau_dqd, scalars.constant(1.0), scalars)
-    scalars.begin("solve", -1)
-    dqdd_dq = solve_columns(tree, factors, dtau_dq, scalars)
-    dqdd_dqd = solve_columns(tree, factors, dtau_dqd, scalars)
-    return Accelerations(qdd, dqdd_dq, dqdd_dqd, inverse(tree, factors, scalars))
+    return Start(sweep, bias, dtau_dqd, factors, f_ext)
 
 
 def _gradient_in_loops(

@@ -2,7 +2,8 @@
 
 A step moves the configuration along a velocity in the tangent space, with ``integrate``, which
 preserves the norm of quaternions. Velocities follow from the accelerations of forward dynamics, by
-articulated bodies, or by the factorized mass matrix for robots with mimic joints.
+articulated bodies, or by the factorized mass matrix for robots with mimic joints; for robots with
+constraints, from those of forward dynamics with constraints.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import partial
 
 from gridgen.dynamics.aba import accelerations_aba
 from gridgen.dynamics.configurations import integrate
+from gridgen.dynamics.constraints import constrained_accelerations
 from gridgen.dynamics.crba import accelerations_crba
 from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.model.tree import KinematicTree
@@ -101,7 +103,10 @@ def _accelerations(
     f_ext: Vector | None,
     damping_step: Scalar | None = None,
 ) -> list[Scalar]:
-    """Return the joint accelerations by the method that ``auto`` selects for the robot."""
+    """Return the accelerations with constraints, otherwise by the method ``auto`` selects."""
+    if tree.constraints:
+        arguments = tree, q, qd, tau, base, scalars, f_ext, damping_step
+        return constrained_accelerations(*arguments)[0]
     solve = accelerations_crba if tree.has_mimic else accelerations_aba
     return solve(tree, q, qd, tau, base, scalars, f_ext, damping_step)
 

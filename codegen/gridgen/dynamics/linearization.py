@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from gridgen.dynamics.configurations import integrate, own_joints
+from gridgen.dynamics.constraint_derivatives import constrained_accelerations_gradient
 from gridgen.dynamics.derivatives import Accelerations, accelerations_gradient
 from gridgen.dynamics.integrators import Commutators, Vector, moved, scaled, weighted
 from gridgen.dynamics.kinematics import BaseMotion
@@ -45,7 +47,7 @@ def _step(
     """
     step, changes = dt[0], Changes(tree, scalars)
     damping_step = step if is_damping_implicit else None
-    rates = accelerations_gradient(tree, q, qd, tau, base, scalars, f_ext, damping_step)
+    rates = _accelerations(tree, q, qd, tau, base, scalars, f_ext, damping_step)
     if is_explicit:
         path = scaled(tree, step, qd, scalars)
         faster = changes.velocities(step, changes.accelerations(rates))
@@ -79,10 +81,10 @@ def rk4(
 
     def rates(path: Vector, qd: Vector) -> Accelerations:
         there = integrate(tree, q, path, scalars)
-        return accelerations_gradient(tree, there, qd, tau, base, scalars, f_ext)
+        return _accelerations(tree, there, qd, tau, base, scalars, f_ext)
 
     v1, dv1 = qd, changes.velocities()
-    first = accelerations_gradient(tree, q, qd, tau, base, scalars, f_ext)
+    first = _accelerations(tree, q, qd, tau, base, scalars, f_ext)
     da1 = changes.accelerations(first)
 
     v2, dv2 = moved(tree, qd, (half, first.qdd), scalars), changes.velocities(half, da1)
@@ -110,6 +112,12 @@ def rk4(
     along = changes.commutated(along, twist, (v1, dv1), (v4, dv4))
     faster = changes.sum((1.0, da1), (2.0, da2), (2.0, da3), (1.0, da4))
     return changes.result(changes.positions(path, along), changes.velocities(sixth, faster))
+
+
+def _accelerations(tree: KinematicTree, *arguments: Any) -> Accelerations:
+    """Return the accelerations of ``integrators`` and their derivatives."""
+    found = constrained_accelerations_gradient if tree.constraints else accelerations_gradient
+    return found(tree, *arguments)
 
 
 @dataclass(frozen=True)
