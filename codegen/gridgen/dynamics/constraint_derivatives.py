@@ -23,17 +23,15 @@ Source: Carpentier and Mansard 2018; Carpentier, Budhiraja and Mansard 2021.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import chain
 
 from gridgen.dynamics.constraints import Constraints, Forces, Held, Rows, Turn, weighted_products
 from gridgen.dynamics.derivatives import Accelerations, begin_gradient
-from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.linear import begin_in_place, finish_in_place
 from gridgen.dynamics.minverse import inverse
+from gridgen.dynamics.state import Numbers, State
 from gridgen.dynamics.sweep import Square
-from gridgen.model.tree import KinematicTree
-from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import (
     Motion,
     add,
@@ -45,13 +43,7 @@ from gridgen.symbolic.spatial import (
 
 
 def constrained_forward_dynamics_gradient(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    tau: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None = None,
+    state: State, tau: Numbers
 ) -> tuple[Square, Square, Square, Rows, Rows, Rows]:
     """Return the derivatives of ``constrained_forward_dynamics``, which has the same arguments.
 
@@ -61,62 +53,43 @@ def constrained_forward_dynamics_gradient(
         dqdd_dq, dqdd_dqd, dqdd_dtau:       nv x nv each, row i for acceleration i.
         dforces_dq, dforces_dqd, dforces_dtau: m x nv each, row i for force i.
     """
-    found = _Gradient(tree, q, qd, tau, base, scalars, f_ext)
+    found = _Gradient(state, tau)
     rates, forces = found.accelerations(), found.forces()
     return rates.by_q, rates.by_qd, rates.by_tau, *forces
 
 
 def constrained_accelerations_gradient(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    tau: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None = None,
-    damping_step: Scalar | None = None,
+    state: State, tau: Numbers, damping_step: Scalar | None = None
 ) -> Accelerations:
     """Return accelerations and derivatives; see ``derivatives.accelerations_gradient``."""
-    return _Gradient(tree, q, qd, tau, base, scalars, f_ext, damping_step).accelerations()
+    return _Gradient(state, tau, damping_step).accelerations()
 
 
 class _Gradient:
     """The derivatives of the equations, and their solution."""
 
-    def __init__(
-        self,
-        tree: KinematicTree,
-        q: Sequence[Scalar],
-        qd: Sequence[Scalar],
-        tau: Sequence[Scalar],
-        base: BaseMotion,
-        scalars: Scalars,
-        f_ext: Sequence[Scalar] | None = None,
-        damping_step: Scalar | None = None,
-    ) -> None:
-        self._scalars = scalars
-        start = begin_gradient(tree, q, qd, base, scalars, f_ext, damping_step)
-        self._constraints = constraints = Constraints(tree, q, start.sweep.placed, scalars)
-        rest = constraints.rest(qd, start.sweep.motions, base)
+    def __init__(self, state: State, tau: Numbers, damping_step: Scalar | None = None) -> None:
+        self._state, self._scalars = state, state.scalars
+        start = begin_gradient(state, damping_step)
+        self._constraints = constraints = Constraints(state)
+        rest = constraints.rest(start.sweep.motions)
         z = begin_in_place(start.factors, [a - b for a, b in zip(tau, start.bias, strict=True)])
-        Y, scaled, A = weighted_products(
-            [list(row) for row in constraints.rows], start.factors, scalars
-        )
-        held = Forces(constraints, A, scalars)
+        rows = [list(row) for row in constraints.rows]
+        Y, scaled, A = weighted_products(rows, start.factors, self._scalars)
+        held = Forces(constraints, A)
         f = held.solve([-(g + dot(y, z)) for g, y in zip(rest, scaled, strict=True)])
         for y, force in zip(Y, f, strict=True):
             z = [a + force * entry for a, entry in zip(z, y, strict=True)]
-        scalars.begin("solve", -1)
+        self._scalars.begin("solve", -1)
         self.qdd = finish_in_place(start.factors, z)
-        self.dID_dq, self.dID_dqd = start.gradients(tree, self.qdd, scalars)
-        self.dc_dq, self.dc_dqd = self._changes(tree, qd, f)
-        # Columns of J M^-1 by rows, S, P and K.
-        scalars.begin("solve", -1)
-        W = [finish_in_place(start.factors, y) for y in Y]
+        self.dID_dq, self.dID_dqd = start.gradients(self.qdd)
+        self.dc_dq, self.dc_dqd = self._changes(f)
+        self._scalars.begin("solve", -1)
+        W = [finish_in_place(start.factors, y) for y in Y]  # the rows of J M^-1
         self.S = held.inverse()
         self.P = [[dot(row, column) for column in zip(*W, strict=True)] for row in self.S]
-        self.K = K = [list(row) for row in inverse(tree, start.factors, scalars)]
-        for i in range(tree.nv):
+        self.K = K = [list(row) for row in inverse(state, start.factors)]
+        for i in range(len(K)):
             for j in range(i + 1):
                 shared = dot([row[i] for row in W], [row[j] for row in self.P])
                 K[i][j] = K[j][i] = K[i][j] - shared
@@ -141,40 +114,32 @@ class _Gradient:
         by_q = _minus_products((of_ID, self.dID_dq), (of_c, self.dc_dq))
         return by_q, _minus_products((of_ID, self.dID_dqd), (of_c, self.dc_dqd))
 
-    def _changes(
-        self, tree: KinematicTree, qd: Sequence[Scalar], f: Sequence[Scalar]
-    ) -> tuple[Rows, Rows]:
+    def _changes(self, f: Numbers) -> tuple[Rows, Rows]:
         """Return the derivatives of c by q and qd; subtract that of J^T f from ``dID_dq``."""
         by_q: Rows = []
         by_qd: Rows = []
         for number, held in enumerate(self._constraints.held):
             self._scalars.begin("constraint", -1)
-            gains = tree.given["stabilization"][2 * number : 2 * number + 2]
+            gains = self._state.given["stabilization"][2 * number : 2 * number + 2]
             start = len(by_q)
             if held.link is None:
                 for rows, gain in zip((by_q, by_qd), gains, strict=True):
                     rows += [[gain * entry for entry in row] for row in held.rows]
                 continue
             for rows in (by_q, by_qd):
-                rows += [[self._scalars.constant(0.0)] * tree.nv for _ in held.rows]
-            self._add_motion(held, gains, qd, (by_q[start:], by_qd[start:]))
+                rows += [[self._scalars.constant(0.0)] * self._state.tree.nv for _ in held.rows]
+            self._add_motion(held, gains, (by_q[start:], by_qd[start:]))
             self._subtract_forces(held, f[start : len(by_q)])
         return by_q, by_qd
 
-    def _add_motion(
-        self,
-        held: Held,
-        gains: Sequence[Scalar],
-        qd: Sequence[Scalar],
-        changes: tuple[Rows, Rows],
-    ) -> None:
+    def _add_motion(self, held: Held, gains: Numbers, changes: tuple[Rows, Rows]) -> None:
         """Add the derivatives of c to rows of zeros."""
         zero = (self._scalars.constant(0.0),) * 3
         V, A = (zero, zero), (zero, zero)
         seen: list[tuple[Turn, Motion, Motion, Motion]] = []
         for turn in held.turns:
             before = V, A
-            own, rate = (turn.combined(numbers) for numbers in (qd, self.qdd))
+            own, rate = (turn.combined(numbers) for numbers in (self._state.qd, self.qdd))
             V, A = _sum(V, own), _sum(A, _sum(rate, carried(V, own)))
             parent = before if turn.is_forward else (V, A)
             seen.append((turn, *parent, V if turn.is_forward else before[0]))
@@ -196,7 +161,7 @@ class _Gradient:
                     for row, entry in zip(rows, column, strict=False):
                         row[j] = row[j] + entry
 
-    def _subtract_forces(self, held: Held, f: Sequence[Scalar]) -> None:
+    def _subtract_forces(self, held: Held, f: Numbers) -> None:
         """Subtract the derivatives of J^T f by q, with f constant in the axes of ``to``."""
         force, moment = (f[0], f[1], f[2]), f[3:6]
         every = [
