@@ -218,6 +218,9 @@ class KinematicTree(Branches):
 
     given: ClassVar[Mapping[str, Sequence[Any]]] = {}
 
+    def __hash__(self) -> int:
+        return hash((self.digest, self.options))  # caches look robots up often
+
     @property
     def floating_base(self) -> bool:
         """Whether body 0 is the root link on a free joint."""
