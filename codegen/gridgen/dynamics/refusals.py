@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from gridgen.dynamics.constraints import Constraints
 from gridgen.dynamics.frames import body_poses, in_canonical
 from gridgen.dynamics.kinematics import placements
 from gridgen.model.tree import KinematicTree
@@ -60,11 +61,7 @@ def of_few_directions_of_a_point(tree: KinematicTree, frame: str) -> str | None:
 @lru_cache(maxsize=8)
 def _directions(tree: KinematicTree) -> Mapping[str, tuple[int, int]]:
     """Return in how many directions each frame can move, and its origin: in a random state."""
-    rng = np.random.default_rng(0)
-    q = rng.uniform(-1.0, 1.0, tree.nq)
-    for start in tree.quaternions:
-        q[start : start + 4] /= np.linalg.norm(q[start : start + 4])
-    scalars = FloatScalars()
+    q, scalars = _random_positions(tree), FloatScalars()
     poses = body_poses(tree, placements(tree, list(q), scalars), scalars)
     # Twists of the bodies at the base's origin: those of a parent, and of the own joint.
     twists: list[NDArray[np.float64]] = []
@@ -87,6 +84,13 @@ def _directions(tree: KinematicTree) -> Mapping[str, tuple[int, int]]:
         point = twist[:3] + across @ twist[3:]
         found[frame.name] = (_rank(np.vstack((point, twist[3:]))), _rank(point))
     return found
+
+
+def _random_positions(tree: KinematicTree) -> NDArray[np.float64]:
+    q = np.random.default_rng(0).uniform(-1.0, 1.0, tree.nq)
+    for start in tree.quaternions:
+        q[start : start + 4] /= np.linalg.norm(q[start : start + 4])
+    return q
 
 
 def _rank(matrix: NDArray[np.float64]) -> int:
@@ -112,7 +116,21 @@ def of_no_mass(tree: KinematicTree) -> str | None:
 
 
 def of_no_constraints(tree: KinematicTree) -> str | None:
-    """Refuse a robot without constraints."""
-    if tree.constraints:
+    """Refuse a robot without constraints, or with one that leaves no motion."""
+    if not tree.constraints:
+        return "the robot has no constraints: load it with constraints= (grid-gen: --constraint)"
+    if (name := _rigid(tree)) is None:
         return None
-    return "the robot has no constraints: load it with constraints= (grid-gen: --constraint)"
+    return (
+        f'constraint "{name}" leaves no motion: lock joints (lock=) instead, or constrain fewer '
+        "directions"
+    )
+
+
+@lru_cache(maxsize=8)
+def _rigid(tree: KinematicTree) -> str | None:
+    """Return the constraint that alone leaves no motion in a random state."""
+    q, scalars = _random_positions(tree), FloatScalars()
+    found = Constraints(tree, list(q), placements(tree, list(q), scalars), scalars).held
+    names = (held.constraint.name for held in found if _rank(np.array(held.rows)) == tree.nv)
+    return next(names, None)

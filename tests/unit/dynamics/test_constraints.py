@@ -478,7 +478,7 @@ REFUSED = [
     ({"kind": "point"}, "link None: give the name of a link"),
     ({"kind": "point", "link": "base_link"}, '"base_link", which is fixed to the base'),
     ({"kind": "frame", "link": "FL_FOOT", "to": "FL_LOWER_LEG"}, "which do not move apart"),
-    ({"kind": "point", "link": "FL_FOOT", "rpy": [0, 0, 0]}, '"rpy": a point has compliance'),
+    ({"kind": "point", "link": "FL_FOOT", "rpy": [0, 0, 0]}, '"rpy": a point has active, comp'),
     ({"kind": "point", "link": "FL_FOOT", "offset": [0, 0]}, "offset [0, 0]: give 3 numbers"),
     ({"kind": "point", "link": "FL_FOOT", "compliance": -1}, "give a number, finite, 0 or more"),
     ({"kind": "point", "link": "FL_FOOT", "stabilization": [1, 1]}, "no target in the world"),
