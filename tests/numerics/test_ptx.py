@@ -121,7 +121,9 @@ def test_what_nvrtc_makes_gives_the_bits_of_other_backends(
     key = robot_of(*robot, arch).kernels[function].key
     is_shared = (
         key.schedule == "thread"
-        and plan_programs(load_tree(urdf_path(robot[0]), robot[1], constraints=robot[0]), key).are_one
+        and plan_programs(
+            load_tree(urdf_path(robot[0]), robot[1], constraints=robot[0]), key
+        ).are_one
     )
     found = evaluate(robot, function, x, arch)
     for way in ("emulated", "cpu") if is_shared else ("emulated",):

@@ -21,6 +21,7 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import ModelError, OptionError, ParameterError
 from gridgen.functions.arrays import PROXIMAL
 from gridgen.model.tree import KinematicTree
+from gridgen.schedules.thread import schedule
 from gridgen.schedules.thread.plan import plan_lines
 from gridgen.symbolic.scalars import FloatScalars
 from helpers.dynamics import load_tree, robot_path, tangent_steps
@@ -470,6 +471,13 @@ def test_compiled_code_keeps_to_the_reference() -> None:
         robot.constrained_forward_dynamics(q, qd, tau, active=np.full(4, 2.0, np.float32))
     with pytest.raises(ModelError, match="the robot has no constraints: load it with"):
         gridgen.load(robot_path("solo12")).delassus(q[:, :12])
+
+
+def test_a_program_that_is_too_long_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule, "LONGEST_WITHOUT_LOOPS", 500)
+    robot = gridgen.load(robot_path("arm6"), constraints=CONSTRAINTS["arm6"])
+    with pytest.raises(ModelError, match="none with loops over bodies: lock joints, or load"):
+        robot.delassus(np.zeros((1, 6)))
 
 
 REFUSED = [
