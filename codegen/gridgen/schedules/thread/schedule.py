@@ -27,8 +27,8 @@ _NOT_TWICE = (
     "the vjp of the jvp, or of the vjp"
 )
 _NO_LOOPS = (
-    f"its program would have more than {LONGEST_WITHOUT_LOOPS} operations, and it has none with loops "
-    "over bodies: lock joints, or load the robot with fewer constraints"
+    f"its program would have more than {LONGEST_WITHOUT_LOOPS} operations, and it has none with "
+    "loops over bodies: lock joints, or load the robot with fewer constraints"
 )
 
 
