@@ -15,18 +15,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from gridgen.dynamics.aba import ArticulatedInertia, rigid_inertia, rigid_inertias
-from gridgen.dynamics.constraints import ITERATIONS, Constraints, Rows, _forces
+from gridgen.dynamics.constraints import ITERATIONS, Constraints, Rows
 from gridgen.dynamics.frames import in_canonical
-from gridgen.dynamics.kinematics import all_motions, each, placements
+from gridgen.dynamics.kinematics import all_motions, each
 from gridgen.dynamics.linear import Factorization, begin_in_place, finish_in_place, ldlt
 from gridgen.dynamics.mass import Mass
 from gridgen.dynamics.rnea import add_joint_dynamics, body_forces
-from gridgen.symbolic.branches import Branches
+from gridgen.dynamics.state import Numbers, State
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import (
     Matrix,
     Motion,
-    Placement,
     Vector,
     Wrench,
     add,
@@ -52,7 +51,7 @@ class End:
     arm: Vector
     sign: float
 
-    def wrench(self, force: Sequence[Scalar]) -> Wrench:
+    def wrench(self, force: Numbers) -> Wrench:
         """Return the wrench on the body of forces in the rows."""
         f = apply(self.R, tuple(force[:3]))  # type: ignore[arg-type]
         n = cross(self.arm, f)
@@ -67,22 +66,22 @@ class End:
         return own if self.sign > 0.0 else [-entry for entry in own]
 
 
-class State:
-    """What both algorithms begin with."""
+class _Joints:
+    """What both algorithms begin with, and what they do at a joint."""
 
-    def __init__(self, tree: Any, q: Any, qd: Any, tau: Any, base: Any, scalars: Scalars) -> None:
-        self.tree, self.scalars = tree, scalars
-        self.zero, self.one = scalars.constant(0.0), scalars.constant(1.0)
-        self.placed: Sequence[Placement] = placements(tree, q, scalars)
-        motions = all_motions(tree, self.placed, qd, None, base, scalars)
-        self.bias: list[Any] = body_forces(tree, each(tree, motions), None, scalars)
-        losses = scalars.table("loss", tree.nv, self.zero)
-        losses = add_joint_dynamics(tree, losses, qd, None, scalars)
+    def __init__(self, state: State, tau: Numbers) -> None:
+        self.state, self.tree, self.scalars = state, state.tree, state.scalars
+        self.zero, self.one = self.scalars.constant(0.0), self.scalars.constant(1.0)
+        motions = all_motions(state)
+        self.placed = state.placed
+        self.bias: list[Any] = body_forces(state, each(state.tree, motions))
+        losses = self.scalars.table("loss", self.tree.nv, self.zero)
+        losses = add_joint_dynamics(state, losses)
         self.effort = [a - b for a, b in zip(tau, losses, strict=True)]
-        self.constraints = Constraints(tree, q, self.placed, scalars)
-        self.rest = self.constraints.rest(qd, motions, base)
+        self.constraints = Constraints(state)
+        self.rest = self.constraints.rest(motions)
         self.ends = [self._ends(held) for held in self.constraints.held]
-        self.inertias = rigid_inertias(tree, scalars)
+        self.inertias = rigid_inertias(state)
 
     def _ends(self, held: Any) -> list[End]:
         found = []
@@ -90,7 +89,7 @@ class State:
         for frame, pose, sign in zip(frames, held.poses, (1.0, -1.0), strict=True):
             if frame.body >= 0:
                 R = transpose(pose.R)
-                at_link = in_canonical(self.tree, frame, self.scalars).r
+                at_link = in_canonical(self.state, frame).r
                 arm = at_link if sign > 0.0 else apply(R, sub(held.link.p, pose.p))
                 found.append(End(frame.body, R, arm, sign))
         return found
@@ -98,7 +97,7 @@ class State:
     def factors_of_free(self, inertia: ArticulatedInertia) -> Factorization:
         """Return the factors of a free body's inertia."""
         rows = [list(inertia.column(axis)) for axis in range(6)]
-        return ldlt(rows, Branches(range(-1, 5)), self.one)
+        return ldlt(rows, one=self.one)
 
     def joint(self, index: int) -> tuple[list[Scalar], list[Scalar], Scalar, int | None]:
         """Return U, the gain U / D, 1 / D and the axis without armature of a joint."""
@@ -127,17 +126,16 @@ class State:
         return wrench if sum_of is None else (add(sum_of[0], wrench[0]), add(sum_of[1], wrench[1]))
 
 
-def recursive_delassus(
-    tree: Any, q: Any, qd: Any, tau: Any, base: Any, scalars: Scalars
-) -> tuple[list[Scalar], list[Scalar]]:
+def recursive_delassus(state: State, tau: Numbers) -> tuple[list[Scalar], list[Scalar]]:
     """Return accelerations and forces; the Delassus matrix by propagated wrenches."""
-    state = State(tree, q, qd, tau, base, scalars)
-    zero, size = state.zero, len(state.rest)
+    work = _Joints(state, tau)
+    tree, scalars = state.tree, state.scalars
+    zero, size = work.zero, len(work.rest)
     held: list[dict[int, Wrench]] = [{} for _ in tree.bodies]
     start = 0
-    for ends, one in zip(state.ends, state.constraints.held, strict=True):
+    for ends, one in zip(work.ends, work.constraints.held, strict=True):
         for k in range(len(one.rows)):
-            unit = [state.one if k == j else zero for j in range(len(one.rows))]
+            unit = [work.one if k == j else zero for j in range(len(one.rows))]
             for end in ends:
                 held[end.body][start + k] = end.wrench(unit)
         start += len(one.rows)
@@ -146,38 +144,38 @@ def recursive_delassus(
     joints: list[Any] = [None] * len(tree.bodies)
     for index in reversed(range(len(tree.bodies))):
         scalars.begin("articulated", index)
-        body, bias = tree.bodies[index], state.bias[index]
+        body, bias = tree.bodies[index], work.bias[index]
         v = body.v_index
         if body.joint_type.is_free:
-            joints[index] = factors = state.factors_of_free(state.inertias[index])
-            wrench = zip(state.effort[v : v + 6], (*bias[0], *bias[1]), strict=True)
+            joints[index] = factors = work.factors_of_free(work.inertias[index])
+            wrench = zip(work.effort[v : v + 6], (*bias[0], *bias[1]), strict=True)
             z[v : v + 6] = begin_in_place(factors, [a - b for a, b in wrench])
             inverse[v : v + 6] = factors.inverse
             for row, (f, n) in held[index].items():
                 Y[row][v : v + 6] = begin_in_place(factors, [*f, *n])
             continue
-        U, gain, inverse[v], loose = state.joint(index)
+        U, gain, inverse[v], loose = work.joint(index)
         joints[index] = gain
-        effort, project = state.effort[v], body.joint_type.projected
+        effort, project = work.effort[v], body.joint_type.projected
         z[v] = effort - project(bias)[0]
         for row, wrench in held[index].items():
             (Y[row][v],) = project(wrench)
         if body.parent < 0:
             continue
-        inertia = state.inertias[index].across_joint(U, gain, zero, loose)
-        state.inertias[body.parent] += inertia.to_parent(state.placed[index])
-        up = state.across(index, bias, gain, loose, z[v], effort)
-        state.bias[body.parent] = state.added(state.bias[body.parent], up)
+        inertia = work.inertias[index].across_joint(U, gain, zero, loose)
+        work.inertias[body.parent] += inertia.to_parent(work.placed[index])
+        up = work.across(index, bias, gain, loose, z[v], effort)
+        work.bias[body.parent] = work.added(work.bias[body.parent], up)
         for row, wrench in held[index].items():
-            up = state.across(index, wrench, gain, loose, -Y[row][v], zero)
-            held[body.parent][row] = state.added(held[body.parent].get(row), up)
+            up = work.across(index, wrench, gain, loose, -Y[row][v], zero)
+            held[body.parent][row] = work.added(held[body.parent].get(row), up)
     scaled = [[a * b for a, b in zip(y, inverse, strict=True)] for y in Y]
     A = [[zero] * size for _ in range(size)]
     for i in range(size):
         for j in range(i + 1):
             A[i][j] = A[j][i] = dot(scaled[i], Y[j])
-    b = [-(g + dot(y, z)) for g, y in zip(state.rest, scaled, strict=True)]
-    f = _forces(state.constraints, A, b, scalars)
+    b = [-(g + dot(y, z)) for g, y in zip(work.rest, scaled, strict=True)]
+    f = work.constraints.forces(A, b)
     for y, force in zip(Y, f, strict=True):
         z = [a + force * entry for a, entry in zip(z, y, strict=True)]
     qdd, change = [zero] * tree.nv, [((zero,) * 3, (zero,) * 3)] * len(tree.bodies)
@@ -189,10 +187,10 @@ def recursive_delassus(
             change[index] = split(qdd[v : v + 6])
             continue
         above = change[body.parent] if body.parent >= 0 else ((zero,) * 3, (zero,) * 3)
-        moved = state.placed[index].motion_to_body(*above)
+        moved = work.placed[index].motion_to_body(*above)
         qdd[v] = z[v] * inverse[v] - dot(joints[index], (*moved[0], *moved[1]))
         change[index] = body.joint_type.added(moved, (qdd[v],))
-    return qdd, state.constraints.turned(f)
+    return qdd, work.constraints.turned(f)
 
 
 class _Coupled:
@@ -230,19 +228,18 @@ class _Coupled:
         return found
 
 
-def constrained_aba(
-    tree: Any, q: Any, qd: Any, tau: Any, base: Any, scalars: Scalars
-) -> tuple[list[Scalar], list[Scalar]]:
+def constrained_aba(state: State, tau: Numbers) -> tuple[list[Scalar], list[Scalar]]:
     """Return accelerations and forces; ``proximal`` is in the units of the Delassus matrix."""
-    state = State(tree, q, qd, tau, base, scalars)
-    zero, coupled = state.zero, _Coupled(state.inertias)
-    rows = [len(held.rows) for held in state.constraints.held]
+    work = _Joints(state, tau)
+    tree, scalars = state.tree, state.scalars
+    zero, coupled = work.zero, _Coupled(work.inertias)
+    rows = [len(held.rows) for held in work.constraints.held]
     starts = [sum(rows[:number]) for number in range(len(rows))]
     stiff = []
     scalars.begin("stiff", -1)
-    for number, ends in enumerate(state.ends):
-        active, compliance = tree.given["active"][number], tree.given["compliance"][number]
-        stiff.append(active / (compliance + tree.given["proximal"][number]))
+    for number, ends in enumerate(work.ends):
+        active, compliance = state.given["active"][number], state.given["compliance"][number]
+        stiff.append(active / (compliance + state.given["proximal"][number]))
         _stiffen(coupled, ends, stiff[-1], rows[number], scalars)
     joints: list[Any] = [None] * len(tree.bodies)
     for index in reversed(range(len(tree.bodies))):
@@ -251,29 +248,29 @@ def constrained_aba(
         others = coupled.taken(index)
         if body.joint_type.is_free:
             assert not others, "a free joint is eliminated last"
-            joints[index] = state.factors_of_free(state.inertias[index])
+            joints[index] = work.factors_of_free(work.inertias[index])
             continue
-        joints[index] = _eliminated(state, coupled, index, others)
-    f, drive = [zero] * len(state.rest), [-g for g in state.rest]
+        joints[index] = _eliminated(work, coupled, index, others)
+    f, drive = [zero] * len(work.rest), [-g for g in work.rest]
     qdd = [zero] * tree.nv
     for iteration in range(ITERATIONS):
-        bias: list[Any] = state.bias if iteration == 0 else [None] * len(tree.bodies)
-        effort = state.effort if iteration == 0 else [zero] * tree.nv
+        bias: list[Any] = work.bias if iteration == 0 else [None] * len(tree.bodies)
+        effort = work.effort if iteration == 0 else [zero] * tree.nv
         pushed = [share * entry for share, entry in zip(_repeated(stiff, rows), drive, strict=True)]
-        for ends, at, count in zip(state.ends, starts, rows, strict=True):
+        for ends, at, count in zip(work.ends, starts, rows, strict=True):
             for end in ends:
                 f_end, n_end = end.wrench(pushed[at : at + count])
-                bias[end.body] = state.added(bias[end.body], (neg(f_end), neg(n_end)))
-        changes = _passes(state, joints, bias, effort, qdd)
+                bias[end.body] = work.added(bias[end.body], (neg(f_end), neg(n_end)))
+        changes = _passes(work, joints, bias, effort, qdd)
         new = list(pushed)
-        for number, (ends, at, count) in enumerate(zip(state.ends, starts, rows, strict=True)):
+        for number, (ends, at, count) in enumerate(zip(work.ends, starts, rows, strict=True)):
             for end in ends:
                 for k, rate in enumerate(end.rates(changes[end.body], count)):
                     new[at + k] = new[at + k] - stiff[number] * rate
         f = [a + b for a, b in zip(f, new, strict=True)]
-        mu = _repeated(tree.given["proximal"], rows)
+        mu = _repeated(state.given["proximal"], rows)
         drive = [share * entry for share, entry in zip(mu, new, strict=True)]
-    return qdd, state.constraints.turned(f)
+    return qdd, work.constraints.turned(f)
 
 
 def _repeated(numbers: Sequence[Scalar], rows: Sequence[int]) -> list[Scalar]:
@@ -301,24 +298,24 @@ def _stiffen(
         coupled.add(ends[0].body, ends[1].body, block)
 
 
-def _eliminated(state: State, coupled: _Coupled, index: int, others: dict[int, Rows]) -> Any:
+def _eliminated(work: _Joints, coupled: _Coupled, index: int, others: dict[int, Rows]) -> Any:
     """Eliminate a joint; return its gain, 1 / D, loose axis and the gains of coupled bodies."""
-    body, zero = state.tree.bodies[index], state.zero
-    U, gain, inverse, loose = state.joint(index)
+    body, zero = work.tree.bodies[index], work.zero
+    U, gain, inverse, loose = work.joint(index)
     felt = {
         other: [body.joint_type.projected(split(column))[0] for column in zip(*block, strict=True)]
         for other, block in others.items()
     }
     gains = {other: [entry * inverse for entry in row] for other, row in felt.items()}
     if body.parent >= 0:
-        rest = state.inertias[index].across_joint(U, gain, zero, loose)
-        coupled.inertias[body.parent] += rest.to_parent(state.placed[index])
+        rest = work.inertias[index].across_joint(U, gain, zero, loose)
+        coupled.inertias[body.parent] += rest.to_parent(work.placed[index])
         for other, block in others.items():
             left = [
                 [zero if a == loose else block[a][b] - U[a] * gains[other][b] for a in range(6)]
                 for b in range(6)
             ]
-            columns = [state.placed[index].force_to_parent(*split(column)) for column in left]
+            columns = [work.placed[index].force_to_parent(*split(column)) for column in left]
             moved = [[*f, *n] for f, n in columns]
             coupled.add(body.parent, other, [list(row) for row in zip(*moved, strict=True)])
     for number, (one, row) in enumerate(felt.items()):
@@ -334,10 +331,10 @@ def _eliminated(state: State, coupled: _Coupled, index: int, others: dict[int, R
 
 
 def _passes(
-    state: State, joints: Sequence[Any], bias: list[Any], effort: list[Scalar], qdd: list[Scalar]
+    work: _Joints, joints: Sequence[Any], bias: list[Any], effort: list[Scalar], qdd: list[Scalar]
 ) -> list[Motion]:
     """Add to the accelerations what wrenches cause; return the changes of the bodies' motions."""
-    tree, scalars, zero = state.tree, state.scalars, state.zero
+    tree, scalars, zero = work.tree, work.scalars, work.zero
     shares: list[Any] = [None] * len(tree.bodies)
     for index in reversed(range(len(tree.bodies))):
         scalars.begin("articulated", index)
@@ -352,10 +349,10 @@ def _passes(
         gain, _, loose, gains = joints[index]
         shares[index] = u = effort[v] - body.joint_type.projected(wrench)[0]
         for other, own in gains.items():
-            bias[other] = state.added(bias[other], split([entry * u for entry in own]))
+            bias[other] = work.added(bias[other], split([entry * u for entry in own]))
         if body.parent >= 0:
-            up = state.across(index, wrench, gain, loose, u, effort[v])
-            bias[body.parent] = state.added(bias[body.parent], up)
+            up = work.across(index, wrench, gain, loose, u, effort[v])
+            bias[body.parent] = work.added(bias[body.parent], up)
     still = ((zero,) * 3, (zero,) * 3)
     changes: list[Motion] = [still] * len(tree.bodies)
     for index, body in enumerate(tree.bodies):
@@ -367,7 +364,7 @@ def _passes(
         else:
             gain, inverse, _, gains = joints[index]
             above = changes[body.parent] if body.parent >= 0 else still
-            moved = state.placed[index].motion_to_body(*above)
+            moved = work.placed[index].motion_to_body(*above)
             rate = (zero if u is None else u * inverse) - dot(gain, (*moved[0], *moved[1]))
             for other, own in gains.items():
                 rate = rate - dot(own, (*changes[other][0], *changes[other][1]))

@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose
 from gridgen.check import random_states
 from gridgen.compiler import load, read_tree
 from gridgen.dynamics.constraints import Constraints
-from gridgen.dynamics.kinematics import placements
 from gridgen.dynamics.reference import evaluate_reference
+from gridgen.dynamics.state import State
 from gridgen.errors import GridGenWarning, ModelError, OptionError
 from gridgen.functions.arrays import PROXIMAL
 from gridgen.model.pose import from_rpy, to_rpy
@@ -77,8 +77,7 @@ def read(equality: str) -> tuple[Any, Any, KinematicTree]:
 
 def rows_at(tree: KinematicTree, q: np.ndarray) -> Any:
     """Return the constraint in a state."""
-    scalars, positions = FloatScalars(), list(map(float, q))
-    return Constraints(tree, positions, placements(tree, positions, scalars), scalars)
+    return Constraints(State(tree, FloatScalars(), list(map(float, q))))
 
 
 def close_up(mujoco: Any, model: Any, data: Any) -> None:
