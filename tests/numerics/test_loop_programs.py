@@ -59,7 +59,7 @@ def check(tree: KinematicTree, functions: Sequence[str]) -> None:
     """Run the programs of functions in Python that the robot supports and that have loops."""
     x = random_states(tree, STATES, np.random.default_rng(tree.nv))
     for function in functions:
-        if is_never_in_loops(computation_of(tree, function).key):
+        if is_never_in_loops(tree, computation_of(tree, function).key):
             continue
         if refusal(tree, function) is None:
             results = run_program(tree, plan_loops(tree, function), x)

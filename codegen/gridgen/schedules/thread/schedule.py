@@ -81,9 +81,11 @@ class ThreadSchedule:
             return reason
         # Those of frames are many, and about as long as the mass matrix.
         measured = KernelKey("mass_matrix") if key.frame else key
+        if not is_never_in_loops(self.tree, key):
+            return None
         is_twice = len(key.products) == 2
         longest = LONGEST_PROGRAM if is_twice else LONGEST_WITHOUT_LOOPS
-        if is_never_in_loops(key) and is_longer(self.tree, measured, longest):
+        if is_longer(self.tree, measured, longest):
             return _NOT_TWICE if is_twice else _NO_LOOPS
         return None
 
