@@ -130,7 +130,7 @@ NO_NAMES = {
     "runtime/calls/products.py:_read": "a product as users name it",
     "runtime/planning/devices.py:_processor": "a system's description of its processor",
     "symbolic/joints.py:_save": "moves a file",
-    "symbolic/turns.py:_whole": "an index in C++",
+    "symbolic/iterations.py:_whole": "an index in C++",
 }
 STAGES_WITH_KERNELS = (
     *(

@@ -263,10 +263,10 @@ class Motion(Calls):
             OptionError: ``substeps``, ``keep`` or ``feedback`` is invalid.
             Also the errors of ``step``.
         """
-        course = RolloutSettings(substeps, keep, feedback, effort_limits, return_efforts)
+        settings = RolloutSettings(substeps, keep, feedback, effort_limits, return_efforts)
         path: tuple[Array, ...] = self._call(
             Request(
-                "rollout", (q0, qd0, tau, dt), out, options, schedule, integrator, course=course
+                "rollout", (q0, qd0, tau, dt), out, options, schedule, integrator, settings=settings
             )
         )
         return path
