@@ -116,3 +116,17 @@ def of_no_constraints(tree: KinematicTree) -> str | None:
     if tree.constraints:
         return None
     return "the robot has no constraints: load it with constraints= (grid-gen: --constraint)"
+
+
+def of_no_spheres(tree: KinematicTree) -> str | None:
+    """Refuse a robot whose links have no spheres."""
+    if tree.spheres.links:
+        return None
+    return "the links have no spheres: load the robot with spheres= (grid-gen: --spheres)"
+
+
+def of_no_pairs(tree: KinematicTree) -> str | None:
+    """Refuse a robot without links that may touch."""
+    if not tree.spheres.links or tree.spheres.pairs:
+        return of_no_spheres(tree)
+    return "no pair of links may touch: give more links spheres, or allowed_collisions="

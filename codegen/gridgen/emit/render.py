@@ -32,6 +32,8 @@ STATIC_FILES = (
     "gridgen_states.cuh",
     "gridgen_shared.cuh",
 )
+#: Additional header of modules with searches of nearest pairs.
+QUERY_FILE = "gridgen_distance.cuh"
 #: Additional headers of modules with rollouts.
 ROLLOUT_FILES = ("gridgen_rollout.cuh", "gridgen_rollout_simd.h")
 _TEAM_STATIC_FILES = (
@@ -70,6 +72,7 @@ def render_sources(
     rollouts = [kernel for kernel in kernels if kernel.calls]
     with_team = [kernel for kernel in kernels if kernel.team is not None]
     headers = _team_files(schedules, robot, with_team) if with_team else {}
+    has_queries = any(programs[kernel.name].gpu.has_queries for kernel in own)
     on_gpu = [gpu_view(tree, kernel, programs[kernel.name]) for kernel in own]
     on_cpu = [
         cpu_view(tree, kernel, programs[kernel.name], found)
@@ -79,6 +82,7 @@ def render_sources(
         "robot": robot,
         "headers": list(headers),
         "tables": constant_views(programs[kernel.name].gpu for kernel in own),
+        "has_queries": has_queries,
         "functions": on_gpu,
         "rollouts": [rollout_view(tree, kernel, programs) for kernel in rollouts],
     }
@@ -91,7 +95,7 @@ def render_sources(
         f"{ident}.cu": render("thread/robot.cu.jinja", view),
         f"{ident}_simd.h": render("thread/robot_simd.h.jinja", view_of_cpu),
     }
-    static = STATIC_FILES + ROLLOUT_FILES * bool(rollouts)
+    static = STATIC_FILES + ROLLOUT_FILES * bool(rollouts) + (QUERY_FILE,) * has_queries
     files |= headers | {name: static_text(name) for name in static}
     return files | (team_headers() if with_team else {})
 

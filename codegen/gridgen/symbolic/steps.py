@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gridgen.symbolic.expr import ARITHMETIC, Expr
-from gridgen.symbolic.program import Block, Fill, SineCosine, Statement, Store
+from gridgen.symbolic.program import Asked, Block, Fill, SineCosine, Statement, Store
+from gridgen.symbolic.query import Query
 
 
 class ScheduledStatement(NamedTuple):
@@ -20,7 +21,7 @@ class ScheduledStatement(NamedTuple):
         instructions: number of instructions; a store counts as one.
     """
 
-    statement: Statement | SineCosine | Store | Fill
+    statement: Statement | SineCosine | Asked | Store | Fill
     block: Block
     reads: tuple[str, ...]
     defines: tuple[str, ...]
@@ -29,7 +30,7 @@ class ScheduledStatement(NamedTuple):
 
 
 def step_of(
-    statement: Statement | SineCosine | Store | Fill, block: Block, variables: dict[int, str]
+    statement: Statement | SineCosine | Asked | Store | Fill, block: Block, variables: dict[int, str]
 ) -> ScheduledStatement:
     """Analyze a statement."""
     defines: tuple[str, ...] = ()
@@ -37,6 +38,8 @@ def step_of(
         root, defines = statement.node, (statement.name,)
     elif isinstance(statement, SineCosine):
         root, defines = statement.angle, (statement.sine, statement.cosine)
+    elif isinstance(statement, Asked):
+        root, defines = statement.node, statement.names
     else:
         root = statement.value
     reads: dict[str, None] = {}
@@ -54,6 +57,9 @@ def step_of(
         if node.op == "input":
             assert isinstance(node.value, tuple)
             arrays.add(node.value[0])
+        elif isinstance(node.value, Query):
+            arrays.update(node.value.arrays)
+            instructions += len(node.args)
     return ScheduledStatement(
         statement, block, tuple(reads), defines, frozenset(arrays), instructions
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from gridgen.symbolic.expr import Expr, Graph
 from gridgen.symbolic.memory import Case, Constants, Leave, Memory, Walk, When
+from gridgen.symbolic.query import Query
 from gridgen.symbolic.scalars import Kept, Scalar, Value
 
 _AXES = ("x", "y", "z")
@@ -29,7 +30,7 @@ class Loops:
         marks:   for each block, the loops that begin and end with it.
         depths:  for each block, the number of loops around it.
         room:    workspace memory, neither argument nor result.
-        tables:  constant arrays, by name.
+        tables:  constant arrays, by name, also those of queries.
     """
 
     effects: list[Expr] = field(default_factory=list)
@@ -89,6 +90,18 @@ class TraceScalars(Kept):
     def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Scalar:
         """Return the node of the choice."""
         return self.graph.select(*map(self.graph.lift, (test, negative, otherwise)))
+
+    def query(self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]) -> list[Expr]:
+        """Return the nodes of the results of a query."""
+        nodes = tuple(map(self.graph.lift, operands))
+        for table in query.tables:
+            self.loops.tables[table.name] = table
+        key = query, *(node.index for node in nodes)
+        found = self.graph.act("query", nodes, query, key)
+        return [
+            self.graph.act("part", (found,), float(k), (found.index, k))
+            for k in range(len(query.results))
+        ]
 
     def inputs(self, array: str, count: int) -> list[Expr]:
         """Return the elements of an input array."""

@@ -52,6 +52,8 @@ class RobotRecord:
         body_names:      bodies in order, parents first.
         frame_names:     every link of the URDF.
         constraint_names: constraints of the robot.
+        sphere_links:    link of each sphere.
+        self_collision_pairs: pairs of links that may touch.
         frame_idents:    their identifiers in the names of functions.
         parents:         parent of each body, -1 for the base.
         levels:          bodies by distance from the base.
@@ -87,6 +89,8 @@ class RobotRecord:
     body_names: tuple[str, ...]
     frame_names: tuple[str, ...]
     constraint_names: tuple[str, ...]
+    sphere_links: tuple[str, ...]
+    self_collision_pairs: tuple[tuple[str, str], ...]
     frame_idents: tuple[str, ...]
     parents: tuple[int, ...]
     levels: tuple[tuple[int, ...], ...]
