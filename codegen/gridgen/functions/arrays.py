@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 #: Size of one articulated-body inertia: M by xx, xy, xz, yy, yz, zz; H by rows; I like M.
@@ -284,3 +284,11 @@ def shape_of(name: str, robot: Mapping[str, int]) -> tuple[int, ...]:
     shape = ARRAYS[name].shape
     robot = {**robot, "2 nv": 2 * robot["nv"]}
     return tuple(robot[extent] if isinstance(extent, str) else extent for extent in shape)
+
+
+def closed(shape: tuple[int, ...], there: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape of one state with the extents of an array in place of ``OPEN``."""
+    if OPEN not in shape or len(there) < len(shape):
+        return shape
+    own = there[len(there) - len(shape) :]
+    return tuple(n if extent == OPEN else extent for extent, n in zip(shape, own, strict=True))

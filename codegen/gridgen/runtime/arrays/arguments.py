@@ -17,6 +17,7 @@ from gridgen.functions.arrays import (
     DEFAULTED,
     FEEDBACK,
     OPEN,
+    closed,
     configurations,
 )
 from gridgen.functions.calls import RolloutSettings, RolloutWords
@@ -229,8 +230,7 @@ def checked_inputs(
         if unread and name not in arrays:
             operands.append(unread)
             continue
-        if OPEN in shape:
-            shape = arrays[name].shape[-len(shape) :]
+        shape = closed(shape, arrays[name].shape)  # noqa: PLW2901
         own = (steps, *shape) if name in timed else shape
         array = spread(arrays[name], own, lead, xp, alone=name != first)
         if count > 1 and array.ndim > len(own):
@@ -260,7 +260,7 @@ def leading_axes(
     for name, shape in shapes.items():
         there = arrays[name].shape
         count = len(there) - len(shape)
-        if count < 0 or not fits(there[count:], shape):
+        if count < 0 or there[count:] != closed(shape, there):
             raise ShapeError(f"{name} has shape {there}; {robot} needs {_wanted(shape)}")
         own = there[:count]
         if own and own != lead:
@@ -274,15 +274,6 @@ def leading_axes(
             if own == lead:
                 widest = name
     return lead
-
-
-def fits(there: Sequence[int], shape: Shape) -> bool:
-    """Return whether an array has a shape, whose axes may have any length."""
-    return there == shape or (
-        OPEN in shape
-        and len(there) == len(shape)
-        and all(own in (extent, OPEN) for extent, own in zip(there, shape, strict=True))
-    )
 
 
 def _wanted(shape: Shape) -> str:
