@@ -249,106 +249,130 @@ template <class T, class W> struct Grid {
     GRIDGEN_DEVICE T nearer(Point<T> c, T reach) const { return distance(c) - reach; }
 };
 
-// Visits all obstacles of a world until `visit(obstacle, numbers)` returns true.
-template <class T, class Shape, class W, class Visit>
-GRIDGEN_DEVICE bool visit_shapes(const W& world, int count, int& begin, Visit&& visit) {
+// Visits all obstacles of a world until `visitor.visit(obstacle, numbers)` returns true.
+template <class T, class Shape, class W, class Visitor>
+GRIDGEN_DEVICE bool visit_shapes(const W& world, int count, int& begin, Visitor& visitor) {
     GRIDGEN_ROLLED
     for (int k = 0; k < count; ++k, begin += Shape::size) {
         T numbers[Shape::size];
         for (int j = 0; j < Shape::size; ++j) numbers[j] = world[begin + j];
-        if (visit(Shape(numbers), numbers)) return true;
+        if (visitor.visit(Shape(numbers), numbers)) return true;
     }
     return false;
 }
-template <class T, class W, class Visit>
-GRIDGEN_DEVICE void visit_obstacles(const W& world, Visit&& visit) {
+template <class T, class W, class Visitor>
+GRIDGEN_DEVICE void visit_obstacles(const W& world, Visitor& visitor) {
     int counts[7], begin = world_head;
     for (int k = 0; k < 7; ++k) counts[k] = int(leading(world, k));
-    if (visit_shapes<T, Ball<T>>(world, counts[0], begin, visit)) return;
-    if (visit_shapes<T, Capsule<T>>(world, counts[1], begin, visit)) return;
-    if (visit_shapes<T, Box<T>>(world, counts[2], begin, visit)) return;
-    if (visit_shapes<T, HalfSpace<T>>(world, counts[3], begin, visit)) return;
+    if (visit_shapes<T, Ball<T>>(world, counts[0], begin, visitor)) return;
+    if (visit_shapes<T, Capsule<T>>(world, counts[1], begin, visitor)) return;
+    if (visit_shapes<T, Box<T>>(world, counts[2], begin, visitor)) return;
+    if (visit_shapes<T, HalfSpace<T>>(world, counts[3], begin, visitor)) return;
     const int extents[3] = {counts[4], counts[5], counts[6]};
     if (extents[0] > 1) {
         T none[1];
-        visit(Grid<T, W>(world, begin, extents), none);
+        visitor.visit(Grid<T, W>(world, begin, extents), none);
     }
 }
+
+// The nearest obstacle so far.
+template <class T, class S> struct Nearest {
+    const S& spheres;
+    T best, sphere, radius, kind, record[record_size];
+
+    GRIDGEN_DEVICE explicit Nearest(const S& spheres) : spheres(spheres) {
+        best = broadcast<T>(far_away);
+        sphere = radius = broadcast<T>(0);
+        kind = broadcast<T>(HalfSpace<T>::kind);
+        for (int k = 0; k < record_size; ++k) record[k] = broadcast<T>(0);
+        record[3] = -best;
+    }
+    template <class Shape> GRIDGEN_DEVICE bool visit(const Shape& obstacle, const T* x) {
+        GRIDGEN_ROLLED
+        for (int link = 0; link < spheres.moving(); ++link) {
+            const int around = spheres.around(link);
+            const T reach = best + spheres.radius(around);
+            if (Shape::is_convex && !any_negative(obstacle.nearer(spheres.center(around), reach)))
+                continue;
+            GRIDGEN_ROLLED
+            for (int k = spheres.first(link); k < spheres.first(link + 1); ++k) {
+                const Point<T> c = spheres.center(k);
+                const T nearer = obstacle.nearer(c, best + spheres.radius(k));
+                if (any_negative(nearer)) replace(obstacle, x, c, k, nearer);
+            }
+        }
+        return false;
+    }
+
+  private:
+    // Replaces it where `nearer` is negative.
+    template <class Shape>
+    GRIDGEN_DEVICE void replace(const Shape& obstacle, const T* x, Point<T> c, int k, T nearer) {
+        T made[record_size];
+        for (int j = 0; j < record_size; ++j) made[j] = broadcast<T>(0);
+        obstacle.write(x, c, made);
+        best = select<T>(nearer, obstacle.distance(c) - spheres.radius(k), best);
+        sphere = select<T>(nearer, Real<T>(k), sphere);
+        radius = select<T>(nearer, spheres.radius(k), radius);
+        kind = select<T>(nearer, Real<T>(Shape::kind), kind);
+        for (int j = 0; j < record_size; ++j) record[j] = select<T>(nearer, made[j], record[j]);
+    }
+};
 
 template <class T, int size, class Radii, class W, class... Record>
 GRIDGEN_LARGE void nearest_obstacle(const Numbers<T, size>& numbers, const Radii& radii,
                                     const int* links, const W& world, T& sphere, T& radius, T& kind,
                                     Record&... record) {
-    const Spheres<T, size, Radii> spheres = {numbers.x, radii, links};
-    T best = broadcast<T>(far_away), found[record_size];
-    for (int k = 0; k < record_size; ++k) found[k] = broadcast<T>(0);
-    found[3] = broadcast<T>(-far_away);
-    sphere = radius = broadcast<T>(0);
-    kind = broadcast<T>(HalfSpace<T>::kind);
-    visit_obstacles<T>(world, [&](const auto& obstacle, const T* x) {
-        GRIDGEN_ROLLED
-        for (int link = 0; link < spheres.moving(); ++link) {
-            const int around = spheres.around(link);
-            const T reach = best + spheres.radius(around);
-            if (obstacle.is_convex && !any_negative(obstacle.nearer(spheres.center(around), reach)))
-                continue;
-            GRIDGEN_ROLLED
-            for (int k = spheres.first(link); k < spheres.first(link + 1); ++k) {
-                const Point<T> c = spheres.center(k);
-                const Real<T> own = spheres.radius(k);
-                const T nearer = obstacle.nearer(c, best + own);
-                if (!any_negative(nearer)) continue;
-                T made[record_size];
-                for (int j = 0; j < record_size; ++j) made[j] = broadcast<T>(0);
-                obstacle.write(x, c, made);
-                best = select<T>(nearer, obstacle.distance(c) - own, best);
-                sphere = select<T>(nearer, Real<T>(k), sphere);
-                radius = select<T>(nearer, own, radius);
-                kind = select<T>(nearer, Real<T>(obstacle.kind), kind);
-                for (int j = 0; j < record_size; ++j)
-                    found[j] = select<T>(nearer, made[j], found[j]);
-            }
-        }
-        return false;
-    });
+    using S = Spheres<T, size, Radii>;
+    const S spheres = {numbers.x, radii, links};
+    Nearest<T, S> found(spheres);
+    visit_obstacles<T>(world, found);
+    sphere = found.sphere;
+    radius = found.radius;
+    kind = found.kind;
     int j = 0;
-    ((record = found[j++]), ...);
+    ((record = found.record[j++]), ...);
 }
 
-// 1 where all pairs and obstacles are at least a margin apart, the last of the numbers.
-template <class T, int size, class Radii, class W>
-GRIDGEN_LARGE void are_apart(const Numbers<T, size>& numbers, const Radii& radii, const int* links,
-                             const int* pairs, const W& world, T& free) {
-    const Spheres<T, size, Radii> spheres = {numbers.x, radii, links};
-    const T margin = numbers.x[size - 1];
-    free = broadcast<T>(1);
-    // Negative where a state is free so far and `test` is negative.
-    const auto matters = [&](T test) { return any_negative(select<T>(test, -free, Real<T>(1))); };
-    const auto collide = [&](T test) {
+// Whether nothing is nearer than a margin: 1 where it is so, otherwise 0.
+template <class T, class S> struct Apart {
+    const S& spheres;
+    const T margin;
+    T free = broadcast<T>(1);
+
+    GRIDGEN_DEVICE Apart(const S& spheres, T margin) : spheres(spheres), margin(margin) {}
+
+    // Whether a state that is free so far has a negative number.
+    GRIDGEN_DEVICE bool matters(T test) const {
+        return any_negative(select<T>(test, -free, Real<T>(1)));
+    }
+    // Marks states with a negative number; returns whether none is free.
+    GRIDGEN_DEVICE bool collide(T test) {
         free = select<T>(test, Real<T>(0), free);
         return !any_negative(-free);
-    };
-    GRIDGEN_ROLLED
-    for (int p = 0; p < pairs[0]; ++p) {
-        const int a = pairs[1 + 2 * p], b = pairs[2 + 2 * p];
-        const int i = spheres.around(a), j = spheres.around(b);
-        if (!matters(apart(spheres, spheres.center(i), i, j, margin))) continue;
+    }
+    // Tests links a and b; returns whether no state is free.
+    GRIDGEN_DEVICE bool visit_pair(int a, int b) {
+        const int around = spheres.around(a);
+        if (!matters(apart(spheres, spheres.center(around), around, spheres.around(b), margin)))
+            return false;
         GRIDGEN_ROLLED
         for (int i = spheres.first(a); i < spheres.first(a + 1); ++i) {
             const Point<T> c = spheres.center(i);
-            if (!matters(apart(spheres, c, i, j, margin))) continue;
+            if (!matters(apart(spheres, c, i, spheres.around(b), margin))) continue;
             T test = broadcast<T>(1);
             for (int j = spheres.first(b); j < spheres.first(b + 1); ++j)
                 test = least(test, apart(spheres, c, i, j, margin));
-            if (collide(test)) return;
+            if (collide(test)) return true;
         }
+        return false;
     }
-    visit_obstacles<T>(world, [&](const auto& obstacle, const T*) {
+    template <class Shape> GRIDGEN_DEVICE bool visit(const Shape& obstacle, const T*) {
         GRIDGEN_ROLLED
         for (int link = 0; link < spheres.moving(); ++link) {
             const int around = spheres.around(link);
             const T reach = margin + spheres.radius(around);
-            if (obstacle.is_convex && !matters(obstacle.nearer(spheres.center(around), reach)))
+            if (Shape::is_convex && !matters(obstacle.nearer(spheres.center(around), reach)))
                 continue;
             T test = broadcast<T>(1);
             for (int k = spheres.first(link); k < spheres.first(link + 1); ++k)
@@ -356,7 +380,22 @@ GRIDGEN_LARGE void are_apart(const Numbers<T, size>& numbers, const Radii& radii
             if (collide(test)) return true;
         }
         return false;
-    });
+    }
+};
+
+// The margin is the last of the numbers.
+template <class T, int size, class Radii, class W>
+GRIDGEN_LARGE void are_apart(const Numbers<T, size>& numbers, const Radii& radii, const int* links,
+                             const int* pairs, const W& world, T& free) {
+    using S = Spheres<T, size, Radii>;
+    const S spheres = {numbers.x, radii, links};
+    Apart<T, S> all(spheres, numbers.x[size - 1]);
+    bool is_over = false;
+    GRIDGEN_ROLLED
+    for (int p = 0; p < pairs[0] && !is_over; ++p)
+        is_over = all.visit_pair(pairs[1 + 2 * p], pairs[2 + 2 * p]);
+    if (!is_over) visit_obstacles<T>(world, all);
+    free = all.free;
 }
 
 }  // namespace gridgen

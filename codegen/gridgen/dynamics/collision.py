@@ -71,9 +71,7 @@ def world_distance(
     """
     centers = _centers(tree, q, scalars)
     scalars.begin("distance", -1)
-    sphere, radius, kind, *record = scalars.query(
-        _world_query(tree.spheres), _flat(centers), world
-    )
+    sphere, radius, kind, *record = scalars.query(_world_query(tree.spheres), _flat(centers), world)
     spheres = range(tree.spheres.firsts[tree.spheres.moving])
     point = _chosen(centers, [*spheres], sphere, scalars)
     distance = _from_capsule(point, record, scalars)
@@ -130,9 +128,7 @@ def _chosen(
     found = centers[spheres[0]]
     for k in spheres[1:]:
         after = scalars.constant(k - 0.5) - index
-        found = tuple(
-            scalars.select(after, a, b) for a, b in zip(centers[k], found, strict=True)
-        )  # type: ignore[assignment]
+        found = tuple(scalars.select(after, a, b) for a, b in zip(centers[k], found, strict=True))
     return found
 
 
@@ -153,8 +149,8 @@ def _least(a: Scalar, b: Scalar, scalars: Scalars) -> Scalar:
 
 def _from_capsule(point: Vector, record: Sequence[Scalar], scalars: Scalars) -> Scalar:
     """Return the distance from a capsule; the ends of that of a sphere are equal."""
-    start, axis = tuple(record[:3]), sub(tuple(record[3:6]), tuple(record[:3]))  # type: ignore[arg-type]
-    arm, one = sub(point, start), scalars.constant(1.0)  # type: ignore[arg-type]
+    start, axis = tuple(record[:3]), sub(tuple(record[3:6]), tuple(record[:3]))
+    arm, one = sub(point, start), scalars.constant(1.0)
     square = dot(axis, axis)
     tiny = scalars.constant(1e-30)
     along = _positive(dot(arm, axis) / scalars.select(square - tiny, one, square), scalars)
@@ -164,7 +160,7 @@ def _from_capsule(point: Vector, record: Sequence[Scalar], scalars: Scalars) -> 
 
 def _from_box(point: Vector, record: Sequence[Scalar], scalars: Scalars) -> Scalar:
     x, y, z, w = record[3:7]
-    arm = sub(point, tuple(record[:3]))  # type: ignore[arg-type]
+    arm = sub(point, tuple(record[:3]))
     axis = (-x, -y, -z)
     twice = scale(scalars.constant(2.0), cross(axis, arm))
     own = add(add(arm, scale(w, twice)), cross(axis, twice))
@@ -180,7 +176,7 @@ def _from_box(point: Vector, record: Sequence[Scalar], scalars: Scalars) -> Scal
 
 
 def _from_half_space(point: Vector, record: Sequence[Scalar], scalars: Scalars) -> Scalar:
-    return dot(tuple(record[:3]), point) - record[3]  # type: ignore[arg-type]
+    return dot(tuple(record[:3]), point) - record[3]
 
 
 def _from_grid(point: Vector, record: Sequence[Scalar], scalars: Scalars) -> Scalar:

@@ -13,8 +13,8 @@ BODY_PARAMETERS = 10
 MOTION_NUMBERS = 9
 
 
-#: Numbers before the obstacles of a world; those of a sphere, capsule, box and half-space; and those
-#: before the values of a grid.
+#: Numbers before the obstacles of a world; of a sphere, capsule, box and half-space; and before the
+#: values of a grid.
 WORLD_HEAD, WORLD_SIZES, GRID_HEAD = 8, (4, 7, 10, 4), 4
 #: Extent of an axis whose length varies from call to call.
 OPEN = -1

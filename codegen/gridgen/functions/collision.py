@@ -18,9 +18,7 @@ class Collisions(Calls):
     @function(
         "Smallest signed distance between links that may touch",
         ("clearance", "pair"),
-        Algorithm(
-            "collision.self_distance", _SEARCH, refusals=("of_no_pairs",), in_loops=False
-        ),
+        Algorithm("collision.self_distance", _SEARCH, refusals=("of_no_pairs",), in_loops=False),
         is_default=False,
     )
     def self_distance(
@@ -53,9 +51,7 @@ class Collisions(Calls):
     @function(
         "Smallest signed distance of moving links to obstacles",
         ("clearance", "sphere"),
-        Algorithm(
-            "collision.world_distance", _SEARCH, refusals=("of_no_spheres",), in_loops=False
-        ),
+        Algorithm("collision.world_distance", _SEARCH, refusals=("of_no_spheres",), in_loops=False),
         is_default=False,
     )
     def world_distance(
@@ -90,9 +86,7 @@ class Collisions(Calls):
     @function(
         "Whether all links are apart from each other and from obstacles",
         ("free",),
-        Algorithm(
-            "collision.collision_free", _SEARCH, refusals=("of_no_spheres",), in_loops=False
-        ),
+        Algorithm("collision.collision_free", _SEARCH, refusals=("of_no_spheres",), in_loops=False),
         is_default=False,
     )
     def collision_free(

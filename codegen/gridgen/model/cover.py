@@ -18,7 +18,7 @@ from gridgen.model.description import Shape
 #: Default excess [m].
 EXCESS = 0.02
 #: Most cells of a solid.
-MOST_CELLS = 3000
+MOST_CELLS = 2000
 
 Points = NDArray[np.float64]
 Sphere = tuple[float, float, float, float]
@@ -31,12 +31,14 @@ def covering(shape: Shape, excess: float = EXCESS) -> list[Sphere]:
     """Return spheres that cover a collision shape, in the frame of its link.
 
     Args:
-        shape:  the shape; a sphere is returned as it is.
+        shape:  the shape; a sphere is returned as it is, a capsule as a chain of spheres.
         excess: largest distance by which a sphere protrudes [m].
     """
     half, radii = np.array(shape.half_lengths), np.array(shape.radii)
     if not half.any() and radii.min() == radii.max():
         own = [(0.0, 0.0, 0.0, float(radii[0]))] if radii[0] > 0.0 else []
+    elif not half[:2].any() and radii.min() == radii.max() > 0.0:
+        own = _along(float(half[2]), float(radii[0]), excess)
     else:
         own = cover(lambda points, _: _distance(half, radii, points), half + radii, excess)
     rotation = np.array(shape.pose.rotation)
@@ -45,10 +47,19 @@ def covering(shape: Shape, excess: float = EXCESS) -> list[Sphere]:
     return [(*center, sphere[3]) for center, sphere in zip(centers.tolist(), own, strict=True)]
 
 
+def _along(half: float, radius: float, excess: float) -> list[Sphere]:
+    """Return spheres that cover a capsule, with centers on its axis."""
+    reach = math.sqrt((radius + excess) ** 2 - radius**2)
+    count = math.ceil(half / reach) + 1
+    own = math.hypot(radius, half / (count - 1))
+    return [(0.0, 0.0, half * (2.0 * k / (count - 1) - 1.0), own) for k in range(count)]
+
+
 def _distance(half: Points, radii: Points, points: Points) -> Points:
     """Return lower bounds of the distances of points to a box plus an ellipsoid."""
     if not half.any():
-        return (np.linalg.norm(points / np.maximum(radii, 1e-9), axis=1) - 1.0) * radii.min()
+        scaled: Points = np.linalg.norm(points / np.maximum(radii, 1e-9), axis=1) - 1.0
+        return scaled * float(radii.min())
     if radii[2] < radii[0]:  # a cylinder
         across = np.hypot(points[:, 0], points[:, 1]) - radii[0]
         beyond = np.stack([across, np.abs(points[:, 2]) - half[2]], axis=1)
@@ -83,15 +94,18 @@ def cover(
             is_in = depths <= half
             if is_in.sum() <= MOST_CELLS:
                 break
-        cell *= 1.25
-    points, radii = points[is_in], max(excess, 1.5 * half) - depths[is_in]
+        cell *= 1.1
+    # Twice half a diagonal: the sphere around a cell at the surface covers this cell.
+    points, radii = points[is_in], max(excess, 2.0 * half) * (1.0 + 1e-9) - depths[is_in]
     gaps = np.linalg.norm(points[:, None] - points[None], axis=2)
     covers = gaps + half <= radii[:, None]
-    left = np.ones(len(points), bool)
+    left, counts = np.ones(len(points), bool), covers.sum(axis=1)
     chosen: list[int] = []
     while left.any():
-        chosen.append(int(np.argmax(covers[:, left].sum(axis=1))))
-        left &= ~covers[chosen[-1]]
+        chosen.append(int(np.argmax(counts)))
+        new = left & covers[chosen[-1]]
+        left &= ~new
+        counts -= covers[:, new].sum(axis=1)
     for one in [*chosen]:  # without those that later ones made redundant
         others = [other for other in chosen if other != one]
         if others and covers[others].any(axis=0).all():

@@ -16,7 +16,6 @@ from gridgen.options import RobotOptions
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.joints import JointType
 
-
 #: Center and radius [m].
 Sphere = tuple[float, float, float, float]
 

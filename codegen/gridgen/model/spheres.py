@@ -1,4 +1,4 @@
-"""Spheres that stand for the links in queries of distance, and the pairs of links that may touch."""
+"""Spheres that stand for links in queries of distance, and pairs of links that may touch."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ def place_spheres(
             links.append(_placed(where, named[name], listed, bodies))
     links.sort(key=lambda link: link.body < 0)
     model = SphereModel(tuple(links))
-    return SphereModel(model.links, _pairs(where, model, options.allowed_collisions, bodies, limits, named))
+    return SphereModel(
+        model.links, _pairs(where, model, options.allowed_collisions, bodies, limits, named)
+    )
 
 
 def _placed(
@@ -206,9 +208,7 @@ def _leaves(entries: Any) -> list[Any]:
     return [leaf for entry in entries for leaf in _leaves(entry)]
 
 
-def _at(
-    place: list[tuple[Any, Any]], link: LinkSpheres, spheres: Sequence[Sphere]
-) -> Points:
+def _at(place: list[tuple[Any, Any]], link: LinkSpheres, spheres: Sequence[Sphere]) -> Points:
     R, p = place[link.body + 1]
     points = np.array(spheres)[:, :3]
     turned = np.einsum("...ij,kj->...ki", R, points) + p[..., None, :]

@@ -20,7 +20,7 @@ from gridgen.model.description import (
     RobotDescription,
     listing,
 )
-from gridgen.model.kinematic_tree import Body, Frame, KinematicTree
+from gridgen.model.kinematic_tree import Body, Frame, KinematicTree, SphereModel
 from gridgen.model.locked import lock_joints
 from gridgen.model.lump import NO_MASS
 from gridgen.model.oddities import Oddity
@@ -35,7 +35,7 @@ from gridgen.model.pose import (
     transpose,
 )
 from gridgen.model.singular import singular_joints
-from gridgen.model.spheres import SphereModel, place_spheres
+from gridgen.model.spheres import place_spheres
 from gridgen.model.walk import Moving, Parts, walk
 from gridgen.naming import show, show_value
 from gridgen.options import DEFAULT_ROBOT, RobotOptions

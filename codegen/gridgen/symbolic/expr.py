@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 Number: TypeAlias = int | float
 Operand: TypeAlias = "Expr | int | float"
 
-#: Operations on memory with computed indices; ``declare`` allocates variables. A ``query`` has several
-#: results, each a ``part``.
+#: Operations on memory with computed indices; ``declare`` allocates variables. A ``query`` has
+#: several results, each a ``part``.
 ACTIONS = frozenset({"read", "write", "fill", "declare", "query", "part"})
 #: Operations that cost one instruction each; signs are free.
 ARITHMETIC = frozenset(

@@ -21,7 +21,6 @@ from gridgen.symbolic.program import (
     Statement,
     Write,
 )
-
 from gridgen.symbolic.query import Query
 
 #: Variable for the angles of straight-line statements, which are reduced together.

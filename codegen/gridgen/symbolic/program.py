@@ -10,7 +10,17 @@ from typing import TypeAlias
 from gridgen.naming import Names
 from gridgen.symbolic.expr import ARITHMETIC, Expr, reachable
 from gridgen.symbolic.fuse import Fused, fuse, rewritten, unsigned
-from gridgen.symbolic.memory import Case, Constants, Entries, Input, Leave, Memory, MemoryEntry, Walk, When
+from gridgen.symbolic.memory import (
+    Case,
+    Constants,
+    Entries,
+    Input,
+    Leave,
+    Memory,
+    MemoryEntry,
+    Walk,
+    When,
+)
 from gridgen.symbolic.query import Query
 from gridgen.symbolic.trace import Loops, TraceScalars
 

@@ -104,7 +104,8 @@ class RoundedScalars(FloatScalars):
     ) -> Sequence[Scalar]:
         """Return the results for the values; they have no error."""
         plain = ([rounded(x).value for x in numbers] for numbers in (operands, array))
-        return [Rounded(value) for value in super(RoundedScalars, self).query(query, *plain)]
+        found = super().query(query, *plain)
+        return [*map(Rounded, found)]
 
     def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Scalar:
         """Select by state."""

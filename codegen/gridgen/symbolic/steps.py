@@ -30,7 +30,9 @@ class ScheduledStatement(NamedTuple):
 
 
 def step_of(
-    statement: Statement | SineCosine | Asked | Store | Fill, block: Block, variables: dict[int, str]
+    statement: Statement | SineCosine | Asked | Store | Fill,
+    block: Block,
+    variables: dict[int, str],
 ) -> ScheduledStatement:
     """Analyze a statement."""
     defines: tuple[str, ...] = ()

@@ -91,7 +91,9 @@ class TraceScalars(Kept):
         """Return the node of the choice."""
         return self.graph.select(*map(self.graph.lift, (test, negative, otherwise)))
 
-    def query(self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]) -> list[Expr]:
+    def query(
+        self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]
+    ) -> list[Expr]:
         """Return the nodes of the results of a query."""
         nodes = tuple(map(self.graph.lift, operands))
         for table in query.tables:

@@ -230,7 +230,7 @@ def checked_inputs(
         if unread and name not in arrays:
             operands.append(unread)
             continue
-        shape = closed(shape, arrays[name].shape)  # noqa: PLW2901
+        shape = closed(shape, arrays[name].shape)
         own = (steps, *shape) if name in timed else shape
         array = spread(arrays[name], own, lead, xp, alone=name != first)
         if count > 1 and array.ndim > len(own):
