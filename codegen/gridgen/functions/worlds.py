@@ -38,7 +38,7 @@ def world(
         boxes:       center, unit quaternion x y z w, and half lengths (n, 10) [m].
         half_spaces: outward unit normal, and distance of the plane from the origin along it
                      (n, 4) [m].
-        grid:        signed distances at points of a grid: ``origin`` (3,), ``spacing`` and
+        grid:        signed distances at points of a grid: ``origin`` (3,), ``spacing``,
                      ``values`` (nx, ny, nz) [m]; beyond the grid, those at its faces.
         like:        array whose library, type and device the result has; by default NumPy's float64.
 

@@ -1,14 +1,15 @@
-"""Spheres that together cover a solid and protrude from it by no more than a given excess.
+"""Spheres that together cover a solid's surface and protrude by no more than a given excess.
 
-A grid of cells covers the solid. A sphere around a point inside, with the depth of the point plus
-the excess as radius, protrudes by at most the excess. Greedily, the next sphere is the one that
-covers the most cells that no sphere covers yet; a cell is covered as a whole.
+A sphere around a point inside, with the depth of the point plus the excess as radius, protrudes by
+at most the excess. Greedily, the next sphere is the one that covers the most points of the surface
+that no sphere covers yet. The points are dense: a point counts as covered if a sphere also covers
+the surface around it, up to the next points.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +18,13 @@ from gridgen.model.description import Shape
 
 #: Default excess [m].
 EXCESS = 0.02
-#: Most cells of a solid.
-MOST_CELLS = 2000
+#: Most points inside, and of the surface, that may be centers.
+MOST_INSIDE, MOST_OUTSIDE = 1500, 300
+# Points of a surface in an excess; fewer on a large solid, whose excess is larger then.
+_POINTS, _MOST_POINTS = 6.0, 20_000
 
 Points = NDArray[np.float64]
 Sphere = tuple[float, float, float, float]
-#: Returns lower bounds of the absolute value of the signed distance of points, with its sign;
-#: negative inside. The argument is half the diagonal of the cells around the points.
-Distance = Callable[[Points, float], Points]
 
 
 def covering(shape: Shape, excess: float = EXCESS) -> list[Sphere]:
@@ -40,11 +40,46 @@ def covering(shape: Shape, excess: float = EXCESS) -> list[Sphere]:
     elif not half[:2].any() and radii.min() == radii.max() > 0.0:
         own = _along(float(half[2]), float(radii[0]), excess)
     else:
-        own = cover(lambda points, _: _distance(half, radii, points), half + radii, excess)
+        rng = np.random.default_rng(0)
+        area = 8.0 * sum(a * b for a, b in zip(half + radii, np.roll(half + radii, 1), strict=True))
+        excess = max(excess, _POINTS * math.sqrt(area / _MOST_POINTS))
+        surface = _surface(half, radii, excess / _POINTS)
+        inside = rng.uniform(-1.0, 1.0, (4 * MOST_INSIDE, 3)) * (half + radii)
+        depths = -_distance(half, radii, inside)
+        is_in = depths > 0.0
+        own = cover(surface, 0.75 * excess / _POINTS, inside[is_in], depths[is_in], excess)
     rotation = np.array(shape.pose.rotation)
     centers = np.array([sphere[:3] for sphere in own]).reshape(-1, 3) @ rotation.T
     centers += np.array(shape.pose.translation)
     return [(*center, sphere[3]) for center, sphere in zip(centers.tolist(), own, strict=True)]
+
+
+def _surface(half: Points, radii: Points, step: float) -> Points:
+    """Return points of a box, a cylinder or an ellipsoid, at most ``step`` apart."""
+
+    def line(length: float) -> Points:
+        return np.linspace(-length, length, math.ceil(2.0 * length / step) + 1)
+
+    def grid(*axes: Points) -> Points:
+        return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+
+    if radii.any():
+        around = math.pi * float(radii.max())
+        turns = np.linspace(0.0, 2.0 * math.pi, math.ceil(2.0 * around / step) + 1)
+        if not half.any():
+            angles = grid(turns, np.linspace(0.0, math.pi, math.ceil(around / step) + 1))
+            across = np.sin(angles[:, 1])
+            sides = [across * np.cos(angles[:, 0]), across * np.sin(angles[:, 0])]
+            return np.column_stack([*sides, np.cos(angles[:, 1])]) * radii
+        rings = np.linspace(0.0, radii[0], math.ceil(radii[0] / step) + 1)
+        parts = [grid(turns, radii[:1], line(half[2])), grid(turns, rings, half[2:] * (-1.0, 1.0))]
+        angles = np.concatenate(parts)
+        sides = [angles[:, 1] * np.cos(angles[:, 0]), angles[:, 1] * np.sin(angles[:, 0])]
+        return np.column_stack([*sides, angles[:, 2]])
+    axes = [line(length) for length in half]
+    ends = [length * np.array([-1.0, 1.0]) for length in half]
+    faces = (grid(*axes[:k], ends[k], *axes[k + 1 :]) for k in range(3))
+    return np.concatenate([*faces])
 
 
 def _along(half: float, radius: float, excess: float) -> list[Sphere]:
@@ -58,56 +93,63 @@ def _along(half: float, radius: float, excess: float) -> list[Sphere]:
 def _distance(half: Points, radii: Points, points: Points) -> Points:
     """Return lower bounds of the distances of points to a box plus an ellipsoid."""
     if not half.any():
-        scaled: Points = np.linalg.norm(points / np.maximum(radii, 1e-9), axis=1) - 1.0
+        scaled: Points = np.linalg.norm(points / np.maximum(radii, 1e-9), axis=-1) - 1.0
         return scaled * float(radii.min())
     if radii[2] < radii[0]:  # a cylinder
-        across = np.hypot(points[:, 0], points[:, 1]) - radii[0]
-        beyond = np.stack([across, np.abs(points[:, 2]) - half[2]], axis=1)
+        across = np.hypot(points[..., 0], points[..., 1]) - radii[0]
+        beyond = np.stack([across, np.abs(points[..., 2]) - half[2]], axis=-1)
         round_by = 0.0
     else:
         beyond, round_by = np.abs(points) - half, float(radii[0])
-    outside = np.linalg.norm(np.maximum(beyond, 0.0), axis=1)
-    found: Points = outside + np.minimum(beyond.max(axis=1), 0.0) - round_by
+    outside = np.linalg.norm(np.maximum(beyond, 0.0), axis=-1)
+    found: Points = outside + np.minimum(beyond.max(axis=-1), 0.0) - round_by
     return found
 
 
 def cover(
-    distance: Distance, reach: Points, excess: float, center: Points | float = 0.0
+    surface: Points, apart: float, inside: Points, depths: Points, excess: float
 ) -> list[Sphere]:
-    """Return spheres that cover a solid.
+    """Return spheres that cover a surface.
 
     Args:
-        distance: signed distances to the solid.
-        reach:    half lengths of a box around the solid.
-        excess:   largest distance by which a sphere protrudes [m]; more for a solid of more than
-                  ``MOST_CELLS`` cells.
-        center:   center of the box.
+        surface: points of the surface (n, 3).
+        apart:   each point of the surface is nearer than this to one of them [m].
+        inside:  points inside (m, 3), possible centers.
+        depths:  lower bounds of their distances to the surface [m].
+        excess:  largest distance by which a sphere protrudes, more than ``apart`` [m].
     """
-    cell = excess / math.sqrt(3.0)
-    while True:
-        counts = np.maximum(np.ceil(2.0 * reach / cell), 1.0).astype(int)
-        if counts.prod() <= 40 * MOST_CELLS:
-            axes = [(np.arange(n) + 0.5) * cell - 0.5 * n * cell for n in counts]
-            points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3) + center
-            half = 0.5 * math.sqrt(3.0) * cell
-            depths = distance(points, half)
-            is_in = depths <= half
-            if is_in.sum() <= MOST_CELLS:
-                break
-        cell *= 1.1
-    # Twice half a diagonal: the sphere around a cell at the surface covers this cell.
-    points, radii = points[is_in], max(excess, 2.0 * half) * (1.0 + 1e-9) - depths[is_in]
-    gaps = np.linalg.norm(points[:, None] - points[None], axis=2)
-    covers = gaps + half <= radii[:, None]
-    left, counts = np.ones(len(points), bool), covers.sum(axis=1)
-    chosen: list[int] = []
+    rng = np.random.default_rng(0)
+    some = rng.permutation(len(inside))[:MOST_INSIDE]
+    few = rng.permutation(len(surface))[:MOST_OUTSIDE]
+    centers = np.concatenate([inside[some], surface[few]])
+    radii = excess + np.concatenate([depths[some], np.zeros(len(few))])
+    left, chosen = np.ones(len(surface), bool), []
     while left.any():
-        chosen.append(int(np.argmax(counts)))
-        new = left & covers[chosen[-1]]
-        left &= ~new
-        counts -= covers[:, new].sum(axis=1)
-    for one in [*chosen]:  # without those that later ones made redundant
-        others = [other for other in chosen if other != one]
-        if others and covers[others].any(axis=0).all():
-            chosen = others
-    return [(*points[k].tolist(), float(radii[k])) for k in chosen]
+        covers = np.array(
+            [
+                np.einsum("ij,ij->i", surface - c, surface - c) <= (r - apart) ** 2
+                for c, r in zip(centers, radii, strict=True)
+            ]
+        )
+        counts = covers[:, left].sum(axis=1)
+        while left.any() and counts.max() > 0:
+            best = int(np.argmax(counts))
+            chosen.append((covers[best], (*centers[best].tolist(), float(radii[best]))))
+            new = left & covers[best]
+            left &= ~new
+            counts -= covers[:, new].sum(axis=1)
+        centers = surface[left][:MOST_OUTSIDE]
+        radii = np.full(len(centers), excess)
+    return [sphere for _, sphere in _needed(chosen)]
+
+
+def _needed(chosen: list[tuple[Any, Sphere]]) -> list[tuple[Any, Sphere]]:
+    """Return the spheres without those that later ones made redundant."""
+    times = np.sum([covers for covers, _ in chosen], axis=0)
+    kept = []
+    for covers, sphere in chosen:
+        if (times[covers] > 1).all():
+            times = times - covers
+        else:
+            kept.append((covers, sphere))
+    return kept

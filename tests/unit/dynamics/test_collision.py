@@ -10,12 +10,14 @@ from typing import Any
 
 import coal
 import numpy as np
+import pinocchio
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gridgen
 from gridgen.backends import TARGETS
 from gridgen.check import compare_function, random_changes, random_states, random_world
+from gridgen.commands.main import main
 from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import ModelError, OptionError, ShapeError
@@ -451,8 +453,8 @@ def test_spheres_cover_solids_and_protrude_little(
     assert (gaps.min(axis=1) <= 0.0).all()
     centers = (spheres[:, :3] @ align.T - place[1]) @ place[0]
     protruding = [distance(c) + r for c, r in zip(centers, spheres[:, 3], strict=True)]
-    assert max(protruding) <= 0.035  # cells of solids of this size are larger
-    assert len(spheres) <= 60
+    assert max(protruding) <= 0.025  # points of solids of this size are farther apart
+    assert len(spheres) <= 90
 
 
 # -- frameworks ----------------------------------------------------------------------------------
@@ -495,3 +497,32 @@ def test_gradients_in_jax(robot: gridgen.Robot) -> None:
 def test_random_worlds_have_obstacles_of_every_kind() -> None:
     counts = random_world(3, np.random.default_rng(0))[:, :7]
     assert (counts > 0).all()
+
+
+@needs("trimesh")
+@needs("scipy")
+def test_spheres_of_meshes_cover_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import trimesh
+
+    mesh = trimesh.creation.torus(0.1, 0.04, major_sections=24, minor_sections=12)
+    (tmp_path / "meshes").mkdir()
+    mesh.export(tmp_path / "meshes" / "ring.stl")
+    solid = '<mesh filename="package://meshes/ring.stl" scale="1 1 2"/>'
+    (tmp_path / "ring.urdf").write_text(SOLIDS.format(solid))
+    output = tmp_path / "spheres.json"
+    words = ["spheres", str(tmp_path / "ring.urdf"), "-o", str(output), "--excess", "0.03"]
+    assert main(words) == 0
+    assert "arm: " in capsys.readouterr().out
+    spheres = np.array(json.loads(output.read_text())["arm"])
+    (frame,) = (one for one in load_tree(SOLIDS.format(solid)).frames if one.name == "arm")
+    assert frame.shapes == (None,)
+    turn = pinocchio.rpy.rpyToMatrix(0.3, 0.2, 0.1)
+    points = (mesh.sample(4000, seed=0) * (1, 1, 2)) @ turn.T + (0.1, 0.2, 0.3)
+    gaps = np.linalg.norm(points[:, None] - spheres[None, :, :3], axis=2) - spheres[:, 3]
+    assert (gaps.min(axis=1) <= 0.0).all()
+    assert len(spheres) < 80
+    hole = np.linalg.norm(np.array([0.1, 0.2, 0.3]) - spheres[:, :3], axis=1) - spheres[:, 3]
+    assert hole.min() > 0.02  # 6 cm to the ring
+    (tmp_path / "ring.urdf").write_text(SOLIDS.format(solid.replace("ring.stl", "absent.stl")))
+    assert main([*words, "--force"]) == 2
+    assert "no file of the mesh" in capsys.readouterr().err
