@@ -22,10 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridgen.dynamics.frames import body_poses
-from gridgen.dynamics.kinematics import placements
+from gridgen.dynamics.state import State
 from gridgen.functions.arrays import GRID_HEAD, WORLD_HEAD, WORLD_SIZES
 from gridgen.model.kinematic_tree import SphereModel
-from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.memory import Constants
 from gridgen.symbolic.query import Query
 from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
@@ -39,17 +38,9 @@ _BOXES, _HALF_SPACES, _GRID = 2, 3, 4
 Numbers = NDArray[Any]
 
 
-def self_distance(
-    tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars
-) -> tuple[Scalar, Scalar]:
-    """Return the smallest signed distance between links that may touch, and the index of the pair.
-
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        scalars: the kind of number.
-    """
-    centers = _centers(tree, q, scalars)
+def self_distance(state: State) -> tuple[Scalar, Scalar]:
+    """Return the smallest signed distance between links that may touch, and the pair."""
+    tree, scalars, centers = state.tree, state.scalars, _centers(state)
     scalars.begin("distance", -1)
     query = _pair_query(tree.spheres)
     first, second, reach, pair = scalars.query(query, _flat(centers), ())
@@ -60,16 +51,9 @@ def self_distance(
     return _length(sub(a, b), scalars) - reach, pair
 
 
-def world_distance(
-    tree: KinematicTree, q: Sequence[Scalar], world: Sequence[Scalar], scalars: Scalars
-) -> tuple[Scalar, Scalar]:
-    """Return the smallest signed distance of moving links to obstacles, and the nearest sphere.
-
-    Arguments as in ``self_distance``.
-
-        world: the obstacles.
-    """
-    centers = _centers(tree, q, scalars)
+def world_distance(state: State, world: Sequence[Scalar]) -> tuple[Scalar, Scalar]:
+    """Return the smallest signed distance of moving links to obstacles, and the nearest sphere."""
+    tree, scalars, centers = state.tree, state.scalars, _centers(state)
     scalars.begin("distance", -1)
     sphere, radius, kind, *record = scalars.query(_world_query(tree.spheres), _flat(centers), world)
     spheres = range(tree.spheres.firsts[tree.spheres.moving])
@@ -81,29 +65,17 @@ def world_distance(
     return distance - radius, sphere
 
 
-def collision_free(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    world: Sequence[Scalar],
-    margin: Sequence[Scalar],
-    scalars: Scalars,
-) -> Scalar:
-    """Return 1 if links and obstacles are at least a margin apart, otherwise 0.
-
-    Arguments as in ``world_distance``.
-
-        margin: least distance [m].
-    """
-    centers = _centers(tree, q, scalars)
+def collision_free(state: State, world: Sequence[Scalar], margin: Sequence[Scalar]) -> Scalar:
+    """Return 1 if links and obstacles are at least a margin [m] apart, otherwise 0."""
+    tree, scalars, centers = state.tree, state.scalars, _centers(state)
     scalars.begin("distance", -1)
     (free,) = scalars.query(_free_query(tree.spheres), [*_flat(centers), *margin], world)
     return free
 
 
-def _centers(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> list[Vector]:
+def _centers(state: State) -> list[Vector]:
     """Return the centers of all spheres in the base frame, then those around each link."""
-    poses = body_poses(tree, placements(tree, q, scalars), scalars)
-    links = tree.spheres.links
+    poses, scalars, links = body_poses(state), state.scalars, state.tree.spheres.links
 
     def at(body: int, sphere: Sequence[float]) -> Vector:
         point = constants((sphere[0], sphere[1], sphere[2]), scalars)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridgen.dynamics.frames import body_poses, in_canonical
-from gridgen.dynamics.kinematics import placements
+from gridgen.dynamics.state import State
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import FloatScalars
 from gridgen.symbolic.spatial import add, apply, cross
@@ -60,12 +60,8 @@ def of_few_directions_of_a_point(tree: KinematicTree, frame: str) -> str | None:
 @lru_cache(maxsize=8)
 def _directions(tree: KinematicTree) -> Mapping[str, tuple[int, int]]:
     """Return in how many directions each frame can move, and its origin: in a random state."""
-    rng = np.random.default_rng(0)
-    q = rng.uniform(-1.0, 1.0, tree.nq)
-    for start in tree.quaternions:
-        q[start : start + 4] /= np.linalg.norm(q[start : start + 4])
-    scalars = FloatScalars()
-    poses = body_poses(tree, placements(tree, list(q), scalars), scalars)
+    state = _random_state(tree)
+    scalars, poses = state.scalars, body_poses(state)
     # Twists of the bodies at the base's origin: those of a parent, and of the own joint.
     twists: list[NDArray[np.float64]] = []
     found = {}
@@ -82,11 +78,18 @@ def _directions(tree: KinematicTree) -> Mapping[str, tuple[int, int]]:
             found[frame.name] = (0, 0)
             continue
         twist, pose = twists[frame.body], poses[frame.body]
-        x, y, z = pose.child(in_canonical(tree, frame, scalars)).p
+        x, y, z = pose.child(in_canonical(state, frame)).p
         across = np.array([[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]])
         point = twist[:3] + across @ twist[3:]
         found[frame.name] = (_rank(np.vstack((point, twist[3:]))), _rank(point))
     return found
+
+
+def _random_state(tree: KinematicTree) -> State:
+    q = np.random.default_rng(0).uniform(-1.0, 1.0, tree.nq)
+    for start in tree.quaternions:
+        q[start : start + 4] /= np.linalg.norm(q[start : start + 4])
+    return State(tree, FloatScalars(), list(q))
 
 
 def _rank(matrix: NDArray[np.float64]) -> int:
@@ -112,10 +115,25 @@ def of_no_mass(tree: KinematicTree) -> str | None:
 
 
 def of_no_constraints(tree: KinematicTree) -> str | None:
-    """Refuse a robot without constraints."""
-    if tree.constraints:
+    """Refuse a robot without constraints, or with one that leaves no motion."""
+    if not tree.constraints:
+        return "the robot has no constraints: load it with constraints= (grid-gen: --constraint)"
+    if (name := _rigid(tree)) is None:
         return None
-    return "the robot has no constraints: load it with constraints= (grid-gen: --constraint)"
+    return (
+        f'constraint "{name}" leaves no motion: lock joints (lock=) instead, or constrain fewer '
+        "directions"
+    )
+
+
+@lru_cache(maxsize=8)
+def _rigid(tree: KinematicTree) -> str | None:
+    """Return the constraint that alone leaves no motion in a random state."""
+    from gridgen.dynamics.constraints import Constraints  # which imports this module
+
+    found = Constraints(_random_state(tree)).held
+    names = (held.constraint.name for held in found if _rank(np.array(held.rows)) == tree.nv)
+    return next(names, None)
 
 
 def of_no_spheres(tree: KinematicTree) -> str | None:

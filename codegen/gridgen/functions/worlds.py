@@ -40,7 +40,7 @@ def world(
                      (n, 4) [m].
         grid:        signed distances at points of a grid: ``origin`` (3,), ``spacing``,
                      ``values`` (nx, ny, nz) [m]; beyond the grid, those at its faces.
-        like:        array whose library, type and device the result has; by default NumPy's float64.
+        like:        array whose library, type and device the result has; NumPy's float64.
 
     Returns:
         (n,) or (B, n), of as many numbers as the obstacles have.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from gridgen.errors import UrdfError
 from gridgen.model.oddities import Oddity, warn_of
@@ -178,6 +179,7 @@ class RobotDescription:
         source:   name of the file in messages.
         digest:   SHA-256 of the input.
         in_order: whether sibling joints are in file order, not sorted by name.
+        constraints: constraints of the file, in the form of the option.
     """
 
     name: str
@@ -186,6 +188,7 @@ class RobotDescription:
     source: str
     digest: str
     in_order: bool = False
+    constraints: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
 
     def error(self, message: str, line: int | None = None) -> UrdfError:
         """Return an error with the location in this robot's file."""

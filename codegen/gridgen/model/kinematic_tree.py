@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, ClassVar
+from typing import Any
 
 from gridgen.model.description import Shape
 from gridgen.model.lump import NO_MASS, Lump
@@ -152,6 +152,7 @@ class Constraint:
         stabilization: gains of the position [1/s^2] and of the velocity [1/s].
         compliance:    added to the diagonal of the Delassus matrix [as that].
         has_target:    whether stabilization has a target position.
+        active:        whether it holds by default.
         link:          the frame that is held.
         to:            what it is held by; body -1 is the world.
         joints:        indices of the bodies whose joints are tied; -1 for none.
@@ -165,6 +166,7 @@ class Constraint:
     stabilization: tuple[float, float]
     compliance: float
     has_target: bool
+    active: bool = True
     link: Frame | None = None
     to: Frame | None = None
     joints: tuple[int, int] = (-1, -1)
@@ -250,7 +252,6 @@ class KinematicTree(Branches):
         constraints: conditions on the motion.
         spheres: spheres that stand for links in queries of distance.
         remarks: warnings of the reader.
-        given: inputs of a state that replace the tree's values; empty for a robot.
     """
 
     name: str
@@ -272,7 +273,8 @@ class KinematicTree(Branches):
     spheres: SphereModel = field(default_factory=SphereModel)
     remarks: tuple[str, ...] = field(default=(), compare=False)
 
-    given: ClassVar[Mapping[str, Sequence[Any]]] = {}
+    def __hash__(self) -> int:
+        return hash((self.digest, self.options))  # caches look robots up often
 
     @property
     def floating_base(self) -> bool:
