@@ -101,6 +101,9 @@ def test_a_declaration_hands_on_all_that_it_takes(name):
         def _configuration(self, *arguments):
             raise RuntimeError(arguments)
 
+        def _searched(self, *arguments):
+            raise RuntimeError(arguments)
+
     row, signature = FUNCTIONS[name], inspect.signature(getattr(Declared, name))
     arrays = {argument: object() for argument in row.arguments}
     options = {option: object() for option in row.options}

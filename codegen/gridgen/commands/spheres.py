@@ -51,12 +51,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="grid-gen spheres",
-        description=_TEXT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = Parser(prog="grid-gen spheres", description=_TEXT)
     add_urdf(parser)
     parser.add_argument(
         "-o", "--output", default="spheres.json", metavar="FILE", help="file (spheres.json)"

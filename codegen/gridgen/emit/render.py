@@ -13,7 +13,9 @@ from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
 from gridgen.rendering import render
 from gridgen.schedules import Schedules
+from gridgen.schedules.interface import is_rollout, is_search
 from gridgen.schedules.rollout.view import rollout_view
+from gridgen.schedules.search.view import search_view
 from gridgen.schedules.team.bodies import BODIES_FILE, bodies_text
 from gridgen.schedules.team.schedule import TeamSchedule
 from gridgen.schedules.thread.plan import Programs
@@ -36,6 +38,8 @@ STATIC_FILES = (
 QUERY_FILE = "gridgen_distance.cuh"
 #: Additional headers of modules with rollouts.
 ROLLOUT_FILES = ("gridgen_rollout.cuh", "gridgen_rollout_simd.h")
+#: Additional headers of modules with searches.
+SEARCH_FILES = ("gridgen_search.cuh", "gridgen_search_simd.h")
 _TEAM_STATIC_FILES = (
     "gridgen_scan.cuh",
     "gridgen_articulated.cuh",
@@ -61,7 +65,8 @@ def render_sources(
     tree = schedules.tree
     robot = robot_view(tree, ident, version)
     own = with_called(schedules, kernels)
-    rollouts = [kernel for kernel in kernels if kernel.calls]
+    rollouts = [kernel for kernel in kernels if is_rollout(kernel.key)]
+    searches = [kernel for kernel in kernels if is_search(kernel.key)]
     with_team = [kernel for kernel in kernels if kernel.team is not None]
     headers = _team_files(schedules, robot, with_team) if with_team else {}
     has_queries = any(programs[kernel.name].gpu.has_queries for kernel in own)
@@ -77,6 +82,7 @@ def render_sources(
         "has_queries": has_queries,
         "functions": on_gpu,
         "rollouts": [rollout_view(tree, kernel, programs) for kernel in rollouts],
+        "searches": [search_view(tree, kernel) for kernel in searches],
     }
     view_of_cpu = view | {
         "functions": on_cpu,
@@ -87,13 +93,14 @@ def render_sources(
         f"{ident}.cu": render("thread/robot.cu.jinja", view),
         f"{ident}_simd.h": render("thread/robot_simd.h.jinja", view_of_cpu),
     }
-    static = STATIC_FILES + ROLLOUT_FILES * bool(rollouts) + (QUERY_FILE,) * has_queries
+    static = STATIC_FILES + ROLLOUT_FILES * bool(rollouts) + SEARCH_FILES * bool(searches)
+    static += (QUERY_FILE,) * has_queries
     files |= headers | {name: static_text(name) for name in static}
     return files | (team_headers() if with_team else {})
 
 
 def with_called(schedules: Schedules, kernels: Sequence[Kernel]) -> list[Kernel]:
-    """Return the kernels with programs: those of the arguments, and those that rollouts call."""
+    """Return the kernels with programs: those of the arguments, and those that they call."""
     own = [kernel for kernel in kernels if kernel.team is None and not kernel.calls]
     called = (schedules.kernel(key) for kernel in kernels for key in kernel.calls)
     return list({kernel.name: kernel for kernel in (*own, *called)}.values())

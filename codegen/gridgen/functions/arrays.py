@@ -188,6 +188,15 @@ ARRAYS: dict[str, ArrayKind] = {
     "f_ext": ArrayKind(
         ("bodies", 6), "wrench on each body at its link frame, in its axes", "N, N m"
     ),
+    "rest": ArrayKind(("nq",), "rest posture", "rad or m"),
+    "targets": ArrayKind((4, 4), "target pose of each frame in the base, homogeneous", "1 and m"),
+    "pose_weights": ArrayKind((2,), "factors of the errors of each frame's pose", "1", True),
+    "settings": ArrayKind((7,), "tolerances, counts, gain and damping of a search", "mixed", True),
+    "progress": ArrayKind((3,), "costs of the last two iterations, and their number", "1"),
+    "progress_next": ArrayKind((3,), "progress after the iteration", "1"),
+    "residual": ArrayKind((2,), "largest position and orientation error of a frame", "m, rad"),
+    "outcome": ArrayKind((), "1 for a solution, -1 for the end of a search, otherwise 0", "1"),
+    "success": ArrayKind((), "1 for a solution, otherwise 0", "1"),
     "world": ArrayKind((OPEN,), "obstacles, of gridgen.world", "m", True, is_fixed=True),
     "margin": ArrayKind((), "least distance", "m", True, is_fixed=True),
     "clearance": ArrayKind((), "smallest signed distance", "m"),

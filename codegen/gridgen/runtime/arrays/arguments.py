@@ -38,6 +38,7 @@ from gridgen.runtime.arrays.times import (
 )
 from gridgen.runtime.module.description import RobotRecord
 from gridgen.runtime.parameters import check_active
+from gridgen.runtime.poses import POSES, check_poses
 
 # Scalars for all states, of any type: converted to the type of the states.
 _SINGLE = (float, int, np.floating, np.integer)
@@ -312,7 +313,7 @@ def adopted(
 
     Raises:
         DtypeError, DeviceError: it has another type or device.
-        ParameterError: a row of ``params`` is not physically valid.
+        ParameterError: a row of ``params`` is not physically valid, or a pose is none.
     """
     if value is None and name in DEFAULTED:
         return default(name, shape, q, description.parameters.own.get(name))
@@ -327,6 +328,8 @@ def adopted(
         check_world(array)
     if name == "params":
         description.parameters.check(array)
+    if name in POSES:
+        check_poses(name, array)
     return array
 
 
