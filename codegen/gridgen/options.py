@@ -114,10 +114,9 @@ class RobotOptions:
                         file with a list of them: ``{"kind": "point", "link": "foot"}``
                         (docs/constraints.md).
         spheres:        spheres that stand for links in ``self_distance`` and similar functions:
-                        (x, y, z, radius) in the frame of the link [m], by the link's name; the
-                        path of a YAML or JSON file with them; or ``primitives`` for spheres that
-                        cover the boxes, cylinders, capsules and spheres of the file
-                        (docs/collisions.md).
+                        (x, y, z, radius) in the frame of the link [m], by the link's name; or the
+                        path of a YAML or JSON file with them. ``primitives`` selects spheres that
+                        cover the collision shapes of the file except meshes (docs/collisions.md).
         allowed_collisions: pairs of links that may touch, or the path of an SRDF file. By
                         default adjacent links, and those that always or never touch in random
                         configurations.

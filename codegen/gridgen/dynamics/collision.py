@@ -6,9 +6,13 @@ once more, from the configuration, and is differentiable: almost everywhere its 
 of the minimum.
 
 A world is one array: the numbers of spheres, capsules, boxes and half-spaces, the three extents of
-a grid of signed distances and an unused number, then the obstacles. A sphere is (center, radius), a
-capsule (end, end, radius), a box (center, quaternion x y z w, half lengths), a half-space (outward
-normal, distance of its plane from the origin), a grid (first point, spacing, values by x, y, z).
+a grid of signed distances and an unused number, then the obstacles:
+
+* sphere: center, radius
+* capsule: both ends, radius
+* box: center, quaternion x y z w, half lengths
+* half-space: outward normal, distance of its plane from the origin
+* grid: first point, spacing, values by x, y, z
 """
 
 from __future__ import annotations
