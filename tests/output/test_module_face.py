@@ -131,6 +131,7 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
         OWN / "arm6.urdf",
         parameters=("all", "armature", "damping"),
         constraints=CONSTRAINTS["arm6"],
+        spheres={"base_link": [(0.0, 0.0, 0.0, 0.3)], "wrist_3_link": [(0.0, 0.0, 0.0, 0.3)]},
     )
     seen = []
 

@@ -145,3 +145,17 @@ def _rigid(tree: KinematicTree) -> str | None:
         if rank == tree.nv:
             return one.name
     return None
+
+
+def of_no_spheres(tree: KinematicTree) -> str | None:
+    """Refuse a robot whose links have no spheres."""
+    if tree.spheres.links:
+        return None
+    return "the links have no spheres: load the robot with spheres= (grid-gen: --spheres)"
+
+
+def of_no_pairs(tree: KinematicTree) -> str | None:
+    """Refuse a robot without links that may touch."""
+    if not tree.spheres.links or tree.spheres.pairs:
+        return of_no_spheres(tree)
+    return "no pair of links may touch: give more links spheres, or allowed_collisions="
