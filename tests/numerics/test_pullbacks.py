@@ -36,7 +36,8 @@ SCREWS = ("screws", True)
 LONG = {
     name
     for name in COMPUTATIONS
-    if "gradient" in name or "second_order" in name or ("step" in name and "f_ext" in name)
+    if any(word in name for word in ("gradient", "second_order", "hessian"))
+    or ("step" in name and "f_ext" in name)
 }
 #: What goes back through loops in every run: walks in and out, climbs, several items at a time.
 LOOPED = {

@@ -128,7 +128,7 @@ class Changes:
         """Return the sum of factors times changes."""
         total = self._zero_change("sum")
         for i in self.tree.velocities.outward():
-            for k in self._columns():
+            for k in self.columns():
                 entry = terms[0][0] * terms[0][1][i][k]
                 for factor, change in terms[1:]:
                     entry = entry + factor * change[i][k]
@@ -189,13 +189,13 @@ class Changes:
             j = body.v_index
             nv = body.joint_type.nv
             if nv == 1:  # both derivatives are 1
-                for k in self._columns():
+                for k in self.columns():
                     total[j][k] = change[j][k]
                 total[j][j] = total[j][j] + 1.0
                 continue
             rate = [path[j + r] for r in range(nv)]
             start, onward = body.joint_type.integrated_gradient(rate, self.scalars)
-            for k in self._columns():
+            for k in self.columns():
                 column = [change[j + r][k] for r in range(nv)]
                 for r, row in enumerate(onward):
                     total[j + r][k] = dot(row, column)
@@ -215,7 +215,7 @@ class Changes:
                 continue
             places = [body.v_index + r for r in range(joint.nv)]
             start, end = [one[j] for j in places], [other[j] for j in places]
-            for k in self._columns():
+            for k in self.columns():
                 first = joint.commutator([d_one[j][k] for j in places], end)
                 second = joint.commutator(start, [d_other[j][k] for j in places])
                 for j, x, y in zip(places, first, second, strict=True):
@@ -239,7 +239,19 @@ class Changes:
         self.scalars.begin("step", -1)
         return self.scalars.matrix(symbol, self.tree.nv, 3 * self.tree.nv)
 
-    def _columns(self) -> Iterator[int]:
+    def columns(self) -> Iterator[int]:
+        """Iterate over the columns of a change."""
         for offset in (0, self.tree.nv, 2 * self.tree.nv):
             for j in self.tree.velocities.outward():
                 yield j + offset
+
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """Iterate over the pairs of columns, the larger first."""
+        axes, n = self.tree.velocities, self.tree.nv
+        for offset in (0, n, 2 * n):
+            for i in axes.outward():
+                for before in range(0, offset, n):
+                    for j in axes.outward():
+                        yield i + offset, j + before
+                for j in axes.until(i):
+                    yield i + offset, j + offset

@@ -98,8 +98,8 @@ def of_free_joints(tree: KinematicTree) -> str | None:
     for body in tree.bodies:
         if body.nv > 1:
             return (
-                f'joint "{body.joint}" is free, and second derivatives require joints of one '
-                "velocity: take differences of inverse_dynamics_gradient"
+                f'joint "{body.joint}" is free, and a team of threads computes second derivatives '
+                'of joints with one velocity: use schedule="thread"'
             )
     return None
 

@@ -112,6 +112,23 @@ ARRAYS: dict[str, ArrayKind] = {
     "dM_dq": ArrayKind(
         _CUBE, "derivative of the joint-space inertia, [row, column, q]", "as M, per rad or m"
     ),
+    "d2qdd_dqdq": ArrayKind(
+        _CUBE, "second derivative of the accelerations, [acceleration, q, q]", "per square"
+    ),
+    "d2qdd_dqddqd": ArrayKind(
+        _CUBE, "second derivative of the accelerations, [acceleration, qd, qd]", "per square"
+    ),
+    "d2qdd_dqdqd": ArrayKind(
+        _CUBE, "second derivative of the accelerations, [acceleration, q, qd]", "per product"
+    ),
+    "d2qdd_dqdtau": ArrayKind(
+        _CUBE, "second derivative of the accelerations, [acceleration, q, tau]", "per product"
+    ),
+    "multipliers": ArrayKind(_NV, "weights of the accelerations", "any"),
+    "costate": ArrayKind(("2 nv",), "weights of the state at the end of a step", "any"),
+    "H": ArrayKind(
+        ("3 nv", "3 nv"), "second derivatives of a weighted sum by (q, qd, tau)", "mixed"
+    ),
     "poses": ArrayKind(("frames", 4, 4), "pose of every frame in the base, homogeneous", "1 and m"),
     "pose": ArrayKind((4, 4), "pose of a frame in the base, homogeneous", "1 and m"),
     "J": ArrayKind((6, "nv"), "Jacobian of a frame, rows (v, w)", "m or 1"),
@@ -267,5 +284,5 @@ def shape_of(name: str, robot: Mapping[str, int]) -> tuple[int, ...]:
                ``constraint_rows``.
     """
     shape = ARRAYS[name].shape
-    robot = {**robot, "2 nv": 2 * robot["nv"]}
+    robot = {**robot, "2 nv": 2 * robot["nv"], "3 nv": 3 * robot["nv"]}
     return tuple(robot[extent] if isinstance(extent, str) else extent for extent in shape)

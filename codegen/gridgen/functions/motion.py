@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from gridgen.functions.calls import Calls, Request, RolloutSettings
 from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
@@ -149,6 +151,54 @@ class Motion(Calls):
             Request("step_gradient", (q, qd, tau, dt), out, options, schedule, integrator)
         )
         return found
+
+    @function(
+        "Hessian of a time step, weighted with a costate",
+        ("H",),
+        {
+            name: Algorithm(
+                f"hessians.{name}",
+                f"second derivatives along step_{name}, summed before they are formed",
+                refusals=_REFUSALS,
+                title=INTEGRATORS[name],
+            )
+            for name in ("semi_implicit", "euler", "implicit")
+        },
+        is_default=False,
+        solves=True,
+    )
+    def step_hessian(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        tau: ArrayLike,
+        dt: NumberLike,
+        costate: ArrayLike,
+        *,
+        integrator: Literal["semi_implicit", "euler", "implicit"] = "semi_implicit",
+        schedule: ThreadSchedule = "auto",
+        out: Writable | None = None,
+        **options: Unpack[Driven],
+    ) -> Array:
+        """Return the Hessian of a time step, weighted with a costate.
+
+        Differential dynamic programming needs it: ``costate`` is the gradient of the value function
+        at the next state. H is the derivative of the row costate [A B] of ``step_gradient`` by the
+        state and the torques. For a free joint it is the symmetric part of that derivative, in
+        exponential coordinates of both states: those of ``integrate`` and ``difference``.
+
+        Args:
+            q, qd, tau, dt, schedule, options: as in ``step``.
+            costate:    weights of the next state (B, 2 nv): ``difference`` of positions, velocities
+            integrator: as in ``step``, except ``rk4``.
+            out:        output array.
+
+        Returns:
+            H: (B, 3 nv, 3 nv), symmetric; rows and columns for q, qd and tau.
+        """
+        return self._call(
+            Request("step_hessian", (q, qd, tau, dt, costate), out, options, schedule, integrator)
+        )
 
     @function(results=("A", "B"), in_time=True)
     def rollout_gradient(
