@@ -26,7 +26,7 @@ from gridgen.dynamics.linearization import Changes
 from gridgen.dynamics.mass import second_moments
 from gridgen.dynamics.motion_derivatives import EffortRow, add_wrenches, along, followed
 from gridgen.dynamics.second_derivatives import FromAbove, quadratic_row, turned_row
-from gridgen.dynamics.second_order import from_below
+from gridgen.dynamics.second_order import from_below, own_changes
 from gridgen.dynamics.sweep import Square, Sweep
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.dual import Dual, DualScalars, tangents_of
@@ -146,16 +146,13 @@ class _Weighted:
         self._sweep = sweep = Sweep(tree, q, qd, base, scalars)
         motions, self._forces = sweep.loaded(qdd, f_ext)
         bodies = len(tree.bodies)
-        self._positions = scalars.table("position", bodies)
-        self._velocities = scalars.table("velocity", bodies)
+        self._positions, self._velocities = own_changes(sweep, motions)
         self._effects: list[list[FromAbove]] = scalars.table("effect", bodies)
         # The virtual twists of each body and of its carrier, in the body's frame.
         twists, self._carriers = scalars.table("twist", bodies), scalars.table("carrier", bodies)
         nothing = constants(ZERO, scalars)
         for index in tree.outward():
             body = tree.bodies[index]
-            self._positions[index] = sweep.position_changes(index, motions)
-            self._velocities[index] = sweep.velocity_changes(index)
             scalars.begin("outward", index)
             above = (nothing, nothing) if body.parent < 0 else twists[body.parent]
             carrier = sweep.placed[index].motion_to_body(*above)

@@ -12,7 +12,8 @@ algorithms form a column in the frame of the link and do not read the robot's ow
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from gridgen.dynamics.frames import Rows, linear_velocities
 from gridgen.dynamics.kinematics import (
@@ -22,6 +23,10 @@ from gridgen.dynamics.kinematics import (
     all_motions,
     placements,
 )
+from gridgen.dynamics.motion_derivatives import MotionChange, followed
+from gridgen.dynamics.second_derivatives import FromAbove
+from gridgen.dynamics.second_order import Axis, Cube, effects_from_above, own_changes
+from gridgen.dynamics.sweep import Sweep
 from gridgen.functions.arrays import BODY_PARAMETERS
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
@@ -29,14 +34,17 @@ from gridgen.symbolic.spatial import (
     ZERO,
     Matrix,
     Motion,
+    Placement,
     Vector,
     add,
     apply,
+    carried,
     constants,
     cross,
     dot,
     fixed_rotation,
     neg,
+    scale,
     transpose,
 )
 
@@ -67,16 +75,158 @@ def joint_torque_regressor(
         scalars.begin("regressor", index)
         body = tree.bodies[index]
         motion = _of_link(body, motions[index], scalars)
-        axes = tuple(constants(row, scalars) for row in body.link_rotation)
-        carried = scalars.carry("frame", (axes, constants(ZERO, scalars)))
-        _fill(tree, index, index, motion, carried.value, Y, scalars)
-        for below in tree.climb(index):
-            scalars.begin("regressor", index)
-            (axes, origin), here = carried.value, placed[below]
-            carried.value = tuple(map(here.to_parent, axes)), add(here.to_parent(origin), here.r)
-            above = tree.bodies[below].parent
-            _fill(tree, above, index, motion, carried.value, Y, scalars)
+        for mover, frame in _links(tree, placed, index, scalars):
+            for k, axis in enumerate(tree.bodies[mover].joint_type.subspace(scalars)):
+                _enter_row(
+                    tree, (mover, k), index, _efforts(motion, _seen(frame, axis)), Y, scalars
+                )
     return Y
+
+
+def _links(
+    tree: KinematicTree, placed: Sequence[Placement], index: int, scalars: Scalars
+) -> Iterator[tuple[int, tuple[Matrix, Vector]]]:
+    """Yield a body and its ancestors, each with the axes and the origin of the body's link."""
+    axes = tuple(constants(row, scalars) for row in tree.bodies[index].link_rotation)
+    frame = scalars.carry("frame", (axes, constants(ZERO, scalars)))
+    yield index, frame.value
+    for below in tree.climb(index):
+        scalars.begin("regressor", index)
+        (axes, origin), here = frame.value, placed[below]
+        frame.value = tuple(map(here.to_parent, axes)), add(here.to_parent(origin), here.r)
+        yield tree.bodies[below].parent, frame.value
+
+
+def _seen(frame: tuple[Matrix, Vector], axis: Motion) -> Motion:
+    """Return an axis in the frame of a link, whose axes and origin are given."""
+    (axes, origin), (slide, spin) = frame, axis
+    return apply(axes, add(slide, cross(spin, origin))), apply(axes, spin)
+
+
+def momentum_regressor(
+    tree: KinematicTree,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    gravity: Vector,
+    scalars: Scalars,
+) -> tuple[Rows, Rows]:
+    """Return the regressors of the generalized momentum M qd and of its rate, nv x 10 n each.
+
+    The rate less the joint torques is that of the axes, which move with their bodies, times the
+    momenta, and the torque of gravity.
+    """
+    placed, at_rest = placements(tree, q, scalars), BaseMotion(constants(ZERO, scalars))
+    motions = all_motions(tree, placed, qd, None, at_rest, scalars)
+    velocities = linear_velocities(tree, placed, motions, qd, scalars)
+    lifts: list[Vector] = scalars.table("lift", len(tree.bodies))  # against gravity
+    nothing = constants(ZERO, scalars)
+    Yp, Yr = (
+        scalars.matrix(symbol, tree.nv, BODY_PARAMETERS * len(tree.bodies))
+        for symbol in ("Yp", "Yr")
+    )
+    for index in tree.outward():
+        scalars.begin("regressor", index)
+        body = tree.bodies[index]
+        above = neg(gravity) if body.parent < 0 else lifts[body.parent]
+        lifts[index] = scalars.keep("a", index, placed[index].to_body(above))
+        w, v, lift = (
+            _turned(body, part, scalars)
+            for part in (motions[index].w, velocities[index], lifts[index])
+        )
+        momentum = BodyMotion(nothing, w, v, acceleration_field(nothing, w))
+        weight = BodyMotion(nothing, nothing, lift, acceleration_field(nothing, nothing))
+        for mover, frame in _links(tree, placed, index, scalars):
+            twist = velocities[mover], motions[mover].w
+            for k, axis in enumerate(tree.bodies[mover].joint_type.subspace(scalars)):
+                seen, turning = _seen(frame, axis), _seen(frame, carried(twist, axis))
+                pairs = zip(_efforts(momentum, turning), _efforts(weight, seen), strict=True)
+                rates = [rate - load for rate, load in pairs]
+                _enter_row(tree, (mover, k), index, _efforts(momentum, seen), Yp, scalars)
+                _enter_row(tree, (mover, k), index, rates, Yr, scalars)
+    return Yp, Yr
+
+
+def joint_torque_regressor_gradient(
+    tree: KinematicTree,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar],
+    base: BaseMotion,
+    scalars: Scalars,
+) -> tuple[Cube, Cube, Cube]:
+    """Return the derivatives of the regressor by positions, velocities and accelerations.
+
+    A column is the change of a parameter's wrench, projected on the axes. The axes above the joint
+    that moves also see the wrench rotate.
+
+    Returns:
+        dY_dq, dY_dqd, dY_dqdd: nv x 10 n x nv.
+    """
+    sweep = Sweep(tree, q, qd, base, scalars)
+    motions = all_motions(tree, sweep.placed, qd, qdd, base, scalars)
+    above = effects_from_above(sweep, *own_changes(sweep, motions))
+    shape = (tree.nv, BODY_PARAMETERS * len(tree.bodies), tree.nv)
+    cubes = [scalars.matrix(symbol, *shape) for symbol in ("dY_dq", "dY_dqd", "dY_dqdd")]
+    nothing = constants(ZERO, scalars)
+
+    def effects(index: int, start: int) -> Iterator[tuple[Axis, FromAbove]]:
+        """Yield the effects on a body of the axes of an ancestor and of those above it."""
+        for k in range(tree.bodies[start].joint_type.nv):
+            yield (start, k), above[k][index][start]
+        for below in tree.climb(start):
+            root = tree.bodies[below].parent
+            for k in range(tree.bodies[root].joint_type.nv):
+                yield (root, k), above[k][index][root]
+
+    def turned(index: int, vectors: Sequence[Vector]) -> list[Vector]:
+        return [_turned(tree.bodies[index], vector, scalars) for vector in vectors]
+
+    for index in tree.outward():
+        scalars.begin("regressor", index)
+        motion = _of_link(tree.bodies[index], motions[index], scalars)
+        for mover, effect in effects(index, index):
+            scalars.begin("regressor", index)
+            # The axis moves the mass with unit acceleration.
+            starts = MotionChange(*effect.axis, nothing)
+            changes = [
+                turned(index, (change.a, change.alpha, change.w))
+                for change in (effect.position, effect.velocity, starts)
+            ]
+            axis: Any = tuple(turned(index, effect.axis))
+            for other, own in effects(index, index):
+                seen: Any = tuple(turned(index, own.axis))
+                for cube, change in zip(cubes, changes, strict=True):
+                    row = _change_row(motion.w, change, seen)
+                    _enter_slice(tree, (other, mover), index, row, cube, scalars)
+            for below in tree.climb(mover[0]):
+                root = tree.bodies[below].parent
+                for k in range(tree.bodies[root].joint_type.nv):
+                    seen = tuple(turned(index, above[k][index][root].axis))
+                    row = _efforts(motion, carried(seen, axis))
+                    _enter_slice(tree, ((root, k), mover), index, row, cubes[0], scalars)
+    return cubes[0], cubes[1], cubes[2]
+
+
+def _change_row(w: Vector, change: Sequence[Vector], axis: Motion) -> tuple[Scalar, ...]:
+    """Project the changes of the parameters' wrenches on an axis, in the link's frame.
+
+    Args:
+        w:      angular velocity of the link.
+        change: the vectors of a ``MotionChange`` of the link.
+    """
+    a, (x, y, z), turning = change
+    # 2 w1 x (w x x) = 2 w (w1 . x) - 2 x (w1 . w)
+    P = tuple(scale(2.0 * entry, turning) for entry in w)
+    trace = P[0][0] + P[1][1] + P[2][2]
+    W: Matrix = (
+        (P[0][0] - trace, P[0][1] - z, P[0][2] + y),
+        (P[1][0] + z, P[1][1] - trace, P[1][2] - x),
+        (P[2][0] - y, P[2][1] + x, P[2][2] - trace),
+    )
+    (yz, turn_x), (xz, turn_y), (xy, turn_z) = (
+        (0.5 * (W[i][j] + W[j][i]), 0.5 * (W[i][j] - W[j][i])) for i, j in ((2, 1), (0, 2), (1, 0))
+    )
+    return _projected(a, W, (turn_x, turn_y, turn_z, yz, xz, xy), axis)
 
 
 def _of_link(body: Body, motion: BodyMotion, scalars: Scalars) -> BodyMotion:
@@ -92,33 +242,37 @@ def _turned(body: Body, vector: Vector, scalars: Scalars) -> Vector:
     return vector
 
 
-def _fill(
+def _enter_row(
     tree: KinematicTree,
-    joint: int,
+    axis: Axis,
     index: int,
-    motion: BodyMotion,
-    frame: tuple[Matrix, Vector],
+    row: Sequence[Scalar],
     Y: Rows,
     scalars: Scalars,
 ) -> None:
-    """Fill the columns of one body in the rows of one joint; mimic joints add to their leader.
+    """Enter the columns of a body in the row of an axis; mimic joints add to their leader."""
+    mover = tree.bodies[axis[0]]
+    target = Y[mover.v_index + axis[1]]
+    for parameter, entry in enumerate(row):
+        column = BODY_PARAMETERS * index + parameter
+        entry = followed(entry, [mover], scalars)
+        target[column] = target[column] + entry if tree.has_mimic else entry
 
-    Args:
-        joint:   index of the body that the joint moves.
-        index:   index of the body with the parameters.
-        motion:  motion of that body, in the axes of its link.
-        frame:   these axes and their origin, in the frame of the joint.
-        Y:       the regressor.
-    """
-    mover, (axes, origin) = tree.bodies[joint], frame
-    for k, (slide, spin) in enumerate(mover.joint_type.subspace(scalars)):
-        seen = apply(axes, add(slide, cross(spin, origin))), apply(axes, spin)
-        row = Y[mover.v_index + k]
-        for parameter, entry in enumerate(_efforts(motion, seen)):
-            column = BODY_PARAMETERS * index + parameter
-            if mover.mimics:
-                entry = scalars.constant(mover.multiplier) * entry
-            row[column] = row[column] + entry if tree.has_mimic else entry
+
+def _enter_slice(
+    tree: KinematicTree,
+    axes: tuple[Axis, Axis],
+    index: int,
+    row: Sequence[Scalar],
+    cube: Cube,
+    scalars: Scalars,
+) -> None:
+    """Add derivatives of a body's columns in the row of one axis by another axis."""
+    one, other = (tree.bodies[axis[0]] for axis in axes)
+    i, j = one.v_index + axes[0][1], other.v_index + axes[1][1]
+    for parameter, entry in enumerate(row):
+        target = cube[i][BODY_PARAMETERS * index + parameter]
+        target[j] = target[j] + followed(entry, (one, other), scalars)
 
 
 def _efforts(motion: BodyMotion, axis: Motion) -> tuple[Scalar, ...]:
@@ -126,19 +280,29 @@ def _efforts(motion: BodyMotion, axis: Motion) -> tuple[Scalar, ...]:
 
     The wrench is f = m a + W h and n = h x a + I wd + w x I w, with W the acceleration field.
     """
-    (v, u), W = axis, motion.field
     x, y, z = motion.w
-    first = add(apply(transpose(W), v), cross(motion.a, u))
+    return _projected(motion.a, motion.field, (*motion.wd, y * z, x * z, x * y), axis)
+
+
+def _projected(a: Vector, W: Matrix, parts: Sequence[Scalar], axis: Motion) -> tuple[Scalar, ...]:
+    """Project the wrenches of a field of accelerations a + W x on an axis.
+
+    Args:
+        parts: the axial vector of W, and the entries yz, xz, xy of its symmetric part.
+    """
+    v, u = axis
+    turn_x, turn_y, turn_z, yz, xz, xy = parts
+    first = add(apply(transpose(W), v), cross(a, u))
     # The moment of each entry of I.
     moments = (
-        (motion.wd[0], x * z, -(x * y)),
+        (turn_x, xz, -xy),
         (-W[2][0], W[2][1], W[0][0] - W[1][1]),
-        (-(y * z), motion.wd[1], x * y),
+        (-yz, turn_y, xy),
         (W[1][0], W[2][2] - W[0][0], -W[1][2]),
         (W[1][1] - W[2][2], -W[0][1], W[0][2]),
-        (y * z, -(x * z), motion.wd[2]),
+        (yz, -xz, turn_z),
     )
-    return (dot(v, motion.a), *first, *(dot(moment, u) for moment in moments))
+    return (dot(v, a), *first, *(dot(moment, u) for moment in moments))
 
 
 def kinetic_energy_regressor(

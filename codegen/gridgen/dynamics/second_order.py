@@ -20,9 +20,10 @@ an inner joint. Its velocities are those of the moved body, so they commute.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from gridgen.dynamics.derivatives import accelerations_gradient
-from gridgen.dynamics.kinematics import BaseMotion
+from gridgen.dynamics.kinematics import BaseMotion, BodyMotion
 from gridgen.dynamics.motion_derivatives import (
     EffortRow,
     MotionChange,
@@ -118,6 +119,45 @@ def forward_dynamics_second_order(
     return qq, vv, qv, qt
 
 
+Changes = list[list[MotionChange]]
+
+
+def own_changes(sweep: Sweep, motions: Sequence[BodyMotion]) -> tuple[Changes, Changes]:
+    """Return the changes of each body's motion by its own joint's positions and velocities."""
+    tree, scalars = sweep.tree, sweep.scalars
+    positions: Changes = scalars.table("position", len(tree.bodies))
+    velocities: Changes = scalars.table("velocity", len(tree.bodies))
+    for index in tree.outward():
+        positions[index] = sweep.position_changes(index, motions)
+        velocities[index] = sweep.velocity_changes(index)
+    return positions, velocities
+
+
+def effects_from_above(sweep: Sweep, positions: Changes, velocities: Changes) -> list[Any]:
+    """Return the effects of the own joint and of the ancestors on every body.
+
+    Arguments are the results of ``own_changes``.
+
+    Returns:
+        a ``FromAbove`` by the number of the ancestor's axis, the body and the ancestor.
+    """
+    tree, scalars = sweep.tree, sweep.scalars
+    most = max(body.joint_type.nv for body in tree.bodies)
+    above = [scalars.pairs("above", len(tree.bodies)) for _ in range(most)]
+    for index in tree.outward():
+        scalars.begin("outward", index)
+        changes = zip(positions[index], velocities[index], strict=True)
+        for k, (axis, own) in enumerate(zip(sweep.axes(index), changes, strict=True)):
+            above[k][index][index] = FromAbove(axis, *own)
+        parent = tree.bodies[index].parent
+        for below in tree.climb(index):
+            root = tree.bodies[below].parent
+            for k in range(tree.bodies[root].joint_type.nv):
+                effect = above[k][parent][root]
+                above[k][index][root] = effect.to_body(sweep.placed[index], sweep.drift[index])
+    return above
+
+
 def from_below(
     sweep: Sweep,
     axis: Axis,
@@ -159,37 +199,14 @@ class _SecondOrder:
         self._tree, self._scalars = tree, scalars
         self._sweep = sweep = Sweep(tree, q, qd, base, scalars)
         motions, self._forces = sweep.loaded(qdd, f_ext)
-        bodies = len(tree.bodies)
-        self._positions: list[list[MotionChange]] = scalars.table("position", bodies)
-        self._velocities: list[list[MotionChange]] = scalars.table("velocity", bodies)
-        for index in tree.outward():
-            self._positions[index] = sweep.position_changes(index, motions)
-            self._velocities[index] = sweep.velocity_changes(index)
-        # By the number of the ancestor's axis, the body and the ancestor.
-        axes = max(body.joint_type.nv for body in tree.bodies)
-        self._above = [scalars.pairs("above", bodies) for _ in range(axes)]
-        self._carry_outwards()
+        self._positions, self._velocities = own_changes(sweep, motions)
+        self._above = effects_from_above(sweep, self._positions, self._velocities)
         nv = tree.nv
         self._zero = scalars.constant(0.0)
         self._qq: Cube = scalars.matrix("d2tau_dqdq", nv, nv, nv)
         self._vv: Cube = scalars.matrix("d2tau_dqddqd", nv, nv, nv)
         self._qv: Cube = scalars.matrix("d2tau_dqdqd", nv, nv, nv)
         self._Mq: Cube = scalars.matrix("dM_dq", nv, nv, nv)
-
-    def _carry_outwards(self) -> None:
-        """Compute, for every body, the effects of its ancestors and of its own joint."""
-        tree, above = self._tree, self._above
-        for index in tree.outward():
-            self._scalars.begin("outward", index)
-            changes = zip(self._positions[index], self._velocities[index], strict=True)
-            for k, (axis, own) in enumerate(zip(self._sweep.axes(index), changes, strict=True)):
-                above[k][index][index] = FromAbove(axis, *own)
-            placed, drift = self._sweep.placed[index], self._sweep.drift[index]
-            parent = tree.bodies[index].parent
-            for below in tree.climb(index):
-                root = tree.bodies[below].parent
-                for k in range(tree.bodies[root].joint_type.nv):
-                    above[k][index][root] = above[k][parent][root].to_body(placed, drift)
 
     def cubes(self) -> tuple[Cube, Cube, Cube, Cube]:
         """Return d2tau_dqdq, d2tau_dqddqd, d2tau_dqdqd, dM_dq."""
