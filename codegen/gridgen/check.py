@@ -14,9 +14,9 @@ from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.computation import FusedComputation
 from gridgen.dynamics.constraints import Constraints
 from gridgen.dynamics.functions import computation_of, refusal
-from gridgen.dynamics.kinematics import placements
 from gridgen.dynamics.reference import evaluate_reference, rounding_bounds
 from gridgen.dynamics.rollout import evaluate_rollout_back
+from gridgen.dynamics.state import State
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import ARRAYS, STANDARD_GRAVITY
 from gridgen.kernel import Kernel, KernelKey
@@ -48,24 +48,17 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Comparison:
-    """The comparison of one function on one backend with the reference.
+    """The comparison of one function on one backend with the reference."""
 
-    Attributes:
-        function:  its name in C++.
-        dtype:     ``float32`` or ``float64``.
-        error:     difference from the reference, relative to the state's largest entry, in the
-                   state with the largest ratio of error and tolerance.
-        tolerance: tolerance in that state.
-        condition: conditioning of that state, see ``conditioning``; only for functions that
-                   solve with M.
-        residual:  largest backward error, see ``backward_errors``; only for forward dynamics.
-    """
-
-    function: str
-    dtype: str
+    function: str  #: its name in C++.
+    dtype: str  #: ``float32`` or ``float64``.
+    #: difference from the reference, relative to the state's largest entry, in the state with the
+    #: largest ratio of error and tolerance.
     error: float
-    tolerance: float
+    tolerance: float  #: tolerance in that state.
+    #: conditioning of that state, see ``conditioning``; only for functions that solve with M.
     condition: float | None = None
+    #: largest backward error, see ``backward_errors``; only for forward dynamics.
     residual: float | None = None
 
     @property
@@ -355,21 +348,13 @@ def _worst(
 
 @dataclass(frozen=True)
 class _Measured:
-    """Results of a function, and those of the reference.
+    """Results of a function, and those of the reference."""
 
-    Attributes:
-        tree:     the robot.
-        function: the function's key.
-        dtype:    element type of the computation.
-        inputs:   arguments of the function.
-        pairs:    pairs of a result and the reference's.
-    """
-
-    tree: KinematicTree
-    function: KernelKey
-    dtype: str
-    inputs: Mapping[str, Array]
-    pairs: Sequence[tuple[Array, Array]]
+    tree: KinematicTree  #: the robot.
+    function: KernelKey  #: the function's key.
+    dtype: str  #: element type of the computation.
+    inputs: Mapping[str, Array]  #: arguments of the function.
+    pairs: Sequence[tuple[Array, Array]]  #: pairs of a result and the reference's.
 
     def errors(self, tolerances: Array) -> Array:
         """Return the error of every state, as ``relative_errors``.
@@ -492,7 +477,7 @@ def _constrained(tree: KinematicTree, inputs: Mapping[str, Array], key: KernelKe
 def _columns_of_free_joints(tree: KinematicTree, q: Array) -> Array:
     """Return the columns of the constraints' Jacobian that belong to free joints (B, m, n)."""
     scalars, columns = FloatScalars(), list(np.asarray(q).T)
-    rows = Constraints(tree, columns, placements(tree, columns, scalars), scalars).rows
+    rows = Constraints(State(tree, scalars, columns)).rows
     free = [b.v_index + k for b in tree.bodies if b.joint_type.is_free for k in range(b.nv)]
     numbers = [[np.broadcast_to(row[j], len(q)) for j in free] for row in rows]
     return np.array(numbers).reshape(len(rows), len(free), len(q)).transpose(2, 0, 1)

@@ -23,6 +23,8 @@ _LISTED = ", ".join(GENERATED)
 #: Operations of the longest straight-line program, as ``schedules.thread.is_longer`` counts them. A
 #: host compiler takes about 0.12 ms per operation, NVRTC 0.5 ms: half a minute, two minutes.
 LONGEST_PROGRAM = 50_000
+#: The same for functions that have no version with loops.
+LONGEST_WITHOUT_LOOPS = 300_000
 #: The same for a thread of a GPU. NVRTC compiles each of the humanoid's functions in at most 14 s.
 #: docs/results/gpu.md lists its code of both kinds.
 LONGEST_GPU_PROGRAM = LONGEST_PROGRAM

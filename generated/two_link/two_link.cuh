@@ -514,7 +514,7 @@ struct mass_matrix_traits : Traits {
     static constexpr gridgen::Tile tiles[] = {{2, 2}};
     static constexpr bool is_loaded = true, is_read = true;
     static constexpr bool repeats = true;
-    static constexpr int kept[] = {3}, places[] = {0, 1, 1, 2};
+    static constexpr int distinct[] = {3}, places[] = {0, 1, 1, 2};
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::mass_matrix<T, In>(arrays...);
@@ -563,7 +563,7 @@ struct mass_matrix_inverse_traits : Traits {
     static constexpr gridgen::Tile tiles[] = {{2, 3}};
     static constexpr bool is_loaded = true, is_read = true;
     static constexpr bool repeats = true;
-    static constexpr int kept[] = {3}, places[] = {0, 1, 1, 2};
+    static constexpr int distinct[] = {3}, places[] = {0, 1, 1, 2};
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::mass_matrix_inverse<T, In>(arrays...);
@@ -788,7 +788,7 @@ struct forward_dynamics_gradient_traits : Traits {
     static constexpr gridgen::Tile tiles[] = {{6, 3}, {6, 3}, {11, 3}};
     static constexpr bool is_loaded = true, is_read = true;
     static constexpr bool repeats = true;
-    static constexpr int kept[] = {4, 4, 3}, places[] = {0, 1, 1, 2};
+    static constexpr int distinct[] = {4, 4, 3}, places[] = {0, 1, 1, 2};
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::forward_dynamics_gradient<T, In>(arrays...);
@@ -1413,9 +1413,9 @@ struct forward_kinematics_traits : Traits {
     static constexpr gridgen::Tile tiles[] = {{2, 24}, {2, 59}};
     static constexpr bool is_loaded = true, is_read = true;
     static constexpr bool repeats = true;
-    static constexpr int kept[] = {13}, places[] = {0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0,
-        2, 1, 3, 1, 1, 0, 1, 1, 4, 1, 2, 5, 1, 1, 1, 0, 6, 1, 7, 8, 1, 0, 1, 1, 9, 1, 6, 10, 1, 1,
-        1, 0, 6, 1, 7, 11, 1, 0, 1, 1, 9, 1, 6, 12, 1, 1, 1, 0};
+    static constexpr int distinct[] = {13}, places[] = {0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1,
+        0, 2, 1, 3, 1, 1, 0, 1, 1, 4, 1, 2, 5, 1, 1, 1, 0, 6, 1, 7, 8, 1, 0, 1, 1, 9, 1, 6, 10, 1,
+        1, 1, 0, 6, 1, 7, 11, 1, 0, 1, 1, 9, 1, 6, 12, 1, 1, 1, 0};
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::forward_kinematics<T, In>(arrays...);
@@ -1532,7 +1532,7 @@ struct center_of_mass_jacobian_traits : Traits {
     static constexpr gridgen::Tile tiles[] = {{2, 4}};
     static constexpr bool is_loaded = true, is_read = true;
     static constexpr bool repeats = true;
-    static constexpr int kept[] = {5}, places[] = {0, 1, 2, 2, 3, 4};
+    static constexpr int distinct[] = {5}, places[] = {0, 1, 2, 2, 3, 4};
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::center_of_mass_jacobian<T, In>(arrays...);
@@ -1618,7 +1618,7 @@ struct centroidal_momentum_matrix_traits : Traits {
     static constexpr gridgen::Tile tiles[] = {{2, 9}};
     static constexpr bool is_loaded = true, is_read = true;
     static constexpr bool repeats = true;
-    static constexpr int kept[] = {7}, places[] = {0, 1, 2, 2, 3, 4, 2, 2, 5, 6, 2, 2};
+    static constexpr int distinct[] = {7}, places[] = {0, 1, 2, 2, 3, 4, 2, 2, 5, 6, 2, 2};
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::centroidal_momentum_matrix<T, In>(arrays...);
@@ -1699,7 +1699,7 @@ struct centroidal_momentum_traits : Traits {
     static constexpr gridgen::Tile tiles[] = {{4, 4}};
     static constexpr bool is_loaded = true, is_read = true;
     static constexpr bool repeats = true;
-    static constexpr int kept[] = {4}, places[] = {0, 1, 2, 1, 3, 1};
+    static constexpr int distinct[] = {4}, places[] = {0, 1, 2, 1, 3, 1};
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::centroidal_momentum<T, In>(arrays...);
@@ -1869,7 +1869,7 @@ struct integrate_gradient_traits : Traits {
     static constexpr gridgen::Tile tiles[] = {{0, 3}, {0, 3}};
     static constexpr bool is_loaded = true, is_read = true;
     static constexpr bool repeats = true;
-    static constexpr int kept[] = {2, 2}, places[] = {0, 1, 1, 0, 0, 1, 1, 0};
+    static constexpr int distinct[] = {2, 2}, places[] = {0, 1, 1, 0, 0, 1, 1, 0};
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::integrate_gradient<T, In>(arrays...);
@@ -1942,7 +1942,7 @@ struct difference_gradient_traits : Traits {
     static constexpr gridgen::Tile tiles[] = {{0, 3}, {0, 3}};
     static constexpr bool is_loaded = true, is_read = true;
     static constexpr bool repeats = true;
-    static constexpr int kept[] = {2, 2}, places[] = {0, 1, 1, 0, 0, 1, 1, 0};
+    static constexpr int distinct[] = {2, 2}, places[] = {0, 1, 1, 0, 0, 1, 1, 0};
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::difference_gradient<T, In>(arrays...);
@@ -2113,8 +2113,8 @@ struct articulated_inertias_traits : Traits {
     static constexpr gridgen::Tile tiles[] = {{2, 20}};
     static constexpr bool is_loaded = true, is_read = true;
     static constexpr bool repeats = true;
-    static constexpr int kept[] = {18}, places[] = {0, 1, 2, 3, 2, 4, 2, 2, 5, 2, 2, 6, 7, 8, 2, 9,
-        10, 2, 11, 2, 12, 13, 2, 2, 13, 2, 13, 2, 2, 2, 2, 2, 14, 2, 15, 2, 16, 2, 2, 17, 2, 17};
+    static constexpr int distinct[] = {18}, places[] = {0, 1, 2, 3, 2, 4, 2, 2, 5, 2, 2, 6, 7, 8, 2,
+        9, 10, 2, 11, 2, 12, 13, 2, 2, 13, 2, 13, 2, 2, 2, 2, 2, 14, 2, 15, 2, 16, 2, 2, 17, 2, 17};
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::articulated_inertias<T, In>(arrays...);
@@ -2154,7 +2154,7 @@ GRIDGEN_LARGE void rollout_semi_implicit(
     gridgen::Rolled<T, nq, nv> state(
         q0.template at<nq>(0), qd0.template at<nv>(0));
     const gridgen::Substep<T> step(dt.template at<1>(0), options);
-    gridgen::Kept kept(options);
+    gridgen::StoredSteps stored(options);
     if (options.begins) {
         q_path.template put<nq>(0, state.now().q);
         qd_path.template put<nv>(0, state.now().qd);
@@ -2186,10 +2186,10 @@ GRIDGEN_LARGE void rollout_semi_implicit(
                 state.next().qd);
             state.move();
         }
-        if (kept.is_next()) {
-            q_path.template put<nq>(kept.count, state.now().q);
-            qd_path.template put<nv>(kept.count, state.now().qd);
-            ++kept.count;
+        if (stored.is_next()) {
+            q_path.template put<nq>(stored.count, state.now().q);
+            qd_path.template put<nv>(stored.count, state.now().qd);
+            ++stored.count;
         }
     }
 }
@@ -2238,7 +2238,7 @@ GRIDGEN_LARGE void rollout_euler(
     gridgen::Rolled<T, nq, nv> state(
         q0.template at<nq>(0), qd0.template at<nv>(0));
     const gridgen::Substep<T> step(dt.template at<1>(0), options);
-    gridgen::Kept kept(options);
+    gridgen::StoredSteps stored(options);
     if (options.begins) {
         q_path.template put<nq>(0, state.now().q);
         qd_path.template put<nv>(0, state.now().qd);
@@ -2270,10 +2270,10 @@ GRIDGEN_LARGE void rollout_euler(
                 state.next().qd);
             state.move();
         }
-        if (kept.is_next()) {
-            q_path.template put<nq>(kept.count, state.now().q);
-            qd_path.template put<nv>(kept.count, state.now().qd);
-            ++kept.count;
+        if (stored.is_next()) {
+            q_path.template put<nq>(stored.count, state.now().q);
+            qd_path.template put<nv>(stored.count, state.now().qd);
+            ++stored.count;
         }
     }
 }
@@ -2322,7 +2322,7 @@ GRIDGEN_LARGE void rollout_rk4(
     gridgen::Rolled<T, nq, nv> state(
         q0.template at<nq>(0), qd0.template at<nv>(0));
     const gridgen::Substep<T> step(dt.template at<1>(0), options);
-    gridgen::Kept kept(options);
+    gridgen::StoredSteps stored(options);
     if (options.begins) {
         q_path.template put<nq>(0, state.now().q);
         qd_path.template put<nv>(0, state.now().qd);
@@ -2354,10 +2354,10 @@ GRIDGEN_LARGE void rollout_rk4(
                 state.next().qd);
             state.move();
         }
-        if (kept.is_next()) {
-            q_path.template put<nq>(kept.count, state.now().q);
-            qd_path.template put<nv>(kept.count, state.now().qd);
-            ++kept.count;
+        if (stored.is_next()) {
+            q_path.template put<nq>(stored.count, state.now().q);
+            qd_path.template put<nv>(stored.count, state.now().qd);
+            ++stored.count;
         }
     }
 }
@@ -2406,7 +2406,7 @@ GRIDGEN_LARGE void rollout_implicit(
     gridgen::Rolled<T, nq, nv> state(
         q0.template at<nq>(0), qd0.template at<nv>(0));
     const gridgen::Substep<T> step(dt.template at<1>(0), options);
-    gridgen::Kept kept(options);
+    gridgen::StoredSteps stored(options);
     if (options.begins) {
         q_path.template put<nq>(0, state.now().q);
         qd_path.template put<nv>(0, state.now().qd);
@@ -2438,10 +2438,10 @@ GRIDGEN_LARGE void rollout_implicit(
                 state.next().qd);
             state.move();
         }
-        if (kept.is_next()) {
-            q_path.template put<nq>(kept.count, state.now().q);
-            qd_path.template put<nv>(kept.count, state.now().qd);
-            ++kept.count;
+        if (stored.is_next()) {
+            q_path.template put<nq>(stored.count, state.now().q);
+            qd_path.template put<nv>(stored.count, state.now().qd);
+            ++stored.count;
         }
     }
 }

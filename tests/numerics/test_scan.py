@@ -11,10 +11,10 @@ from gridgen.check import FORWARD, conditioning, random_states
 from gridgen.dynamics.aba import forward_dynamics_aba
 from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.dynamics.hybrid import articulated_accelerations
-from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.rnea import inverse_dynamics
 from gridgen.symbolic.scalars import FloatScalars
+from helpers.dynamics import state_at
 from helpers.robots import (
     example_urdf,
     exhaustive,
@@ -246,7 +246,9 @@ def test_results_do_not_depend_on_the_batch(function):
 
 def kept(scalars, symbols, body, batch):
     """Return quantities that the reference kept, side by side: (batch, numbers)."""
-    numbers = [n for symbol in symbols for n in np.ravel(flat(scalars.kept[symbol, body])).tolist()]
+    numbers = [
+        n for symbol in symbols for n in np.ravel(flat(scalars.named[symbol, body])).tolist()
+    ]
     return np.stack([np.broadcast_to(number, batch) for number in numbers], axis=1)
 
 
@@ -265,15 +267,6 @@ def flat(value):
     array = np.empty(len(entries), object)
     array[:] = entries
     return array
-
-
-def base_motion(inputs):
-    rows = {name: tuple(array.T) for name, array in inputs.items()}
-    return BaseMotion(rows["gravity"], rows["base_velocity"], rows["base_acceleration"])
-
-
-def columns(inputs, name):
-    return list(inputs[name].reshape(len(inputs[name]), -1).T)
 
 
 def assert_found(seen, expected, symbol):
@@ -297,9 +290,8 @@ def test_motions_and_wrenches(name, function):
     _, seen = run(module, function, inputs, observed=True)
 
     scalars = FloatScalars()
-    q, qd, f_ext = (columns(inputs, key) for key in ("q", "qd", "f_ext"))
-    qdd = columns(inputs, "qdd") if "qdd" in inputs else None
-    inverse_dynamics(tree, q, qd, qdd, base_motion(inputs), scalars, f_ext)
+    state, rows = state_at(tree, inputs, scalars)
+    inverse_dynamics(state, rows.get("qdd"))
     for body in range(len(tree.bodies)):
         V, A, F = (seen[symbol][:, body] for symbol in "VAF")
         assert_found(V[:, 3:], kept(scalars, ["w"], body, 2), f"angular velocity of body {body}")
@@ -318,8 +310,8 @@ def test_articulated_bodies(name):
     _, seen = run(module_of(tree, function), function, inputs, observed=True)
 
     scalars = FloatScalars()
-    q, qd, tau, f_ext = (columns(inputs, key) for key in ("q", "qd", "tau", "f_ext"))
-    forward_dynamics_aba(tree, q, qd, tau, base_motion(inputs), scalars, f_ext)
+    state, rows = state_at(tree, inputs, scalars)
+    forward_dynamics_aba(state, rows["tau"])
     for body in range(len(tree.bodies)):
         if tree.children[body]:
             inertia = kept(scalars, ["M", "H", "I"], body, 2)
@@ -339,8 +331,8 @@ def test_the_second_half_alone(name):
     assert_array_equal(seen["J"], inputs["articulated"])
 
     scalars = FloatScalars()
-    arrays = (columns(inputs, key) for key in ("q", "tau", "h", "articulated"))
-    articulated_accelerations(tree, *arrays, scalars)
+    state, rows = state_at(tree, inputs, scalars)
+    articulated_accelerations(state, *(rows[key] for key in ("tau", "h", "articulated")))
     for body in range(len(tree.bodies)):
         if tree.children[body]:
             wrench = kept(scalars, ["f", "n"], body, 2)

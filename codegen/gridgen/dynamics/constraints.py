@@ -34,16 +34,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
-from gridgen.dynamics.crba import mass_matrix_at
+from gridgen.dynamics.crba import add_damping, factorized, mass_matrix
 from gridgen.dynamics.frames import Pose, base_pose, in_canonical
 from gridgen.dynamics.kinematics import (
-    BaseMotion,
     BodyMotion,
     all_motions,
     base_motion,
     each,
-    placements,
 )
 from gridgen.dynamics.linear import (
     Factorization,
@@ -52,18 +51,19 @@ from gridgen.dynamics.linear import (
     ldlt,
     ldlt_solve,
 )
-from gridgen.dynamics.rnea import body_forces, inverse_dynamics_at, torques_of_forces
+from gridgen.dynamics.minverse import BranchSolver
+from gridgen.dynamics.rnea import body_forces, inverse_dynamics, torques_of_forces
+from gridgen.dynamics.state import Numbers, State
 from gridgen.model.kinematic_tree import Constraint
-from gridgen.model.tree import KinematicTree
-from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import (
-    Placement,
+    Motion,
     Vector,
     add,
     apply,
     cross,
     dot,
+    matmul,
     scale,
     sub,
     transpose,
@@ -75,12 +75,39 @@ Rows = list[list[Scalar]]
 
 
 @dataclass(frozen=True)
+class Turn:
+    """A joint between ``to`` and ``link``, in the axes of ``Held``, at the point of ``link``.
+
+    Attributes:
+        columns:    index of each of its velocities.
+        screws:     motion of ``link`` relative to ``to`` by each of them.
+        is_forward: whether the joint's body is on the side of ``link``.
+    """
+
+    columns: Sequence[int]
+    screws: Sequence[Motion]
+    is_forward: bool
+
+    def combined(self, rates: Numbers) -> Motion:
+        """Return the motion of ``link`` by the joint, for rates of all joints."""
+        parts = [
+            (scale(rates[j], v), scale(rates[j], w))
+            for j, (v, w) in zip(self.columns, self.screws, strict=True)
+        ]
+        v, w = parts[0]
+        for slide, spin in parts[1:]:
+            v, w = add(v, slide), add(w, spin)
+        return v, w
+
+
+@dataclass(frozen=True)
 class Held:
     """The rows of one constraint, in axes in which they are sparse.
 
     Attributes:
         constraint: which one.
         rows:       of its Jacobian, each nv entries.
+        turns:      the joints that move ``link`` relative to ``to``, from ``to`` on.
         poses:      of the bodies of ``link`` and ``to`` in these axes.
         link:       pose of the frame that is held; ``to`` likewise.
         to:         see ``link``.
@@ -88,11 +115,23 @@ class Held:
 
     constraint: Constraint
     rows: Rows
+    turns: Sequence[Turn] = ()
     poses: tuple[Pose, Pose] | None = None
     link: Pose | None = None
     to: Pose | None = None
 
-    def turned(self, vectors: Sequence[Scalar]) -> list[Scalar]:
+    def error(self, motion: Motion) -> Motion:
+        """Return the change of the errors by a motion of ``link``."""
+        if self.constraint.rows < 6:
+            return motion
+        assert self.link is not None
+        assert self.to is not None
+        slide, spin = motion
+        B = matmul(self.link.R, transpose(self.to.R))
+        trace = B[0][0] + B[1][1] + B[2][2]
+        return slide, scale(0.5, sub(scale(trace, spin), apply(B, spin)))
+
+    def turned(self, vectors: Numbers) -> list[Scalar]:
         """Return a row's worth of numbers in the axes of ``to``."""
         if self.to is None:
             return list(vectors)
@@ -102,25 +141,12 @@ class Held:
 
 
 class Constraints:
-    """The constraints of a robot in one state.
+    """The constraints of a robot in one state."""
 
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars.
-        placed:  ``placements(tree, q, scalars)``.
-        scalars: the kind of number.
-    """
-
-    def __init__(
-        self,
-        tree: KinematicTree,
-        q: Sequence[Scalar],
-        placed: Sequence[Placement],
-        scalars: Scalars,
-    ) -> None:
-        self._tree, self._q, self._placed, self._scalars = tree, q, placed, scalars
+    def __init__(self, state: State) -> None:
+        self._state, self._tree, self.scalars = state, state.tree, state.scalars
         self._poses: dict[tuple[int, int], Pose] = {}
-        self.held = [self._hold(one) for one in tree.constraints]
+        self.held = [self._hold(one) for one in state.tree.constraints]
 
     @property
     def rows(self) -> Rows:
@@ -128,7 +154,7 @@ class Constraints:
         return [row for held in self.held for row in held.rows]
 
     def _hold(self, constraint: Constraint) -> Held:
-        tree, scalars = self._tree, self._scalars
+        tree, scalars = self._tree, self.scalars
         if constraint.kind == "joint":
             row = [scalars.constant(0.0)] * tree.nv
             for index, sign in zip(constraint.joints, (1.0, -constraint.multiplier), strict=True):
@@ -150,59 +176,59 @@ class Constraints:
             axes = first
         poses = tuple(self._pose(axes, body) for body in ends)
         link, to = (
-            pose.child(in_canonical(tree, frame, scalars))
+            pose.child(in_canonical(self._state, frame))
             for pose, frame in zip(poses, (constraint.link, constraint.to), strict=True)
         )
         rows = [[scalars.constant(0.0)] * tree.nv for _ in range(constraint.rows)]
-        for line, sign in zip(moving, (1.0, -1.0), strict=True):
-            for index in line:
-                self._fill(rows, index, self._pose(axes, index), link.p, sign)
-        return Held(constraint, rows, poses, link, to)  # type: ignore[arg-type]
+        turns = [self._turn(axes, index, link.p, -1.0) for index in reversed(moving[1])]
+        turns += [self._turn(axes, index, link.p, 1.0) for index in moving[0]]
+        for turn in turns:
+            for j, screw in zip(turn.columns, turn.screws, strict=True):
+                for row, entry in zip(rows, chain(*screw), strict=False):
+                    row[j] = row[j] + entry
+        return Held(constraint, rows, turns, poses, link, to)  # type: ignore[arg-type]
 
     def _pose(self, axes: int, body: int) -> Pose:
         """Return the pose of a body in the axes of another one; -1 is the base."""
         if (axes, body) not in self._poses:
             if body == axes:
-                pose = base_pose(self._scalars)
+                pose = base_pose(self.scalars)
             elif body < 0:
                 above = self._pose(-1, axes)
                 back = transpose(above.R)
-                pose = Pose(back, scale(self._scalars.constant(-1.0), apply(back, above.p)))
+                pose = Pose(back, scale(self.scalars.constant(-1.0), apply(back, above.p)))
             else:
                 parent = self._tree.bodies[body].parent
-                pose = self._pose(axes, parent).child(self._placed[body])
+                pose = self._pose(axes, parent).child(self._state.placed[body])
             self._poses[axes, body] = pose
         return self._poses[axes, body]
 
-    def _fill(self, rows: Rows, index: int, pose: Pose, point: Vector, sign: float) -> None:
-        """Add to rows what the joint of a body contributes."""
-        scalars, body = self._scalars, self._tree.bodies[index]
+    def _turn(self, axes: int, index: int, point: Vector, sign: float) -> Turn:
+        """Return the joint of a body, one of those between ``to`` and ``link``."""
+        scalars, body = self.scalars, self._tree.bodies[index]
+        pose = self._pose(axes, index)
         scalars.begin("axis", index)
         arm = sub(pose.p, point)
         factor = scalars.constant(sign * (body.multiplier if body.mimics else 1.0))
-        for k, (slide, spin) in enumerate(body.joint_type.subspace(scalars)):
+        screws = []
+        for slide, spin in body.joint_type.subspace(scalars):
             w = apply(pose.R, spin)
             v = add(apply(pose.R, slide), cross(arm, w))
-            j = body.v_index + k
-            for row, entry in zip(rows, (*v, *w), strict=False):
-                row[j] = row[j] + factor * entry
+            screws.append((scale(factor, v), scale(factor, w)))
+        return Turn(range(body.v_index, body.v_index + len(screws)), screws, sign > 0.0)
 
-    def rest(
-        self, qd: Sequence[Scalar], motions: Sequence[BodyMotion], base: BaseMotion
-    ) -> list[Scalar]:
+    def rest(self, motions: Sequence[BodyMotion]) -> list[Scalar]:
         """Return g for each row: what its second derivative is at zero accelerations, stabilized.
 
         Args:
-            qd:      joint velocities, nv scalars.
             motions: of the bodies at zero joint accelerations.
-            base:    motion of the base.
         """
-        scalars, found = self._scalars, []
-        root = base_motion(base, scalars)
-        gains = self._tree.given["stabilization"]
+        scalars, found = self.scalars, []
+        root = base_motion(self._state)
+        gains = self._state.given["stabilization"]
         for number, held in enumerate(self.held):
             scalars.begin("constraint", -1)
-            rates = [dot(row, qd) for row in held.rows]
+            rates = [dot(row, self._state.qd) for row in held.rows]
             drift = self._drift(held, rates, motions, root)
             kp, kd = gains[2 * number], gains[2 * number + 1]
             total = [d + kd * rate for d, rate in zip(drift, rates, strict=True)]
@@ -214,7 +240,7 @@ class Constraints:
     def _drift(
         self,
         held: Held,
-        rates: Sequence[Scalar],
+        rates: Numbers,
         motions: Sequence[BodyMotion],
         root: BodyMotion,
     ) -> list[Scalar]:
@@ -224,7 +250,7 @@ class Constraints:
         Coriolis' part, for the axes turn.
         """
         if held.poses is None:
-            return [self._scalars.constant(0.0)] * len(rates)
+            return [self.scalars.constant(0.0)] * len(rates)
         assert held.constraint.link is not None
         assert held.constraint.to is not None
         assert held.link is not None
@@ -232,7 +258,7 @@ class Constraints:
         frames = held.constraint.link, held.constraint.to
         behind = held.poses[1]
         arms = (
-            in_canonical(self._tree, frames[0], self._scalars).r,
+            in_canonical(self._state, frames[0]).r,
             apply(transpose(behind.R), sub(held.link.p, behind.p)),
         )
         for frame, pose, arm in zip(frames, held.poses, arms, strict=True):
@@ -241,7 +267,7 @@ class Constraints:
             w.append(apply(pose.R, motion.w))
             wd.append(apply(pose.R, motion.wd))
         v = tuple(rates[:3])
-        twice = self._scalars.constant(2.0)
+        twice = self.scalars.constant(2.0)
         drift = list(sub(sub(a[0], a[1]), scale(twice, cross(w[1], v))))
         if len(rates) == 6:
             drift += sub(sub(wd[0], wd[1]), cross(w[1], sub(w[0], w[1])))
@@ -249,7 +275,7 @@ class Constraints:
 
     def _errors(self, held: Held) -> list[Scalar]:
         """Return how far a constraint is from its target; turns by the sine about their axis."""
-        constraint, scalars = held.constraint, self._scalars
+        constraint, scalars = held.constraint, self.scalars
         if constraint.kind == "joint":
             first, second = (self._position(index) for index in constraint.joints)
             error = first - scalars.constant(constraint.multiplier) * second
@@ -265,28 +291,84 @@ class Constraints:
 
     def _position(self, index: int) -> Scalar:
         if index < 0:
-            return self._scalars.constant(0.0)
+            return self.scalars.constant(0.0)
         body = self._tree.bodies[index]
-        own = self._q[body.q_index]
+        own = self._state.q[body.q_index]
         if not body.mimics:
             return own
-        scaled = self._scalars.constant(body.multiplier) * own
-        return scaled + self._scalars.constant(body.offset)
+        scaled = self.scalars.constant(body.multiplier) * own
+        return scaled + self.scalars.constant(body.offset)
 
     def given(self, name: str) -> list[Scalar]:
         """Return a number of each constraint for each of its rows."""
         return [
             number
-            for number, held in zip(self._tree.given[name], self.held, strict=True)
+            for number, held in zip(self._state.given[name], self.held, strict=True)
             for _ in held.rows
         ]
 
-    def turned(self, forces: Sequence[Scalar]) -> list[Scalar]:
+    def turned(self, forces: Numbers) -> list[Scalar]:
         """Return numbers of all rows in the axes of the constraints' ``to``."""
         found: list[Scalar] = []
         for held in self.held:
             found += held.turned(forces[len(found) : len(found) + len(held.rows)])
         return found
+
+
+class Forces:
+    """The system (A + R) f = b; forces of constraints that are not active are zero.
+
+    Args:
+        constraints: of the robot.
+        A:           its Delassus matrix.
+    """
+
+    def __init__(self, constraints: Constraints, A: Rows) -> None:
+        self._scalars = scalars = constraints.scalars
+        scalars.begin("forces", -1)
+        self._active = active = constraints.given("active")
+        compliance = constraints.given("compliance")
+        size, mean = len(A), A[0][0]
+        for k in range(1, size):
+            mean = mean + A[k][k]
+        mean = mean * scalars.constant(1.0 / size)
+        self._mu = [mean * one for one in constraints.given("proximal")]
+        of = [number for number, held in enumerate(constraints.held) for _ in held.rows]
+        masked = [[scalars.constant(0.0)] * size for _ in A]
+        for i in range(size):
+            for j in range(i + 1):
+                both = active[i] if of[i] == of[j] else active[i] * active[j]
+                masked[i][j] = both * A[i][j]
+            masked[i][i] = masked[i][i] + (compliance[i] + self._mu[i])
+        self._factors = ldlt(masked, one=scalars.constant(1.0), scalars=scalars)
+
+    def solve(self, b: Numbers) -> list[Scalar]:
+        """Return the forces of least norm."""
+        right = [on * entry for on, entry in zip(self._active, b, strict=True)]
+        f = ldlt_solve(self._factors, right)
+        for _ in range(ITERATIONS - 1):
+            rest = [r + m * x for r, m, x in zip(right, self._mu, f, strict=True)]
+            f = ldlt_solve(self._factors, rest)
+        return f
+
+    def inverse(self) -> Rows:
+        """Return the matrix S of f = S b, which is symmetric.
+
+        With G = (A + R + mu)^-1, S = G + G mu G + G mu G mu G for three iterations.
+        """
+        G = BranchSolver(self._factors, self._scalars).inverse()
+        scaled = [[entry * m for entry, m in zip(row, self._mu, strict=True)] for row in G]
+        S, size = G, len(G)
+        for _ in range(ITERATIONS - 1):
+            more = [list(row) for row in G]
+            for i in range(size):
+                for j in range(i + 1):
+                    more[i][j] = more[j][i] = G[i][j] + dot(scaled[i], S[j])
+            S = more
+        S = [list(row) for row in S]
+        for k, on in enumerate(self._active):
+            S[k][k] = on * S[k][k]
+        return S
 
 
 def weighted_products(
@@ -303,95 +385,65 @@ def weighted_products(
     return Y, scaled, A
 
 
-def delassus(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Rows:
-    """Return the Delassus matrix J M^-1 J^T of all constraints, rows in the axes of ``to``.
-
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        scalars: the kind of number.
-    """
-    placed = placements(tree, q, scalars)
-    constraints = Constraints(tree, q, placed, scalars)
-    factors = factorized(tree, placed, scalars)
+def delassus(state: State) -> Rows:
+    """Return the Delassus matrix J M^-1 J^T of all constraints, rows in the axes of ``to``."""
+    constraints, factors = Constraints(state), factorized(state)
     columns = [constraints.turned(column) for column in zip(*constraints.rows, strict=True)]
     rows = [list(row) for row in zip(*columns, strict=True)]
-    return weighted_products(rows, factors, scalars)[2]
-
-
-def factorized(tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars) -> Factorization:
-    """Return the factors of the mass matrix."""
-    M = mass_matrix_at(tree, placed, scalars)
-    scalars.begin("solve", -1)
-    return ldlt(M, tree.velocities, scalars.constant(1.0), scalars)
+    return weighted_products(rows, factors, state.scalars)[2]
 
 
 def constrained_forward_dynamics(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    tau: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None = None,
+    state: State, tau: Numbers, damping_step: Scalar | None = None
 ) -> tuple[list[Scalar], list[Scalar]]:
     """Return the joint accelerations, and the forces of the constraints.
 
     Arguments as in ``gridgen.dynamics.aba.forward_dynamics_aba``; what is given of constraints is
-    in ``tree.given``.
+    in ``state.given``.
 
     Returns:
         qdd:    nv scalars [rad/s^2 or m/s^2].
         forces: on ``link``, one for each row, in the axes of ``to`` [N, N m]; of a joint, its
                 torque or force.
     """
-    placed = placements(tree, q, scalars)
-    motions = all_motions(tree, placed, qd, None, base, scalars)
-    wrenches = body_forces(tree, each(tree, motions), f_ext, scalars)
-    bias = torques_of_forces(tree, placed, wrenches, qd, None, scalars)
-    constraints = Constraints(tree, q, placed, scalars)
-    rest = constraints.rest(qd, motions, base)
-    factors = factorized(tree, placed, scalars)
+    scalars, motions = state.scalars, all_motions(state)
+    bias = torques_of_forces(state, body_forces(state, each(state.tree, motions)))
+    constraints = Constraints(state)
+    rest = constraints.rest(motions)
+    M = mass_matrix(state)
+    add_damping(state, M, damping_step)
+    factors = factorized(state, M)
     right = [effort - loss for effort, loss in zip(tau, bias, strict=True)]
     z = begin_in_place(factors, right)
     Y, scaled, A = weighted_products(constraints.rows, factors, scalars)
     b = [-(g + dot(y, z)) for g, y in zip(rest, scaled, strict=True)]
-    f = _forces(constraints, A, b, scalars)
+    f = Forces(constraints, A).solve(b)
     for y, force in zip(Y, f, strict=True):
         z = [a + force * entry for a, entry in zip(z, y, strict=True)]
     scalars.begin("solve", -1)
     return finish_in_place(factors, z), constraints.turned(f)
 
 
-def impulse_dynamics(
-    tree: KinematicTree, q: Sequence[Scalar], qd: Sequence[Scalar], scalars: Scalars
-) -> tuple[list[Scalar], list[Scalar]]:
+def impulse_dynamics(state: State) -> tuple[list[Scalar], list[Scalar]]:
     """Return the joint velocities after an impact, and the impulses of the constraints.
 
     M (qd_next - qd) = J^T p and J qd_next = -restitution J qd: the equations of forces, with
     velocities in the place of accelerations.
 
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        qd:      joint velocities before, nv scalars [rad/s or m/s].
-        scalars: the kind of number.
-
     Returns:
         qd_next:  nv scalars [rad/s or m/s].
         impulses: on ``link``, one for each row, in the axes of ``to`` [N s, N m s].
     """
-    placed = placements(tree, q, scalars)
-    constraints = Constraints(tree, q, placed, scalars)
+    qd, scalars, constraints = state.qd, state.scalars, Constraints(state)
     one, restitution = scalars.constant(1.0), constraints.given("restitution")
     b = [
         -((one + share) * dot(row, qd))
         for share, row in zip(restitution, constraints.rows, strict=True)
     ]
-    factors = factorized(tree, placed, scalars)
+    factors = factorized(state)
     Y, _, A = weighted_products(constraints.rows, factors, scalars)
-    p = _forces(constraints, A, b, scalars)
-    change = [scalars.constant(0.0)] * tree.nv
+    p = Forces(constraints, A).solve(b)
+    change = [scalars.constant(0.0)] * state.tree.nv
     for y, impulse in zip(Y, p, strict=True):
         change = [a + impulse * entry for a, entry in zip(change, y, strict=True)]
     scalars.begin("solve", -1)
@@ -399,15 +451,7 @@ def impulse_dynamics(
     return [a + b for a, b in zip(qd, change, strict=True)], constraints.turned(p)
 
 
-def constrained_inverse_dynamics(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    qdd: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None = None,
-) -> tuple[list[Scalar], list[Scalar]]:
+def constrained_inverse_dynamics(state: State, qdd: Numbers) -> tuple[list[Scalar], list[Scalar]]:
     """Return the joint torques and constraint forces that together produce accelerations.
 
     B are the columns of J of the free joints, W the weights, and r the generalized forces of
@@ -420,9 +464,8 @@ def constrained_inverse_dynamics(
         tau:    nv scalars [N m or N].
         forces: as of ``constrained_forward_dynamics``.
     """
-    placed = placements(tree, q, scalars)
-    total = inverse_dynamics_at(tree, placed, qd, qdd, base, scalars, f_ext)
-    constraints = Constraints(tree, q, placed, scalars)
+    tree, scalars = state.tree, state.scalars
+    total, constraints = inverse_dynamics(state, qdd), Constraints(state)
     rows, zero, one = constraints.rows, scalars.constant(0.0), scalars.constant(1.0)
     free = [
         body.v_index + k for body in tree.bodies if body.joint_type.is_free for k in range(body.nv)
@@ -437,7 +480,7 @@ def constrained_inverse_dynamics(
     mean, share = zero, zero
     for row, own in zip(rows, scaled, strict=True):
         mean = mean + dot([row[j] for j in free], own)
-    for proximal in tree.given["proximal"]:
+    for proximal in state.given["proximal"]:
         share = share + proximal
     mu = mean * share * scalars.constant(1.0 / (len(free) * len(tree.constraints)))
     H = [[zero] * len(free) for _ in free]
@@ -445,7 +488,7 @@ def constrained_inverse_dynamics(
         for b in range(a + 1):
             H[a][b] = H[b][a] = dot([row[free[a]] for row in rows], [row[b] for row in held])
         H[a][a] = H[a][a] + mu
-    factors = ldlt(H, Branches(range(-1, len(free) - 1)), one, scalars)
+    factors = ldlt(H, one=one, scalars=scalars)
     right = [total[j] for j in free]
     x = ldlt_solve(factors, right)
     for _ in range(ITERATIONS - 1):
@@ -453,29 +496,3 @@ def constrained_inverse_dynamics(
     f = [dot(row, x) for row in held]
     tau = [effort - dot([row[j] for row in rows], f) for j, effort in enumerate(total)]
     return tau, constraints.turned(f)
-
-
-def _forces(
-    constraints: Constraints, A: Rows, b: Sequence[Scalar], scalars: Scalars
-) -> list[Scalar]:
-    """Return the forces of least norm of (A + R) f = b; those that are not active are zero."""
-    scalars.begin("forces", -1)
-    active, compliance = constraints.given("active"), constraints.given("compliance")
-    size, mean = len(A), A[0][0]
-    for k in range(1, size):
-        mean = mean + A[k][k]
-    mean = mean * scalars.constant(1.0 / size)
-    mu = [mean * one for one in constraints.given("proximal")]
-    of = [number for number, held in enumerate(constraints.held) for _ in held.rows]
-    masked = [[scalars.constant(0.0)] * size for _ in A]
-    for i in range(size):
-        for j in range(i + 1):
-            both = active[i] if of[i] == of[j] else active[i] * active[j]
-            masked[i][j] = both * A[i][j]
-        masked[i][i] = masked[i][i] + (compliance[i] + mu[i])
-    factors = ldlt(masked, Branches(range(-1, size - 1)), scalars.constant(1.0), scalars)
-    right = [on * entry for on, entry in zip(active, b, strict=True)]
-    f = ldlt_solve(factors, right)
-    for _ in range(ITERATIONS - 1):
-        f = ldlt_solve(factors, [r + m * x for r, m, x in zip(right, mu, f, strict=True)])
-    return f

@@ -10,8 +10,7 @@ space. It is the symmetric part of the derivative of a gradient.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from gridgen.dynamics.configurations import own_joints
@@ -20,17 +19,17 @@ from gridgen.dynamics.derivatives import (
     accelerations_gradient,
     inverse_dynamics_gradient,
 )
-from gridgen.dynamics.integrators import Vector, moved, scaled
-from gridgen.dynamics.kinematics import BaseMotion, joint_rate
+from gridgen.dynamics.integrators import moved, scaled
+from gridgen.dynamics.kinematics import joint_rate
 from gridgen.dynamics.linearization import Changes
 from gridgen.dynamics.mass import second_moments
 from gridgen.dynamics.motion_derivatives import EffortRow, add_wrenches, along, followed
 from gridgen.dynamics.second_derivatives import FromAbove, quadratic_row, turned_row
 from gridgen.dynamics.second_order import from_below, own_changes
+from gridgen.dynamics.state import Numbers, State
 from gridgen.dynamics.sweep import Square, Sweep
-from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.dual import Dual, DualScalars, tangents_of
-from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import (
     ZERO,
     Matrix,
@@ -47,39 +46,21 @@ from gridgen.symbolic.spatial import (
 )
 
 
-def forward_dynamics_hessian(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    tau: Sequence[Scalar],
-    multipliers: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None = None,
-) -> Square:
+def forward_dynamics_hessian(state: State, tau: Numbers, multipliers: Numbers) -> Square:
     """Return the Hessian of multipliers . qdd in (q, qd, tau), 3 nv x 3 nv.
 
     The weights of inverse dynamics are -M^-1 times the multipliers; see
     ``second_order.forward_dynamics_second_order``.
     """
-    rates = accelerations_gradient(tree, q, qd, tau, base, scalars, f_ext)
-    H = scalars.matrix("H", 3 * tree.nv, 3 * tree.nv)
-    _add_accelerations(tree, q, qd, rates, multipliers, base, scalars, f_ext, H)
+    rates = accelerations_gradient(state, tau)
+    H = state.scalars.matrix("H", 3 * state.tree.nv, 3 * state.tree.nv)
+    _add_accelerations(state, rates, multipliers, H)
     return H
 
 
-def _add_accelerations(
-    tree: KinematicTree,
-    q: Vector,
-    qd: Vector,
-    rates: Accelerations,
-    multipliers: Vector,
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Vector | None,
-    H: Square,
-) -> None:
+def _add_accelerations(state: State, rates: Accelerations, multipliers: Numbers, H: Square) -> None:
     """Add the Hessian of multipliers . qdd to H."""
+    tree, scalars = state.tree, state.scalars
     n, axes, zero = tree.nv, tree.velocities, scalars.constant(0.0)
     scalars.begin("solve", -1)
     weights = scalars.table("weight", n)
@@ -88,10 +69,10 @@ def _add_accelerations(
         for j in axes.outward():
             total.value = total.value - rates.by_tau[i][j] * multipliers[j]
         weights[i] = total.value
-    _Weighted(tree, q, qd, rates.qdd, weights, base, scalars, f_ext).add_to(H)
-    still, at_rest = scalars.table("still", n, zero), BaseMotion(constants(ZERO, scalars))
+    _Weighted(state, rates.qdd, weights).add_to(H)
+    at_rest = replace(state.at_rest, qd=scalars.table("still", n, zero), f_ext=None)
     # The derivative of M times the weights: no gravity, no velocities.
-    N, _ = inverse_dynamics_gradient(tree, q, still, weights, at_rest, scalars)
+    N, _ = inverse_dynamics_gradient(at_rest, weights)
     scalars.begin("solve", -1)
     for j in axes.outward():
         for offset, right in ((0, rates.by_q), (n, rates.by_qd), (2 * n, rates.by_tau)):
@@ -131,20 +112,10 @@ def _sum(a: EffortRow, b: EffortRow) -> EffortRow:
 class _Weighted:
     """The Hessian of a weighted sum of the torques, for constant accelerations."""
 
-    def __init__(
-        self,
-        tree: KinematicTree,
-        q: Vector,
-        qd: Vector,
-        qdd: Vector,
-        weights: Vector,
-        base: BaseMotion,
-        scalars: Scalars,
-        f_ext: Vector | None,
-    ) -> None:
-        self._tree, self._scalars, self._weights = tree, scalars, weights
-        self._sweep = sweep = Sweep(tree, q, qd, base, scalars)
-        motions, self._forces = sweep.loaded(qdd, f_ext)
+    def __init__(self, state: State, qdd: Numbers, weights: Numbers) -> None:
+        self._tree, self._scalars = tree, scalars = state.tree, state.scalars
+        self._weights, self._sweep = weights, (sweep := Sweep(state))
+        motions, self._forces = sweep.loaded(qdd)
         bodies = len(tree.bodies)
         self._positions, self._velocities = own_changes(sweep, motions)
         self._effects: list[list[FromAbove]] = scalars.table("effect", bodies)
@@ -268,15 +239,10 @@ class _Weighted:
 
 
 def _step(
-    tree: KinematicTree,
-    q: Vector,
-    qd: Vector,
-    tau: Vector,
-    dt: Vector,
-    costate: Vector,
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Vector | None = None,
+    state: State,
+    tau: Numbers,
+    dt: Numbers,
+    costate: Numbers,
     *,
     is_explicit: bool = False,
     is_damping_implicit: bool = False,
@@ -285,22 +251,20 @@ def _step(
 
     It is the symmetric part of the derivative of costate [A B], with ``linearization``'s A and B.
     """
-    step, n, changes = dt[0], tree.nv, Changes(tree, scalars)
-    damping_step = step if is_damping_implicit else None
-    rates = accelerations_gradient(tree, q, qd, tau, base, scalars, f_ext, damping_step)
+    step, n, changes = dt[0], state.tree.nv, Changes(state)
+    rates = accelerations_gradient(state, tau, step if is_damping_implicit else None)
     if is_explicit:
-        end, along = qd, changes.velocities()
+        end, along = state.qd, changes.velocities()
     else:
-        end = moved(tree, qd, (step, rates.qdd), scalars)
+        end = moved(state, state.qd, (step, rates.qdd))
         along = changes.velocities(step, changes.accelerations(rates))
-    H = scalars.matrix("H", 3 * n, 3 * n)
-    path = scaled(tree, step, end, scalars)
-    slopes = _add_paths(changes, costate, path, changes.sum((step, along)), H)
-    multipliers = scalars.table("multiplier", n)
-    for i in tree.velocities.outward():
+    H = state.scalars.matrix("H", 3 * n, 3 * n)
+    slopes = _add_paths(changes, costate, scaled(state, step, end), changes.sum((step, along)), H)
+    multipliers = state.scalars.table("multiplier", n)
+    for i in state.tree.velocities.outward():
         slope = costate[i + n] if is_explicit else costate[i + n] + step * slopes[i]
         multipliers[i] = step * slope
-    _add_accelerations(tree, q, qd, rates, multipliers, base, scalars, f_ext, H)
+    _add_accelerations(state, rates, multipliers, H)
     return H
 
 
@@ -310,16 +274,16 @@ implicit = partial(_step, is_damping_implicit=True)
 
 
 def _add_paths(
-    changes: Changes, costate: Vector, path: Vector, moves: Square, H: Square
+    changes: Changes, costate: Numbers, path: Numbers, moves: Square, H: Square
 ) -> list[Scalar]:
     """Add the second derivatives of ``integrate`` for a path with the given change.
 
     Returns:
         the derivatives of the costate's positions by the path.
     """
-    tree, scalars = changes.tree, changes.scalars
-    slopes: list[Scalar] = scalars.table("slope", tree.nv)
-    for body in own_joints(tree, scalars):
+    scalars = changes.state.scalars
+    slopes: list[Scalar] = scalars.table("slope", changes.state.tree.nv)
+    for body in own_joints(changes.state):
         first, joint = body.v_index, body.joint_type
         if joint.nv == 1:
             slopes[first] = costate[first]

@@ -17,24 +17,22 @@ from typing import Any
 
 from gridgen.dynamics.frames import Rows, linear_velocities
 from gridgen.dynamics.kinematics import (
-    BaseMotion,
     BodyMotion,
     acceleration_field,
     all_motions,
-    placements,
 )
 from gridgen.dynamics.motion_derivatives import MotionChange, followed
 from gridgen.dynamics.second_derivatives import FromAbove
 from gridgen.dynamics.second_order import Axis, Cube, effects_from_above, own_changes
+from gridgen.dynamics.state import Numbers, State
 from gridgen.dynamics.sweep import Sweep
 from gridgen.functions.arrays import BODY_PARAMETERS
-from gridgen.model.tree import Body, KinematicTree
+from gridgen.model.tree import Body
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import (
     ZERO,
     Matrix,
     Motion,
-    Placement,
     Vector,
     add,
     apply,
@@ -49,44 +47,31 @@ from gridgen.symbolic.spatial import (
 )
 
 
-def joint_torque_regressor(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    qdd: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-) -> Rows:
+def joint_torque_regressor(state: State, qdd: Numbers) -> Rows:
     """Return the matrix Y, nv x 10 n, for which Y times the parameters is inverse dynamics.
 
     A column is the wrench of one parameter, projected on the joint axes in the link's frame. The
     walk from the body to the base carries the link's axes and origin.
 
-    Args:
-        tree:    the robot; masses, damping, friction and armatures have no effect.
-
     Returns:
         Y; zero where the joint does not carry the body.
     """
-    placed = placements(tree, q, scalars)
+    tree, scalars = state.tree, state.scalars
     Y: Rows = scalars.matrix("Y", tree.nv, BODY_PARAMETERS * len(tree.bodies))
-    motions = all_motions(tree, placed, qd, qdd, base, scalars)
+    motions = all_motions(state, qdd)
     for index in tree.outward():
         scalars.begin("regressor", index)
         body = tree.bodies[index]
         motion = _of_link(body, motions[index], scalars)
-        for mover, frame in _links(tree, placed, index, scalars):
+        for mover, frame in _links(state, index):
             for k, axis in enumerate(tree.bodies[mover].joint_type.subspace(scalars)):
-                _enter_row(
-                    tree, (mover, k), index, _efforts(motion, _seen(frame, axis)), Y, scalars
-                )
+                _enter_row(state, (mover, k), index, _efforts(motion, _seen(frame, axis)), Y)
     return Y
 
 
-def _links(
-    tree: KinematicTree, placed: Sequence[Placement], index: int, scalars: Scalars
-) -> Iterator[tuple[int, tuple[Matrix, Vector]]]:
+def _links(state: State, index: int) -> Iterator[tuple[int, tuple[Matrix, Vector]]]:
     """Yield a body and its ancestors, each with the axes and the origin of the body's link."""
+    tree, placed, scalars = state.tree, state.placed, state.scalars
     axes = tuple(constants(row, scalars) for row in tree.bodies[index].link_rotation)
     frame = scalars.carry("frame", (axes, constants(ZERO, scalars)))
     yield index, frame.value
@@ -103,21 +88,15 @@ def _seen(frame: tuple[Matrix, Vector], axis: Motion) -> Motion:
     return apply(axes, add(slide, cross(spin, origin))), apply(axes, spin)
 
 
-def momentum_regressor(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    gravity: Vector,
-    scalars: Scalars,
-) -> tuple[Rows, Rows]:
+def momentum_regressor(state: State) -> tuple[Rows, Rows]:
     """Return the regressors of the generalized momentum M qd and of its rate, nv x 10 n each.
 
     The rate less the joint torques is that of the axes, which move with their bodies, times the
     momenta, and the torque of gravity.
     """
-    placed, at_rest = placements(tree, q, scalars), BaseMotion(constants(ZERO, scalars))
-    motions = all_motions(tree, placed, qd, None, at_rest, scalars)
-    velocities = linear_velocities(tree, placed, motions, qd, scalars)
+    tree, placed, scalars = state.tree, state.placed, state.scalars
+    motions = all_motions(state.at_rest)
+    velocities = linear_velocities(state, motions)
     lifts: list[Vector] = scalars.table("lift", len(tree.bodies))  # against gravity
     nothing = constants(ZERO, scalars)
     Yp, Yr = (
@@ -127,7 +106,7 @@ def momentum_regressor(
     for index in tree.outward():
         scalars.begin("regressor", index)
         body = tree.bodies[index]
-        above = neg(gravity) if body.parent < 0 else lifts[body.parent]
+        above = neg(state.g) if body.parent < 0 else lifts[body.parent]
         lifts[index] = scalars.keep("a", index, placed[index].to_body(above))
         w, v, lift = (
             _turned(body, part, scalars)
@@ -135,25 +114,18 @@ def momentum_regressor(
         )
         momentum = BodyMotion(nothing, w, v, acceleration_field(nothing, w))
         weight = BodyMotion(nothing, nothing, lift, acceleration_field(nothing, nothing))
-        for mover, frame in _links(tree, placed, index, scalars):
+        for mover, frame in _links(state, index):
             twist = velocities[mover], motions[mover].w
             for k, axis in enumerate(tree.bodies[mover].joint_type.subspace(scalars)):
                 seen, turning = _seen(frame, axis), _seen(frame, carried(twist, axis))
                 pairs = zip(_efforts(momentum, turning), _efforts(weight, seen), strict=True)
                 rates = [rate - load for rate, load in pairs]
-                _enter_row(tree, (mover, k), index, _efforts(momentum, seen), Yp, scalars)
-                _enter_row(tree, (mover, k), index, rates, Yr, scalars)
+                _enter_row(state, (mover, k), index, _efforts(momentum, seen), Yp)
+                _enter_row(state, (mover, k), index, rates, Yr)
     return Yp, Yr
 
 
-def joint_torque_regressor_gradient(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    qdd: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-) -> tuple[Cube, Cube, Cube]:
+def joint_torque_regressor_gradient(state: State, qdd: Numbers) -> tuple[Cube, Cube, Cube]:
     """Return the derivatives of the regressor by positions, velocities and accelerations.
 
     A column is the change of a parameter's wrench, projected on the axes. The axes above the joint
@@ -162,8 +134,8 @@ def joint_torque_regressor_gradient(
     Returns:
         dY_dq, dY_dqd, dY_dqdd: nv x 10 n x nv.
     """
-    sweep = Sweep(tree, q, qd, base, scalars)
-    motions = all_motions(tree, sweep.placed, qd, qdd, base, scalars)
+    tree, scalars, sweep = state.tree, state.scalars, Sweep(state)
+    motions = all_motions(state, qdd)
     above = effects_from_above(sweep, *own_changes(sweep, motions))
     shape = (tree.nv, BODY_PARAMETERS * len(tree.bodies), tree.nv)
     cubes = [scalars.matrix(symbol, *shape) for symbol in ("dY_dq", "dY_dqd", "dY_dqdd")]
@@ -197,13 +169,13 @@ def joint_torque_regressor_gradient(
                 seen: Any = tuple(turned(index, own.axis))
                 for cube, change in zip(cubes, changes, strict=True):
                     row = _change_row(motion.w, change, seen)
-                    _enter_slice(tree, (other, mover), index, row, cube, scalars)
+                    _enter_slice(state, (other, mover), index, row, cube)
             for below in tree.climb(mover[0]):
                 root = tree.bodies[below].parent
                 for k in range(tree.bodies[root].joint_type.nv):
                     seen = tuple(turned(index, above[k][index][root].axis))
                     row = _efforts(motion, carried(seen, axis))
-                    _enter_slice(tree, ((root, k), mover), index, row, cubes[0], scalars)
+                    _enter_slice(state, ((root, k), mover), index, row, cubes[0])
     return cubes[0], cubes[1], cubes[2]
 
 
@@ -242,37 +214,25 @@ def _turned(body: Body, vector: Vector, scalars: Scalars) -> Vector:
     return vector
 
 
-def _enter_row(
-    tree: KinematicTree,
-    axis: Axis,
-    index: int,
-    row: Sequence[Scalar],
-    Y: Rows,
-    scalars: Scalars,
-) -> None:
+def _enter_row(state: State, axis: Axis, index: int, row: Numbers, Y: Rows) -> None:
     """Enter the columns of a body in the row of an axis; mimic joints add to their leader."""
-    mover = tree.bodies[axis[0]]
+    mover = state.tree.bodies[axis[0]]
     target = Y[mover.v_index + axis[1]]
     for parameter, entry in enumerate(row):
         column = BODY_PARAMETERS * index + parameter
-        entry = followed(entry, [mover], scalars)
-        target[column] = target[column] + entry if tree.has_mimic else entry
+        entry = followed(entry, [mover], state.scalars)
+        target[column] = target[column] + entry if state.tree.has_mimic else entry
 
 
 def _enter_slice(
-    tree: KinematicTree,
-    axes: tuple[Axis, Axis],
-    index: int,
-    row: Sequence[Scalar],
-    cube: Cube,
-    scalars: Scalars,
+    state: State, axes: tuple[Axis, Axis], index: int, row: Numbers, cube: Cube
 ) -> None:
     """Add derivatives of a body's columns in the row of one axis by another axis."""
-    one, other = (tree.bodies[axis[0]] for axis in axes)
+    one, other = (state.tree.bodies[axis[0]] for axis in axes)
     i, j = one.v_index + axes[0][1], other.v_index + axes[1][1]
     for parameter, entry in enumerate(row):
         target = cube[i][BODY_PARAMETERS * index + parameter]
-        target[j] = target[j] + followed(entry, (one, other), scalars)
+        target[j] = target[j] + followed(entry, (one, other), state.scalars)
 
 
 def _efforts(motion: BodyMotion, axis: Motion) -> tuple[Scalar, ...]:
@@ -305,18 +265,12 @@ def _projected(a: Vector, W: Matrix, parts: Sequence[Scalar], axis: Motion) -> t
     return (dot(v, a), *first, *(dot(moment, u) for moment in moments))
 
 
-def kinetic_energy_regressor(
-    tree: KinematicTree, q: Sequence[Scalar], qd: Sequence[Scalar], scalars: Scalars
-) -> list[Scalar]:
-    """Return y, 10 n scalars, for which y times the parameters is the kinetic energy.
-
-    Args:
-        tree:    the robot, on a base at rest; masses and armatures have no effect.
-    """
-    placed = placements(tree, q, scalars)
-    at_rest = BaseMotion(constants(ZERO, scalars))
-    motions = all_motions(tree, placed, qd, None, at_rest, scalars)
-    velocities = linear_velocities(tree, placed, motions, qd, scalars)
+def kinetic_energy_regressor(state: State) -> list[Scalar]:
+    """Return y, 10 n scalars, for which y times the parameters is the kinetic energy."""
+    state = state.at_rest
+    tree, scalars = state.tree, state.scalars
+    motions = all_motions(state)
+    velocities = linear_velocities(state, motions)
     half = scalars.constant(0.5)
     y: list[Scalar] = scalars.table("y", BODY_PARAMETERS * len(tree.bodies))
     for index in tree.outward():
@@ -330,15 +284,9 @@ def kinetic_energy_regressor(
     return y
 
 
-def potential_energy_regressor(
-    tree: KinematicTree, q: Sequence[Scalar], gravity: Vector, scalars: Scalars
-) -> list[Scalar]:
-    """Return y, 10 n scalars, for which y times the parameters is the potential energy.
-
-    Args:
-        tree:    the robot; masses have no effect.
-    """
-    placed = placements(tree, q, scalars)
+def potential_energy_regressor(state: State) -> list[Scalar]:
+    """Return y, 10 n scalars, for which y times the parameters is the potential energy."""
+    tree, placed, scalars = state.tree, state.placed, state.scalars
     # The direction against gravity in a body's frame, and the energy of its origin.
     lifts: list[tuple[Vector, Scalar]] = scalars.table("lift", len(tree.bodies))
     none = scalars.constant(0.0)
@@ -346,14 +294,14 @@ def potential_energy_regressor(
     for index in tree.outward():
         scalars.begin("regressor", index)
         body, here = tree.bodies[index], placed[index]
-        above, height = (neg(gravity), none) if body.parent < 0 else lifts[body.parent]
+        above, height = (neg(state.g), none) if body.parent < 0 else lifts[body.parent]
         lift, height = here.to_body(above), height + dot(above, here.r)
         lifts[index] = scalars.keep("a", index, lift), height
         _enter(y, index, (height, *_turned(body, lift, scalars), *(none,) * 6))
     return y
 
 
-def _enter(y: list[Scalar], index: int, row: Sequence[Scalar]) -> None:
+def _enter(y: list[Scalar], index: int, row: Numbers) -> None:
     """Write the coefficients of a body's parameters."""
     for parameter, entry in enumerate(row):
         y[BODY_PARAMETERS * index + parameter] = entry

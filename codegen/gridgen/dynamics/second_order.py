@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gridgen.dynamics.derivatives import accelerations_gradient
-from gridgen.dynamics.kinematics import BaseMotion, BodyMotion
+from gridgen.dynamics.kinematics import BodyMotion
 from gridgen.dynamics.motion_derivatives import (
     EffortRow,
     MotionChange,
@@ -39,24 +39,16 @@ from gridgen.dynamics.second_derivatives import (
     turned_mass,
     turned_row,
 )
+from gridgen.dynamics.state import Numbers, State
 from gridgen.dynamics.sweep import Square, Sweep
-from gridgen.model.tree import KinematicTree
-from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import Vector, Wrench, carried, dot
 
 Cube = list[list[list[Scalar]]]
 Axis = tuple[int, int]  # of a body, and the number of its axis
 
 
-def inverse_dynamics_second_order(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    qdd: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None = None,
-) -> tuple[Cube, Cube, Cube, Cube]:
+def inverse_dynamics_second_order(state: State, qdd: Numbers) -> tuple[Cube, Cube, Cube, Cube]:
     """Return the second derivatives of the joint torques.
 
     Returns:
@@ -66,18 +58,10 @@ def inverse_dynamics_second_order(
         d2tau_dqdqd:  the same in position j and velocity k.
         dM_dq:        entry (i, j, k) is that of the mass matrix's (i, j) in position k.
     """
-    return _SecondOrder(tree, q, qd, qdd, base, scalars, f_ext).cubes()
+    return _SecondOrder(state, qdd).cubes()
 
 
-def forward_dynamics_second_order(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    tau: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None = None,
-) -> tuple[Cube, Cube, Cube, Cube]:
+def forward_dynamics_second_order(state: State, tau: Numbers) -> tuple[Cube, Cube, Cube, Cube]:
     """Return the second derivatives of the joint accelerations.
 
     ID(q, qd, qdd) = tau, differentiated twice: M d2qdd is minus the second derivative of inverse
@@ -87,8 +71,9 @@ def forward_dynamics_second_order(
         d2qdd_dqdq, d2qdd_dqddqd, d2qdd_dqdqd: as of ``inverse_dynamics_second_order``.
         d2qdd_dqdtau: entry (i, j, k) is that of acceleration i in position j and torque k.
     """
-    rates = accelerations_gradient(tree, q, qd, tau, base, scalars, f_ext)
-    qq, vv, qv, Mq = inverse_dynamics_second_order(tree, q, qd, rates.qdd, base, scalars, f_ext)
+    tree, scalars = state.tree, state.scalars
+    rates = accelerations_gradient(state, tau)
+    qq, vv, qv, Mq = inverse_dynamics_second_order(state, rates.qdd)
     scalars.begin("solve", -1)
     qt: Cube = scalars.matrix("d2qdd_dqdtau", tree.nv, tree.nv, tree.nv, zeros=False)
     axes, column = tree.velocities, scalars.table("column", tree.nv)
@@ -124,7 +109,7 @@ Changes = list[list[MotionChange]]
 
 def own_changes(sweep: Sweep, motions: Sequence[BodyMotion]) -> tuple[Changes, Changes]:
     """Return the changes of each body's motion by its own joint's positions and velocities."""
-    tree, scalars = sweep.tree, sweep.scalars
+    tree, scalars = sweep.state.tree, sweep.state.scalars
     positions: Changes = scalars.table("position", len(tree.bodies))
     velocities: Changes = scalars.table("velocity", len(tree.bodies))
     for index in tree.outward():
@@ -141,7 +126,7 @@ def effects_from_above(sweep: Sweep, positions: Changes, velocities: Changes) ->
     Returns:
         a ``FromAbove`` by the number of the ancestor's axis, the body and the ancestor.
     """
-    tree, scalars = sweep.tree, sweep.scalars
+    tree, scalars = sweep.state.tree, sweep.state.scalars
     most = max(body.joint_type.nv for body in tree.bodies)
     above = [scalars.pairs("above", len(tree.bodies)) for _ in range(most)]
     for index in tree.outward():
@@ -186,19 +171,10 @@ def from_below(
 class _SecondOrder:
     """The four arrays of second derivatives, filled triple by triple."""
 
-    def __init__(
-        self,
-        tree: KinematicTree,
-        q: Sequence[Scalar],
-        qd: Sequence[Scalar],
-        qdd: Sequence[Scalar],
-        base: BaseMotion,
-        scalars: Scalars,
-        f_ext: Sequence[Scalar] | None,
-    ) -> None:
-        self._tree, self._scalars = tree, scalars
-        self._sweep = sweep = Sweep(tree, q, qd, base, scalars)
-        motions, self._forces = sweep.loaded(qdd, f_ext)
+    def __init__(self, state: State, qdd: Numbers) -> None:
+        self._tree, self._scalars = tree, scalars = state.tree, state.scalars
+        self._sweep = sweep = Sweep(state)
+        motions, self._forces = sweep.loaded(qdd)
         self._positions, self._velocities = own_changes(sweep, motions)
         self._above = effects_from_above(sweep, self._positions, self._velocities)
         nv = tree.nv

@@ -17,14 +17,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gridgen.dynamics.crba import add_armature, enter_pair
 from gridgen.dynamics.kinematics import (
-    BaseMotion,
     BodyMotion,
     acceleration_field,
     all_motions,
     base_motion,
     each,
     joint_rate,
-    placements,
 )
 from gridgen.dynamics.mass import body_mass, body_moments
 from gridgen.dynamics.motion_derivatives import (
@@ -47,8 +45,9 @@ from gridgen.dynamics.rnea import (
     torques_of_forces,
     transmitted_forces,
 )
-from gridgen.model.tree import Body, KinematicTree
-from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.dynamics.state import Numbers, State
+from gridgen.model.tree import Body
+from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import Motion, Vector, Wrench, add, apply, dot, scale
 
 Square = list[list[Scalar]]
@@ -58,26 +57,19 @@ class Sweep:
     """Quantities that depend on positions and velocities, and the gradients of joint torques.
 
     Attributes:
-        tree:     the robot.
-        scalars:  the type of number.
+        state:    the robot's state.
         placed:   placements of the bodies.
         motions:  motions for zero joint accelerations.
         drift:    twice the velocity of every body's origin relative to its parent.
         masses:   mass of every body's subtree.
     """
 
-    def __init__(
-        self,
-        tree: KinematicTree,
-        q: Sequence[Scalar],
-        qd: Sequence[Scalar],
-        base: BaseMotion,
-        scalars: Scalars,
-    ) -> None:
-        self.tree, self._qd, self._base, self.scalars = tree, qd, base, scalars
-        self._root = base_motion(base, scalars)
-        self.placed = placements(tree, q, scalars)
-        self.motions = all_motions(tree, self.placed, qd, None, base, scalars)
+    def __init__(self, state: State) -> None:
+        tree, scalars = state.tree, state.scalars
+        self.state, self._tree, self._scalars = state, tree, scalars
+        self._root = base_motion(state)
+        self.placed = state.placed
+        self.motions = all_motions(state)
         self.drift = scalars.table("drift", len(tree.bodies))
         for index in tree.outward():
             self.drift[index] = self._drift(index, tree.bodies[index])
@@ -91,35 +83,35 @@ class Sweep:
 
     def axes(self, index: int) -> list[Motion]:
         """Return the axes of a body's joint."""
-        return self.tree.bodies[index].joint_type.subspace(self.scalars)
+        return self._tree.bodies[index].joint_type.subspace(self._scalars)
 
     # -- set-up -------------------------------------------------------------------------------
 
     def _carrier(self, index: int, motions: Sequence[BodyMotion]) -> BodyMotion:
-        parent = self.tree.bodies[index].parent
+        parent = self._tree.bodies[index].parent
         return self._root if parent < 0 else motions[parent]
 
     def _slide_rate(self, body: Body) -> Vector:
         """Return the linear part of a joint's velocity, in the moved body's axes."""
-        rate = joint_rate(body, self._qd, self.scalars)
-        return body.joint_type.motion(rate, self.scalars)[0]
+        rate = joint_rate(body, self.state.qd, self._scalars)
+        return body.joint_type.motion(rate, self._scalars)[0]
 
     def _drift(self, index: int, body: Body) -> Vector:
-        self.scalars.begin("outward", index)
+        self._scalars.begin("outward", index)
         slide_rate = self._slide_rate(body) if body.joint_type.slides else None
         w = self._carrier(index, self.motions).w
-        return self.scalars.keep("d", index, origin_drift(self.placed[index], w, slide_rate))
+        return self._scalars.keep("d", index, origin_drift(self.placed[index], w, slide_rate))
 
     def _masses(self) -> list[MovingMass]:
-        bodies, scalars = self.tree.bodies, self.scalars
+        bodies, scalars = self._tree.bodies, self._scalars
         composite: list[MovingMass] = scalars.table("mass", len(bodies))
-        for index in self.tree.outward():
+        for index in self._tree.outward():
             scalars.begin("outward", index)
-            mass = body_mass(self.tree, index, scalars)
-            moments = body_moments(self.tree, index, 2.0, scalars)
+            mass = body_mass(self.state, index)
+            moments = body_moments(self.state, index, 2.0)
             own = moving_mass(mass, self.motions[index].w, moments)
             composite[index] = own.keep(index, scalars)
-        for index in self.tree.inward():
+        for index in self._tree.inward():
             parent = bodies[index].parent
             if parent >= 0:
                 scalars.begin("composite", index)
@@ -129,8 +121,8 @@ class Sweep:
 
     def row(self, index: int, axis: int) -> EffortRow:
         """Return the response of a joint torque to changes of the body's motion."""
-        self.scalars.begin("row", index)
-        if self.scalars.has_loops:
+        self._scalars.begin("row", index)
+        if self._scalars.has_loops:
             return self.masses[index].row(self.axes(index)[axis])
         if (index, axis) not in self._own_rows:
             self._own_rows[index, axis] = self.masses[index].row(self.axes(index)[axis])
@@ -138,42 +130,38 @@ class Sweep:
 
     def rows(self, index: int, axis: int) -> Iterable[tuple[int, EffortRow]]:
         """Return every ancestor of a body with the torque row in its frame."""
-        if self.scalars.has_loops:
+        if self._scalars.has_loops:
             return self._carried(index, axis)
         if (index, axis) not in self._rows:
             self._rows[index, axis] = list(self._carried(index, axis))
         return self._rows[index, axis]
 
     def _carried(self, index: int, axis: int) -> Iterator[tuple[int, EffortRow]]:
-        row = self.scalars.carry("row", self.row(index, axis))
-        for below in self.tree.climb(index):
-            self.scalars.begin("row", index)
+        row = self._scalars.carry("row", self.row(index, axis))
+        for below in self._tree.climb(index):
+            self._scalars.begin("row", index)
             row.value = seen = row.value.to_parent(self.placed[below], self.drift[below])
-            yield self.tree.bodies[below].parent, seen
+            yield self._tree.bodies[below].parent, seen
 
-    def loaded(
-        self, qdd: Sequence[Scalar], f_ext: Sequence[Scalar] | None
-    ) -> tuple[list[BodyMotion], list[Wrench]]:
+    def loaded(self, qdd: Numbers) -> tuple[list[BodyMotion], list[Wrench]]:
         """Return the motions with joint accelerations, and the wrenches that joints transmit."""
-        tree, scalars = self.tree, self.scalars
-        motions = all_motions(tree, self.placed, self._qd, qdd, self._base, scalars)
-        forces = body_forces(tree, each(tree, motions), f_ext, scalars)
-        return motions, transmitted_forces(tree, self.placed, forces, scalars)
+        motions = all_motions(self.state, qdd)
+        forces = body_forces(self.state, each(self._tree, motions))
+        return motions, transmitted_forces(self.state, forces)
 
-    def bias_forces(self, f_ext: Sequence[Scalar] | None) -> list[Scalar]:
-        """Return the joint torques for zero accelerations; ``f_ext`` as in ``loaded``."""
-        tree, scalars = self.tree, self.scalars
-        forces = body_forces(tree, each(tree, self.motions), f_ext, scalars)
-        return torques_of_forces(tree, self.placed, forces, self._qd, None, scalars)
+    def bias_forces(self) -> list[Scalar]:
+        """Return the joint torques for zero accelerations."""
+        forces = body_forces(self.state, each(self._tree, self.motions))
+        return torques_of_forces(self.state, forces)
 
     # -- changes of motion --------------------------------------------------------------------
 
     def velocity_changes(self, index: int) -> list[MotionChange]:
         """Return the derivatives of a body's motion with respect to its joint's velocities."""
-        body = self.tree.bodies[index]
-        self.scalars.begin("outward", index)
+        body = self._tree.bodies[index]
+        self._scalars.begin("outward", index)
         if body.joint_type.nv == 1:
-            total = scale(self.scalars.constant(2.0), self.motions[index].w)
+            total = scale(self._scalars.constant(2.0), self.motions[index].w)
             return [change_by_velocity(self.axes(index)[0], total)]
         carrier = self.placed[index].to_body(self._carrier(index, self.motions).w)
         total, slide_rate = add(carrier, self.motions[index].w), self._slide_rate(body)
@@ -188,8 +176,8 @@ class Sweep:
             index:   index of the body.
             motions: motions of all bodies, with the joint accelerations.
         """
-        body = self.tree.bodies[index]
-        self.scalars.begin("outward", index)
+        body = self._tree.bodies[index]
+        self._scalars.begin("outward", index)
         if body.joint_type.nv == 1:
             return [change_by_position(self.axes(index)[0], motions[index])]
         placed, carrier = self.placed[index], self._carrier(index, motions)
@@ -200,7 +188,7 @@ class Sweep:
 
     def carried(self, index: int) -> tuple[Vector, Vector | None]:
         """Return ``w`` and ``slide_rate`` of a body's joint, as ``turned_mass`` reads them."""
-        body = self.tree.bodies[index]
+        body = self._tree.bodies[index]
         if body.joint_type.nv == 1:
             return self.motions[index].w, None
         carrier = self._carrier(index, self.motions)
@@ -210,14 +198,14 @@ class Sweep:
 
     def by_velocities(self) -> Source:
         """Return the effects of the joints' velocities on their bodies."""
-        source = Source(self.tree, "dtau_dqd", self.scalars)
-        for index in self.tree.outward():
+        source = Source(self.state, "dtau_dqd")
+        for index in self._tree.outward():
             self.enter(source, index, self.velocity_changes(index))
         return source
 
     def enter(self, source: Source, index: int, changes: list[MotionChange]) -> list[Wrench]:
         """Store the changes of a body's motion, and return those of the wrench on its subtree."""
-        self.scalars.begin("response", index)
+        self._scalars.begin("response", index)
         source.changes[index] = changes
         source.own[index] = own = [self.masses[index].wrench(change) for change in changes]
         return own
@@ -229,8 +217,8 @@ class Sweep:
             motions: motions of the bodies, with the joint accelerations.
             forces:  wrench that each joint transmits.
         """
-        source = Source(self.tree, "dtau_dq", self.scalars, is_turned=True)
-        for index in self.tree.outward():
+        source = Source(self.state, "dtau_dq", is_turned=True)
+        for index in self._tree.outward():
             own = self.enter(source, index, self.position_changes(index, motions))
             # The body's frame moves with the joint: relative to the parent, the wrench rotates.
             source.felt[index] = [
@@ -247,7 +235,7 @@ class Sweep:
             M:       matrix of zeros to overwrite with the mass matrix, from the torque rows;
                      entries (i, j) and (j, i) are one scalar.
         """
-        if self.scalars.has_loops:
+        if self._scalars.has_loops:
             self._sweep(sources, M)
         else:  # one source at a time: straight-line code then needs fewer registers
             if M is not None:
@@ -255,11 +243,11 @@ class Sweep:
             for source in sources:
                 self._sweep([source], None)
         if M is not None:
-            add_armature(self.tree, M, self.scalars)
+            add_armature(self.state, M)
         return [source.gradient for source in sources]
 
     def _sweep(self, sources: Sequence[Source], M: Square | None) -> None:
-        tree, scalars = self.tree, self.scalars
+        tree, scalars = self._tree, self._scalars
         for index in tree.inward():
             body = tree.bodies[index]
             for source in sources:
@@ -290,23 +278,23 @@ class Sweep:
 
     def _enter_own_masses(self, M: Square, index: int, axis: int) -> None:
         """Store the mass matrix of one axis of a joint with the joint's axes up to it."""
-        row, body = self.row(index, axis), self.tree.bodies[index]
+        row, body = self.row(index, axis), self._tree.bodies[index]
         column = body.v_index + axis
         for j, other in enumerate(self.axes(index)[: axis + 1]):
-            entry = followed(along(other, (row.a, row.alpha)), (body, body), self.scalars)
+            entry = followed(along(other, (row.a, row.alpha)), (body, body), self._scalars)
             if j == axis:
-                M[column][column] = M[column][column] + entry if self.tree.has_mimic else entry
+                M[column][column] = M[column][column] + entry if self._tree.has_mimic else entry
             else:
-                enter_pair(self.tree, M, body.v_index + j, column, entry)
+                enter_pair(self._tree, M, body.v_index + j, column, entry)
 
     def _enter_masses(
         self, M: Square, joint: tuple[int, int], ancestor: int, row: EffortRow
     ) -> None:
         """Store the mass matrix of one axis of a joint with the axes of an ancestor."""
-        body, other = self.tree.bodies[joint[0]], self.tree.bodies[ancestor]
+        body, other = self._tree.bodies[joint[0]], self._tree.bodies[ancestor]
         for j, axis in enumerate(self.axes(ancestor)):
-            entry = followed(along(axis, (row.a, row.alpha)), (body, other), self.scalars)
-            enter_pair(self.tree, M, other.v_index + j, body.v_index + joint[1], entry)
+            entry = followed(along(axis, (row.a, row.alpha)), (body, other), self._scalars)
+            enter_pair(self._tree, M, other.v_index + j, body.v_index + joint[1], entry)
 
     def bias_at_rest(self, dtau_dqd: Square) -> list[Scalar]:
         """Return the bias forces of a robot on a base at rest, without external wrenches.
@@ -317,9 +305,9 @@ class Sweep:
         Args:
             dtau_dqd: velocity gradient, without damping.
         """
-        tree, scalars = self.tree, self.scalars
+        tree, scalars = self._tree, self._scalars
         half = scalars.constant(0.5)
-        bias = [half * dot(row, self._qd) for row in dtau_dqd]
+        bias = [half * dot(row, self.state.qd) for row in dtau_dqd]
         for index, body in enumerate(tree.bodies):
             for k in range(body.nv):
                 line = [(index, self.row(index, k)), *self.rows(index, k)]
@@ -328,13 +316,13 @@ class Sweep:
                 entry = dot(seen.a, self.placed[at].to_body(self._root.a))
                 entry = followed(entry, [body], scalars)
                 bias[body.v_index + k] = bias[body.v_index + k] + entry
-        return add_joint_dynamics(tree, bias, self._qd, None, scalars)
+        return add_joint_dynamics(self.state, bias)
 
     def _add(
         self, matrix: Square, row: tuple[int, int], column: tuple[int, int], entry: Scalar
     ) -> None:
         """Add an entry between axes (body, number); mimic joints add to their leader."""
-        body, other = self.tree.bodies[row[0]], self.tree.bodies[column[0]]
-        entry = followed(entry, (body, other), self.scalars)
+        body, other = self._tree.bodies[row[0]], self._tree.bodies[column[0]]
+        entry = followed(entry, (body, other), self._scalars)
         i, j = body.v_index + row[1], other.v_index + column[1]
-        matrix[i][j] = matrix[i][j] + entry if self.tree.has_mimic else entry
+        matrix[i][j] = matrix[i][j] + entry if self._tree.has_mimic else entry

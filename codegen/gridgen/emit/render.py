@@ -53,14 +53,6 @@ def render_sources(
 ) -> dict[str, str]:
     """Return the C++ and CUDA files of a module.
 
-    Args:
-        schedules: of the robot.
-        ident:     its identifier: namespace and stem of the file names.
-        version:   of the generator.
-        kernels:   kernels to define.
-        programs:  those of the thread schedule, by the names of their kernels; includes the
-                   programs that rollouts call.
-
     Returns:
         text by file name.
     """
@@ -127,14 +119,7 @@ def team_headers() -> dict[str, str]:
 def render_team(
     schedule: TeamSchedule[Any], robot: RobotView, kernels: Sequence[Kernel], **options: bool
 ) -> str:
-    """Render the file with a schedule's kernels.
-
-    Args:
-        schedule: of the robot.
-        robot:    data of the banner.
-        kernels:  the schedule's.
-        options:  further arguments of the view.
-    """
+    """Render the file with a schedule's kernels."""
     view = schedule.view(robot, kernels, **options)
     return render(f"{schedule.name}/robot_{schedule.name}.cuh.jinja", view)
 
@@ -146,15 +131,7 @@ def render_module(
     kernels: Sequence[Kernel],
     fused: Sequence[tuple[Kernel, Sequence[str]]],
 ) -> str:
-    """Return the Python file of a module.
-
-    Args:
-        tree:    the robot.
-        ident:   its identifier.
-        version: of the generator.
-        kernels: kernels of the module.
-        fused:   fused kernels, with the names of their functions.
-    """
+    """Return the Python file of a module."""
     functions, methods = signature_views(tree, kernels), method_views(kernels)
     called = [kernel.name for kernel, _ in fused]
     there = [signature.name for signature in functions] + [method.name for method in methods]

@@ -79,5 +79,5 @@ def answer_traced(module: Module, resolved: Resolved) -> Any:
     """Evaluate a call with arguments that JAX traces."""
     from gridgen.frameworks.jax import calls, rollout
 
-    answer = calls.evaluate if resolved.course is None else rollout.evaluate
+    answer = calls.evaluate if resolved.settings is None else rollout.evaluate
     return answer(module, resolved)

@@ -52,6 +52,7 @@ FunctionName = Literal[
     "mass_matrix_inverse",
     "delassus",
     "constrained_forward_dynamics",
+    "constrained_forward_dynamics_gradient",
     "impulse_dynamics",
     "constrained_inverse_dynamics",
     "inverse_dynamics_gradient",

@@ -199,6 +199,15 @@ ARRAYS: dict[str, ArrayKind] = {
     "impulses": ArrayKind(
         ("constraint_rows",), "impulses of the constraints in their rows' order", "N s, N m s"
     ),
+    "dforces_dq": ArrayKind(
+        ("constraint_rows", "nv"), "derivative of the forces by the positions", "per rad or m"
+    ),
+    "dforces_dqd": ArrayKind(
+        ("constraint_rows", "nv"), "derivative of the forces by the velocities", "per rad/s or m/s"
+    ),
+    "dforces_dtau": ArrayKind(
+        ("constraint_rows", "nv"), "derivative of the forces by the torques", "1/m or 1"
+    ),
     "f_ext": ArrayKind(
         ("bodies", 6), "wrench on each body at its link frame, in its axes", "N, N m"
     ),

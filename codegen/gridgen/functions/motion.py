@@ -9,6 +9,7 @@ from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
     ArrayLike,
+    Constrained,
     Driven,
     Integrator,
     Keep,
@@ -72,12 +73,13 @@ class Motion(Calls):
         integrator: Integrator = "semi_implicit",
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
-        **options: Unpack[Driven],
+        **options: Unpack[Constrained],
     ) -> tuple[Array, Array]:
         """Return the state after a time step with constant joint torques.
 
         Configurations move as in ``integrate``: a floating base stays on its manifold, and
-        quaternions have unit norm.
+        quaternions have unit norm. A robot with constraints has the accelerations of
+        ``constrained_forward_dynamics``; with ``active=0``, those without constraints.
 
         Args:
             q:          joint positions   (B, nq)  [rad or m]
@@ -91,8 +93,8 @@ class Motion(Calls):
                         URDF, which requires ``joint_dynamics=True``.
             schedule:   ``thread``; ``auto`` selects it.
             out:        output arrays.
-            options:    as in ``inverse_dynamics``; gravity, external wrenches and the base motion
-                        are constant during the step.
+            options:    as in ``inverse_dynamics``, and of a robot with constraints as in
+                        ``constrained_forward_dynamics``; all are constant during the step.
 
         Returns:
             q_next:  joint positions at the end of the step   (B, nq)  [rad or m]
@@ -132,7 +134,7 @@ class Motion(Calls):
         integrator: Integrator = "semi_implicit",
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
-        **options: Unpack[Driven],
+        **options: Unpack[Constrained],
     ) -> tuple[Array, Array]:
         """Return the analytical derivatives of ``step`` by the state and by the joint torques.
 
@@ -159,7 +161,7 @@ class Motion(Calls):
             name: Algorithm(
                 f"hessians.{name}",
                 f"second derivatives along step_{name}, summed before they are formed",
-                refusals=_REFUSALS,
+                refusals=(*_REFUSALS, "of_constraints"),
                 title=INTEGRATORS[name],
             )
             for name in ("semi_implicit", "euler", "implicit")
@@ -211,7 +213,7 @@ class Motion(Calls):
         substeps: int = 1,
         integrator: Integrator = "semi_implicit",
         out: tuple[Writable, Writable] | None = None,
-        **options: Unpack[Driven],
+        **options: Unpack[Constrained],
     ) -> tuple[Array, Array]:
         """Return A and B of ``step_gradient`` for every step of trajectories.
 
@@ -270,7 +272,7 @@ class Motion(Calls):
         return_efforts: bool = False,
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, ...] | None = None,
-        **options: Unpack[Driven],
+        **options: Unpack[Constrained],
     ) -> tuple[Array, ...]:
         """Return the states of trajectories under given joint torques, computed by one kernel.
 
@@ -299,8 +301,9 @@ class Motion(Calls):
             return_efforts: also return the applied torques, after feedback and clamping.
             schedule:      ``thread``; ``auto`` selects it.
             out:           output arrays, with any strides.
-            options:       as in ``inverse_dynamics``. Arrays with a batch axis may have an axis T
-                           after it, except ``params``, ``armature`` and ``damping``.
+            options:       as in ``step``. Arrays with a batch axis may have an axis T after it,
+                           except ``params``, ``armature`` and ``damping``: ``active`` is (k,),
+                           (B, k), or (B, T, k) or (1, T, k) for a schedule of contacts.
 
         Returns:
             q_path:   joint positions   (B, T + 1, nq); (B, nq) for ``last``  [rad or m]
@@ -311,10 +314,10 @@ class Motion(Calls):
             OptionError: ``substeps``, ``keep`` or ``feedback`` is invalid.
             Also the errors of ``step``.
         """
-        course = RolloutSettings(substeps, keep, feedback, effort_limits, return_efforts)
+        settings = RolloutSettings(substeps, keep, feedback, effort_limits, return_efforts)
         path: tuple[Array, ...] = self._call(
             Request(
-                "rollout", (q0, qd0, tau, dt), out, options, schedule, integrator, course=course
+                "rollout", (q0, qd0, tau, dt), out, options, schedule, integrator, settings=settings
             )
         )
         return path

@@ -14,7 +14,7 @@ from gridgen.naming import show, show_value
 
 _SHARED = {"kind", "name", "to", "stabilization", "compliance"}
 _PLACED = _SHARED | {"link", "offset", "to_offset", "to_rpy"}
-#: What a constraint of each kind may have.
+#: The fields of each kind of constraint.
 FIELDS: Mapping[str, set[str]] = {
     "point": _PLACED,
     "frame": _PLACED | {"rpy"},

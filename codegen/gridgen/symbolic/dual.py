@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from gridgen.symbolic.scalars import Kept, Scalar, Scalars, Value
+from gridgen.symbolic.scalars import ListScalars, Scalar, Scalars, Value
 
 
 class Dual:
@@ -78,12 +78,8 @@ def _negative(tangent: Scalar) -> Scalar:
     return 0.0 if _is_none(tangent) else -tangent
 
 
-class DualScalars(Kept):
-    """Dual numbers as the scalars of an algorithm.
-
-    Args:
-        inner: scalars of the components.
-    """
+class DualScalars(ListScalars):
+    """Dual numbers as the scalars of an algorithm."""
 
     def __init__(self, inner: Scalars) -> None:
         self.inner = inner

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,15 @@ import gridgen
 from gridgen.check import compare_function, random_changes, random_states
 from gridgen.dynamics.constraints import Constraints
 from gridgen.dynamics.functions import computation_of
-from gridgen.dynamics.kinematics import BaseMotion, all_motions, base_motion, placements
-from gridgen.dynamics.parameters import GivenTree
+from gridgen.dynamics.kinematics import all_motions, base_motion
 from gridgen.dynamics.reference import evaluate_reference
+from gridgen.dynamics.state import State
 from gridgen.errors import ModelError, OptionError, ParameterError
 from gridgen.functions.arrays import PROXIMAL
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.thread.plan import plan_lines
 from gridgen.symbolic.scalars import FloatScalars
-from helpers.dynamics import load_tree, robot_path, tangent_steps
+from helpers.dynamics import COMPLEX_STEP, load_tree, robot_path, tangent_steps
 from helpers.oracle import Oracle
 from helpers.program_interpreter import run
 from helpers.robots import CONSTRAINTS, needs
@@ -285,15 +286,15 @@ def jacobian(tree: KinematicTree, x: dict[str, np.ndarray], i: int) -> np.ndarra
     return np.array([[float(np.squeeze(entry)) for entry in row] for row in here.rows])
 
 
-def rows_at(tree: KinematicTree, x: dict[str, np.ndarray], q: Any = None) -> tuple[Any, ...]:
-    """Return the constraints of a state, its placements and columns of its numbers."""
+def rows_at(tree: KinematicTree, x: dict[str, np.ndarray], q: Any = None) -> tuple[Any, State]:
+    """Return the constraints of a state, and the state."""
     columns = {name: list(np.moveaxis(np.atleast_2d(v), 0, -1)) for name, v in x.items()}
-    q = columns["q"] if q is None else list(q.T)
+    if q is not None:
+        columns["q"] = list(q.T)
     names = ("active", "stabilization", "compliance", "proximal")
     given = {name: [*x[name].reshape(len(x[name]), -1).T] for name in names}
-    scalars, known = FloatScalars(), GivenTree(tree, given)
-    placed = placements(tree, q, scalars)
-    return Constraints(known, q, placed, scalars), placed, columns, scalars, known
+    state = State.of(tree, FloatScalars(), {**columns, **given}, given)
+    return Constraints(state), state
 
 
 MIXED = [
@@ -323,13 +324,11 @@ def test_positions_velocities_and_accelerations_are_derivatives_of_each_other(
     x = rigid(random_states(tree, 3, np.random.default_rng(3)))
     steps = [tangent_steps(tree, x["q"], velocity) for velocity in range(tree.nv)]
     moved = x["q"] + sum(1j * np.imag(step) * x["qd"][:, [k]] for k, step in enumerate(steps))
-    at = BaseMotion((0.0, 0.0, -9.81))
-    here, placed, columns, scalars, known = rows_at(tree, x)
-    there, *_ = rows_at(tree, x, moved)
-    motions = all_motions(known, placed, columns["qd"], None, at, scalars)
-    drift = here.rest(columns["qd"], motions, at)
-    rates = [held_rates(held, columns["qd"]) for held in here.held]
-    later = [held_rates(held, columns["qd"]) for held in there.held]
+    here, state = rows_at(tree, x)
+    there, _ = rows_at(tree, x, moved)
+    drift = here.rest(all_motions(state))
+    rates = [held_rates(held, state.qd) for held in here.held]
+    later = [held_rates(held, state.qd) for held in there.held]
     x["active"][:] = 1.0
     qdd, forces = evaluate_reference(tree, "constrained_forward_dynamics", x)
     (M,), (h,) = (evaluate_reference(tree, f, x) for f in ("mass_matrix", "bias_forces"))
@@ -361,14 +360,12 @@ def test_accelerations_pull_back_and_give_way(name: str, floating: bool, given: 
     x = random_states(tree, 3, np.random.default_rng(6))
     x["active"][:], x["proximal"][:] = 1.0, PROXIMAL["float64"]
     x["stabilization"] += 10.0
-    here, placed, columns, scalars, known = rows_at(tree, x)
-    at = BaseMotion(tuple(x["gravity"].T))
-    motions = all_motions(known, placed, columns["qd"], None, at, scalars)
-    root = base_motion(at, scalars)
+    here, state = rows_at(tree, x)
+    motions, root = all_motions(state), base_motion(state)
     qdd, forces = evaluate_reference(tree, "constrained_forward_dynamics", x)
     J = np.array(turned_rows(here)).transpose(2, 0, 1)
     (held,) = here.held
-    rates = held_rates(held, columns["qd"])
+    rates = held_rates(held, state.qd)
     parts = here._drift(held, rates, motions, root), rates, here._errors(held)
     drift, rate, error = (np.array(here.turned(part)).T for part in parts)
     kp, kd = x["stabilization"][:, 0].T[:, :, None]
@@ -380,7 +377,7 @@ def test_accelerations_pull_back_and_give_way(name: str, floating: bool, given: 
 def turned_rows(here: Constraints) -> list[list[Any]]:
     """Return the rows of the Jacobian in the axes of ``to``."""
     columns = [here.turned(column) for column in zip(*here.rows, strict=True)]
-    shape = np.shape(here._q[0])
+    shape = np.shape(here._state.q[0])
     return [[np.broadcast_to(e, shape) for e in row] for row in zip(*columns, strict=True)]
 
 
@@ -427,11 +424,9 @@ def test_redundant_constraints_have_forces_of_least_norm(name: str) -> None:
         close(forces[i], part, 1e-6)
         # What the forces do is what they are to do.
         one = {key: value[i : i + 1] for key, value in x.items()}
-        here, placed, columns, scalars, known = rows_at(tree, one)
+        here, state = rows_at(tree, one)
         J = jacobian(tree, x, i)
-        at = BaseMotion(tuple(x["gravity"][i]))
-        motions = all_motions(known, placed, columns["qd"], None, at, scalars)
-        g = np.squeeze(np.array(here.rest(columns["qd"], motions, at)))
+        g = np.squeeze(np.array(here.rest(all_motions(state))))
         close(J @ qdd[i] + g, np.zeros(len(g)), 1e-9)
         assert np.abs(M[i] @ (qdd[i] - free[i])).max() > 1e-3
 
@@ -528,3 +523,89 @@ def test_files_may_be_yaml(tmp_path: Path) -> None:
 def test_two_constraints_of_one_name_are_refused() -> None:
     with pytest.raises(OptionError, match='has "FL_FOOT" twice: give each constraint a "name"'):
         load_tree("solo12", constraints=[FEET["solo12"][0]] * 2)
+
+
+GRADIENT = "constrained_forward_dynamics_gradient"
+STEPPED = [
+    *MIXED[:2],
+    pytest.param(*MIXED[2], marks=pytest.mark.exhaustive),
+    MIXED[3],
+    ("arm6", False, [{"kind": "frame", "link": "tool0", "to_rpy": [1, 2, 3]}]),
+    ("quadruped", True, [{"kind": "point", "link": "FL_foot", "to": "FR_foot"}]),
+]
+
+
+@pytest.mark.parametrize(("name", "floating", "given"), STEPPED)
+def test_gradients_are_those_of_complex_steps(name: str, floating: bool, given: list) -> None:
+    """A compliance makes unique the forces of constraints that contradict each other."""
+    tree = load_tree(name, floating, constraints=given)
+    x = random_states(tree, 2, np.random.default_rng(11))
+    x["active"][0], x["proximal"][:] = 1.0, PROXIMAL["float64"]
+    x["stabilization"] += 5.0
+    x["compliance"] += 0.1
+    for matrix, wanted in stepped(tree, x):
+        close(matrix, wanted, 1e-7)
+
+
+def stepped(tree: KinematicTree, x: dict[str, np.ndarray]) -> Iterator[tuple[np.ndarray, ...]]:
+    """Yield each result of the gradient, and the same by complex steps."""
+    found = evaluate_reference(tree, GRADIENT, x)
+    steps = np.eye(tree.nv) * 1j * COMPLEX_STEP
+    moved = {
+        "q": [tangent_steps(tree, x["q"], j) for j in range(tree.nv)],
+        "qd": [x["qd"] + step for step in steps],
+        "tau": [x["tau"] + step for step in steps],
+    }
+    for place, (argument, states) in enumerate(moved.items()):
+        results = [
+            evaluate_reference(tree, "constrained_forward_dynamics", {**x, argument: one})
+            for one in states
+        ]
+        for matrix, columns in zip(found[place::3], zip(*results, strict=True), strict=True):
+            yield matrix, np.stack([np.imag(one) / COMPLEX_STEP for one in columns], axis=-1)
+
+
+def test_gradients_of_redundant_constraints() -> None:
+    """Those of accelerations, which are unique."""
+    corners = [(a, b, 0.0) for a in (-0.1, 0.1) for b in (-0.05, 0.05)]
+    given = [
+        {"kind": "point", "link": "FL_FOOT", "offset": corner, "name": str(corner)}
+        for corner in corners
+    ]
+    tree = load_tree("solo12", True, constraints=given)
+    x = rigid(random_states(tree, 1, np.random.default_rng(13)))
+    x["active"][:] = 1.0
+    J = jacobian(tree, x, 0)
+    x["qd"][0] -= np.linalg.pinv(J, rcond=1e-9) @ J @ x["qd"][0]
+    for matrix, wanted in stepped(tree, x):
+        if matrix.shape[1] == tree.nv:
+            close(matrix, wanted, 1e-6)
+
+
+@pytest.mark.parametrize(("name", "floating", "given"), CONTACTS)
+def test_gradients_are_pinocchios(name: str, floating: bool, given: list) -> None:
+    tree = load_tree(name, floating, constraints=given)
+    peer = Peer(tree, robot_path(name))
+    x = rigid(random_states(tree, 2, np.random.default_rng(12)))
+    x["active"][0] = 1.0
+    rows = [one.rows for one in tree.constraints]
+    for i in range(2):
+        J = jacobian(tree, x, i)[np.repeat(x["active"][i] > 0, rows)]
+        x["qd"][i] -= np.linalg.pinv(J) @ J @ x["qd"][i]
+    found = evaluate_reference(tree, GRADIENT, x)
+    for i in range(2):
+        peer.dynamics(x, i)
+        models, data = peer.models(x["active"][i])
+        pinocchio.initConstraintDynamics(peer.model, peer.data, models, data)
+        settings = pinocchio.ProximalSettings(1e-14, 1e-14, 1e-12, 20)
+        state = [x[name][i] for name in ("q", "qd", "tau")]
+        pinocchio.constraintDynamics(peer.model, peer.data, *state, models, data, settings)
+        wanted = pinocchio.computeConstraintDynamicsDerivatives(
+            peer.model, peer.data, models, data, settings
+        )
+        holds = np.repeat(x["active"][i], rows) > 0
+        for place, (own, other) in enumerate(zip(found, wanted, strict=True)):
+            if place > 2:
+                assert not own[i][~holds].any()
+            if holds.any() or place < 3:
+                close(own[i][holds] if place > 2 else own[i], other, 1e-7)

@@ -9,14 +9,12 @@ import pinocchio
 import pytest
 
 from gridgen.check import random_states
-from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.regressor import (
     joint_torque_regressor,
     joint_torque_regressor_gradient,
     momentum_regressor,
 )
-from gridgen.symbolic.scalars import FloatScalars
 from helpers.dynamics import (
     GRAVITY,
     assert_close,
@@ -25,8 +23,9 @@ from helpers.dynamics import (
     load_tree,
     numbers,
     position_steps,
-    random_wrenches,
+    random_loads,
     robot_path,
+    state_of,
     velocity_steps,
 )
 from helpers.dynamics import random_states as robot_states
@@ -107,10 +106,10 @@ MOVING = [
 def test_the_gradient_is_the_complex_step_of_the_regressor(name, floating, loaded):
     tree = load_tree(name, floating)
     q, qd, qdd, _ = robot_states(tree, STATES)
-    base = random_wrenches(tree)[0] if loaded else BaseMotion(GRAVITY)
+    loads = random_loads(tree) if loaded else {"gravity": GRAVITY}
 
     def evaluate(algorithm, q, qd, qdd):
-        return algorithm(tree, columns(q), columns(qd), columns(qdd), base, FloatScalars())
+        return algorithm(state_of(tree, q, qd, **loads), columns(qdd))
 
     regressor = partial(evaluate, joint_torque_regressor)
     expected = (
@@ -134,7 +133,7 @@ def test_momentum_is_that_of_the_mass_matrix_and_its_rate_that_of_the_efforts(na
     q, qd, qdd, _ = robot_states(tree, STATES)
 
     def momentum(q, qd):
-        return momentum_regressor(tree, columns(q), columns(qd), GRAVITY, FloatScalars())
+        return momentum_regressor(state_of(tree, q, qd, gravity=GRAVITY))
 
     Yp, Yr = (numbers(found, STATES) for found in momentum(q, qd))
     params = parameters(Oracle(tree, robot_path(name)))

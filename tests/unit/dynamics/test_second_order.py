@@ -18,16 +18,16 @@ from gridgen.dynamics import hessians, linearization
 from gridgen.dynamics.crba import mass_matrix
 from gridgen.dynamics.derivatives import forward_dynamics_gradient, inverse_dynamics_gradient
 from gridgen.dynamics.hessians import forward_dynamics_hessian
-from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.second_order import (
     forward_dynamics_second_order,
     inverse_dynamics_second_order,
 )
+from gridgen.dynamics.state import State
 from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.scan.schedule import ScanSchedule
 from gridgen.schedules.team.schedule import Teams
-from gridgen.symbolic.scalars import CountingScalars, FloatScalars
+from gridgen.symbolic.scalars import CountingScalars
 from helpers.dynamics import (
     GRAVITY,
     Array,
@@ -38,8 +38,9 @@ from helpers.dynamics import (
     numbers,
     operations,
     position_steps,
+    random_loads,
     random_states,
-    random_wrenches,
+    state_of,
     trace,
     velocity_steps,
 )
@@ -65,8 +66,7 @@ class Case:
 
     tree: KinematicTree
     arrays: dict[str, Array]
-    base: BaseMotion
-    f_ext: list[float] | None
+    loads: dict[str, Any]
 
     def steps(self, name: str) -> list[Any]:
         """Return an array with imaginary steps along each velocity."""
@@ -75,8 +75,8 @@ class Case:
 
     def evaluate(self, algorithm: Callable[..., Any], names: Sequence[str], **moved: Any) -> Any:
         arrays = {**self.arrays, **moved}
-        given = [columns(arrays[name]) for name in names]
-        return algorithm(self.tree, *given, self.base, FloatScalars(), self.f_ext)
+        state = state_of(self.tree, arrays["q"], arrays["qd"], **self.loads)
+        return algorithm(state, *(columns(arrays[name]) for name in names[2:]))
 
     def derivative(
         self, algorithm: Callable[..., Any], names: Sequence[str], which: int, by: str
@@ -106,8 +106,7 @@ def case_of(name: str, floating: bool, loaded: bool) -> Case:
     arrays["dt"] = np.full((STATES, 1), 0.3)
     arrays["multipliers"] = np.random.default_rng(1).normal(size=(STATES, tree.nv))
     arrays["costate"] = np.random.default_rng(2).normal(size=(STATES, 2 * tree.nv))
-    base, f_ext = random_wrenches(tree) if loaded else (BaseMotion(GRAVITY), None)
-    return Case(tree, arrays, base, f_ext)
+    return Case(tree, arrays, random_loads(tree) if loaded else {"gravity": GRAVITY})
 
 
 @pytest.mark.parametrize(("name", "floating"), ROBOTS)
@@ -116,9 +115,7 @@ def test_second_derivatives_are_the_complex_steps_of_the_first(name, floating, l
     given = ("q", "qd", "qdd")
     by = partial(case.derivative, inverse_dynamics_gradient, given)
     q = case.arrays["q"]
-    dM = complex_step(
-        lambda q: mass_matrix(case.tree, columns(q), FloatScalars()), position_steps(case.tree, q)
-    )
+    dM = complex_step(lambda q: mass_matrix(state_of(case.tree, q)), position_steps(case.tree, q))
     wanted = (by(0, "q"), by(1, "qd"), by(0, "qd"), dM)
     case.check(case.evaluate(inverse_dynamics_second_order, given), wanted, NAMES)
 
@@ -174,15 +171,10 @@ def test_positions_of_a_free_joint_do_not_commute():
     assert_close(qq - qq.swapaxes(-1, -2), expected, TOLERANCE, "commutator")
 
 
-def traced(tree, x, scalars):
-    base = BaseMotion(GRAVITY)
-    return inverse_dynamics_second_order(tree, x["q"], x["qd"], x["qdd"], base, scalars)
-
-
 def test_structure():
     """Zero between branches; symmetric where derivatives commute, to the last bit."""
     tree = load_tree("quadruped")
-    cubes, scalars = trace(tree, traced, "q", "qd", "qdd")
+    cubes, scalars = trace(tree, inverse_dynamics_second_order, "q", "qd", "qdd")
     order = {body.v_index: index for index, body in enumerate(tree.bodies)}
     on_a_path = np.array(
         [
@@ -200,13 +192,16 @@ def test_structure():
 
 
 def test_operations_of_a_seven_joint_arm():
-    assert operations(*trace(load_tree("arm7"), traced, "q", "qd", "qdd")) <= 11000
+    assert (
+        operations(*trace(load_tree("arm7"), inverse_dynamics_second_order, "q", "qd", "qdd"))
+        <= 11000
+    )
 
 
 def test_counters_pass_through():
     tree, scalars = load_tree("arm7"), CountingScalars()
     q = scalars.inputs(tree.nq)
-    inverse_dynamics_second_order(tree, q, q, q, BaseMotion(tuple(q[:3])), scalars)
+    inverse_dynamics_second_order(State(tree, scalars, q, q, tuple(q[:3])), q)
     assert scalars.operations > 11000
 
 
