@@ -19,7 +19,7 @@ from gridgen.dynamics.derivatives import (
     accelerations_gradient,
     inverse_dynamics_gradient,
 )
-from gridgen.dynamics.integrators import moved, scaled
+from gridgen.dynamics.integrators import scaled, velocities_after
 from gridgen.dynamics.kinematics import joint_rate
 from gridgen.dynamics.linearization import Changes
 from gridgen.dynamics.mass import second_moments
@@ -244,7 +244,7 @@ def _step(
     dt: Numbers,
     costate: Numbers,
     *,
-    is_explicit: bool = False,
+    share: float = 1.0,
     is_damping_implicit: bool = False,
 ) -> Square:
     """Return the Hessian of costate . state of a step of ``integrators``, 3 nv x 3 nv.
@@ -253,23 +253,21 @@ def _step(
     """
     step, n, changes = dt[0], state.tree.nv, Changes(state)
     rates = accelerations_gradient(state, tau, step if is_damping_implicit else None)
-    if is_explicit:
-        end, along = state.qd, changes.velocities()
-    else:
-        end = moved(state, state.qd, (step, rates.qdd))
-        along = changes.velocities(step, changes.accelerations(rates))
+    along = changes.after(share, step, changes.accelerations(rates))
+    path = scaled(state, step, velocities_after(state, step, share, rates.qdd))
     H = state.scalars.matrix("H", 3 * n, 3 * n)
-    slopes = _add_paths(changes, costate, scaled(state, step, end), changes.sum((step, along)), H)
+    slopes = _add_paths(changes, costate, path, changes.sum((step, along)), H)
     multipliers = state.scalars.table("multiplier", n)
     for i in state.tree.velocities.outward():
-        slope = costate[i + n] if is_explicit else costate[i + n] + step * slopes[i]
+        slope = costate[i + n] + (share * step) * slopes[i] if share else costate[i + n]
         multipliers[i] = step * slope
     _add_accelerations(state, rates, multipliers, H)
     return H
 
 
 semi_implicit = _step
-euler = partial(_step, is_explicit=True)
+euler = partial(_step, share=0.0)
+constant_acceleration = partial(_step, share=0.5)
 implicit = partial(_step, is_damping_implicit=True)
 
 

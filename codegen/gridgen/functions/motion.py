@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from gridgen.functions.calls import Calls, Request, RolloutSettings
 from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
@@ -14,18 +12,43 @@ from gridgen.functions.types import (
     Integrator,
     Keep,
     NumberLike,
+    OneStageIntegrator,
     ThreadSchedule,
     Unpack,
     Writable,
 )
 
-#: Integrators and their titles in generated code.
-INTEGRATORS = {
-    "semi_implicit": "semi-implicit Euler method",
-    "euler": "explicit Euler method",
-    "rk4": "Runge-Kutta method of order four",
-    "implicit": "semi-implicit Euler method with implicit damping",
+#: Integrators: their titles in generated code, and their sources.
+_SOURCES = {
+    "semi_implicit": (
+        "semi-implicit Euler method",
+        "semi-implicit Euler method, forward dynamics of articulated bodies",
+    ),
+    "euler": ("explicit Euler method", "Euler method, forward dynamics of articulated bodies"),
+    "rk4": (
+        "Runge-Kutta method of order four",
+        "Runge-Kutta method of order four, on Lie groups (Munthe-Kaas 1999)",
+    ),
+    "implicit": (
+        "semi-implicit Euler method with implicit damping",
+        "semi-implicit Euler method with M + dt D, D the damping",
+    ),
+    "midpoint": (
+        "explicit midpoint method",
+        "explicit midpoint method, forward dynamics of articulated bodies",
+    ),
+    "trapezoidal": (
+        "explicit trapezoidal method",
+        "Heun's method, forward dynamics of articulated bodies",
+    ),
+    "constant_acceleration": (
+        "constant accelerations during the step",
+        "Taylor series of order two, forward dynamics of articulated bodies",
+    ),
 }
+INTEGRATORS = {name: title for name, (title, _) in _SOURCES.items()}
+#: Those that evaluate forward dynamics once.
+_ONE_STAGE = ("semi_implicit", "euler", "implicit", "constant_acceleration")
 _REFUSALS = ("of_a_singular_mass_matrix",)
 
 
@@ -36,30 +59,8 @@ class Motion(Calls):
         "Time step: the state after a time with constant joint torques",
         ("q_next", "qd_next"),
         {
-            "semi_implicit": Algorithm(
-                "integrators.semi_implicit",
-                "semi-implicit Euler method, forward dynamics of articulated bodies",
-                refusals=_REFUSALS,
-                title=INTEGRATORS["semi_implicit"],
-            ),
-            "euler": Algorithm(
-                "integrators.euler",
-                "Euler method, forward dynamics of articulated bodies",
-                refusals=_REFUSALS,
-                title=INTEGRATORS["euler"],
-            ),
-            "rk4": Algorithm(
-                "integrators.rk4",
-                "Runge-Kutta method of order four, on Lie groups (Munthe-Kaas 1999)",
-                refusals=_REFUSALS,
-                title=INTEGRATORS["rk4"],
-            ),
-            "implicit": Algorithm(
-                "integrators.implicit",
-                "semi-implicit Euler method with M + dt D, D the damping",
-                refusals=_REFUSALS,
-                title=INTEGRATORS["implicit"],
-            ),
+            name: Algorithm(f"integrators.{name}", source, refusals=_REFUSALS, title=title)
+            for name, (title, source) in _SOURCES.items()
         },
         solves=True,
     )
@@ -90,7 +91,10 @@ class Motion(Calls):
                         the old velocities do. ``rk4``: Runge-Kutta method of order four, at four
                         times the cost. ``implicit``: ``semi_implicit`` with implicit damping, for
                         stiff damping: M + dt D replaces M. D is ``damping`` or the damping of the
-                        URDF, which requires ``joint_dynamics=True``.
+                        URDF, which requires ``joint_dynamics=True``. ``midpoint``: the rates at the
+                        middle of the step, ``trapezoidal``: the mean of those at both ends; both of
+                        order two, at twice the cost. ``constant_acceleration``: the positions
+                        follow the initial accelerations too.
             schedule:   ``thread``; ``auto`` selects it.
             out:        output arrays.
             options:    as in ``inverse_dynamics``, and of a robot with constraints as in
@@ -164,7 +168,7 @@ class Motion(Calls):
                 refusals=(*_REFUSALS, "of_constraints"),
                 title=INTEGRATORS[name],
             )
-            for name in ("semi_implicit", "euler", "implicit")
+            for name in _ONE_STAGE
         },
         is_default=False,
         solves=True,
@@ -177,7 +181,7 @@ class Motion(Calls):
         dt: NumberLike,
         costate: ArrayLike,
         *,
-        integrator: Literal["semi_implicit", "euler", "implicit"] = "semi_implicit",
+        integrator: OneStageIntegrator = "semi_implicit",
         schedule: ThreadSchedule = "auto",
         out: Writable | None = None,
         **options: Unpack[Driven],
@@ -192,7 +196,8 @@ class Motion(Calls):
         Args:
             q, qd, tau, dt, schedule, options: as in ``step``.
             costate:    weights of the next state (B, 2 nv): ``difference`` of positions, velocities
-            integrator: as in ``step``, except ``rk4``.
+            integrator: as in ``step``, of those that evaluate forward dynamics once:
+                        ``semi_implicit``, ``euler``, ``implicit``, ``constant_acceleration``.
             out:        output array.
 
         Returns:

@@ -23,6 +23,7 @@ from gridgen.dynamics.second_order import (
     inverse_dynamics_second_order,
 )
 from gridgen.dynamics.state import State
+from gridgen.functions import FUNCTIONS
 from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.scan.schedule import ScanSchedule
@@ -139,7 +140,7 @@ def test_those_of_forward_dynamics_are_too(name, floating, loaded):
     case.check([H], [expected], ["H"])
 
 
-@pytest.mark.parametrize("integrator", ["semi_implicit", "euler", "implicit"])
+@pytest.mark.parametrize("integrator", FUNCTIONS["step_hessian"].methods)
 @pytest.mark.parametrize(("name", "floating"), ROBOTS[:2] + ROBOTS[-4:])
 def test_the_hessian_of_a_step_is_the_complex_step_of_its_gradient(
     name, floating, loaded, integrator
