@@ -84,7 +84,10 @@ def random_states(tree: KinematicTree, count: int, rng: np.random.Generator) -> 
     for start in tree.quaternions:
         turn = rng.normal(size=(count, 4))
         q[:, start : start + 4] = turn / np.linalg.norm(turn, axis=1, keepdims=True)
-    names = ("qd", "qdd", "tau", "v", "f_ext", "base_velocity", "base_acceleration")
+    names = [
+        *("qd", "qdd", "tau", "v", "f_ext", "base_velocity", "base_acceleration"),
+        *("multipliers", "costate"),
+    ]
     states = {name: rng.normal(size=(count, *array_shape(name, tree))) for name in names}
     states |= {"q": q, "q0": q, "q1": np.roll(q, 1, axis=0), "u": rng.uniform(size=count)}
     states |= {"gravity": np.tile(STANDARD_GRAVITY, (count, 1))}
