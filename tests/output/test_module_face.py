@@ -373,7 +373,7 @@ def test_shared_keyword_arguments_are_known_arrays(options: type[TypedDict]) -> 
     keywords = set(options.__annotations__) - {"backend"}
     optional = {name for one in OPTIONAL_INPUTS.values() for name in one.arrays}
     assert keywords <= {"gravity", *PARAMETERS} | optional
-    held = types.Constrained, types.Impulsive, types.Supported
+    held = types.Constrained, types.Impulsive, types.Supported, types.Operational
     every = {name for one in held for name in one.__annotations__}
     assert every == {"backend", "gravity", *PARAMETERS} | optional
 

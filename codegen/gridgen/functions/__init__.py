@@ -68,6 +68,7 @@ FunctionName = Literal[
     "rollout",
     "forward_kinematics",
     "jacobian",
+    "jacobian_gradient",
     "jacobian_dot_qd",
     "operational_space_inertia",
     "point_inertia",

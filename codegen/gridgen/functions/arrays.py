@@ -142,6 +142,9 @@ ARRAYS: dict[str, ArrayKind] = {
     "poses": ArrayKind(("frames", 4, 4), "pose of every frame in the base, homogeneous", "1 and m"),
     "pose": ArrayKind((4, 4), "pose of a frame in the base, homogeneous", "1 and m"),
     "J": ArrayKind((6, "nv"), "Jacobian of a frame, rows (v, w)", "m or 1"),
+    "dJ_dq": ArrayKind(
+        (6, "nv", "nv"), "derivative of J by the positions, [row, column, q]", "as J, per rad or m"
+    ),
     "drift": ArrayKind(
         (6,),
         "acceleration (a, wd) of a frame for zero qdd: derivative of J times qd",
@@ -220,6 +223,7 @@ ARRAYS: dict[str, ArrayKind] = {
     "f_ext": ArrayKind(
         ("bodies", 6), "wrench on each body at its link frame, in its axes", "N, N m"
     ),
+    "offset": ArrayKind((4, 4), "pose of a tool in the frame, homogeneous", "1 and m", True),
     "rest": ArrayKind(("nq",), "rest posture", "rad or m"),
     "targets": ArrayKind((4, 4), "target pose of each frame in the base, homogeneous", "1 and m"),
     "pose_weights": ArrayKind((2,), "factors of the errors of each frame's pose", "1", True),
@@ -269,10 +273,10 @@ ARRAYS |= {**_FIRST, **_changes(_FIRST)}
 class OptionalInput:
     """An input that only some variants of a kernel read.
 
-    Its default must be equivalent to zero: a kernel with more inputs than a call reads zeros.
+    A kernel with more inputs than a call reads their defaults.
 
     Attributes:
-        arrays: arguments that it adds; each defaults to zero.
+        arrays: arguments that it adds; each defaults to zero, ``offset`` to the identity.
         text:   description in titles of functions.
     """
 
@@ -284,6 +288,7 @@ class OptionalInput:
 OPTIONAL_INPUTS: dict[str, OptionalInput] = {
     "f_ext": OptionalInput(("f_ext",), "external wrenches"),
     "base_motion": OptionalInput(("base_velocity", "base_acceleration"), "a moving base"),
+    "offset": OptionalInput(("offset",), "an offset of the frame"),
 }
 
 #: Arrays of the feedback controller of a rollout: gains, reference positions and velocities.
@@ -308,7 +313,7 @@ CONSTANT_IN_TIME = (*_CONSTANT, *map(cotangent, _CONSTANT))
 
 #: Default of ``gravity`` [m/s^2].
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
-#: Inputs with a default; optional inputs default to zero.
+#: Inputs with a default; optional inputs except ``offset`` default to zero.
 DEFAULTED = {
     "gravity",
     *PARAMETERS,

@@ -10,10 +10,10 @@ from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
     ArrayLike,
+    AtFrame,
     BackendChoice,
     Heavy,
     Inertial,
-    Options,
     Reference,
     Unpack,
     Weighted,
@@ -38,7 +38,7 @@ class Frames(Calls):
         frames: str | Sequence[str] | None = None,
         *,
         out: Writable | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[AtFrame],
     ) -> Array:
         """Return the poses of link frames in the base frame.
 
@@ -48,6 +48,8 @@ class Frames(Calls):
                      ``frame_names``. The kernel computes only these frames. A generated module
                      has one kernel for all frames and copies the requested ones.
             out:     output array.
+            offset:  pose of a tool in each of the frames, which replaces them, homogeneous, (4, 4)
+                     or (B, 4, 4) [1 and m]. Default: the frames themselves.
             backend: overrides the robot's.
 
         Returns:
@@ -72,7 +74,7 @@ class Frames(Calls):
         reference: Reference = "local",
         *,
         out: Writable | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[AtFrame],
     ) -> Array:
         """Return the Jacobian J of a link frame: its twist (v, w) is J qd.
 
@@ -83,6 +85,7 @@ class Frames(Calls):
                        velocity of the point at its origin) or ``local_world_aligned`` (origin of
                        the link, axes of the base).
             out:       output array.
+            offset:    as in ``forward_kinematics``.
             backend:   overrides the robot's.
 
         Returns:
@@ -93,6 +96,33 @@ class Frames(Calls):
             ModelError:  the generated module does not have the frame.
         """
         return self._call(Request("jacobian", (q,), out, options, frame=frame, reference=reference))
+
+    @function(
+        "Derivative of the Jacobian",
+        ("dJ_dq",),
+        Algorithm("frames.jacobian_gradient", "products of joint axes", in_loops=False),
+        is_default=False,
+    )
+    def jacobian_gradient(
+        self,
+        q: ArrayLike,
+        frame: str | Sequence[str],
+        reference: Reference = "local",
+        *,
+        out: Writable | None = None,
+        **options: Unpack[AtFrame],
+    ) -> Array:
+        """Return the derivative of the Jacobian of a link frame by the positions.
+
+        It contains the second derivatives of the frame's pose. The derivative by a free joint is in
+        its tangent space, as in ``integrate_gradient``. Arguments as in ``jacobian``.
+
+        Returns:
+            dJ_dq: (B, 6, nv, nv), entry [row, column, q]; (B, n, 6, nv, nv) for a list of n names
+        """
+        return self._call(
+            Request("jacobian_gradient", (q,), out, options, frame=frame, reference=reference)
+        )
 
     @function(
         "Derivative of the Jacobian times qd,",
@@ -109,7 +139,7 @@ class Frames(Calls):
         reference: Reference = "local",
         *,
         out: Writable | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[AtFrame],
     ) -> Array:
         """Return the time derivative of the Jacobian of a link frame, times ``qd``.
 
