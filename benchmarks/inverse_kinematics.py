@@ -281,9 +281,8 @@ def main() -> int:
         least = {label: 1e6 * times[label].least / count for label, count, _ in contestants}
         for label, count, _ in contestants:
             ratio = least[label] / least["grid-gen, float32"]
-            rows.append(
-                (name, label, f"{shares[label]:.2%}", f"{least[label]:.3g}", f"{ratio:.3g}")
-            )
+            numbers = (f"{float(f'{value:.3g}'):g}" for value in (least[label], ratio))
+            rows.append((name, label, f"{shares[label]:.2%}", *numbers))
             print(f"{name:18}{label:25}{count:6} poses", *rows[-1][2:], sep="  ", flush=True)
     if arguments.write:
         with RESULT.open("w", encoding="utf-8", newline="") as file:

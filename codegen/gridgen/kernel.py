@@ -29,16 +29,12 @@ MOST_STAGED = 192
 
 
 class Product(NamedTuple):
-    """A derivative product (VJP or JVP) of a kernel's function.
+    """A derivative product (VJP or JVP) of a kernel's function."""
 
-    Attributes:
-        kind: ``vjp``, from the cotangents of results to those of inputs; or ``jvp``, from the
-              tangents of inputs to the results and theirs.
-        wrt:  the inputs to differentiate by.
-    """
-
+    #: ``vjp``, from the cotangents of results to those of inputs; or ``jvp``, from the tangents of
+    #: inputs to the results and theirs.
     kind: str
-    wrt: tuple[str, ...]
+    wrt: tuple[str, ...]  #: the inputs to differentiate by.
 
 
 @dataclass(frozen=True)
@@ -233,6 +229,11 @@ class Kernel:
     def first(self) -> str:
         """The first array that it reads, a configuration, which determines library and device."""
         return next(iter(self.inputs))
+
+    @cached_property
+    def along(self) -> bool:
+        """Whether it computes trajectories, (B, T, ...)."""
+        return self.team is not None and self.team.along
 
     def kind(self, name: str) -> str:
         """Return the registry's array for one of its arrays."""

@@ -38,9 +38,8 @@ from gridgen.runtime.arrays.layout import DTYPES, array_like
 from gridgen.runtime.calls.bound import Binder, Bound
 from gridgen.runtime.calls.evaluation import Evaluator, check_choice
 from gridgen.runtime.calls.hybrid import HybridDynamics
-from gridgen.runtime.calls.pipelined import Pipelined
 from gridgen.runtime.calls.products import Products
-from gridgen.runtime.calls.resolved import Resolved, Way
+from gridgen.runtime.calls.resolved import Evaluation, Resolved
 from gridgen.runtime.calls.resolver import Resolver, listed_frames
 from gridgen.runtime.calls.search import search, solutions
 from gridgen.runtime.drawings import Drawn
@@ -83,12 +82,11 @@ class Robot(Declared, Drawn):
         self._hybrid = HybridDynamics(module, evaluator)
         self._binder = Binder(module, evaluator)
         self._products = Products(module, evaluator, self.resolver)
-        self._ways: dict[Way, Callable[[Resolved], Any]] = {
+        self._evaluations: dict[Evaluation, Callable[[Resolved], Any]] = {
             "kernel": evaluator.evaluate,
             "frames": evaluator.evaluate_frames,
-            "several": evaluator.evaluate_fused,
+            "fused": evaluator.evaluate_fused,
             "hybrid": self._hybrid.forward_dynamics,
-            "pipeline": Pipelined(module.description, evaluator).evaluate,
         }
         #: Name of the robot in a framework's graphs: its name and a digest of its functions.
         self.handle = self._describe_shortly()
@@ -193,6 +191,16 @@ class Robot(Declared, Drawn):
         """Names of the constraints, in the order of ``active``."""
         return self._description.constraint_names
 
+    @property
+    def sphere_links(self) -> tuple[str, ...]:
+        """Link of each sphere, in the order of ``sphere`` of ``world_distance``."""
+        return self._description.sphere_links
+
+    @property
+    def self_collision_pairs(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of links that may touch, in the order of ``pair`` of ``self_distance``."""
+        return self._description.self_collision_pairs
+
     def parameters(self, name: str = "params") -> NDArray[np.float64]:
         """Return the default of an input: the numbers of the file, or those of the options.
 
@@ -243,18 +251,18 @@ class Robot(Declared, Drawn):
     def _call(self, request: Request) -> Any:
         arrays = request.arrays
         if type(arrays[0]) is np.ndarray:
-            if request.course is None:
+            if request.settings is None:
                 found = self._evaluator.at_once(request)
                 if found is not None:
                     return found
         elif is_transformed(arrays[0], (*arrays[1:], *request.options.values())):
             return torch_calls().call(self, request)
         resolved = self.resolver.resolve(request, offer=True)
-        return self._ways[resolved.way](resolved)
+        return self._evaluations[resolved.evaluation](resolved)
 
     def _run(self, resolved: Resolved) -> Any:
         """Compute a call."""
-        return self._ways[resolved.way](resolved)
+        return self._evaluations[resolved.evaluation](resolved)
 
     def _linearized(
         self, function: str, arrays: dict[str, Any], options: Any, substeps: int, out: Any
@@ -336,8 +344,8 @@ class Robot(Declared, Drawn):
         inputs = {name: arrays.get(name) for name in kernel.inputs}
         if kernel.is_over_time and kernel.key.wrt:
             return self._products.rollout(kernel, arrays, backend)
-        course = RolloutSettings() if kernel.is_over_time else None
-        return self._run(Resolved(kernel, inputs, backend, None, course))
+        settings = RolloutSettings() if kernel.is_over_time else None
+        return self._run(Resolved(kernel, inputs, backend, None, settings))
 
     def plan(
         self,

@@ -36,7 +36,7 @@ ON_HOST = [
 COMPILED_BY_NVRTC = [(case,) for case in (("two_link", False), ("arm7", False), *QUICK)]
 # Functions of so many statements that NVRTC takes minutes for those of a robot with many joints,
 # and that live on spilled registers.
-LONG = re.compile("gradient|second_order|coriolis")
+LONG = re.compile("gradient|second_order|hessian|coriolis")
 
 
 def generated(case, folder: Path) -> gridgen.GeneratedModule:
@@ -134,6 +134,7 @@ def test_nvrtc_has_nothing_to_say(case, arch, tmp_path):
 
 
 CONSTRAINED = ("delassus", "constrained_forward_dynamics", "impulse_dynamics")
+FURTHER = ("constrained_inverse_dynamics", "constrained_forward_dynamics_gradient", "rollout")
 OF_LINKS = ("operational_space_inertia", "point_inertia", "operational_space_bias")
 
 
@@ -143,7 +144,7 @@ OF_LINKS = ("operational_space_inertia", "point_inertia", "operational_space_bia
         ("two_link", CONSTRAINED, ()),
         pytest.param(
             "arm6",
-            (*CONSTRAINED, "constrained_inverse_dynamics", *OF_LINKS),
+            (*CONSTRAINED, *FURTHER, *OF_LINKS),
             ("tool0",),
             marks=pytest.mark.exhaustive,
         ),

@@ -2,7 +2,8 @@
 
 A step moves the configuration along a velocity in the tangent space, with ``integrate``, which
 preserves the norm of quaternions. Velocities follow from the accelerations of forward dynamics, by
-articulated bodies, or by the factorized mass matrix for robots with mimic joints.
+articulated bodies, or by the factorized mass matrix for robots with mimic joints; for robots with
+constraints, from those of forward dynamics with constraints.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import partial
 
 from gridgen.dynamics.aba import forward_dynamics_aba
 from gridgen.dynamics.configurations import integrate
+from gridgen.dynamics.constraints import constrained_forward_dynamics
 from gridgen.dynamics.crba import forward_dynamics_crba
 from gridgen.dynamics.state import Numbers, State
 from gridgen.symbolic.scalars import Scalar
@@ -24,25 +26,55 @@ def _step(
     tau: Numbers,
     dt: Numbers,
     *,
-    is_explicit: bool = False,
+    share: float = 1.0,
     is_damping_implicit: bool = False,
 ) -> Next:
     """Return the state (q, qd) after one step with the initial accelerations.
 
-    The final velocities move the configuration; in an explicit step, the initial velocities.
+    The velocities after a ``share`` of the step move the configuration.
     """
     qdd = _accelerations(state, tau, dt[0] if is_damping_implicit else None)
     end = moved(state, state.qd, (dt[0], qdd))
-    return integrate(state, scaled(state, dt[0], state.qd if is_explicit else end)), end
+    return integrate(state, scaled(state, dt[0], velocities_after(state, dt[0], share, qdd))), end
+
+
+def velocities_after(state: State, step: Scalar, share: float, qdd: Numbers) -> Numbers:
+    """Return the velocities after a share of a step with constant accelerations."""
+    return moved(state, state.qd, (share * step, qdd)) if share else state.qd
 
 
 #: The semi-implicit (symplectic) Euler method.
 semi_implicit = _step
 #: The explicit Euler method.
-euler = partial(_step, is_explicit=True)
+euler = partial(_step, share=0.0)
+#: The configuration follows the constant accelerations: q + dt qd + dt^2 qdd / 2.
+constant_acceleration = partial(_step, share=0.5)
 #: The semi-implicit method with implicit viscous damping D, which is stable for any damping and
 #: step length: (M + dt D) (qd' - qd) = dt (tau - h - D qd).
 implicit = partial(_step, is_damping_implicit=True)
+
+
+def midpoint(state: State, tau: Numbers, dt: Numbers) -> Next:
+    """Return the state after a step with the rates at the middle of an Euler step, order two."""
+    qd, step, half = state.qd, dt[0], 0.5 * dt[0]
+    middle = moved(state, qd, (half, _accelerations(state, tau)))
+    there = state.at(integrate(state, scaled(state, half, qd)), middle)
+    end = moved(state, qd, (step, _accelerations(there, tau)))
+    return integrate(state, scaled(state, step, middle)), end
+
+
+def trapezoidal(state: State, tau: Numbers, dt: Numbers) -> Next:
+    """Return the state after a step with the mean of the rates at both ends of an Euler step.
+
+    Source: Heun's method, of order two.
+    """
+    qd, step, half = state.qd, dt[0], 0.5 * dt[0]
+    first = _accelerations(state, tau)
+    ahead = moved(state, qd, (step, first))
+    there = state.at(integrate(state, scaled(state, step, qd)), ahead)
+    middle = moved(state, qd, (half, first))  # the mean of both velocities
+    end = moved(state, middle, (half, _accelerations(there, tau)))
+    return integrate(state, scaled(state, step, middle)), end
 
 
 def rk4(state: State, tau: Numbers, dt: Numbers) -> Next:
@@ -74,7 +106,9 @@ def rk4(state: State, tau: Numbers, dt: Numbers) -> Next:
 
 
 def _accelerations(state: State, tau: Numbers, damping_step: Scalar | None = None) -> list[Scalar]:
-    """Return the joint accelerations by the method that ``auto`` selects for the robot."""
+    """Return the accelerations with constraints, otherwise by the method ``auto`` selects."""
+    if state.tree.constraints:
+        return constrained_forward_dynamics(state, tau, damping_step)[0]
     solve = forward_dynamics_crba if state.tree.has_mimic else forward_dynamics_aba
     return solve(state, tau, damping_step)
 

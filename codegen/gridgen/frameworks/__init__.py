@@ -81,5 +81,5 @@ def answer_traced(module: Module, resolved: Resolved) -> Any:
 
     if resolved.kernel.key.function == "inverse_kinematics":
         return search.evaluate(module, resolved)
-    answer = calls.evaluate if resolved.course is None else rollout.evaluate
+    answer = calls.evaluate if resolved.settings is None else rollout.evaluate
     return answer(module, resolved)

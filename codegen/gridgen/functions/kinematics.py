@@ -315,6 +315,97 @@ class WholeBody(Calls):
         return self._call(Request("centroidal_momentum", (q, qd), out, options))
 
     @function(
+        "Time derivative of the centroidal momentum matrix",
+        ("dAg",),
+        Algorithm(
+            "centroidal.centroidal_momentum_matrix_derivative",
+            "rates of the momenta of subtrees for unit velocities",
+            refusals=("of_no_mass",),
+        ),
+        is_default=False,
+    )
+    def centroidal_momentum_matrix_derivative(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        *,
+        out: Writable | None = None,
+        **options: Unpack[Weighted],
+    ) -> Array:
+        """Return the time derivative of the centroidal momentum matrix Ag.
+
+        The rate of the momentum is Ag qdd + dAg qd. Arguments as in ``centroidal_momentum``.
+
+        Returns:
+            dAg: (B, 6, nv), as Ag of ``centroidal_momentum_matrix``
+        """
+        return self._call(Request("centroidal_momentum_matrix_derivative", (q, qd), out, options))
+
+    @function(
+        "Gradient of the centroidal momentum and of its rate",
+        ("dhg_dq", "dhgdot_dq", "dhgdot_dqd"),
+        Algorithm(
+            "centroidal.centroidal_dynamics_gradient",
+            "changes of the wrenches that joints transmit, Singh, Russell and Wensing 2022",
+            refusals=("of_no_mass",),
+        ),
+        is_default=False,
+    )
+    def centroidal_dynamics_gradient(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        qdd: ArrayLike,
+        *,
+        out: tuple[Writable, Writable, Writable] | None = None,
+        **options: Unpack[Weighted],
+    ) -> tuple[Array, Array, Array]:
+        """Return the derivatives of the centroidal momentum and of its rate.
+
+        The rate hgdot = Ag qdd + dAg qd is the sum of all external wrenches about the center of
+        mass, gravity included. Its derivative by qdd is Ag. The base is at rest; tangent space as
+        in ``inverse_dynamics_gradient``.
+
+        Args:
+            q:       joint positions      (B, nq)  [rad or m]
+            qd:      joint velocities     (B, nv)  [rad/s or m/s]
+            qdd:     joint accelerations  (B, nv)  [rad/s^2 or m/s^2]
+            out:     output arrays.
+            options: ``params`` and ``backend`` as in ``inverse_dynamics``.
+
+        Returns:
+            dhg_dq, dhgdot_dq, dhgdot_dqd: (B, 6, nv) each, linear rows first
+
+        Source: Singh, Russell and Wensing 2022.
+        """
+        gradients: tuple[Array, Array, Array] = self._call(
+            Request("centroidal_dynamics_gradient", (q, qd, qdd), out, options)
+        )
+        return gradients
+
+    @function(
+        "Rotational inertia of the robot about its center of mass",
+        ("Ig",),
+        Algorithm(
+            "centroidal.centroidal_inertia",
+            "composite bodies, about the center of mass",
+            refusals=("of_no_mass",),
+        ),
+        is_default=False,
+    )
+    def centroidal_inertia(
+        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Weighted]
+    ) -> Array:
+        """Return the rotational inertia of the robot as one rigid body.
+
+        Arguments as in ``center_of_mass``.
+
+        Returns:
+            Ig: (B, 3, 3), about the center of mass in the axes of the base [kg m^2]
+        """
+        return self._call(Request("centroidal_inertia", (q,), out, options))
+
+    @function(
         "Kinetic energy of a robot whose base is at rest",
         ("energy",),
         Algorithm("energy.kinetic_energy", "sum over the bodies"),

@@ -51,7 +51,17 @@ Array: TypeAlias = Any
 
 Method = Literal["auto", "aba", "crba", "jsiia", "cfa"]
 #: Integrators, defined in ``gridgen.functions.motion``.
-Integrator = Literal["semi_implicit", "euler", "rk4", "implicit"]
+Integrator = Literal[
+    "semi_implicit",
+    "euler",
+    "rk4",
+    "implicit",
+    "midpoint",
+    "trapezoidal",
+    "constant_acceleration",
+]
+#: Those that evaluate forward dynamics once.
+OneStageIntegrator = Literal["semi_implicit", "euler", "implicit", "constant_acceleration"]
 #: States that a rollout returns; a number k selects every k-th state.
 Keep: TypeAlias = Literal["all", "last"] | int
 Schedule = Literal["auto", "thread", "scan"]

@@ -27,15 +27,10 @@ from gridgen.symbolic.trace import TraceScalars
 
 @dataclass(frozen=True)
 class Programs:
-    """The programs of one kernel: a single one, unless a GPU alone has loops.
+    """The programs of one kernel: a single one, unless a GPU alone has loops."""
 
-    Attributes:
-        cpu: the program for SIMD packs.
-        gpu: the program for a GPU thread.
-    """
-
-    cpu: Program
-    gpu: Program
+    cpu: Program  #: the program for SIMD packs.
+    gpu: Program  #: the program for a GPU thread.
 
     @property
     def are_one(self) -> bool:
@@ -62,14 +57,16 @@ def _is_reversed(key: KernelKey) -> bool:
     return any(product.kind == "vjp" for product in key.products)
 
 
-def is_never_in_loops(key: KernelKey) -> bool:
+def is_never_in_loops(tree: KinematicTree, key: KernelKey) -> bool:
     """Return whether a kernel has no version with loops: the jvp of a vjp, constraints."""
     if [product.kind for product in key.products] == ["vjp", "jvp"]:
         return True
     if key.function == "inverse_kinematics":
         return True
-    parts = key.parts or (key,)
-    methods = (FUNCTIONS[part.function].methods.get(part.method) for part in parts)
+    rows = [(FUNCTIONS[part.function], part.method) for part in key.parts or (key,)]
+    if tree.constraints and any("active" in row.options for row, _ in rows):
+        return True
+    methods = (row.methods.get(method) for row, method in rows)
     return any(method is not None and not method.in_loops for method in methods)
 
 
@@ -89,7 +86,7 @@ def plan_programs(
                         predicted time is less.
     """
     key = function if isinstance(function, KernelKey) else computation_of(tree, function).key
-    if is_never_in_loops(key) or key.bodies:
+    if is_never_in_loops(tree, key) or key.bodies:
         cpu = plan_lines(tree, function)
         return Programs(cpu, cpu)
     operations = count_operations(tree, function, max(longest, MOST_COUNTED))
