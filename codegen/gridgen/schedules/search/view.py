@@ -153,5 +153,6 @@ def poses_at(
     for name in frames:
         for row in pose(state, name)[:3]:
             found += [np.broadcast_to(entry, len(starts)) for entry in row]
-        found.append(sum(entry**2 for entry in found[-9::4]))
+        x, y, z = found[-9], found[-5], found[-1]
+        found.append(x * x + y * y + z * z)
     return np.stack(found, axis=1)
