@@ -161,7 +161,10 @@ __device__ __forceinline__ Spatial<T> joint_wrench(const Memory<T>& memory, int 
     const int place = places[i], first = v_indices[i];
     if (place >= 0)
         for (int k = 0; k < size; ++k) x[k] = memory.x.at(k, place);
-    x[5] += memory.effort.at(0, first);
+    const int constraints = 6 - velocities_of(i);  // the joint's velocities are last
+#pragma unroll
+    for (int k = 6 - freedoms; k < 6; ++k)
+        if (k >= constraints) x[k] += memory.effort.at(0, first + k - constraints);
     return from_joint_order(x, screw<T>(i));
 }
 
@@ -389,7 +392,11 @@ __device__ __forceinline__ void forward_dynamics_cfa_scan(
         if (lane + j * lanes >= bodies) continue;
         write(memory.X, i, X[0][j]);
         if (team.owns(j)) watch(12, i, F[j]);
-        memory.effort.at(0, at) = tau[at] - along_axis(i, F[j]);
+        const T bias = along_axis(i, F[j]);
+#pragma unroll
+        for (int k = 0; k < freedoms; ++k)
+            if (k < velocities_of(i))
+                memory.effort.at(0, at + k) = tau[at + k] - joint_component(i, k, F[j], bias);
     }
     for (int place = lane; place < joints; place += lanes)
         for (int k = 0; k < size; ++k) memory.x.at(k, place) = T(0);
@@ -426,7 +433,9 @@ __device__ __forceinline__ void forward_dynamics_cfa_scan(
         if (!team.owns(j)) continue;
         watch(18, i, joint_wrench(memory, i));
         const Spatial<T> a = across(memory, i);
-        qdd[at] = rate_of(screw<T>(i), a);
+#pragma unroll
+        for (int k = 0; k < freedoms; ++k)
+            if (k < velocities_of(i)) qdd[at + k] = joint_component(i, k, a, rate_of(screw<T>(i), a));
     }
 }
 

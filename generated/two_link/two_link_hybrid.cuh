@@ -80,7 +80,10 @@ __device__ __forceinline__ void forward_dynamics_aba_hybrid(
         watch(27, i, a[j]);
         Spatial<T> arriving{};
         if (above[0][i] >= 0) arriving = to_body(X[0][j], a_parent[j]);
-        qdd[at] = rate_of(screw<T>(i), rate[j]) - dot(joint[j].gain, arriving);
+        const T own = rate_of(screw<T>(i), rate[j]) - dot(joint[j].gain, arriving);
+#pragma unroll
+        for (int c = 0; c < freedoms; ++c)
+            if (c < velocities_of(i)) qdd[at + c] = joint_component(i, c, rate[j], own);
     }
 }
 

@@ -113,7 +113,12 @@ __device__ __forceinline__ void inverse_dynamics_pipeline_backward(
         if (!team.owns(j)) continue;
         const int i = team.body(j), at = v_indices[i];
         watch(12, i, F[j]);
-        tau[at] = effort[j];
+#pragma unroll
+        for (int c = 0; c < freedoms; ++c) {
+            if (c >= velocities_of(i)) continue;
+            const T own = joint_component(i, c, F[j], effort[j]);
+            tau[at + c] = own;
+        }
     }
 }
 

@@ -170,6 +170,11 @@ __device__ const short branch_levels[3] = {
 // --- Joints and bodies --------------------------------------------------------------------------
 
 constexpr short prismatic = 1, free_joint = 2;  // revolute: 0
+constexpr int freedoms = 1;  // most velocities of one joint
+
+__device__ __forceinline__ int velocities_of(int) {
+    return 1;
+}
 
 // The motion of a joint with one degree of freedom.
 template <class T>
@@ -205,10 +210,22 @@ __device__ __forceinline__ Spatial<T> joint_motion(int i, View<const T> rates) {
     return axis_motion(i, joint_rate(i, rates));
 }
 
+// The axis c of a joint: the motion at a rate of its velocity c.
+template <class T>
+__device__ __forceinline__ Spatial<T> joint_axis(int i, int, T rate = T(1)) {
+    return axis_motion(i, rate);
+}
+
 // The component of a wrench along the axis of a joint with one degree of freedom: S^T F.
 template <class T>
 __device__ __forceinline__ T along_axis(int i, const Spatial<T>& F) {
     return effort_of(screw<T>(i), F);
+}
+
+// Component c of a joint's velocities or torques: of a free joint's spatial vector, or the only one.
+template <class T>
+__device__ __forceinline__ T joint_component(int, int, const Spatial<T>&, T only) {
+    return only;
 }
 
 // A wrench with the joint torque of another one.
@@ -278,7 +295,6 @@ __device__ __forceinline__ Spatial<T> joint_acceleration(int i, const Articulate
 // --- Rows and columns of the mass matrix --------------------------------------------------------
 
 constexpr int columns_in_all = 2;
-constexpr int freedoms = 1;  // most velocities of one body
 constexpr int room = 2;  // most numbers in the rows of one body
 
 // Inverse dynamics that a lane computes at once.
@@ -292,10 +308,9 @@ __device__ __forceinline__ Paths mass_matrix_paths() {
 // Unit accelerations of the velocities in column w.
 template <class T>
 __device__ __forceinline__ Spatial<T> column_motion(int i, int w) {
-    Spatial<T> motion{};
-    const T one = 1;
-    if (columns[i] != w) return motion;
-    return axis_motion(i, one);
+    const int c = w - columns[i];
+    if (c < 0 || c >= velocities_of(i)) return {};
+    return joint_axis<T>(i, c);
 }
 
 // Stores column w of the rows of each body: the joint torques for the column's accelerations.
@@ -310,7 +325,7 @@ __device__ __forceinline__ void keep_column(Team& team, int w,
         for (int r = 0; r < rows[i]; ++r) {
             const int diagonal = columns[i] + r;
             if (w > diagonal) continue;
-            T entry = effort[j];
+            T entry = joint_component(i, r, F[j].at[c], effort[j]);
             M[j][mass_matrix_paths().row(i, r) + w] = entry;
         }
     }
@@ -325,10 +340,6 @@ using gridgen::blocks::write;
 constexpr int velocities = 2;
 constexpr int axes = 2;  // of all joints; mimic joints have axes of their own
 
-__device__ __forceinline__ int axes_of(int) {
-    return 1;
-}
-
 __device__ __forceinline__ int first_axis(int i) {
     return v_indices[i];
 }
@@ -336,13 +347,6 @@ __device__ __forceinline__ int first_axis(int i) {
 __device__ __forceinline__ Branches branches() {
     return {branch_parents, branch_depths, branch_starts, branch_ends, branch_ordered,
             branch_levels, velocities, 1};
-}
-
-// The axis c of a joint: the motion of its unit velocity.
-template <class T>
-__device__ __forceinline__ Spatial<T> joint_axis(int i, int) {
-    const T one = 1;
-    return axis_motion(i, one);
 }
 
 // The component of a wrench along the axis.
@@ -353,7 +357,7 @@ __device__ __forceinline__ T along(int i, int, const Spatial<T>& F) {
 
 // The velocity of the body's origin due to the joint, in the body's axes.
 template <class T> __device__ __forceinline__ Vector<T> slide_rate(int i, View<const T> qd) {
-    return axis_motion(i, joint_rate(i, qd)).linear;
+    return joint_motion(i, qd).linear;
 }
 
 // Records that are exchanged together.
@@ -396,38 +400,38 @@ template <class T, class Target>
 __device__ __forceinline__ void couple_masses(Blocks<T> X, int i, const Mass<T>& mass,
                                               const Target& target) {
 #pragma unroll 1
-    for (int c = 0; c < axes_of(i); ++c) {
+    for (int c = 0; c < velocities_of(i); ++c) {
         const int axis = first_axis(i) + c;
         Spatial<T> F = wrench(mass, joint_axis<T>(i, c));
         for (int r = 0; r <= c; ++r) target.at(axis, axis - c + r) = along(i, r, F);
 #pragma unroll 1
         for (int below = i, a = above[0][i]; a >= 0; below = a, a = above[0][a]) {
             F = to_ancestor(read<Placement<T>>(X, below), F);
-            for (int r = 0; r < axes_of(a); ++r) target.at(axis, first_axis(a) + r) = along(a, r, F);
+            for (int r = 0; r < velocities_of(a); ++r) target.at(axis, first_axis(a) + r) = along(a, r, F);
         }
     }
 }
 
 // Shared memory of a team for each body and each axis.
-template <class T> struct Kept {
+template <class T> struct SharedRecords {
     Blocks<T> placements, drifts, by_position, by_velocity;
 };
 
 // The derivatives of the joint torques between a joint and its ancestors. F is the wrench that the
 // joint transmits.
 template <class T>
-__device__ __forceinline__ void couple_changes(const Kept<T>& kept, int i,
+__device__ __forceinline__ void couple_changes(const SharedRecords<T>& shared, int i,
                                                const MovingMass<T>& mass, const Spatial<T>& F,
                                                const Square<T>& by_position,
                                                const Square<T>& by_velocity) {
 #pragma unroll 1
-    for (int c = 0; c < axes_of(i); ++c) {
+    for (int c = 0; c < velocities_of(i); ++c) {
         const int first = first_axis(i), axis = first + c;
         const Spatial<T> S = joint_axis<T>(i, c);
         EffortRow<T> row = effort_row(mass, S);
-        Spatial<T> F_q = wrench(mass, read<MotionChange<T>>(kept.by_position, axis));
-        Spatial<T> F_qd = wrench(mass, read<MotionChange<T>>(kept.by_velocity, axis));
-        for (int r = 0; r < axes_of(i); ++r) {
+        Spatial<T> F_q = wrench(mass, read<MotionChange<T>>(shared.by_position, axis));
+        Spatial<T> F_qd = wrench(mass, read<MotionChange<T>>(shared.by_velocity, axis));
+        for (int r = 0; r < velocities_of(i); ++r) {
             by_position.at(first + r, axis) = along(i, r, F_q);
             by_velocity.at(first + r, axis) = along(i, r, F_qd);
         }
@@ -435,16 +439,16 @@ __device__ __forceinline__ void couple_changes(const Kept<T>& kept, int i,
         F_q = F_q + rotated_wrench(S, F);
 #pragma unroll 1
         for (int below = i, a = above[0][i]; a >= 0; below = a, a = above[0][a]) {
-            const Placement<T> X = read<Placement<T>>(kept.placements, below);
-            row = to_ancestor(X, read<Vector<T>>(kept.drifts, below), row);
+            const Placement<T> X = read<Placement<T>>(shared.placements, below);
+            row = to_ancestor(X, read<Vector<T>>(shared.drifts, below), row);
             F_q = to_ancestor(X, F_q);
             F_qd = to_ancestor(X, F_qd);
-            for (int r = 0; r < axes_of(a); ++r) {
+            for (int r = 0; r < velocities_of(a); ++r) {
                 const int other = first_axis(a) + r;
                 by_position.at(axis, other) =
-                    answer(row, read<MotionChange<T>>(kept.by_position, other));
+                    answer(row, read<MotionChange<T>>(shared.by_position, other));
                 by_velocity.at(axis, other) =
-                    answer(row, read<MotionChange<T>>(kept.by_velocity, other));
+                    answer(row, read<MotionChange<T>>(shared.by_velocity, other));
                 by_position.at(other, axis) = along(a, r, F_q);
                 by_velocity.at(other, axis) = along(a, r, F_qd);
             }
@@ -531,7 +535,12 @@ __device__ __forceinline__ void inverse_dynamics_scan(
         if (!team.owns(j)) continue;
         const int i = team.body(j), at = v_indices[i];
         watch(12, i, F[j]);
-        tau[at] = effort[j];
+#pragma unroll
+        for (int c = 0; c < freedoms; ++c) {
+            if (c >= velocities_of(i)) continue;
+            const T own = joint_component(i, c, F[j], effort[j]);
+            tau[at + c] = own;
+        }
     }
 }
 
@@ -621,7 +630,12 @@ __device__ __forceinline__ void bias_forces_scan(
         if (!team.owns(j)) continue;
         const int i = team.body(j), at = v_indices[i];
         watch(12, i, F[j]);
-        tau[at] = effort[j];
+#pragma unroll
+        for (int c = 0; c < freedoms; ++c) {
+            if (c >= velocities_of(i)) continue;
+            const T own = joint_component(i, c, F[j], effort[j]);
+            tau[at + c] = own;
+        }
     }
 }
 
@@ -762,7 +776,10 @@ __device__ __forceinline__ void forward_dynamics_aba_scan(
         watch(45, i, a[j]);
         Spatial<T> arriving{};
         if (above[0][i] >= 0) arriving = to_body(X[0][j], a_parent[j]);
-        qdd[at] = rate_of(screw<T>(i), rate[j]) - dot(joint[j].gain, arriving);
+        const T own = rate_of(screw<T>(i), rate[j]) - dot(joint[j].gain, arriving);
+#pragma unroll
+        for (int c = 0; c < freedoms; ++c)
+            if (c < velocities_of(i)) qdd[at + c] = joint_component(i, c, rate[j], own);
     }
 }
 
@@ -879,7 +896,9 @@ __device__ __forceinline__ void forward_dynamics_jsiia_scan(
     }
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j), at = v_indices[i];
-        x[j][0] = tau[at] - effort[j];
+#pragma unroll
+        for (int r = 0; r < freedoms; ++r)
+            if (r < velocities_of(i)) x[j][r] = tau[at + r] - joint_component(i, r, F_bias[j], effort[j]);
     }
 
     // qdd = M^-1 (tau - bias)
@@ -1121,7 +1140,7 @@ __device__ __forceinline__ void inverse_dynamics_gradient_scan(
 
     // --- The gradient of the joint torques ---
 
-    const Kept<T> kept{{memory + 0, bodies},
+    const SharedRecords<T> shared{{memory + 0, bodies},
                        {memory + 24, bodies},
                        {memory + 30, axes},
                        {memory + 48, axes}};
@@ -1134,13 +1153,13 @@ __device__ __forceinline__ void inverse_dynamics_gradient_scan(
             const int i = team.body(j);
             drift[j] = origin_drift(X[0][j], V_carrier[j].angular, slide_rate(i, qd));
             if (!team.keeps(j)) continue;
-            write(kept.placements, i, X[0][j]);
-            write(kept.drifts, i, drift[j]);
+            write(shared.placements, i, X[0][j]);
+            write(shared.drifts, i, drift[j]);
 #pragma unroll 1
-            for (int c = 0; c < axes_of(i); ++c) {
+            for (int c = 0; c < velocities_of(i); ++c) {
                 const int axis = first_axis(i) + c;
-                write(kept.by_velocity, axis, joint_change_by_velocity(i, c, V[j]));
-                write(kept.by_position, axis, joint_change_by_position(i, c, V[j], A[j]));
+                write(shared.by_velocity, axis, joint_change_by_velocity(i, c, V[j]));
+                write(shared.by_position, axis, joint_change_by_position(i, c, V[j], A[j]));
             }
         }
     }
@@ -1166,7 +1185,7 @@ __device__ __forceinline__ void inverse_dynamics_gradient_scan(
         if (team.owns(j)) watch(12, team.body(j), F[j]);
     __syncwarp();
     for (int j = 0; j < share; ++j)
-        if (team.owns(j)) couple_changes(kept, team.body(j), mass[j], F[j], positions, rates);
+        if (team.owns(j)) couple_changes(shared, team.body(j), mass[j], F[j], positions, rates);
     clear_unrelated(team, positions);
     clear_unrelated(team, rates);
 }
@@ -1291,7 +1310,9 @@ __device__ __forceinline__ void forward_dynamics_gradient_scan(
         for (int j = 0; j < share; ++j) {
             const int i = team.body(j), at = v_indices[i];
             if (!team.keeps(j)) continue;
-            solution[at] = tau[at] - effort[j];
+#pragma unroll
+            for (int c = 0; c < freedoms; ++c)
+                if (c < velocities_of(i)) solution[at + c] = tau[at + c] - joint_component(i, c, F[j], effort[j]);
         }
         __syncwarp();
 
@@ -1332,7 +1353,7 @@ __device__ __forceinline__ void forward_dynamics_gradient_scan(
 
     // --- The gradient of the joint torques ---
 
-    const Kept<T> kept{{memory + 0, bodies},
+    const SharedRecords<T> shared{{memory + 0, bodies},
                        {memory + 24, bodies},
                        {memory + 30, axes},
                        {memory + 48, axes}};
@@ -1345,13 +1366,13 @@ __device__ __forceinline__ void forward_dynamics_gradient_scan(
             const int i = team.body(j);
             drift[j] = origin_drift(X[0][j], V_carrier[j].angular, slide_rate(i, qd));
             if (!team.keeps(j)) continue;
-            write(kept.placements, i, X[0][j]);
-            write(kept.drifts, i, drift[j]);
+            write(shared.placements, i, X[0][j]);
+            write(shared.drifts, i, drift[j]);
 #pragma unroll 1
-            for (int c = 0; c < axes_of(i); ++c) {
+            for (int c = 0; c < velocities_of(i); ++c) {
                 const int axis = first_axis(i) + c;
-                write(kept.by_velocity, axis, joint_change_by_velocity(i, c, V[j]));
-                write(kept.by_position, axis, joint_change_by_position(i, c, V[j], A[j]));
+                write(shared.by_velocity, axis, joint_change_by_velocity(i, c, V[j]));
+                write(shared.by_position, axis, joint_change_by_position(i, c, V[j], A[j]));
             }
         }
     }
@@ -1377,7 +1398,7 @@ __device__ __forceinline__ void forward_dynamics_gradient_scan(
         if (team.owns(j)) watch(12, team.body(j), F[j]);
     __syncwarp();
     for (int j = 0; j < share; ++j)
-        if (team.owns(j)) couple_changes(kept, team.body(j), mass[j], F[j], positions, rates);
+        if (team.owns(j)) couple_changes(shared, team.body(j), mass[j], F[j], positions, rates);
     clear_unrelated(team, positions);
     clear_unrelated(team, rates);
     __syncwarp();

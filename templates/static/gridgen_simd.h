@@ -113,6 +113,29 @@ template <class S> struct PackLanes {
 #endif
     }
 
+    static GRIDGEN_DEVICE bool any_negative(Pack<S> x) {
+#if defined(__AVX512F__) && GRIDGEN_HAS_BUILTIN(__builtin_ia32_cmpps512_mask)
+        constexpr int less = 1, current_rounding = 4;
+        if constexpr (sizeof(S) == 4) {
+            return __builtin_ia32_cmpps512_mask(x, Pack<S>{}, less, -1, current_rounding);
+        } else {
+            return __builtin_ia32_cmppd512_mask(x, Pack<S>{}, less, -1, current_rounding);
+        }
+#else
+        const auto negative = x < S(0);
+#if GRIDGEN_HAS_BUILTIN(__builtin_reduce_or)
+        return __builtin_reduce_or(negative);
+#elif defined(__AVX__) && GRIDGEN_HAS_BUILTIN(__builtin_ia32_movmskps256)
+        return __builtin_ia32_movmskps256((Pack<float>)negative);
+#else
+        const auto words = (Pack<int64>)negative;
+        int64 any = 0;
+        for (int i = 0; i < pack_bytes / 8; ++i) any |= words[i];
+        return any;
+#endif
+#endif
+    }
+
     static GRIDGEN_DEVICE bool any_beyond(Pack<S> x, S limit) {
 #if defined(__AVX512F__) && GRIDGEN_HAS_BUILTIN(__builtin_ia32_cmpps512_mask)
         constexpr int not_less_or_equal = 6, current_rounding = 4;
@@ -401,10 +424,40 @@ template <class S, int N> struct Argument {
     }
 };
 
+// Rows of W states that have no fixed length, read where they are; see gridgen_distance.cuh.
+template <class S> struct OpenRow {
+    const S* data;
+    int64 batch, component, count;
+
+    GRIDGEN_DEVICE Pack<S> operator[](int j) const {
+        const S* const first = data + j * component;
+        if (batch == 0) return Lanes<Pack<S>>::broadcast(*first);
+        Pack<S> found;
+        for (int i = 0; i < pack_size<S>; ++i) found[i] = first[lane(i)];
+        return found;
+    }
+    GRIDGEN_DEVICE int64 lane(int i) const { return (i < count ? i : count - 1) * batch; }
+};
+template <class S> GRIDGEN_DEVICE S leading(const OpenRow<S>& row, int j) {
+    return row.data[j * row.component];
+}
+template <class T, class S> T gathered(const OpenRow<S>& row, int begin, T index) {
+    T found;
+    for (int i = 0; i < pack_size<S>; ++i)
+        found[i] = row.data[row.lane(i) + (begin + int(index[i])) * row.component];
+    return found;
+}
+GRIDGEN_DEVICE Pack<float> truncated(Pack<float> x) {
+    return __builtin_convertvector(__builtin_convertvector(x, Pack<int>), Pack<float>);
+}
+GRIDGEN_DEVICE Pack<double> truncated(Pack<double> x) {
+    return __builtin_convertvector(__builtin_convertvector(x, Pack<int64>), Pack<double>);
+}
+
 // The pack of each of the N components of a result: its own.
 template <int N> struct OwnPacks {
     static constexpr bool repeats = false;
-    static constexpr int kept = N;
+    static constexpr int distinct = N;
     static GRIDGEN_DEVICE constexpr int of(int j) { return j; }
     static GRIDGEN_DEVICE constexpr const int* list() { return nullptr; }
 };
@@ -414,11 +467,11 @@ template <int N> struct OwnPacks {
 // cache.
 template <class F, int k> struct SharedPacks {
     static constexpr bool repeats = true;
-    static constexpr int kept = F::kept[k - F::inputs];
+    static constexpr int distinct = F::distinct[k - F::inputs];
     static constexpr int begin() {  // offset of its components in F::places
         int count = 0;
         for (int i = F::inputs; i < k; ++i)
-            if (F::kept[i - F::inputs] < F::axes[i].size()) count += F::axes[i].size();
+            if (F::distinct[i - F::inputs] < F::axes[i].size()) count += F::axes[i].size();
         return count;
     }
     static constexpr const int* places = F::places + begin();
@@ -428,7 +481,7 @@ template <class F, int k> struct SharedPacks {
 
 template <class F, int k> constexpr auto packs_of() {
     if constexpr (!F::repeats) return OwnPacks<size_of<F, k>>();
-    else if constexpr (F::kept[k - F::inputs] == size_of<F, k>) return OwnPacks<size_of<F, k>>();
+    else if constexpr (F::distinct[k - F::inputs] == size_of<F, k>) return OwnPacks<size_of<F, k>>();
     else return SharedPacks<F, k>();
 }
 
@@ -448,7 +501,7 @@ GRIDGEN_DEVICE void fill(Elements<S, Packs> result, Pack<S> value) {
 
 // Writes N components of W states.
 template <class S, int N, class Packs = OwnPacks<N>> struct Result {
-    Pack<S> x[Packs::kept];
+    Pack<S> x[Packs::distinct];
 
     GRIDGEN_DEVICE Elements<S, Packs> elements() { return {x}; }
 
@@ -522,6 +575,19 @@ template <class S, int n, int packs> struct PackedInput {
     GRIDGEN_DEVICE void store(const Array&, int64, int64, int64, bool) {}
 };
 
+// An input without a fixed length.
+template <class S, int packs> struct PackedOpenRow {
+    OpenRow<S> rows[packs];
+
+    PackedOpenRow() {}
+    GRIDGEN_DEVICE void load(const Array& array, int64 p, int64 i, int64 count) {
+        rows[p] = {static_cast<const S*>(array.data) + i * array.batch, array.batch,
+                   array.component, count};
+    }
+    GRIDGEN_DEVICE OpenRow<S> elements(int64 p) const { return rows[p]; }
+    GRIDGEN_DEVICE void store(const Array&, int64, int64, int64, bool) {}
+};
+
 // A result.
 template <class S, int n, int packs, class Packs> struct PackedResult {
     Result<S, n, Packs> packed[packs];
@@ -535,15 +601,19 @@ template <class S, int n, int packs, class Packs> struct PackedResult {
 };
 
 // Array k of a function. Few types for many functions, which shortens compilation.
-template <bool is_input> struct PackedArrayOf {
+template <bool is_input, bool is_open> struct PackedArrayOf {
     template <class S, class F, int k, int packs> using Type = PackedInput<S, size_of<F, k>, packs>;
 };
-template <> struct PackedArrayOf<false> {
+template <> struct PackedArrayOf<true, true> {
+    template <class S, class F, int k, int packs> using Type = PackedOpenRow<S, packs>;
+};
+template <> struct PackedArrayOf<false, false> {
     template <class S, class F, int k, int packs>
     using Type = PackedResult<S, size_of<F, k>, packs, decltype(packs_of<F, k>())>;
 };
 template <class S, class F, int k, int packs = 1>
-using PackedArray = typename PackedArrayOf<is_input<F, k>>::template Type<S, F, k, packs>;
+using PackedArray =
+    typename PackedArrayOf<is_input<F, k>, (size_of<F, k> < 0)>::template Type<S, F, k, packs>;
 
 // All arrays of a function, and its scratch memory.
 template <int k, class Packed> struct Member {

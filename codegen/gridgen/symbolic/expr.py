@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from gridgen.symbolic.memory import Entries, Memory, MemoryEntry
+    from gridgen.symbolic.query import Query
 
 Number: TypeAlias = int | float
 Operand: TypeAlias = "Expr | int | float"
 
-#: Operations on memory with computed indices; ``declare`` allocates variables.
-ACTIONS = frozenset({"read", "write", "fill", "declare"})
+#: Operations on memory with computed indices; ``declare`` allocates variables. A ``query`` has
+#: several results, each a ``part``.
+ACTIONS = frozenset({"read", "write", "fill", "declare", "query", "part"})
 #: Operations that cost one instruction each; signs are free.
 ARITHMETIC = frozenset(
     {"add", "sub", "mul", "div", "fma", "sin", "cos", "sign", "sqrt", "atan2", "select"}
@@ -26,28 +28,20 @@ ARITHMETIC = frozenset(
 
 
 class Expr:
-    """A node: an operation and its operands.
-
-    Attributes:
-        op:    ``const``, ``input``, ``neg``, one of ``ARITHMETIC`` or of ``ACTIONS``.
-        args:  the operands.
-        value: number of a constant; (array name, index) of an input; target of an action
-               (``gridgen.symbolic.memory``); otherwise ``None``.
-        index: position in the order of creation.
-        block: block of the program that contains the node (``Graph.block``).
-        scope: loop that contains the node.
-    """
+    """A node: an operation and its operands."""
 
     __array_ufunc__ = None  # NumPy numbers leave the operation to this class
     __slots__ = ("args", "block", "graph", "index", "op", "scope", "value")
 
     graph: Graph
-    op: str
-    args: tuple[Expr, ...]
-    value: float | tuple[str, int] | MemoryEntry | Entries | Memory | None
-    index: int
-    block: int
-    scope: Scope
+    op: str  #: ``const``, ``input``, ``neg``, one of ``ARITHMETIC`` or of ``ACTIONS``.
+    args: tuple[Expr, ...]  #: the operands.
+    #: number of a constant; (array name, index) of an input; target of an action
+    #: (``gridgen.symbolic.memory``); otherwise ``None``.
+    value: float | tuple[str, int] | MemoryEntry | Entries | Memory | Query | None
+    index: int  #: position in the order of creation.
+    block: int  #: block of the program that contains the node (``Graph.block``).
+    scope: Scope  #: loop that contains the node.
 
     def __add__(self, other: Operand) -> Expr:
         return self.graph.add(self, self.graph.lift(other))
@@ -120,7 +114,7 @@ class Graph:
         op: str,
         args: tuple[Expr, ...],
         key: object,
-        value: float | tuple[str, int] | MemoryEntry | Entries | Memory | None = None,
+        value: float | tuple[str, int] | MemoryEntry | Entries | Memory | Query | None = None,
     ) -> Expr:
         scope = self.scope
         node = scope.nodes.get(key)
@@ -152,7 +146,7 @@ class Graph:
         self,
         op: str,
         args: tuple[Expr, ...],
-        value: MemoryEntry | Entries | Memory | None,
+        value: float | MemoryEntry | Entries | Memory | Query | None,
         key: object = None,
     ) -> Expr:
         """Return an action on memory; equal keys give the same node."""

@@ -10,6 +10,7 @@ from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.fuse import Chain, Fused, unsigned
 from gridgen.symbolic.memory import Case, Constants, Leave, MemoryEntry, Walk, When
 from gridgen.symbolic.program import (
+    Asked,
     Block,
     Clear,
     Declare,
@@ -20,6 +21,7 @@ from gridgen.symbolic.program import (
     Statement,
     Write,
 )
+from gridgen.symbolic.query import Query
 
 #: Variable for the angles of straight-line statements, which are reduced together.
 ANGLES = "angles"
@@ -58,13 +60,7 @@ def angle_lines(angles: Sequence[Expr]) -> list[str]:
 def block_lines(
     block: Block, variables: Mapping[int, str], angles: Sequence[Expr] = ()
 ) -> list[str]:
-    """Return the statements of a block, one line each.
-
-    Args:
-        block:     the block.
-        variables: names of nodes.
-        angles:    angles that ``angle_lines`` reduces together.
-    """
+    """Return the statements of a block, one line each."""
     lines = []
     for statement in block.statements:
         if isinstance(statement, SineCosine):
@@ -76,6 +72,8 @@ def block_lines(
                 lines.append(f"{ANGLES}.sincos({number}, {angle}, {results});")
             else:
                 lines.append(f"gridgen::sincos<T>({angle}, {results});")
+        elif isinstance(statement, Asked):
+            lines += _asked(statement, variables)
         elif isinstance(statement, Statement):
             text = expression(statement.node, variables, define=True)
             lines += _wrap(f"const T {statement.name} = {text};")
@@ -104,6 +102,23 @@ def block_lines(
     return lines
 
 
+def _asked(statement: Asked, variables: Mapping[int, str]) -> list[str]:
+    """Return the call of a query."""
+    node, query = statement.node, statement.node.value
+    assert isinstance(query, Query)
+    operands = [expression(operand, variables) for operand in node.args]
+    for k, operand in enumerate(node.args):
+        if operand.op == "const":
+            operands[k] = f"gridgen::broadcast<T>({operands[k]})"
+    numbers = f"gridgen::Numbers<T, {len(operands)}>{{{', '.join(operands)}}}"
+    tables = (table.name + "<R>" * table.has_reals for table in query.tables)
+    arguments = ", ".join((numbers, *tables, *query.arrays, *statement.names))
+    return [
+        *_wrap(f"T {', '.join(statement.names)};"),
+        *_wrap(f"gridgen::{query.function}<T>({arguments});"),
+    ]
+
+
 def _assigned(place: str, value: Expr, variables: Mapping[int, str]) -> list[str]:
     """Return the lines of an assignment."""
     text = expression(value, variables)
@@ -129,13 +144,7 @@ def literal(value: float) -> str:
 
 
 def expression(node: Expr, variables: Mapping[int, str], *, define: bool = False) -> str:
-    """Return the text of a node.
-
-    Args:
-        node:      the node.
-        variables: names of nodes; a named operand appears as its name.
-        define:    write out ``node`` itself although it has a name.
-    """
+    """Return the text of a node."""
     return _text(node, variables, define)[0]
 
 
@@ -186,14 +195,7 @@ def _text(node: Expr, variables: Mapping[int, str], define: bool) -> tuple[str, 
 def fused_expression(
     node: Expr, fused: Fused, variables: Mapping[int, str], *, define: bool = False
 ) -> str:
-    """Return the text of a node whose products and sums are calls of ``product`` and ``fma``.
-
-    Args:
-        node:      the node.
-        fused:     the chains of the node.
-        variables: names of nodes; a named operand appears as its name.
-        define:    write out ``node`` itself although it has a name.
-    """
+    """Return the text of a node whose products and sums are calls of ``product`` and ``fma``."""
     return _fused_text(node, fused, variables, define)[0]
 
 

@@ -12,6 +12,8 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from gridgen.symbolic.query import Query
+
 Scalar = Any  # a float, a NumPy array with one entry per state, a graph node, a counter
 Value = TypeVar("Value")
 
@@ -51,6 +53,17 @@ class Scalars(Protocol):
     def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Scalar:
         """Return one value where ``test`` is negative, another elsewhere; both are computed."""
 
+    def query(
+        self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]
+    ) -> Sequence[Scalar]:
+        """Return the results of a query, which are constant where they have a derivative.
+
+        Args:
+            query:    the query.
+            operands: its operands.
+            array:    elements of the array that it reads; programs read it by its name.
+        """
+
     def begin(self, phase: str, body: int) -> None:
         """Begin a part of the program: ``phase`` of the algorithm at ``body``."""
 
@@ -73,7 +86,7 @@ class Scalars(Protocol):
         """Return an object whose ``value`` a loop may change."""
 
 
-class Kept:
+class ListScalars:
     """Tables as lists, for scalars whose loops are Python loops."""
 
     has_loops = False
@@ -107,17 +120,17 @@ def entries(result: Any) -> Iterator[Scalar]:
         yield from entries(entry)
 
 
-class FloatScalars(Kept):
+class FloatScalars(ListScalars):
     """Floats, complex numbers, or NumPy arrays with one entry per state: the reference.
 
     Attributes:
-        kept: every named quantity by (symbol, body), for tests of intermediate results.
+        named: every named quantity by (symbol, body), for tests of intermediate results.
     """
 
     specialize = True
 
     def __init__(self) -> None:
-        self.kept: dict[tuple[str, int], Any] = {}
+        self.named: dict[tuple[str, int], Any] = {}
 
     def constant(self, value: float) -> Scalar:
         """Return ``value``."""
@@ -147,12 +160,18 @@ class FloatScalars(Kept):
         """Select by the real part; complex steps are unaffected."""
         return np.where(np.real(test) < 0.0, negative, otherwise)
 
+    def query(
+        self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]
+    ) -> Sequence[Scalar]:
+        """Return the results for real parts; complex steps are unaffected."""
+        return query.reference([*map(np.real, operands)], [*map(np.real, array)])
+
     def begin(self, phase: str, body: int) -> None:
         """Do nothing: floats have no program."""
 
     def keep(self, symbol: str, body: int, value: Value) -> Value:
         """Record ``value``."""
-        self.kept[symbol, body] = value
+        self.named[symbol, body] = value
         return value
 
 
@@ -175,7 +194,7 @@ class Counter:
         return self._count()
 
 
-class CountingScalars(Kept):
+class CountingScalars(ListScalars):
     """Counters: the operation count of an algorithm without specialization."""
 
     specialize = False
@@ -213,6 +232,13 @@ class CountingScalars(Kept):
     def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Scalar:
         """Count a selection."""
         return self._scalar._count()
+
+    def query(
+        self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]
+    ) -> Sequence[Scalar]:
+        """Count the instructions of a query."""
+        self.counts[0] += query.instructions
+        return [self._scalar] * len(query.results)
 
     def begin(self, phase: str, body: int) -> None:
         """Do nothing: a count has no parts."""

@@ -8,7 +8,8 @@ from typing import Any
 
 from gridgen.symbolic.expr import Expr, Graph
 from gridgen.symbolic.memory import Case, Constants, Leave, Memory, Walk, When
-from gridgen.symbolic.scalars import Kept, Scalar, Value
+from gridgen.symbolic.query import Query
+from gridgen.symbolic.scalars import ListScalars, Scalar, Value
 
 _AXES = ("x", "y", "z")
 _COMPONENTS: dict[int, tuple[str, ...]] = {
@@ -22,20 +23,16 @@ _SPATIAL_SYMBOLS = frozenset({"G"})
 
 @dataclass
 class Loops:
-    """Memory and loops of a program with loops.
+    """Memory and loops of a program with loops."""
 
-    Attributes:
-        effects: nodes that change memory, in order.
-        marks:   for each block, the loops that begin and end with it.
-        depths:  for each block, the number of loops around it.
-        room:    workspace memory, neither argument nor result.
-        tables:  constant arrays, by name.
-    """
-
-    effects: list[Expr] = field(default_factory=list)
+    effects: list[Expr] = field(default_factory=list)  #: nodes that change memory, in order.
+    #: for each block, the loops that begin and end with it.
     marks: dict[int, list[Walk | When | Case | Leave]] = field(default_factory=dict)
+    #: for each block, the number of loops around it.
     depths: dict[int, int] = field(default_factory=dict)
+    #: workspace memory, neither argument nor result.
     room: list[Memory] = field(default_factory=list)
+    #: constant arrays, by name, also those of queries.
     tables: dict[str, Constants] = field(default_factory=dict)
 
     def constants(self, word: str, values: Sequence[float]) -> Constants:
@@ -46,7 +43,7 @@ class Loops:
         return known
 
 
-class TraceScalars(Kept):
+class TraceScalars(ListScalars):
     """Graph nodes as the scalars of an algorithm.
 
     Attributes:
@@ -89,6 +86,20 @@ class TraceScalars(Kept):
     def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Scalar:
         """Return the node of the choice."""
         return self.graph.select(*map(self.graph.lift, (test, negative, otherwise)))
+
+    def query(
+        self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]
+    ) -> list[Expr]:
+        """Return the nodes of the results of a query."""
+        nodes = tuple(map(self.graph.lift, operands))
+        for table in query.tables:
+            self.loops.tables[table.name] = table
+        key = query, *(node.index for node in nodes)
+        found = self.graph.act("query", nodes, query, key)
+        return [
+            self.graph.act("part", (found,), float(k), (found.index, k))
+            for k in range(len(query.results))
+        ]
 
     def inputs(self, array: str, count: int) -> list[Expr]:
         """Return the elements of an input array."""

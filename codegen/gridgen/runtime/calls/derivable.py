@@ -6,26 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gridgen.errors import OptionError
-from gridgen.functions.arrays import FEEDBACK, cotangent, tangent
+from gridgen.functions.arrays import ARRAYS, FEEDBACK, cotangent, tangent
 from gridgen.kernel import KernelKey, Shape
 from gridgen.naming import show, show_value, similar
 
 
 @dataclass(frozen=True)
 class Derivable:
-    """A function or a product that can be differentiated.
+    """A function or a product that can be differentiated."""
 
-    Attributes:
-        key:       key of its kernel.
-        arguments: the inputs to differentiate by, by default.
-        inputs:    shapes, for one state, of all differentiable inputs.
-        outputs:   shapes of its results.
-    """
-
-    key: KernelKey
-    arguments: tuple[str, ...]
-    inputs: Mapping[str, Shape]
-    outputs: Mapping[str, Shape]
+    key: KernelKey  #: key of its kernel.
+    arguments: tuple[str, ...]  #: the inputs to differentiate by, by default.
+    inputs: Mapping[str, Shape]  #: shapes, for one state, of all differentiable inputs.
+    outputs: Mapping[str, Shape]  #: shapes of its results.
 
     def given(self, kind: str, wrt: Iterable[str]) -> dict[str, Shape]:
         """Return the arrays that a product reads in addition to the inputs."""
@@ -49,7 +42,7 @@ def checked_wrt(wrt: Sequence[str] | None, of: Derivable) -> tuple[str, ...]:
     if wrt is None:
         return of.arguments
     names = [wrt] if isinstance(wrt, str) else [*wrt]
-    inputs = [name for name in of.inputs if name not in FEEDBACK]
+    inputs = [name for name in of.inputs if name not in FEEDBACK and not ARRAYS[name].is_fixed]
     for name in names:
         if name in FEEDBACK:
             raise OptionError(

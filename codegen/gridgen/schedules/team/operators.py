@@ -27,7 +27,6 @@ from gridgen.dynamics.second_derivatives import (
     FromAbove,
     FromBelow,
     TurnedMass,
-    own_second_wrench,
     quadratic_row,
     turned_mass,
     turned_row,
@@ -57,36 +56,23 @@ _NUMBERS = FloatScalars()
 
 @dataclass(frozen=True)
 class Record:
-    """A struct of numbers.
+    """A struct of numbers."""
 
-    Attributes:
-        comment: what it holds, one line.
-        fields:  type of every field by name: ``T`` for a number, or a record.
-        make:    makes the corresponding value of ``gridgen.dynamics`` from the fields.
-    """
-
-    comment: str
-    fields: Mapping[str, str]
+    comment: str  #: what it holds, one line.
+    fields: Mapping[str, str]  #: type of every field by name: ``T`` for a number, or a record.
+    #: makes the corresponding value of ``gridgen.dynamics`` from the fields.
     make: Callable[..., Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """A function of records.
+    """A function of records."""
 
-    Attributes:
-        name:     in C++; functions of one name are overloads.
-        comment:  what it computes, one line.
-        operands: their types by name: ``T`` for a number, or a record.
-        result:   its type.
-        function: of ``gridgen.dynamics``, applied to the values of the operands.
-    """
-
-    name: str
-    comment: str
-    operands: Mapping[str, str]
-    result: str
-    function: Callable[..., Any]
+    name: str  #: in C++; functions of one name are overloads.
+    comment: str  #: what it computes, one line.
+    operands: Mapping[str, str]  #: their types by name: ``T`` for a number, or a record.
+    result: str  #: its type.
+    function: Callable[..., Any]  #: of ``gridgen.dynamics``, applied to the values of the operands.
 
 
 def build(kind: str, path: str, number: Callable[[str], Any]) -> Any:
@@ -445,16 +431,11 @@ OPERATORS = (
     _operator(
         "EffortRow turned_row(Spatial axis, Vector w, FromBelow below)",
         "Response of the tip's torque to changes at the middle, by the middle joint's position.",
-        lambda axis, w, below: turned_row(axis, w, below.row, below.mass),
+        lambda axis, w, below: turned_row(axis, w, below.row, below.mass.Q),
     ),
     _operator(
         "Vector quadratic_row(Spatial axis, FromBelow below)",
         "Response to a change w of the tip's torque by the middle's velocity; or minus the revers",
-        lambda axis, below: quadratic_row(axis, below.row, below.mass),
-    ),
-    _operator(
-        "Spatial own_second_wrench(FromAbove own, MovingMass mass, Spatial F)",
-        "The second derivative of the transmitted wrench F by its own joint's position.",
-        lambda own, mass, F: own_second_wrench(own.axis, own.position, mass, F),
+        lambda axis, below: quadratic_row(axis, below.row.a, below.mass.Q),
     ),
 )

@@ -9,21 +9,17 @@ _STEPS = {"++": "{} += 1", "--": "{} -= 1"}
 
 
 def work_per_state(program: Program) -> tuple[int, int]:
-    """Return the operations and the instructions per state.
-
-    Args:
-        program: straight-line code, or a program with loops; all iterations count.
-    """
+    """Return the operations and the instructions per state."""
     if program.loops is None:
         return program.operations, program.instructions
-    turns = _turns(program)
+    iterations = _iterations(program)
     return (
-        sum(turns[block] * operations for block, (operations, _) in program.work.items()),
-        sum(turns[block] * instructions for block, (_, instructions) in program.work.items()),
+        sum(iterations[block] * operations for block, (operations, _) in program.work.items()),
+        sum(iterations[block] * instructions for block, (_, instructions) in program.work.items()),
     )
 
 
-def _turns(program: Program) -> dict[int, int]:
+def _iterations(program: Program) -> dict[int, int]:
     """Return the number of runs of each block, by executing its loops and branches only."""
     assert program.loops is not None
     marks, lines = program.loops.marks, list[str]()
@@ -37,11 +33,11 @@ def _turns(program: Program) -> dict[int, int]:
             lines += [indent + line for line in _heads(mark)]
             ends.append(_step(mark) if isinstance(mark, Walk) else "pass")
         if block in program.work:
-            lines.append(f"{'    ' * len(ends)}turns[{block}] += 1")
-    turns = dict.fromkeys(program.work, 0)
+            lines.append(f"{'    ' * len(ends)}iterations[{block}] += 1")
+    iterations = dict.fromkeys(program.work, 0)
     tables = {name: table.values for name, table in program.loops.tables.items()}
-    exec("\n".join(lines), {**tables, "turns": turns})
-    return turns
+    exec("\n".join(lines), {**tables, "iterations": iterations})
+    return iterations
 
 
 def _heads(mark: Walk | When | Case) -> list[str]:

@@ -1,4 +1,4 @@
-"""Layout of the pipeline: divides the bodies into stages of equal work, one per process."""
+"""Layout of a pipeline of processes: the bodies in stages of equal work, one per process."""
 
 from __future__ import annotations
 
@@ -20,27 +20,19 @@ _HALVINGS = 50
 
 @dataclass(frozen=True)
 class Weights:
-    """Operations per sample and body.
+    """Operations per sample and body."""
 
-    Attributes:
-        forward:  operations of each body in the forward chain.
-        backward: operations of each body in the backward chain.
-    """
-
-    forward: tuple[int, ...]
-    backward: tuple[int, ...]
+    forward: tuple[int, ...]  #: operations of each body in the forward chain.
+    backward: tuple[int, ...]  #: operations of each body in the backward chain.
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The stages of both chains, one process each.
+    """The stages of both chains, one process each."""
 
-    Attributes:
-        forward:  bodies of each stage, from the base to the tips: processes 0, 1, ...
-        backward: bodies of each stage, from the tips to the base: the following processes.
-    """
-
+    #: bodies of each stage, from the base to the tips: processes 0, 1, ...
     forward: tuple[range, ...]
+    #: bodies of each stage, from the tips to the base: the following processes.
     backward: tuple[range, ...]
 
     @property
@@ -70,12 +62,7 @@ def weights_of(tree: KinematicTree) -> Weights:
 
 
 def cut(weights: Sequence[float], parts: int) -> tuple[range, ...]:
-    """Divide consecutive items into nonempty parts with the least possible maximum weight.
-
-    Args:
-        weights: weights of the items.
-        parts:   number of parts, at most the number of items.
-    """
+    """Divide consecutive items into nonempty parts with the least possible maximum weight."""
     low, high = max(weights), float(sum(weights))
     for _ in range(_HALVINGS):
         middle = (low + high) / 2

@@ -8,7 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from gridgen.mpi.layout import (
+from gridgen.mpi.links import MpiLinks
+from gridgen.mpi.machine import measured
+from gridgen.mpi.stage import Block, Stages, run_blocks, stage_of
+from gridgen.mpi.trajectory import Trajectory
+from gridgen.schedules.pipeline.model import Machine, Split
+from gridgen.schedules.pipeline.plan import (
     Layout,
     Weights,
     best_layout,
@@ -17,11 +22,6 @@ from gridgen.mpi.layout import (
     modeled,
     weights_of,
 )
-from gridgen.mpi.links import MpiLinks
-from gridgen.mpi.machine import measured
-from gridgen.mpi.stage import Block, Stages, run_blocks, stage_of
-from gridgen.mpi.trajectory import Trajectory
-from gridgen.schedules.pipeline.model import Machine, Split
 
 # Blocks that pass the empty pipeline one by one; the least time is the latency.
 _PROBES = 10
@@ -29,23 +29,14 @@ _PROBES = 10
 
 @dataclass(frozen=True)
 class PipelineResult:
-    """Result and speed of a run.
+    """Result and speed of a run."""
 
-    Attributes:
-        tau:       joint torques of every sample (samples, nv) [N m or N].
-        layout:    layout of the pipeline.
-        machine:   measured parameters of the model.
-        alone:     predicted rate of a single process [samples/s].
-        predicted: predicted rate [samples/s] and latency of a block [s].
-        measured:  measured rate [samples/s] and latency of a block [s].
-    """
-
-    tau: Block
-    layout: Layout
-    machine: Machine
-    alone: float
-    predicted: tuple[float, float]
-    measured: tuple[float, float]
+    tau: Block  #: joint torques of every sample (samples, nv) [N m or N].
+    layout: Layout  #: layout of the pipeline.
+    machine: Machine  #: measured parameters of the model.
+    alone: float  #: predicted rate of a single process [samples/s].
+    predicted: tuple[float, float]  #: predicted rate [samples/s] and latency of a block [s].
+    measured: tuple[float, float]  #: measured rate [samples/s] and latency of a block [s].
 
 
 def run(
