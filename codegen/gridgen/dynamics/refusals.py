@@ -109,8 +109,8 @@ def of_free_joints(tree: KinematicTree) -> str | None:
     for body in tree.bodies:
         if body.nv > 1:
             return (
-                f'joint "{body.joint}" is free, and second derivatives require joints of one '
-                "velocity: take differences of inverse_dynamics_gradient"
+                f'joint "{body.joint}" is free, and a team of threads computes second derivatives '
+                'of joints with one velocity: use schedule="thread"'
             )
     return None
 
@@ -145,3 +145,26 @@ def _rigid(tree: KinematicTree) -> str | None:
         if rank == tree.nv:
             return one.name
     return None
+
+
+def of_no_spheres(tree: KinematicTree) -> str | None:
+    """Refuse a robot whose links have no spheres."""
+    if tree.spheres.links:
+        return None
+    return "the links have no spheres: load the robot with spheres= (grid-gen: --spheres)"
+
+
+def of_no_pairs(tree: KinematicTree) -> str | None:
+    """Refuse a robot without links that may touch."""
+    if not tree.spheres.links or tree.spheres.pairs:
+        return of_no_spheres(tree)
+    return "no pair of links may touch: give more links spheres, or allowed_collisions="
+
+
+def of_constraints(tree: KinematicTree) -> str | None:
+    """Refuse a robot with constraints."""
+    if not tree.constraints:
+        return None
+    return (
+        "second derivatives with constraints are not supported: take differences of step_gradient"
+    )
