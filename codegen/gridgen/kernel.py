@@ -105,6 +105,11 @@ class KernelKey:
         return f"{self.function}_of_{len(self.parts)}_{digest}"
 
     @property
+    def is_fused(self) -> bool:
+        """Whether it computes its parts side by side; the frames of a search are one problem."""
+        return bool(self.parts) and self.function != "inverse_kinematics"
+
+    @property
     def plain(self) -> KernelKey:
         """The kernel that reads no optional inputs."""
         return replace(self, inputs=())
@@ -185,8 +190,8 @@ class Kernel:
         inputs:  shapes of the arrays that it reads, for one state, by name, in order.
         outputs: the same for the arrays that it writes.
         team:    launch configuration, for a team of threads per state.
-        calls:   the kernels of the thread schedule that it calls in each step of a rollout; empty
-                 for a kernel that computes each state once.
+        calls:   the kernels of the thread schedule that it calls in each step of a rollout or a
+                 search; empty for a kernel that computes each state once.
         kinds:   the registry's array of each result that has another name.
     """
 
@@ -214,6 +219,11 @@ class Kernel:
     def nothing(self) -> dict[str, Any]:
         """Its inputs with all values ``None``: a template to copy."""
         return dict.fromkeys(self.inputs)
+
+    @property
+    def is_over_time(self) -> bool:
+        """Whether its arrays may have a time axis."""
+        return self.key.function == "rollout"
 
     @cached_property
     def first(self) -> str:

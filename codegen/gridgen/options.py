@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import wraps
@@ -34,6 +35,8 @@ DEFAULT_FUNCTIONS = tuple(name for name in GENERATED if FUNCTIONS[name].is_defau
 LEFT_OUT = tuple(name for name in GENERATED if name not in DEFAULT_FUNCTIONS)
 #: Endings of files with constraints.
 CONSTRAINT_FILES = (".json", ".yaml", ".yml")
+#: The word for the spheres of a file's own collision shapes.
+PRIMITIVES = "primitives"
 DTYPE_CHOICES = ("float32", "float64")
 #: Names in a module's C++ header besides those of functions.
 _FACTS = (
@@ -108,6 +111,13 @@ class RobotOptions:
         constraints:    constraints on the motion: a dictionary each, or the path of a JSON or YAML
                         file with a list of them: ``{"kind": "point", "link": "foot"}``
                         (docs/constraints.md).
+        spheres:        spheres that stand for links in ``self_distance`` and similar functions:
+                        (x, y, z, radius) in the frame of the link [m], by the link's name; or the
+                        path of a YAML or JSON file with them. ``primitives`` selects spheres that
+                        cover the collision shapes of the file except meshes (docs/collisions.md).
+        allowed_collisions: pairs of links that may touch, or the path of an SRDF file. By
+                        default adjacent links, and those that always or never touch in random
+                        configurations.
 
     Raises:
         OptionError: a value is invalid.
@@ -123,6 +133,10 @@ class RobotOptions:
     constraints: str | os.PathLike[str] | Sequence[Mapping[str, Any]] = field(
         default=(), hash=False
     )
+    spheres: str | os.PathLike[str] | Mapping[str, Sequence[Any]] = field(
+        default_factory=dict, hash=False
+    )
+    allowed_collisions: str | os.PathLike[str] | Sequence[Sequence[str]] | None = None
 
     def __post_init__(self) -> None:
         check_switch("floating_base", self.floating_base)
@@ -142,6 +156,8 @@ class RobotOptions:
         if not isinstance(self.lock, (Mapping, type(None))):
             raise OptionError(f"lock is {show_value(self.lock)}; give positions by joint: a dict")
         object.__setattr__(self, "constraints", read_constraints(self.constraints))
+        object.__setattr__(self, "spheres", read_spheres(self.spheres))
+        object.__setattr__(self, "allowed_collisions", read_allowed(self.allowed_collisions))
 
     @property
     def robot(self) -> RobotOptions:
@@ -164,7 +180,7 @@ def read_constraints(given: object) -> tuple[Mapping[str, Any], ...]:
     """
     where = "constraints"
     if isinstance(given, (str, os.PathLike)):
-        where, given = f"constraints: {os.fspath(given)}", _file(Path(given))
+        where, given = f"constraints: {os.fspath(given)}", _file(Path(given), "constraints")
     if not isinstance(given, (list, tuple)):
         raise OptionError(
             f"{where} is {show_value(given)}; give a list of dictionaries, or the path of a file "
@@ -179,26 +195,85 @@ def read_constraints(given: object) -> tuple[Mapping[str, Any], ...]:
     return tuple(given)
 
 
-def _file(path: Path) -> object:
-    """Return the content of a file of constraints."""
+def read_spheres(given: object) -> str | dict[str, tuple[Any, ...]]:
+    """Return spheres by link, or the word ``PRIMITIVES``; arguments as of ``read_constraints``."""
+    where = "spheres"
+    if isinstance(given, str) and given == PRIMITIVES:
+        return given
+    if isinstance(given, (str, os.PathLike)):
+        where, given = f"spheres: {given}", _file(Path(given), "spheres")
+        for key in ("robot_cfg", "kinematics", "collision_spheres"):
+            if isinstance(given, Mapping) and key in given:
+                given = given[key]
+    if not isinstance(given, Mapping):
+        raise OptionError(
+            f"{where} is {show_value(given)}; give spheres (x, y, z, radius) by the name of a "
+            f'link, the path of a file, or "{PRIMITIVES}"'
+        )
+    found = {}
+    for name, listed in given.items():
+        if not isinstance(name, str) or not isinstance(listed, (list, tuple, np.ndarray)):
+            raise OptionError(
+                f"{where}: {show_value(name)} has {show_value(listed)}; give a list of spheres "
+                "(x, y, z, radius) by the name of a link"
+            )
+        found[name] = tuple(_numbers(where, sphere) for sphere in listed)
+    return found
+
+
+def _numbers(where: str, sphere: Any) -> Any:
+    if isinstance(sphere, Mapping):
+        if sphere.keys() != {"center", "radius"} or not isinstance(sphere["center"], (list, tuple)):
+            raise OptionError(f"{where} has {show_value(sphere)}; a sphere has center and radius")
+        return (*sphere["center"], sphere["radius"])
+    return tuple(sphere.tolist() if isinstance(sphere, np.ndarray) else sphere)
+
+
+def read_allowed(given: object) -> tuple[tuple[str, str], ...] | None:
+    """Return the option ``allowed_collisions``: pairs of names, or ``None``."""
+    if given is None:
+        return None
+    if isinstance(given, (str, os.PathLike)):
+        try:
+            root = ElementTree.parse(given).getroot()
+        except (OSError, ElementTree.ParseError) as error:
+            raise OptionError(f"allowed_collisions: {given}: {one_line(error)}") from error
+        listed = root.iter("disable_collisions")
+        given = [(one.get("link1", ""), one.get("link2", "")) for one in listed]
+    is_listed = isinstance(given, (list, tuple)) and all(
+        isinstance(pair, (list, tuple))
+        and len(pair) == 2
+        and all(isinstance(name, str) for name in pair)
+        for pair in given
+    )
+    if not is_listed:
+        raise OptionError(
+            f"allowed_collisions is {show_value(given)}; give pairs of links, or the path of an "
+            "SRDF file"
+        )
+    return tuple((a, b) for a, b in given)  # type: ignore[attr-defined]
+
+
+def _file(path: Path, option: str) -> object:
+    """Return the content of the file of an option."""
     try:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".json":
             return json.loads(text)
         if path.suffix not in CONSTRAINT_FILES:
-            raise OptionError(f"constraints: {path} is no file of {', '.join(CONSTRAINT_FILES)}")
+            raise OptionError(f"{option}: {path} is no file of {', '.join(CONSTRAINT_FILES)}")
         import yaml  # type: ignore[import-untyped,unused-ignore]
     except ImportError:
         raise OptionError(
-            f"constraints: {path}: YAML is read by the package pyyaml, which is not installed: "
+            f"{option}: {path}: YAML is read by the package pyyaml, which is not installed: "
             "pip install pyyaml, or give a JSON file"
         ) from None
     except (OSError, ValueError) as error:
-        raise OptionError(f"constraints: {path}: {one_line(error)}") from error
+        raise OptionError(f"{option}: {path}: {one_line(error)}") from error
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise OptionError(f"constraints: {path}: {one_line(error)}") from error
+        raise OptionError(f"{option}: {path}: {one_line(error)}") from error
 
 
 _OF_ROBOT = fields(RobotOptions)

@@ -17,7 +17,7 @@ from gridgen.frameworks import answer_traced, is_transformed, register_operators
 from gridgen.frameworks.trajectories import linearized
 from gridgen.functions import FUNCTIONS, GENERATED, Declared, Function, FunctionName
 from gridgen.functions.arrays import BEGINNING_AND_TORQUES
-from gridgen.functions.calls import Request, RolloutSettings
+from gridgen.functions.calls import Request, RolloutSettings, SearchSettings, Solutions
 from gridgen.functions.parts import key_of
 from gridgen.functions.record import Algorithm
 from gridgen.functions.types import (
@@ -41,6 +41,7 @@ from gridgen.runtime.calls.hybrid import HybridDynamics
 from gridgen.runtime.calls.products import Products
 from gridgen.runtime.calls.resolved import Evaluation, Resolved
 from gridgen.runtime.calls.resolver import Resolver, listed_frames
+from gridgen.runtime.calls.search import search, solutions
 from gridgen.runtime.drawings import Drawn
 from gridgen.runtime.module import registry
 from gridgen.runtime.module.description import Module
@@ -190,6 +191,16 @@ class Robot(Declared, Drawn):
         """Names of the constraints, in the order of ``active``."""
         return self._description.constraint_names
 
+    @property
+    def sphere_links(self) -> tuple[str, ...]:
+        """Link of each sphere, in the order of ``sphere`` of ``world_distance``."""
+        return self._description.sphere_links
+
+    @property
+    def self_collision_pairs(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of links that may touch, in the order of ``pair`` of ``self_distance``."""
+        return self._description.self_collision_pairs
+
     def parameters(self, name: str = "params") -> NDArray[np.float64]:
         """Return the default of an input: the numbers of the file, or those of the options.
 
@@ -263,6 +274,12 @@ class Robot(Declared, Drawn):
         step, gradient = partial(self.step, **options), partial(self.step_gradient, **options)
         return linearized(self._description, step, gradient, given, substeps, out)
 
+    def _searched(self, targets: Any, frames: Any, settings: SearchSettings) -> Solutions:
+        resolved = search(self._module, self.resolver, targets, frames, settings)
+        if getattr(targets, "requires_grad", False):
+            return solutions(torch_calls().search(self, resolved))
+        return solutions(self._run(resolved))
+
     def _configuration(self, function: str, like: Array | None, *others: Any) -> Array:
         q = getattr(configurations, function)(self._description.space, *others)
         return q if like is None else array_like(q, like)
@@ -325,9 +342,9 @@ class Robot(Declared, Drawn):
             raise OptionError(f"arrays is of type {type(arrays).__name__}; give arrays by name")
         kernel = self._module.kernels.named(function)
         inputs = {name: arrays.get(name) for name in kernel.inputs}
-        if kernel.calls and kernel.key.wrt:
+        if kernel.is_over_time and kernel.key.wrt:
             return self._products.rollout(kernel, arrays, backend)
-        settings = RolloutSettings() if kernel.calls else None
+        settings = RolloutSettings() if kernel.is_over_time else None
         return self._run(Resolved(kernel, inputs, backend, None, settings))
 
     def plan(

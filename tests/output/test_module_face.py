@@ -101,6 +101,9 @@ def test_a_declaration_hands_on_all_that_it_takes(name):
         def _configuration(self, *arguments):
             raise RuntimeError(arguments)
 
+        def _searched(self, *arguments):
+            raise RuntimeError(arguments)
+
     row, signature = FUNCTIONS[name], inspect.signature(getattr(Declared, name))
     arrays = {argument: object() for argument in row.arguments}
     options = {option: object() for option in row.options}
@@ -128,6 +131,7 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
         OWN / "arm6.urdf",
         parameters=("all", "armature", "damping"),
         constraints=() if name == "step_hessian" else CONSTRAINTS["arm6"],  # not with constraints
+        spheres={"base_link": [(0.0, 0.0, 0.0, 0.3)], "wrist_3_link": [(0.0, 0.0, 0.0, 0.3)]},
     )
     seen = []
 
@@ -369,7 +373,7 @@ def test_shared_keyword_arguments_are_known_arrays(options: type[TypedDict]) -> 
     keywords = set(options.__annotations__) - {"backend"}
     optional = {name for one in OPTIONAL_INPUTS.values() for name in one.arrays}
     assert keywords <= {"gravity", *PARAMETERS} | optional
-    held = types.Constrained, types.Impulsive, types.Supported
+    held = types.Constrained, types.Impulsive, types.Supported, types.Operational
     every = {name for one in held for name in one.__annotations__}
     assert every == {"backend", "gravity", *PARAMETERS} | optional
 

@@ -167,7 +167,7 @@ class FunctionComputation(Computation):
     @property
     def optional_inputs(self) -> tuple[str, ...]:
         """See ``Computation``."""
-        return () if isinstance(self.row, MethodStep) else self.row.optional_inputs
+        return self.row.optional_inputs
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -182,9 +182,7 @@ class FunctionComputation(Computation):
     def refusal(self, tree: KinematicTree) -> str | None:
         """See ``Computation``."""
         reasons = (
-            refuse(tree, self.frame)
-            if "frame" in inspect.signature(refuse).parameters
-            else refuse(tree)
+            refuse(tree, self.frame) if "frame" in refuse.__annotations__ else refuse(tree)
             for refuse in (getattr(refusals, name) for name in self.method.refusals)
         )
         return next(filter(None, reasons), None)

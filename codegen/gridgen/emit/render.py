@@ -13,7 +13,9 @@ from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
 from gridgen.rendering import render
 from gridgen.schedules import Schedules
+from gridgen.schedules.interface import is_rollout, is_search
 from gridgen.schedules.rollout.view import rollout_view
+from gridgen.schedules.search.view import search_view
 from gridgen.schedules.team.bodies import BODIES_FILE, bodies_text
 from gridgen.schedules.team.schedule import TeamSchedule
 from gridgen.schedules.thread.plan import Programs
@@ -32,8 +34,12 @@ STATIC_FILES = (
     "gridgen_states.cuh",
     "gridgen_shared.cuh",
 )
+#: Additional header of modules with searches of nearest pairs.
+QUERY_FILE = "gridgen_distance.cuh"
 #: Additional headers of modules with rollouts.
 ROLLOUT_FILES = ("gridgen_rollout.cuh", "gridgen_rollout_simd.h")
+#: Additional headers of modules with searches.
+SEARCH_FILES = ("gridgen_search.cuh", "gridgen_search_simd.h")
 _TEAM_STATIC_FILES = (
     "gridgen_scan.cuh",
     "gridgen_articulated.cuh",
@@ -59,9 +65,11 @@ def render_sources(
     tree = schedules.tree
     robot = robot_view(tree, ident, version)
     own = with_called(schedules, kernels)
-    rollouts = [kernel for kernel in kernels if kernel.calls]
+    rollouts = [kernel for kernel in kernels if is_rollout(kernel.key)]
+    searches = [kernel for kernel in kernels if is_search(kernel.key)]
     with_team = [kernel for kernel in kernels if kernel.team is not None]
     headers = _team_files(schedules, robot, with_team) if with_team else {}
+    has_queries = any(programs[kernel.name].gpu.has_queries for kernel in own)
     on_gpu = [gpu_view(tree, kernel, programs[kernel.name]) for kernel in own]
     on_cpu = [
         cpu_view(tree, kernel, programs[kernel.name], found)
@@ -71,8 +79,10 @@ def render_sources(
         "robot": robot,
         "headers": list(headers),
         "tables": constant_views(programs[kernel.name].gpu for kernel in own),
+        "has_queries": has_queries,
         "functions": on_gpu,
         "rollouts": [rollout_view(tree, kernel, programs) for kernel in rollouts],
+        "searches": [search_view(tree, kernel) for kernel in searches],
     }
     view_of_cpu = view | {
         "functions": on_cpu,
@@ -83,13 +93,14 @@ def render_sources(
         f"{ident}.cu": render("thread/robot.cu.jinja", view),
         f"{ident}_simd.h": render("thread/robot_simd.h.jinja", view_of_cpu),
     }
-    static = STATIC_FILES + ROLLOUT_FILES * bool(rollouts)
+    static = STATIC_FILES + ROLLOUT_FILES * bool(rollouts) + SEARCH_FILES * bool(searches)
+    static += (QUERY_FILE,) * has_queries
     files |= headers | {name: static_text(name) for name in static}
     return files | (team_headers() if with_team else {})
 
 
 def with_called(schedules: Schedules, kernels: Sequence[Kernel]) -> list[Kernel]:
-    """Return the kernels with programs: those of the arguments, and those that rollouts call."""
+    """Return the kernels with programs: those of the arguments, and those that they call."""
     own = [kernel for kernel in kernels if kernel.team is None and not kernel.calls]
     called = (schedules.kernel(key) for kernel in kernels for key in kernel.calls)
     return list({kernel.name: kernel for kernel in (*own, *called)}.values())

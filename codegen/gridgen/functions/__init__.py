@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from gridgen.functions.collision import Collisions
 from gridgen.functions.configurations import Configurations
 from gridgen.functions.constraints import ConstrainedDynamics
 from gridgen.functions.derivatives import Derivatives
@@ -29,6 +30,7 @@ class Declared(
     Frames,
     OperationalSpace,
     WholeBody,
+    Collisions,
     Regressors,
     Configurations,
 ):
@@ -66,6 +68,7 @@ FunctionName = Literal[
     "rollout",
     "forward_kinematics",
     "jacobian",
+    "jacobian_gradient",
     "jacobian_dot_qd",
     "operational_space_inertia",
     "point_inertia",
@@ -80,6 +83,9 @@ FunctionName = Literal[
     "centroidal_inertia",
     "kinetic_energy",
     "potential_energy",
+    "self_distance",
+    "world_distance",
+    "collision_free",
     "joint_torque_regressor",
     "joint_torque_regressor_gradient",
     "momentum_regressor",

@@ -55,6 +55,35 @@ class RolloutWords(NamedTuple):
     none: int = 0
 
 
+@dataclass(frozen=True)
+class SearchSettings:
+    """Options of inverse kinematics; see ``inverse_kinematics``."""
+
+    q0: Any
+    rest: Any
+    pose_weights: Any
+    seeds: object
+    iterations: object
+    tolerance: Any
+    keep: str
+    out: Any
+    backend: str | None
+
+
+class Solutions(NamedTuple):
+    """Results of inverse kinematics, for problems (B,), or (B, seeds) with ``keep="all"``.
+
+    Attributes:
+        q:        joint positions (B, nq) [rad or m].
+        success:  whether the errors are within the tolerance (B,).
+        residual: largest position error and largest orientation error of a frame (B, 2) [m, rad].
+    """
+
+    q: Array
+    success: Array
+    residual: Array
+
+
 @dataclass(slots=True)
 class Request:
     """A call of a declared function.
@@ -120,6 +149,10 @@ class Calls(ABC):
             substeps: integrator steps for each step.
             out:      output arrays.
         """
+
+    @abstractmethod
+    def _searched(self, targets: Any, frames: Any, settings: SearchSettings) -> Solutions:
+        """Return solutions of inverse kinematics."""
 
     @abstractmethod
     def _configuration(self, function: str, like: Array | None, *others: Any) -> Array:

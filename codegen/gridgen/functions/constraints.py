@@ -88,7 +88,7 @@ class ConstrainedDynamics(Calls):
             tau:           joint torques     (B, nv)  [N m or N]
             out:           arrays for the results.
             active:        1 for each constraint that holds, 0 for one that has no force
-                           (k,) or (B, k). By default all constraints hold.
+                           (k,) or (B, k). Default: that of the robot's options, otherwise 1.
             stabilization: gains of position and velocity of each constraint (k, 2) or (B, k, 2)
                            [1/s^2, 1/s]. Default: those of the robot's options, otherwise 0.
             compliance:    of each constraint, added to the diagonal of the Delassus matrix

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
-from gridgen.functions.calls import Calls, Request
+from gridgen.functions.calls import Calls, Request, SearchSettings, Solutions
 from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
     ArrayLike,
+    AtFrame,
+    BackendChoice,
     Heavy,
     Inertial,
-    Options,
     Reference,
     Unpack,
     Weighted,
@@ -36,7 +38,7 @@ class Frames(Calls):
         frames: str | Sequence[str] | None = None,
         *,
         out: Writable | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[AtFrame],
     ) -> Array:
         """Return the poses of link frames in the base frame.
 
@@ -46,6 +48,8 @@ class Frames(Calls):
                      ``frame_names``. The kernel computes only these frames. A generated module
                      has one kernel for all frames and copies the requested ones.
             out:     output array.
+            offset:  pose of a tool in each of the frames, which replaces them, homogeneous, (4, 4)
+                     or (B, 4, 4) [1 and m]. Default: the frames themselves.
             backend: overrides the robot's.
 
         Returns:
@@ -70,7 +74,7 @@ class Frames(Calls):
         reference: Reference = "local",
         *,
         out: Writable | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[AtFrame],
     ) -> Array:
         """Return the Jacobian J of a link frame: its twist (v, w) is J qd.
 
@@ -81,6 +85,7 @@ class Frames(Calls):
                        velocity of the point at its origin) or ``local_world_aligned`` (origin of
                        the link, axes of the base).
             out:       output array.
+            offset:    as in ``forward_kinematics``.
             backend:   overrides the robot's.
 
         Returns:
@@ -91,6 +96,33 @@ class Frames(Calls):
             ModelError:  the generated module does not have the frame.
         """
         return self._call(Request("jacobian", (q,), out, options, frame=frame, reference=reference))
+
+    @function(
+        "Derivative of the Jacobian",
+        ("dJ_dq",),
+        Algorithm("frames.jacobian_gradient", "products of joint axes", in_loops=False),
+        is_default=False,
+    )
+    def jacobian_gradient(
+        self,
+        q: ArrayLike,
+        frame: str | Sequence[str],
+        reference: Reference = "local",
+        *,
+        out: Writable | None = None,
+        **options: Unpack[AtFrame],
+    ) -> Array:
+        """Return the derivative of the Jacobian of a link frame by the positions.
+
+        It contains the second derivatives of the frame's pose. The derivative by a free joint is in
+        its tangent space, as in ``integrate_gradient``. Arguments as in ``jacobian``.
+
+        Returns:
+            dJ_dq: (B, 6, nv, nv), entry [row, column, q]; (B, n, 6, nv, nv) for a list of n names
+        """
+        return self._call(
+            Request("jacobian_gradient", (q,), out, options, frame=frame, reference=reference)
+        )
 
     @function(
         "Derivative of the Jacobian times qd,",
@@ -107,7 +139,7 @@ class Frames(Calls):
         reference: Reference = "local",
         *,
         out: Writable | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[AtFrame],
     ) -> Array:
         """Return the time derivative of the Jacobian of a link frame, times ``qd``.
 
@@ -119,6 +151,65 @@ class Frames(Calls):
         return self._call(
             Request("jacobian_dot_qd", (q, qd), out, options, frame=frame, reference=reference)
         )
+
+    @function(results=("q", "success", "residual"))
+    def inverse_kinematics(
+        self,
+        targets: ArrayLike,
+        frames: str | Sequence[str],
+        *,
+        q0: ArrayLike | None = None,
+        rest: ArrayLike | None = None,
+        pose_weights: ArrayLike | None = None,
+        seeds: int = 32,
+        iterations: int = 20,
+        tolerance: tuple[float, float] = (1e-4, 1e-3),
+        keep: Literal["best", "all"] = "best",
+        out: tuple[Writable, Writable, Writable] | None = None,
+        backend: BackendChoice | None = None,
+    ) -> Solutions:
+        """Return joint positions within the limits at which frames have target poses.
+
+        One kernel iterates by the Levenberg-Marquardt method from several starts, until one leads
+        to a solution. The starts are a sequence of low discrepancy between the position limits;
+        those where the frames are nearest to the targets come first. Joints that move no frame
+        stay. The result for a target does not depend on the others.
+
+        Args:
+            targets:      poses of the frames in the base, homogeneous (B, n, 4, 4) for a list of n
+                          frames, (B, 4, 4) for the name of one [1 and m].
+            frames:       name of a link (merged links included), or list of names.
+            q0:           first start (B, nq) or (nq,), for example the last solution of a
+                          trajectory [rad or m]; also the place of a floating base in other starts.
+            rest:         rest posture (B, nq) or (nq,): motions that do not change the poses lead
+                          towards it; the default of ``q0``.
+            pose_weights: factors of the position and of the orientation error of each frame, (n, 2)
+                          or (B, n, 2), or (2,) for all; 0 omits one. Default: 1.
+            seeds:        most starts.
+            iterations:   most iterations from a start.
+            tolerance:    largest position error [m] and largest orientation error [rad] of a
+                          solution.
+            keep:         ``best``: the first solution, or without one the positions of least cost.
+                          ``all``: where each start leads.
+            out:          arrays for the results; ``success`` then consists of numbers.
+            backend:      overrides the robot's.
+
+        Returns:
+            a record of ``q`` (B, nq), ``success`` (B,), and ``residual`` (B, 2), the largest
+            position error [m] and orientation error [rad] of a frame: 2 sin(angle / 2). With
+            ``all`` they have an axis of starts, (B, seeds, ...).
+
+        Raises:
+            OptionError: a frame is unknown, or an option is invalid.
+            ModelError:  no joint moves a frame.
+            ShapeError, DtypeError, DeviceError: an argument is invalid.
+
+        Source: Sugihara 2011.
+        """
+        settings = SearchSettings(
+            q0, rest, pose_weights, seeds, iterations, tolerance, keep, out, backend
+        )
+        return self._searched(targets, frames, settings)
 
 
 class WholeBody(Calls):

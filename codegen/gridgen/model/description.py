@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from gridgen.errors import UrdfError
 from gridgen.model.oddities import Oddity, warn_of
@@ -45,6 +46,21 @@ class Shape:
     pose: Pose
     half_lengths: Vector3 = ZERO
     radii: Vector3 = ZERO
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """A collision mesh.
+
+    Attributes:
+        pose:  pose of the mesh in its link's frame.
+        file:  name of its file, as in the robot's.
+        scale: factors of its coordinates.
+    """
+
+    pose: Pose
+    file: str
+    scale: Vector3 = (1.0, 1.0, 1.0)
 
 
 SOLIDS: Mapping[str, Mapping[str, int]] = {
@@ -86,12 +102,14 @@ class Link:
         inertial: mass and inertia.
         line:     line in the file.
         shapes:   collision shapes; None for a mesh or another unsupported shape.
+        meshes:   collision meshes, which only ``grid-gen spheres`` opens.
     """
 
     name: str
     inertial: Inertial | None = None
     line: int | None = None
     shapes: tuple[Shape | None, ...] = field(default=(), compare=False, repr=False)
+    meshes: tuple[Mesh, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -161,6 +179,7 @@ class RobotDescription:
         source:   name of the file in messages.
         digest:   SHA-256 of the input.
         in_order: whether sibling joints are in file order, not sorted by name.
+        constraints: constraints of the file, in the form of the option.
     """
 
     name: str
@@ -169,6 +188,7 @@ class RobotDescription:
     source: str
     digest: str
     in_order: bool = False
+    constraints: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
 
     def error(self, message: str, line: int | None = None) -> UrdfError:
         """Return an error with the location in this robot's file."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 from gridgen.model.description import Shape
@@ -14,6 +15,9 @@ from gridgen.model.pose import Matrix3, Vector3, euler_zxz, is_sparse
 from gridgen.options import RobotOptions
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.joints import JointType
+
+#: Center and radius [m].
+Sphere = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,7 @@ class Constraint:
         stabilization: gains of the position [1/s^2] and of the velocity [1/s].
         compliance:    added to the diagonal of the Delassus matrix [as that].
         has_target:    whether stabilization has a target position.
+        active:        whether it holds by default.
         link:          the frame that is held.
         to:            what it is held by; body -1 is the world.
         joints:        indices of the bodies whose joints are tied; -1 for none.
@@ -161,11 +166,62 @@ class Constraint:
     stabilization: tuple[float, float]
     compliance: float
     has_target: bool
+    active: bool = True
     link: Frame | None = None
     to: Frame | None = None
     joints: tuple[int, int] = (-1, -1)
     multiplier: float = 1.0
     offset: float = 0.0
+
+
+@dataclass(frozen=True)
+class LinkSpheres:
+    """The spheres of one link.
+
+    Attributes:
+        name:    name of the link.
+        body:    body that carries it; -1 is the base.
+        spheres: centers in the canonical frame of the body, and radii [m].
+        bound:   a sphere around all of them.
+    """
+
+    name: str
+    body: int
+    spheres: tuple[Sphere, ...]
+    bound: Sphere
+
+
+@dataclass(frozen=True)
+class SphereModel:
+    """The spheres of a robot.
+
+    Attributes:
+        links: those that move first.
+        pairs: indices of links whose spheres may touch, the nearest pairs first.
+    """
+
+    links: tuple[LinkSpheres, ...] = ()
+    pairs: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def moving(self) -> int:
+        """The number of links that move."""
+        return sum(link.body >= 0 for link in self.links)
+
+    @property
+    def firsts(self) -> tuple[int, ...]:
+        """Index of the first sphere of each link, and the number of spheres."""
+        return tuple(accumulate((len(link.spheres) for link in self.links), initial=0))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The link of each sphere."""
+        return tuple(link.name for link in self.links for _ in link.spheres)
+
+    @property
+    def pair_names(self) -> tuple[tuple[str, str], ...]:
+        """Names of the links of each pair."""
+        return tuple((self.links[a].name, self.links[b].name) for a, b in self.pairs)
 
 
 @dataclass(frozen=True)
@@ -194,6 +250,7 @@ class KinematicTree(Branches):
             (n, 10), ``armature`` (nv), ``damping`` (nv), and those of ``constraints``.
         parameter_names: link of each row of ``params``.
         constraints: conditions on the motion.
+        spheres: spheres that stand for links in queries of distance.
         remarks: warnings of the reader.
     """
 
@@ -213,7 +270,11 @@ class KinematicTree(Branches):
     parameters: Mapping[str, tuple[Any, ...]] = field(default_factory=dict, hash=False)
     parameter_names: tuple[str, ...] = ()
     constraints: tuple[Constraint, ...] = ()
+    spheres: SphereModel = field(default_factory=SphereModel)
     remarks: tuple[str, ...] = field(default=(), compare=False)
+
+    def __hash__(self) -> int:
+        return hash((self.digest, self.options))  # caches look robots up often
 
     @property
     def floating_base(self) -> bool:

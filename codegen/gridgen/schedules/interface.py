@@ -14,6 +14,11 @@ def is_rollout(key: KernelKey) -> bool:
     return key.function == "rollout"
 
 
+def is_search(key: KernelKey) -> bool:
+    """Return whether a kernel iterates from several starts."""
+    return key.function == "inverse_kinematics" and not key.variant
+
+
 @dataclass(frozen=True)
 class KernelSelection:
     """The requested kernels."""

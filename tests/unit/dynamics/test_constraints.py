@@ -22,6 +22,7 @@ from gridgen.dynamics.state import State
 from gridgen.errors import ModelError, OptionError, ParameterError
 from gridgen.functions.arrays import PROXIMAL
 from gridgen.model.tree import KinematicTree
+from gridgen.schedules.thread import schedule
 from gridgen.schedules.thread.plan import plan_lines
 from gridgen.symbolic.scalars import FloatScalars
 from helpers.dynamics import COMPLEX_STEP, load_tree, robot_path, tangent_steps
@@ -467,13 +468,20 @@ def test_compiled_code_keeps_to_the_reference() -> None:
         gridgen.load(robot_path("solo12")).delassus(q[:, :12])
 
 
+def test_a_program_that_is_too_long_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule, "LONGEST_WITHOUT_LOOPS", 500)
+    robot = gridgen.load(robot_path("arm6"), constraints=CONSTRAINTS["arm6"])
+    with pytest.raises(ModelError, match="none with loops over bodies: lock joints, or load"):
+        robot.delassus(np.zeros((1, 6)))
+
+
 REFUSED = [
     ({"kind": "plane"}, "kind 'plane': choose one of point, frame, joint"),
     ({"kind": "point", "link": "FL_FOO"}, 'link "FL_FOO": no link; did you mean'),
     ({"kind": "point"}, "link None: give the name of a link"),
     ({"kind": "point", "link": "base_link"}, '"base_link", which is fixed to the base'),
     ({"kind": "frame", "link": "FL_FOOT", "to": "FL_LOWER_LEG"}, "which do not move apart"),
-    ({"kind": "point", "link": "FL_FOOT", "rpy": [0, 0, 0]}, '"rpy": a point has compliance'),
+    ({"kind": "point", "link": "FL_FOOT", "rpy": [0, 0, 0]}, '"rpy": a point has active, comp'),
     ({"kind": "point", "link": "FL_FOOT", "offset": [0, 0]}, "offset [0, 0]: give 3 numbers"),
     ({"kind": "point", "link": "FL_FOOT", "compliance": -1}, "give a number, finite, 0 or more"),
     ({"kind": "point", "link": "FL_FOOT", "stabilization": [1, 1]}, "no target in the world"),

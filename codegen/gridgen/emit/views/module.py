@@ -47,7 +47,10 @@ _METHODS = {
     "rollout_vjp": "(q0, qd0, tau, dt, (q_path_bar, qd_path_bar)): the backward pass of a rollout.",
 }
 # Functions that call others.
-_MADE_OF = {"rollout_gradient": {"step", "step_gradient"}}
+_MADE_OF = {
+    "rollout_gradient": {"step", "step_gradient"},
+    "inverse_kinematics": {"inverse_kinematics"},
+}
 
 
 def method_views(kernels: Iterable[Kernel]) -> list[MethodView]:

@@ -20,6 +20,7 @@ from gridgen.frameworks.torch.batches import expanded
 from gridgen.frameworks.torch.operator import Words
 from gridgen.frameworks.torch.operators import OPERATORS
 from gridgen.frameworks.torch.rollouts import rolled_out
+from gridgen.frameworks.torch.search import search as search
 from gridgen.functions.arrays import ARRAYS
 from gridgen.functions.calls import Request
 from gridgen.kernel import KernelKey

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from gridgen.errors import UrdfError
 from gridgen.model.description import Joint, Link, RobotDescription
@@ -16,7 +17,7 @@ from gridgen.naming import show
 
 @dataclass
 class Assembly:
-    """Links and joints in order of addition; duplicate names get a suffix.
+    """Links, joints and constraints in order of addition; duplicate names get a suffix.
 
     Attributes:
         source: name of the model in messages.
@@ -25,11 +26,12 @@ class Assembly:
     source: str
     links: list[Link] = field(default_factory=list)
     joints: list[Joint] = field(default_factory=list)
+    constraints: list[Mapping[str, Any]] = field(default_factory=list)
     oddities: list[Oddity] = field(default_factory=list)
     _taken: set[tuple[str, str]] = field(default_factory=set)
 
     def name(self, kind: str, name: str) -> str:
-        """Return a unique name for a link or a joint."""
+        """Return a unique name for a link, a joint or a constraint."""
         while (kind, name) in self._taken:
             name += "_"
         self._taken.add((kind, name))
@@ -45,11 +47,11 @@ class Assembly:
         Raises:
             UrdfError: the robot is invalid; see ``validate``.
         """
-        links, joints = tuple(self.links), tuple(self.joints)
+        links, joints, held = tuple(self.links), tuple(self.joints), tuple(self.constraints)
         self._check_finite()
-        text = repr((name, links, joints, "in order")).encode("utf-8", "replace")
+        text = repr((name, links, joints, held, "in order")).encode("utf-8", "replace")
         digest = hashlib.sha256(text).hexdigest()
-        description = RobotDescription(name, links, joints, self.source, digest, in_order=True)
+        description = RobotDescription(name, links, joints, self.source, digest, True, held)
         validate(description)
         description.warn(self.oddities)
         return description

@@ -25,7 +25,7 @@ from gridgen.backends.cpu.direct import DirectCall, DirectKernel, as_arguments
 from gridgen.backends.cuda.failures import ERRORS, raise_device_error
 from gridgen.backends.interface import Arguments
 from gridgen.errors import DeviceError, DtypeError, OptionError
-from gridgen.functions.arrays import configurations
+from gridgen.functions.arrays import OPEN, configurations
 from gridgen.functions.calls import Request, RolloutSettings
 from gridgen.functions.types import Array, BackendChoice
 from gridgen.kernel import Kernel as KernelRecord
@@ -55,6 +55,7 @@ from gridgen.runtime.module.description import Module
 from gridgen.runtime.parameters import neither_0_nor_1
 from gridgen.runtime.planning.devices import place_of
 from gridgen.runtime.planning.planner import Planner
+from gridgen.runtime.poses import POSES, no_poses
 
 BACKENDS: tuple[str, ...] = get_args(BackendChoice)
 #: Bytes of the widest pack: one number for each of several states.
@@ -127,7 +128,7 @@ class Compiled(NamedTuple):
     def direct(self) -> DirectKernel | None:
         """The kernel if NumPy arrays can be passed to it; a rollout's arrays have other axes."""
         kernel = self.kernel
-        return kernel if isinstance(kernel, DirectKernel) and not self.record.calls else None
+        return kernel if isinstance(kernel, DirectKernel) and not self.record.is_over_time else None
 
     @property
     def takes_memory(self) -> bool:
@@ -255,10 +256,14 @@ class Evaluator:
         return results
 
     def _are_accepted(self, inputs: Mapping[str, Any]) -> bool:
-        """Return whether compiled code may read ``params`` and ``active`` without a message."""
+        """Return whether compiled code may read these inputs without a message."""
         params, active = inputs.get("params"), inputs.get("active")
         if params is not None and not self._description.parameters.are_accepted(params):
             return False
+        for name in POSES:
+            pose = inputs.get(name)
+            if pose is not None and (type(pose) is not np.ndarray or no_poses(pose).any()):
+                return False
         return active is None or (type(active) is np.ndarray and not neither_0_nor_1(active).any())
 
     def _are_usual(self, kernel: KernelRecord, inputs: dict[str, Array | None]) -> bool:
@@ -435,7 +440,7 @@ class Evaluator:
         if kernel is None:
             kernel = self._compile(record, q, target)
             self._kernels[key] = kernel
-            if target is self.target(q, None) and not record.calls:
+            if target is self.target(q, None) and not record.is_over_time:
                 self._offer_directly(record, q, kernel)
         has_room = record.team is None and target.teams
         numbers = self._module.sources(record).room.get(record.name, 0) if has_room else 0
@@ -443,7 +448,8 @@ class Evaluator:
 
     def _offer_directly(self, record: KernelRecord, q: Array, kernel: RunnableKernel) -> None:
         """Store a function that can be called without general validation."""
-        if isinstance(kernel, DirectKernel) and kernel.direct is not None:
+        is_open = any(OPEN in shape for shape in record.inputs.values())
+        if isinstance(kernel, DirectKernel) and kernel.direct is not None and not is_open:
             results = tuple(record.outputs.values())
             own = self._description.parameters.own
             defaults = {

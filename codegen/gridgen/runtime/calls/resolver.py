@@ -40,6 +40,9 @@ class _Requests(Declared):
     def _linearized(self, function: str, *_: Any) -> Any:
         raise OptionError(f"{function} has no kernel of its own: call it")
 
+    def _searched(self, *_: Any) -> Any:
+        raise OptionError("inverse_kinematics has a kernel for each list of frames: call it")
+
     def _configuration(self, function: str, *_: Any) -> Any:
         raise OptionError(f"{function} has no kernel: call it")
 

@@ -61,6 +61,8 @@ def is_never_in_loops(tree: KinematicTree, key: KernelKey) -> bool:
     """Return whether a kernel has no version with loops: the jvp of a vjp, constraints."""
     if [product.kind for product in key.products] == ["vjp", "jvp"]:
         return True
+    if key.function == "inverse_kinematics":
+        return True
     rows = [(FUNCTIONS[part.function], part.method) for part in key.parts or (key,)]
     if tree.constraints and any("active" in row.options for row, _ in rows):
         return True
