@@ -344,9 +344,14 @@ def test_the_help_and_the_manual_name_the_default(capsys):
     (told,) = re.findall(r"default: all except ([\s\w,]*)\)", help_text)
     assert tuple(re.findall(r"\w+", told)) == LEFT_OUT
     assert {"step", "rollout"} <= set(DEFAULT_FUNCTIONS)
-    groups = said.replace("the Jacobians of links (`--frame`)", "jacobian, jacobian_dot_qd")
-    regressors = ", ".join(name for name in LEFT_OUT if "_regressor" in name)
-    assert set(re.findall(r"\w+", groups.replace("and the regressors", regressors))) == {*LEFT_OUT}
+    names = said.replace("the Jacobians of links (`--frame`)", "jacobian, jacobian_dot_qd")
+    names, _, groups = names.partition("and the functions of ")
+    for word in re.split(", | and ", groups):
+        in_group = [one.name for one in FUNCTIONS.values() if word in one.group.lower()]
+        assert in_group
+        names += ", ".join(name for name in in_group if name in LEFT_OUT)
+        names += ", "
+    assert set(re.findall(r"\w+", names)) == {*LEFT_OUT}
 
 
 def test_a_module_with_more_inputs_than_given_serves(tmp_path):
