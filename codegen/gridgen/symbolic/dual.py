@@ -7,11 +7,11 @@ scalars a program with loops, and complex numbers a function that can be differe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from gridgen.symbolic.scalars import Kept, Scalar, Scalars, Value
+from gridgen.symbolic.scalars import Iteration, Kept, Scalar, Scalars, Value
 
 
 class Dual:
@@ -164,6 +164,24 @@ class DualScalars(Kept):
             self.inner.matrix(f"{symbol}_tangent", *shape, zeros=zeros),
             axes=len(shape),
         )
+
+    def iterate(
+        self, symbol: str, most: int, start: Sequence[Scalar], step: Iteration
+    ) -> list[Scalar]:
+        """Iterate on values and tangents in one loop; see ``Scalars``."""
+        count = len(start)
+
+        def both(numbers: Sequence[Scalar]) -> list[Scalar]:
+            return [*map(self._scalar, (*values_of(numbers), *tangents_of(numbers)))]
+
+        def inner(numbers: list[Scalar]) -> tuple[list[Scalar], Scalar]:
+            after, test = step(
+                [Dual(a, b) for a, b in zip(numbers[:count], numbers[count:], strict=True)]
+            )
+            return both([*after]), _both(test)[0]
+
+        found = self.inner.iterate(symbol, most, both([*start]), inner)
+        return [Dual(a, b) for a, b in zip(found[:count], found[count:], strict=True)]
 
     def carry(self, symbol: str, value: Any) -> Any:
         """Return a value that loops may change; see ``Scalars``."""

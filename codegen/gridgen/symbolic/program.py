@@ -10,7 +10,17 @@ from typing import TypeAlias
 from gridgen.naming import Names
 from gridgen.symbolic.expr import ARITHMETIC, Expr, reachable
 from gridgen.symbolic.fuse import Fused, fuse, rewritten, unsigned
-from gridgen.symbolic.memory import Case, Entries, Input, Leave, Memory, MemoryEntry, Walk, When
+from gridgen.symbolic.memory import (
+    Case,
+    Entries,
+    Input,
+    Leave,
+    Memory,
+    MemoryEntry,
+    Repeat,
+    Walk,
+    When,
+)
 from gridgen.symbolic.trace import Loops, TraceScalars
 
 #: Instructions of the longest program with the names of bodies in its variables. In longer ones,
@@ -123,6 +133,7 @@ AnyStatement: TypeAlias = (
     | Clear
     | Declare
     | Walk
+    | Repeat
     | When
     | Case
     | Leave
@@ -379,7 +390,7 @@ def _stated(trace: TraceScalars, nodes: Sequence[Expr], uses: dict[int, int]) ->
 def _name_memories(loops: Loops, names: Names) -> None:
     """Give memory and loop variables unique names."""
     for marks in loops.marks.values():
-        for variable in {mark.variable for mark in marks if isinstance(mark, Walk)}:
+        for variable in {mark.variable for mark in marks if isinstance(mark, (Walk, Repeat))}:
             if variable not in names:  # consecutive loops share one
                 names.fresh(variable)
     declared = [effect.value for effect in loops.effects if effect.op == "declare"]
@@ -435,7 +446,8 @@ def _place_statements(
     for node in nodes:
         for operand in node.args:
             if operand.op == "input":
-                loads[operand.index] = min(loads.get(operand.index, node.block), node.block)
+                first = min(loads.get(operand.index, node.block), node.block)
+                loads[operand.index] = 0 if blocks[first].depth else first
     for node in nodes:
         if node.op in ("write", "fill", "declare"):
             blocks[node.block].statements.append(_action(node))
@@ -471,7 +483,7 @@ def without_empty_loops(blocks: Sequence[Block]) -> list[Block]:
     empty: set[tuple[int, int]] = set()  # positions of statements
     for number, block in enumerate(blocks):
         for place, statement in enumerate(block.statements):
-            if isinstance(statement, (Walk, When, Case)):
+            if isinstance(statement, (Walk, Repeat, When, Case)):
                 begins.append((number, place))
                 busy.append(False)
             elif isinstance(statement, Leave):

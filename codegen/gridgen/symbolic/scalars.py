@@ -7,13 +7,16 @@ counters (the operation count without specialization). ``Scalars`` contains all 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 Scalar = Any  # a float, a NumPy array with one entry per state, a graph node, a counter
 Value = TypeVar("Value")
+#: One iteration: the new values for the current ones, and a number that is negative while the
+#: iterations must continue.
+Iteration = Callable[[list[Any]], tuple[Sequence[Any], Any]]
 
 
 class Carried:
@@ -72,6 +75,27 @@ class Scalars(Protocol):
     def carry(self, symbol: str, value: Any) -> Carried:
         """Return an object whose ``value`` a loop may change."""
 
+    def iterate(
+        self, symbol: str, most: int, start: Sequence[Scalar], step: Iteration
+    ) -> list[Scalar]:
+        """Return values after iterations of ``step``, which a program has once, in a loop.
+
+        The values of a state do not change after its test; others of a SIMD pack may continue.
+
+        Args:
+            symbol: name of the values.
+            most:   most iterations.
+            start:  the first values.
+            step:   one iteration; see ``Iteration``.
+        """
+
+
+def selected(
+    scalars: Scalars, test: Scalar, negative: Sequence[Scalar], otherwise: Sequence[Scalar]
+) -> list[Scalar]:
+    """Return some values where the test is negative, others elsewhere."""
+    return [scalars.select(test, a, b) for a, b in zip(negative, otherwise, strict=True)]
+
 
 class Kept:
     """Tables as lists, for scalars whose loops are Python loops."""
@@ -96,6 +120,17 @@ class Kept:
     def carry(self, symbol: str, value: Any) -> Carried:
         """Return a ``Carried`` value; see ``Scalars``."""
         return Carried(value)
+
+    def iterate(
+        self: Scalars, symbol: str, most: int, start: Sequence[Scalar], step: Iteration
+    ) -> list[Scalar]:
+        """Iterate, in full for scalars that cannot be compared; see ``Scalars``."""
+        values, test = list(start), self.constant(-1.0)
+        for _ in range(most):
+            after, new_test = step(values)
+            values = selected(self, test, after, values)
+            test = self.select(test, new_test, test)
+        return values
 
 
 def entries(result: Any) -> Iterator[Scalar]:
@@ -146,6 +181,19 @@ class FloatScalars(Kept):
     def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Scalar:
         """Select by the real part; complex steps are unaffected."""
         return np.where(np.real(test) < 0.0, negative, otherwise)
+
+    def iterate(
+        self, symbol: str, most: int, start: Sequence[Scalar], step: Iteration
+    ) -> list[Scalar]:
+        """Iterate until all states have converged; see ``Scalars``."""
+        values, test = list(start), self.constant(-1.0)
+        for _ in range(most):
+            if not np.any(np.real(test) < 0.0):
+                break
+            after, new_test = step(values)
+            values = selected(self, test, after, values)
+            test = self.select(test, new_test, test)
+        return values
 
     def begin(self, phase: str, body: int) -> None:
         """Do nothing: floats have no program."""
@@ -213,6 +261,13 @@ class CountingScalars(Kept):
     def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Scalar:
         """Count a selection."""
         return self._scalar._count()
+
+    def iterate(
+        self, symbol: str, most: int, start: Sequence[Scalar], step: Iteration
+    ) -> list[Scalar]:
+        """Count one iteration, as of a program's loop."""
+        after, _ = step([self._scalar] * len(start))
+        return [self.select(self._scalar, new, new) for new in after]
 
     def begin(self, phase: str, body: int) -> None:
         """Do nothing: a count has no parts."""

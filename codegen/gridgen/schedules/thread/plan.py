@@ -119,7 +119,7 @@ def plan_lines(tree: KinematicTree, function: str | KernelKey) -> Program:
     program = build_program(
         trace, inputs, list(zip(outputs, results, strict=True)), idents, dense.operations
     )
-    return ordered(program)
+    return program if program.loops else ordered(program)
 
 
 def plan_loops(tree: KinematicTree, function: str | KernelKey) -> Program:

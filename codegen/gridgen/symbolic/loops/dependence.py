@@ -10,7 +10,17 @@ from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.loops.arrays import Matrix
 from gridgen.symbolic.loops.scalars import LoopScalars
 from gridgen.symbolic.loops.tables import Table
-from gridgen.symbolic.memory import Case, Entries, Input, Leave, Memory, MemoryEntry, Walk, When
+from gridgen.symbolic.memory import (
+    Case,
+    Entries,
+    Input,
+    Leave,
+    Memory,
+    MemoryEntry,
+    Repeat,
+    Walk,
+    When,
+)
 from gridgen.symbolic.scalars import entries
 
 Entry = tuple[Memory, int]
@@ -29,7 +39,7 @@ class LoopScope:
         values: recomputed numbers, by the node's index.
     """
 
-    mark: Walk | When | Case | None = None
+    mark: Walk | Repeat | When | Case | None = None
     outer: LoopScope | None = None
     items: list[Expr | LoopScope] = field(default_factory=list)
     free: dict[int, Expr] = field(default_factory=dict)
