@@ -106,6 +106,10 @@ class RobotOptions:
         constraints:    constraints on the motion: a dictionary each, or the path of a JSON or YAML
                         file with a list of them: ``{"kind": "point", "link": "foot"}``
                         (docs/constraints.md).
+        ground:         links whose collision shapes touch the plane z = 0 of the base: names, or
+                        a dictionary each: ``{"link": "foot", "radius": 0.02, "friction": 0.8}``. By
+                        default the contacts of an MJCF file with its planes (docs/contacts.md).
+        contact:        settings of contacts: ``{"cone": "elliptic", "impratio": 10}``.
 
     Raises:
         OptionError: a value is invalid.
@@ -121,6 +125,8 @@ class RobotOptions:
     constraints: str | os.PathLike[str] | Sequence[Mapping[str, Any]] = field(
         default=(), hash=False
     )
+    ground: Sequence[str | Mapping[str, Any]] = field(default=(), hash=False)
+    contact: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         check_switch("floating_base", self.floating_base)
@@ -140,6 +146,9 @@ class RobotOptions:
         if not isinstance(self.lock, (Mapping, type(None))):
             raise OptionError(f"lock is {show_value(self.lock)}; give positions by joint: a dict")
         object.__setattr__(self, "constraints", read_constraints(self.constraints))
+        if isinstance(self.ground, str) or not isinstance(self.ground, Sequence):
+            raise OptionError(f"ground is {show_value(self.ground)}; give a list of links")
+        object.__setattr__(self, "ground", tuple(self.ground))
 
     @property
     def robot(self) -> RobotOptions:

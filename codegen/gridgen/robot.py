@@ -192,6 +192,11 @@ class Robot(Declared, Drawn):
         """Names of the constraints, in the order of ``active``."""
         return self._description.constraint_names
 
+    @property
+    def contact_names(self) -> tuple[str, ...]:
+        """Names of the contacts, in the order of ``friction``."""
+        return self._description.contact_names
+
     def parameters(self, name: str = "params") -> NDArray[np.float64]:
         """Return the default of an input: the numbers of the file, or those of the options.
 

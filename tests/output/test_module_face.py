@@ -27,7 +27,7 @@ from gridgen.options import DEFAULT_FUNCTIONS, LEFT_OUT
 from gridgen.robot import open_module
 from gridgen.schedules import KernelSelection, Schedules
 from gridgen.schedules.team.schedule import TeamSchedule
-from helpers.robots import CONSTRAINTS, OWN
+from helpers.robots import CONSTRAINTS, GROUND, OWN
 from helpers.scan import tree_of
 
 ROOT = Path(__file__).parents[2]
@@ -128,6 +128,7 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
         OWN / "arm6.urdf",
         parameters=("all", "armature", "damping"),
         constraints=CONSTRAINTS["arm6"],
+        ground=GROUND["arm6"],
     )
     seen = []
 
@@ -369,7 +370,7 @@ def test_shared_keyword_arguments_are_known_arrays(options: type[TypedDict]) -> 
     keywords = set(options.__annotations__) - {"backend"}
     optional = {name for one in OPTIONAL_INPUTS.values() for name in one.arrays}
     assert keywords <= {"gravity", *PARAMETERS} | optional
-    held = types.Constrained, types.Impulsive, types.Supported
+    held = types.Constrained, types.Impulsive, types.Supported, types.Soft
     every = {name for one in held for name in one.__annotations__}
     assert every == {"backend", "gravity", *PARAMETERS} | optional
 

@@ -126,6 +126,21 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         help="a constraint of the motion: point or frame of a link, by the world or another link, "
         "or joint; or a JSON or YAML file with a list of such; repeatable",
     )
+    parser.add_argument(
+        "--ground",
+        action="append",
+        default=[],
+        metavar="LINK[,LINK...]",
+        help="links whose collision shapes touch the plane z = 0 (docs/contacts.md); repeatable",
+    )
+    parser.add_argument(
+        "--contact",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="NAME=VALUE",
+        help="setting of contacts: cone, impratio, timestep or iterations; repeatable",
+    )
 
 
 def robot_options(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -136,6 +151,8 @@ def robot_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "mappings": named("--mapping", arguments.mappings) or None,
         "lock": named("--lock", arguments.lock) or None,
         "constraints": tuple(one for several in arguments.constraints for one in several),
+        "ground": listed(arguments.ground),
+        "contact": named("--contact", arguments.contact),
     }
 
 
@@ -156,6 +173,14 @@ def _mapping(word: str) -> tuple[str, str]:
     if not (name and equals):
         raise argparse.ArgumentTypeError(f"{show(word)} is not NAME=VALUE")
     return name.removesuffix(":"), value  # ROS writes name:=value
+
+
+def _setting(word: str) -> tuple[str, float | str]:
+    name, value = _mapping(word)
+    try:
+        return name, float(value)
+    except ValueError:
+        return name, value
 
 
 def _locked(word: str) -> tuple[str, float | tuple[float, ...]]:

@@ -148,7 +148,7 @@ class Constraints:
         first = next((line[0] for line in moving if line), -1)
         if axes < 0 and tree.bodies[first].joint_type.is_free:
             axes = first
-        poses = tuple(self._pose(axes, body) for body in ends)
+        poses = tuple(self.pose(axes, body) for body in ends)
         link, to = (
             pose.child(in_canonical(tree, frame, scalars))
             for pose, frame in zip(poses, (constraint.link, constraint.to), strict=True)
@@ -156,25 +156,25 @@ class Constraints:
         rows = [[scalars.constant(0.0)] * tree.nv for _ in range(constraint.rows)]
         for line, sign in zip(moving, (1.0, -1.0), strict=True):
             for index in line:
-                self._fill(rows, index, self._pose(axes, index), link.p, sign)
+                self.fill(rows, index, self.pose(axes, index), link.p, sign)
         return Held(constraint, rows, poses, link, to)  # type: ignore[arg-type]
 
-    def _pose(self, axes: int, body: int) -> Pose:
+    def pose(self, axes: int, body: int) -> Pose:
         """Return the pose of a body in the axes of another one; -1 is the base."""
         if (axes, body) not in self._poses:
             if body == axes:
                 pose = base_pose(self._scalars)
             elif body < 0:
-                above = self._pose(-1, axes)
+                above = self.pose(-1, axes)
                 back = transpose(above.R)
                 pose = Pose(back, scale(self._scalars.constant(-1.0), apply(back, above.p)))
             else:
                 parent = self._tree.bodies[body].parent
-                pose = self._pose(axes, parent).child(self._placed[body])
+                pose = self.pose(axes, parent).child(self._placed[body])
             self._poses[axes, body] = pose
         return self._poses[axes, body]
 
-    def _fill(self, rows: Rows, index: int, pose: Pose, point: Vector, sign: float) -> None:
+    def fill(self, rows: Rows, index: int, pose: Pose, point: Vector, sign: float) -> None:
         """Add to rows what the joint of a body contributes."""
         scalars, body = self._scalars, self._tree.bodies[index]
         scalars.begin("axis", index)

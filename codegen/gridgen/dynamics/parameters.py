@@ -16,14 +16,15 @@ class GivenTree:
     """A robot with parameters that are inputs.
 
     Attributes:
+        robot: the robot.
         given: values by input name: ``params``, ``armature``, ``damping``.
     """
 
     def __init__(self, tree: KinematicTree, given: Mapping[str, Sequence[Scalar]]) -> None:
-        self._tree, self.given = tree, given
+        self.robot, self.given = tree, given
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._tree, name)
+        return getattr(self.robot, name)
 
 
 def has_armature(tree: KinematicTree, velocity: int) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 from gridgen.dynamics.arrays import array_size
 from gridgen.dynamics.computation import Inputs
 from gridgen.dynamics.products import ProductComputation, project_on_tangents, slopes
+from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import cotangent
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.adjoint import adjoints
@@ -45,6 +46,15 @@ class Pullback(ProductComputation):
     def outputs(self) -> tuple[str, ...]:
         """See ``Computation``."""
         return tuple(map(cotangent, self.wrt))
+
+    def refusal(self, tree: KinematicTree) -> str | None:
+        """See ``Computation``."""
+        parts = self.key.parts or (self.key,)
+        for part in parts:
+            method = FUNCTIONS[part.function].methods.get(part.method)
+            if method is not None and method.iterates:
+                return f"{part.function} iterates and has no VJP: use jvp"
+        return super().refusal(tree)
 
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
         """Compute the cotangents of the arguments over any scalar; see ``Computation``."""

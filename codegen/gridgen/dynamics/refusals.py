@@ -116,3 +116,13 @@ def of_no_constraints(tree: KinematicTree) -> str | None:
     if tree.constraints:
         return None
     return "the robot has no constraints: load it with constraints= (grid-gen: --constraint)"
+
+
+def of_no_contacts(tree: KinematicTree) -> str | None:
+    """Refuse a robot without contacts."""
+    if tree.contact_model.contacts:
+        return None
+    return (
+        "no link of the robot touches the ground: load it with ground= (grid-gen: --ground), or "
+        "from an MJCF file with a plane"
+    )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from gridgen.errors import UrdfError
 from gridgen.model.oddities import Oddity, warn_of
 from gridgen.model.pose import NO_DISPLACEMENT, ZERO, Matrix3, Pose, Vector3
+from gridgen.model.soft import NO_CONTACTS, ContactModel
 from gridgen.naming import show, similar
 from gridgen.symbolic.joints import PRISMATIC, REVOLUTE, Helical, JointType
 
@@ -161,6 +162,7 @@ class RobotDescription:
         source:   name of the file in messages.
         digest:   SHA-256 of the input.
         in_order: whether sibling joints are in file order, not sorted by name.
+        contact_model: soft constraints of the file.
     """
 
     name: str
@@ -169,6 +171,7 @@ class RobotDescription:
     source: str
     digest: str
     in_order: bool = False
+    contact_model: ContactModel = NO_CONTACTS
 
     def error(self, message: str, line: int | None = None) -> UrdfError:
         """Return an error with the location in this robot's file."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from gridgen.errors import ModelError, OptionError
 from gridgen.model.constraints import place_constraints
+from gridgen.model.contacts import place_contacts
 from gridgen.model.description import (
     Limits,
     RobotDescription,
@@ -59,7 +60,7 @@ def build_tree(
         UrdfError: if a mass, moment or distance exceeds ``LARGEST_CONSTANT``.
         OptionError: if ``armature`` is not one or ``nv`` finite numbers >= 0, ``parameters``
             contains a link that does not move, ``lock`` an invalid joint or
-            position, or ``constraints`` an invalid constraint.
+            position, or ``constraints``, ``ground`` or ``contact`` an invalid entry.
     """
     description = lock_joints(description, options.lock or {})
     chosen = choose_parameters(description, options.parameters)
@@ -84,7 +85,10 @@ def build_tree(
         bodies.append(body)
     _check_magnitudes(description, bodies, parts.frames)
     constraints = place_constraints(description, options.constraints, bodies, parts.frames)
-    own = own_parameters(description, parts, bodies, chosen) | own_inputs(constraints)
+    contact_model = place_contacts(description, options, parts.frames)
+    own = own_parameters(description, parts, bodies, chosen) | own_inputs(
+        constraints, contact_model
+    )
     if not options.check_parameters and "params" not in own:
         raise OptionError(
             f"check_parameters is False, and {show(description.name)} takes no params: name links "
@@ -120,6 +124,7 @@ def build_tree(
         parameters=own,
         parameter_names=tuple(b.name for b in bodies) if chosen.bodies else chosen.links,
         constraints=constraints,
+        contact_model=contact_model,
     )
 
 

@@ -166,7 +166,12 @@ class DualScalars(Kept):
         )
 
     def iterate(
-        self, symbol: str, most: int, start: Sequence[Scalar], step: Iteration
+        self,
+        symbol: str,
+        most: int,
+        start: Sequence[Scalar],
+        step: Iteration,
+        test: Scalar = -1.0,
     ) -> list[Scalar]:
         """Iterate on values and tangents in one loop; see ``Scalars``."""
         count = len(start)
@@ -180,7 +185,7 @@ class DualScalars(Kept):
             )
             return both([*after]), _both(test)[0]
 
-        found = self.inner.iterate(symbol, most, both([*start]), inner)
+        found = self.inner.iterate(symbol, most, both([*start]), inner, _both(test)[0])
         return [Dual(a, b) for a, b in zip(found[:count], found[count:], strict=True)]
 
     def carry(self, symbol: str, value: Any) -> Any:

@@ -76,7 +76,12 @@ class Scalars(Protocol):
         """Return an object whose ``value`` a loop may change."""
 
     def iterate(
-        self, symbol: str, most: int, start: Sequence[Scalar], step: Iteration
+        self,
+        symbol: str,
+        most: int,
+        start: Sequence[Scalar],
+        step: Iteration,
+        test: Scalar = -1.0,
     ) -> list[Scalar]:
         """Return values after iterations of ``step``, which a program has once, in a loop.
 
@@ -87,6 +92,7 @@ class Scalars(Protocol):
             most:   most iterations.
             start:  the first values.
             step:   one iteration; see ``Iteration``.
+            test:   negative where there is a first iteration.
         """
 
 
@@ -122,10 +128,15 @@ class Kept:
         return Carried(value)
 
     def iterate(
-        self: Scalars, symbol: str, most: int, start: Sequence[Scalar], step: Iteration
+        self: Scalars,
+        symbol: str,
+        most: int,
+        start: Sequence[Scalar],
+        step: Iteration,
+        test: Scalar = -1.0,
     ) -> list[Scalar]:
         """Iterate, in full for scalars that cannot be compared; see ``Scalars``."""
-        values, test = list(start), self.constant(-1.0)
+        values = list(start)
         for _ in range(most):
             after, new_test = step(values)
             values = selected(self, test, after, values)
@@ -183,10 +194,15 @@ class FloatScalars(Kept):
         return np.where(np.real(test) < 0.0, negative, otherwise)
 
     def iterate(
-        self, symbol: str, most: int, start: Sequence[Scalar], step: Iteration
+        self,
+        symbol: str,
+        most: int,
+        start: Sequence[Scalar],
+        step: Iteration,
+        test: Scalar = -1.0,
     ) -> list[Scalar]:
         """Iterate until all states have converged; see ``Scalars``."""
-        values, test = list(start), self.constant(-1.0)
+        values = list(start)
         for _ in range(most):
             if not np.any(np.real(test) < 0.0):
                 break
@@ -263,7 +279,12 @@ class CountingScalars(Kept):
         return self._scalar._count()
 
     def iterate(
-        self, symbol: str, most: int, start: Sequence[Scalar], step: Iteration
+        self,
+        symbol: str,
+        most: int,
+        start: Sequence[Scalar],
+        step: Iteration,
+        test: Scalar = -1.0,
     ) -> list[Scalar]:
         """Count one iteration, as of a program's loop."""
         after, _ = step([self._scalar] * len(start))

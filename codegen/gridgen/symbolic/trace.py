@@ -113,7 +113,12 @@ class TraceScalars(Kept):
         self.loops.depths[self.graph.block] = self._depth
 
     def iterate(
-        self, symbol: str, most: int, start: Sequence[Scalar], step: Iteration
+        self,
+        symbol: str,
+        most: int,
+        start: Sequence[Scalar],
+        step: Iteration,
+        test: Scalar = -1.0,
     ) -> list[Scalar]:
         """Trace one iteration, as the body of a loop with variables; see ``Scalars``."""
         graph = self.graph
@@ -131,7 +136,7 @@ class TraceScalars(Kept):
                 graph.act("read", (), MemoryEntry(memory, "0", leaf)) for leaf in range(len(start))
             ]
 
-        assign([*start, -1.0])
+        assign([*start, test])
         self._iterations += 1
         self._mark(Repeat(f"{symbol}_round_{self._iterations}", most, memory, len(start)), +1)
         before = current()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from gridgen.errors import UrdfError
 from gridgen.model.description import Joint, Link, RobotDescription
 from gridgen.model.oddities import Oddity
+from gridgen.model.soft import NO_CONTACTS, ContactModel
 from gridgen.model.validation import validate
 from gridgen.naming import show
 
@@ -20,12 +21,14 @@ class Assembly:
 
     Attributes:
         source: name of the model in messages.
+        contact_model: soft constraints.
     """
 
     source: str
     links: list[Link] = field(default_factory=list)
     joints: list[Joint] = field(default_factory=list)
     oddities: list[Oddity] = field(default_factory=list)
+    contact_model: ContactModel = NO_CONTACTS
     _taken: set[tuple[str, str]] = field(default_factory=set)
 
     def name(self, kind: str, name: str) -> str:
@@ -47,9 +50,18 @@ class Assembly:
         """
         links, joints = tuple(self.links), tuple(self.joints)
         self._check_finite()
-        text = repr((name, links, joints, "in order")).encode("utf-8", "replace")
+        soft = () if self.contact_model == NO_CONTACTS else (self.contact_model,)
+        text = repr((name, links, joints, "in order", *soft)).encode("utf-8", "replace")
         digest = hashlib.sha256(text).hexdigest()
-        description = RobotDescription(name, links, joints, self.source, digest, in_order=True)
+        description = RobotDescription(
+            name,
+            links,
+            joints,
+            self.source,
+            digest,
+            in_order=True,
+            contact_model=self.contact_model,
+        )
         validate(description)
         description.warn(self.oddities)
         return description

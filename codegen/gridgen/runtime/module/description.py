@@ -52,6 +52,7 @@ class RobotRecord:
         body_names:      bodies in order, parents first.
         frame_names:     every link of the URDF.
         constraint_names: constraints of the robot.
+        contact_names: contacts of the robot.
         frame_idents:    their identifiers in the names of functions.
         parents:         parent of each body, -1 for the base.
         levels:          bodies by distance from the base.
@@ -87,6 +88,7 @@ class RobotRecord:
     body_names: tuple[str, ...]
     frame_names: tuple[str, ...]
     constraint_names: tuple[str, ...]
+    contact_names: tuple[str, ...]
     frame_idents: tuple[str, ...]
     parents: tuple[int, ...]
     levels: tuple[tuple[int, ...], ...]

@@ -77,6 +77,8 @@ _PHASES = {
     "solve": "factorization and solution",
     "constraint": "acceleration of the constraints without constraint forces",
     "forces": "constraint forces",
+    "contact": "points that may touch the ground",
+    "newton": "iteration of Newton's method",
     "step": "integration over the step",
     "adjoint": "backward pass (adjoints)",
 }
