@@ -5,10 +5,10 @@ With the accelerations a0 without constraint forces, the joint accelerations min
     1/2 (a - a0)^T M (a - a0) + s(J a - aref)
 
 The convex cost s is quadratic where a limit or a contact acts, and linear where dry friction slips.
-Where an elliptic contact slips, it is the squared distance from the dual cone. The forces are its negative gradient. Newton's method solves it with exact line
-search (Todorov 2014), in ``scalars.iterate``. H = M + J^T C J has the sparsity of M, because a
-contact with the world couples only a body with its ancestors. H = L^T D L is factorized in the
-order of the tree, without fill-in.
+Where an elliptic contact slips, it is the squared distance from the dual cone. The forces are its
+negative gradient. Newton's method solves it with exact line search (Todorov 2014), in
+``scalars.iterate``. H = M + J^T C J has the sparsity of M, because a contact with the world couples
+only a body with its ancestors. H = L^T D L is factorized in the order of the tree, without fill-in.
 
 For a row with the distance r and the velocity v, aref = -b v - k d(r) r. The impedance d(r) and
 the constants k, b follow from ``solimp`` and ``solref``. The regularizer is
@@ -85,7 +85,9 @@ def weights(tree: KinematicTree) -> Weights:
             q[body.q_index + body.joint_type.quaternion + 3] = 1.0
         elif not body.mimics and body.nq == 1:
             q[body.q_index] = softness_of(tree, body.joint).reference
-    inverse = np.linalg.inv(np.array(mass_matrix(tree, q, scalars), float))
+    own = {name: np.ravel(values).tolist() for name, values in tree.parameters.items()}
+    given: KinematicTree = GivenTree(tree, own)  # type: ignore[assignment]
+    inverse = np.linalg.inv(np.array(mass_matrix(given, q, scalars), float))
     diagonal = inverse.diagonal().copy()
     for body in tree.bodies:
         for k in range(0, body.nv, 3) if body.nv == 6 else ():
