@@ -210,17 +210,18 @@ class ThreadFunctionView(FunctionView):
 
     @property
     def parameters_of_arrays(self) -> Sequence[str]:
-        """Its arrays as parameters, in lines that end the list."""
-        return self._parameters()
+        """Its arrays as parameters that all have names, in lines that end the list."""
+        return self._parameters([array.name for array in self.inputs])
 
     @property
     def parameters(self) -> Sequence[str]:
         """Its parameters, in lines that end the list."""
         scratch, parked = ["Scratch scratch"], ["Parked parked"]
-        return self._parameters(*scratch * bool(self.scratch), *parked * bool(self.parked))
+        more = (*scratch * bool(self.scratch), *parked * bool(self.parked))
+        return self._parameters([array.parameter for array in self.inputs], *more)
 
-    def _parameters(self, *more: str) -> Sequence[str]:
-        inputs = (f"gridgen::Same<In> {array.parameter}" for array in self.inputs)
+    def _parameters(self, names: Sequence[str], *more: str) -> Sequence[str]:
+        inputs = (f"gridgen::Same<In> {name}" for name in names)
         outputs = (f"{array.kind} {array.name}" for array in self.outputs)
         *words, last = (*inputs, *outputs, *more)
         return wrapped([*words, f"{last})"])
