@@ -107,9 +107,10 @@ class RobotOptions:
                         file with a list of them: ``{"kind": "point", "link": "foot"}``
                         (docs/constraints.md).
         ground:         links whose collision shapes touch the plane z = 0 of the base: names, or
-                        a dictionary each: ``{"link": "foot", "radius": 0.02, "friction": 0.8}``. By
-                        default the contacts of an MJCF file with its planes (docs/contacts.md).
-        contact:        settings of contacts: ``{"cone": "elliptic", "impratio": 10}``.
+                        a dictionary each: ``{"link": "foot", "radius": 0.02, "friction": 0.8}``
+                        (docs/contacts.md).
+        contact:        contacts of the links in ``ground``, or of an MJCF file with its planes:
+                        True, or settings ``{"cone": "elliptic", "impratio": 10}``.
 
     Raises:
         OptionError: a value is invalid.
@@ -126,7 +127,7 @@ class RobotOptions:
         default=(), hash=False
     )
     ground: Sequence[str | Mapping[str, Any]] = field(default=(), hash=False)
-    contact: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    contact: bool | Mapping[str, Any] = field(default=False, hash=False)
 
     def __post_init__(self) -> None:
         check_switch("floating_base", self.floating_base)

@@ -128,7 +128,7 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
         OWN / "arm6.urdf",
         parameters=("all", "armature", "damping"),
         constraints=CONSTRAINTS["arm6"],
-        ground=GROUND["arm6"],
+        ground=GROUND["arm6"] if name != "step_gradient" else (),
     )
     seen = []
 

@@ -139,7 +139,8 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=_setting,
         metavar="NAME=VALUE",
-        help="setting of contacts: cone, impratio, timestep or iterations; repeatable",
+        help="setting of contacts: cone, impratio, timestep or iterations; or true, for the "
+        "contacts of an MJCF file; repeatable",
     )
 
 
@@ -152,7 +153,7 @@ def robot_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "lock": named("--lock", arguments.lock) or None,
         "constraints": tuple(one for several in arguments.constraints for one in several),
         "ground": listed(arguments.ground),
-        "contact": named("--contact", arguments.contact),
+        "contact": _settings(arguments.contact),
     }
 
 
@@ -175,7 +176,16 @@ def _mapping(word: str) -> tuple[str, str]:
     return name.removesuffix(":"), value  # ROS writes name:=value
 
 
+def _settings(given: Sequence[tuple[str, Any]]) -> bool | dict[str, Any]:
+    """Return the settings of contacts, or whether a robot has them."""
+    settings = named("--contact", given)
+    is_alone = settings.pop("true", None) is not None
+    return settings or is_alone
+
+
 def _setting(word: str) -> tuple[str, float | str]:
+    if word == "true":
+        return word, word
     name, value = _mapping(word)
     try:
         return name, float(value)

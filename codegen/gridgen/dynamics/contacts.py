@@ -30,8 +30,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from gridgen.dynamics.configurations import integrate
 from gridgen.dynamics.constraints import Constraints, Rows
-from gridgen.dynamics.crba import mass_matrix, mass_matrix_at
+from gridgen.dynamics.crba import add_damping, mass_matrix, mass_matrix_at
 from gridgen.dynamics.frames import Pose, in_canonical
 from gridgen.dynamics.kinematics import BaseMotion, all_motions, each, placements
 from gridgen.dynamics.linear import ldlt, ldlt_solve
@@ -40,6 +41,7 @@ from gridgen.dynamics.rnea import body_forces, torques_of_forces
 from gridgen.model.kinematic_tree import Frame
 from gridgen.model.soft import Contact, JointSoftness, Softness
 from gridgen.model.tree import KinematicTree
+from gridgen.symbolic.rotations import conjugate, rotate
 from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
 from gridgen.symbolic.spatial import (
     Placement,
@@ -565,8 +567,10 @@ class Problem:
                         H[i][j] = H[i][j] + dot([row[i] for row in point.rows], pulled)
         return H
 
-    def solve(self, M: Rows, b: Sequence[Scalar], start: Sequence[Scalar]) -> list[Scalar]:
-        """Return the accelerations a that minimize the cost, and the forces.
+    def solve(
+        self, M: Rows, b: Sequence[Scalar], start: Sequence[Scalar]
+    ) -> tuple[list[Scalar], list[Scalar]]:
+        """Return the accelerations a that minimize the cost, and M a; store the forces.
 
         Args:
             M:     mass matrix.
@@ -626,7 +630,7 @@ class Problem:
             "newton", tree.contact_model.iterations, [*start, *rest, *residual], newton
         )
         self.forces = self.responses(split(found[2 * nv :]))[0]
-        return found[:nv]
+        return found[:nv], [x + y for x, y in zip(found[nv : 2 * nv], b, strict=True)]
 
     def forces_in_base(self) -> list[Scalar]:
         """Return the forces of the solution on the points, in the axes of the base."""
@@ -713,6 +717,53 @@ def world_shift(tree: KinematicTree, qd: Sequence[Scalar], scalars: Scalars) -> 
     return shift
 
 
+@dataclass(frozen=True)
+class Solution:
+    """The accelerations of a robot with soft constraints.
+
+    Attributes:
+        problem: with the forces.
+        M:       mass matrix.
+        a:       accelerations; of free joints as of MuJoCo, in the axes of their bodies.
+        Ma:      M a.
+        shift:   ``a`` less the derivative of the joint velocities.
+    """
+
+    problem: Problem
+    M: Rows
+    a: list[Scalar]
+    Ma: list[Scalar]
+    shift: list[Scalar]
+
+
+def solution(
+    tree: KinematicTree,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    tau: Sequence[Scalar],
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Sequence[Scalar] | None = None,
+) -> Solution:
+    """Return the accelerations with soft constraints.
+
+    Arguments as in ``gridgen.dynamics.aba.forward_dynamics_aba``.
+    """
+    placed = placements(tree, q, scalars)
+    motions = all_motions(tree, placed, qd, None, base, scalars)
+    wrenches = body_forces(tree, each(tree, motions), f_ext, scalars)
+    bias = torques_of_forces(without_friction(tree), placed, wrenches, qd, None, scalars)
+    M = mass_matrix_at(tree, placed, scalars)
+    problem = Problem(tree, q, qd, placed, scalars)
+    scalars.begin("solve", -1)
+    shift = world_shift(tree, qd, scalars)
+    moved = problem.times(M, shift)
+    b = [t - h + m for t, h, m in zip(tau, bias, moved, strict=True)]
+    a, Ma = problem.solve(M, b, shift)
+    scalars.begin("forces", -1)
+    return Solution(problem, M, a, Ma, shift)
+
+
 def contact_forward_dynamics(
     tree: KinematicTree,
     q: Sequence[Scalar],
@@ -730,17 +781,52 @@ def contact_forward_dynamics(
         qdd:    nv scalars [rad/s^2 or m/s^2].
         forces: on each point, three scalars in the axes of the base [N].
     """
-    placed = placements(tree, q, scalars)
-    motions = all_motions(tree, placed, qd, None, base, scalars)
-    wrenches = body_forces(tree, each(tree, motions), f_ext, scalars)
-    bias = torques_of_forces(without_friction(tree), placed, wrenches, qd, None, scalars)
-    M = mass_matrix_at(tree, placed, scalars)
-    problem = Problem(tree, q, qd, placed, scalars)
-    scalars.begin("solve", -1)
-    shift = world_shift(tree, qd, scalars)
-    moved = problem.times(M, shift)
-    b = [t - h + m for t, h, m in zip(tau, bias, moved, strict=True)]
-    found = problem.solve(M, b, shift)
-    scalars.begin("forces", -1)
-    qdd = [a - s for a, s in zip(found, shift, strict=True)]
-    return qdd, problem.forces_in_base()
+    found = solution(tree, q, qd, tau, base, scalars, f_ext)
+    qdd = [a - shift for a, shift in zip(found.a, found.shift, strict=True)]
+    return qdd, found.problem.forces_in_base()
+
+
+def contact_step(
+    tree: KinematicTree,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    tau: Sequence[Scalar],
+    dt: Scalar,
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Sequence[Scalar] | None = None,
+    *,
+    is_explicit: bool = False,
+    is_damping_implicit: bool = False,
+) -> tuple[list[Scalar], list[Scalar]]:
+    """Return the state after a step of MuJoCo's Euler method.
+
+    The velocity of a free joint's origin changes in the world, where it also moves the origin.
+    With implicit damping D, the accelerations are (M + dt D)^-1 M a, as of MuJoCo's ``eulerdamp``
+    and ``implicitfast``.
+    """
+    found = solution(tree, q, qd, tau, base, scalars, f_ext)
+    a = found.a
+    if is_damping_implicit:
+        scalars.begin("solve", -1)
+        H = [list(row) for row in found.M]
+        add_damping(tree, H, dt, scalars)
+        a = ldlt_solve(ldlt(H, tree.velocities, scalars.constant(1.0), scalars), found.Ma)
+    scalars.begin("step", -1)
+    end = [v + dt * rate for v, rate in zip(qd, a, strict=True)]
+    along = [dt * v for v in (qd if is_explicit else end)]
+    slides = {
+        b.q_index: along[b.v_index : b.v_index + 3] for b in tree.bodies if b.joint_type.is_free
+    }
+    for body in tree.bodies:
+        if body.joint_type.is_free:
+            along[body.v_index : body.v_index + 3] = [scalars.constant(0.0)] * 3
+    q_next = integrate(tree, q, along, scalars)
+    for body in tree.bodies:
+        if body.joint_type.is_free:
+            at, turn = body.v_index, body.q_index + 3
+            before, after = tuple(q[turn : turn + 4]), tuple(q_next[turn : turn + 4])
+            moved = rotate(before, tuple(slides[body.q_index]))
+            q_next[body.q_index : turn] = add(tuple(q[body.q_index : turn]), moved)
+            end[at : at + 3] = rotate(conjugate(after), rotate(before, tuple(end[at : at + 3])))
+    return q_next, end

@@ -12,6 +12,7 @@ from functools import partial
 
 from gridgen.dynamics.aba import accelerations_aba
 from gridgen.dynamics.configurations import integrate
+from gridgen.dynamics.contacts import contact_forward_dynamics, contact_step
 from gridgen.dynamics.crba import accelerations_crba
 from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.model.tree import KinematicTree
@@ -38,6 +39,19 @@ def _step(
 
     The final velocities move the configuration; in an explicit step, the initial velocities.
     """
+    if tree.contact_model.contacts:
+        return contact_step(
+            tree,
+            q,
+            qd,
+            tau,
+            dt[0],
+            base,
+            scalars,
+            f_ext,
+            is_explicit=is_explicit,
+            is_damping_implicit=is_damping_implicit,
+        )
     damping_step = dt[0] if is_damping_implicit else None
     qdd = _accelerations(tree, q, qd, tau, base, scalars, f_ext, damping_step)
     end = moved(tree, qd, (dt[0], qdd), scalars)
@@ -102,6 +116,8 @@ def _accelerations(
     damping_step: Scalar | None = None,
 ) -> list[Scalar]:
     """Return the joint accelerations by the method that ``auto`` selects for the robot."""
+    if tree.contact_model.contacts:
+        return contact_forward_dynamics(tree, q, qd, tau, base, scalars, f_ext)[0]
     solve = accelerations_crba if tree.has_mimic else accelerations_aba
     return solve(tree, q, qd, tau, base, scalars, f_ext, damping_step)
 

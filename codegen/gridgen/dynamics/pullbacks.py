@@ -49,12 +49,13 @@ class Pullback(ProductComputation):
 
     def refusal(self, tree: KinematicTree) -> str | None:
         """See ``Computation``."""
-        parts = self.key.parts or (self.key,)
-        for part in parts:
-            method = FUNCTIONS[part.function].methods.get(part.method)
-            if method is not None and method.iterates:
-                return f"{part.function} iterates and has no VJP: use jvp"
-        return super().refusal(tree)
+        if (reason := super().refusal(tree)) is not None or not tree.contact_model.contacts:
+            return reason
+        names = (part.function for part in self.key.parts or (self.key,))
+        for name in names:
+            if "tolerance" in FUNCTIONS[name].parameters:
+                return f"{name} of a robot with contacts iterates and has no vjp: use jvp"
+        return None
 
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
         """Compute the cotangents of the arguments over any scalar; see ``Computation``."""

@@ -126,3 +126,10 @@ def of_no_contacts(tree: KinematicTree) -> str | None:
         "no link of the robot touches the ground: load it with ground= (grid-gen: --ground), or "
         "from an MJCF file with a plane"
     )
+
+
+def of_contacts(tree: KinematicTree) -> str | None:
+    """Refuse a robot with contacts."""
+    if not tree.contact_model.contacts:
+        return None
+    return "the robot has contacts, whose steps have no derivatives: load it without them"

@@ -251,7 +251,7 @@ BY_PRECISION = {"proximal": PROXIMAL, "tolerance": TOLERANCE}
 
 #: Default arrays that a rollout is differentiated with respect to.
 BEGINNING_AND_TORQUES = ("q0", "qd0", "tau")
-_CONSTANT = ("q0", "qd0", "dt", *OWN_PARAMETERS)
+_CONSTANT = ("q0", "qd0", "dt", *OWN_PARAMETERS, *CONTACT_INPUTS)
 #: Arrays of a rollout that are constant in time; all others may have a time axis.
 CONSTANT_IN_TIME = (*_CONSTANT, *map(cotangent, _CONSTANT))
 

@@ -18,7 +18,6 @@ class ContactDynamics(Calls):
             "MuJoCo's soft constraints, Newton's method, Todorov 2014",
             refusals=("of_no_contacts", "of_a_singular_mass_matrix"),
             in_loops=False,
-            iterates=True,
         ),
         is_default=False,
         solves=True,

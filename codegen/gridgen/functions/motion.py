@@ -10,6 +10,7 @@ from gridgen.functions.types import (
     Driven,
     Integrator,
     Keep,
+    Moving,
     NumberLike,
     ThreadSchedule,
     Unpack,
@@ -70,12 +71,13 @@ class Motion(Calls):
         integrator: Integrator = "semi_implicit",
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
-        **options: Unpack[Driven],
+        **options: Unpack[Moving],
     ) -> tuple[Array, Array]:
         """Return the state after a time step with constant joint torques.
 
         Configurations move as in ``integrate``: a floating base stays on its manifold, and
-        quaternions have unit norm.
+        quaternions have unit norm. A robot with contacts has the accelerations of
+        ``contact_forward_dynamics``.
 
         Args:
             q:          joint positions   (B, nq)  [rad or m]
@@ -112,7 +114,7 @@ class Motion(Calls):
             name: Algorithm(
                 f"linearization.{name}",
                 f"chain rule along step_{name}",
-                refusals=_REFUSALS,
+                refusals=(*_REFUSALS, "of_contacts"),
                 title=title,
             )
             for name, title in INTEGRATORS.items()
@@ -220,7 +222,7 @@ class Motion(Calls):
         return_efforts: bool = False,
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, ...] | None = None,
-        **options: Unpack[Driven],
+        **options: Unpack[Moving],
     ) -> tuple[Array, ...]:
         """Return the states of trajectories under given joint torques, computed by one kernel.
 

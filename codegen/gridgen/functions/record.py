@@ -25,7 +25,6 @@ class Algorithm:
         title:      name in generated code, for functions with several algorithms.
         is_backward_stable: whether the algorithm is numerically backward stable.
         in_loops:  whether a long program may have loops over bodies.
-        iterates:  whether it iterates until convergence, and has no VJP.
     """
 
     algorithm: str = ""
@@ -34,7 +33,6 @@ class Algorithm:
     refusals: tuple[str, ...] = ()
     is_backward_stable: bool = True
     in_loops: bool = True
-    iterates: bool = False
     title: str = ""
 
     def titled(self, title: str) -> str:

@@ -220,6 +220,18 @@ class Soft(InGravity, Inertial, total=False):
     tolerance: ArrayLike | None
 
 
+class Moving(Driven, total=False):
+    """Those of steps.
+
+    Attributes:
+        friction:  as in ``Soft``; radii and tolerance likewise.
+    """
+
+    friction: ArrayLike | None
+    radii: ArrayLike | None
+    tolerance: ArrayLike | None
+
+
 class Impulsive(Inertial, Held, total=False):
     """Those of impacts.
 

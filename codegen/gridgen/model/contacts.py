@@ -11,7 +11,7 @@ from gridgen.errors import OptionError
 from gridgen.model.description import RobotDescription, Shape, suggestion
 from gridgen.model.kinematic_tree import Frame
 from gridgen.model.pose import Pose
-from gridgen.model.soft import CONDIMS, CONES, Contact, ContactModel, Softness
+from gridgen.model.soft import CONDIMS, CONES, NO_CONTACTS, Contact, ContactModel, Softness
 from gridgen.naming import show, show_value
 from gridgen.options import RobotOptions
 
@@ -39,7 +39,11 @@ def place_contacts(
             invalid.
     """
     named = {frame.name: frame for frame in frames}
-    model = replace(description.contact_model, **_settings(description, options.contact))
+    is_given = bool(options.ground) or options.contact is not False
+    if not is_given:
+        return NO_CONTACTS
+    settings = {} if isinstance(options.contact, bool) else options.contact
+    model = replace(description.contact_model, **_settings(description, settings))
     contacts = model.contacts
     if options.ground:
         contacts = tuple(
@@ -64,6 +68,11 @@ def place_contacts(
             center = contact.center and (at @ Pose(translation=contact.center)).translation
             pose = at @ contact.pose
             placed.append(replace(contact, pose=pose, body=frame.body, center=center))
+    if not placed:
+        raise OptionError(
+            f"{description.source}: contact is given, and no link touches a plane: name links in "
+            "ground"
+        )
     return replace(model, contacts=tuple(placed))
 
 

@@ -107,16 +107,18 @@ class Peer:
         rng = np.random.default_rng(seed)
         self.free = [j for j in range(model.njnt) if model.jnt_type[j] == 0]
         rows: dict[str, list[Any]] = {name: [] for name in ("q", "qd", "tau", "qdd", "total")}
+        self.states: list[tuple[np.ndarray, ...]] = []
         while len(rows["q"]) < count:
             self._place(rng)
             data, q = self.data, self.data.qpos.copy()
             mujoco.mj_forward(model, data)
             if not self._has_converged() or not data.ncon:
                 continue
-            rows["q"].append(self._permuted(q))
-            rows["qd"].append(self._local(data.qvel))
-            rows["tau"].append(self._local(data.qfrc_applied + data.qfrc_spring))
-            rows["qdd"].append(self._local(data.qacc, shifted=True))
+            self.states.append((q.copy(), data.qvel.copy(), data.qfrc_applied.copy()))
+            rows["q"].append(self.permuted(q))
+            rows["qd"].append(self.local(data.qvel))
+            rows["tau"].append(self.local(data.qfrc_applied + data.qfrc_spring))
+            rows["qdd"].append(self.local(data.qacc, shifted=True))
             rows["total"].append(self._total())
         self.x = {name: np.array(values) for name, values in rows.items()}
         self.x["gravity"] = np.array(model.opt.gravity)
@@ -138,6 +140,11 @@ class Peer:
         # The vertical coordinate is the second of a planar robot, and the third of a free joint.
         data.qpos[2 if self.free else 1] -= heights.min() - rng.uniform(0.0, 0.08)
 
+    def place(self, index: int) -> None:
+        """Return to one of the states."""
+        mujoco.mj_resetData(self.model, self.data)
+        self.data.qpos[:], self.data.qvel[:], self.data.qfrc_applied[:] = self.states[index]
+
     def _has_converged(self) -> bool:
         model, data = self.model, self.data
         M = np.zeros((model.nv, model.nv))
@@ -147,13 +154,13 @@ class Peer:
         rest = M @ (data.qacc - data.qacc_smooth) - data.qfrc_constraint
         return bool(np.abs(rest).max() < 1e-9 * max(1.0, np.abs(data.qfrc_constraint).max()))
 
-    def _permuted(self, q: np.ndarray) -> np.ndarray:
+    def permuted(self, q: np.ndarray) -> np.ndarray:
         for joint in self.free:
             at = self.model.jnt_qposadr[joint] + 3
             q[at : at + 4] = np.roll(q[at : at + 4], -1)
         return q
 
-    def _local(self, v: np.ndarray, *, shifted: bool = False) -> np.ndarray:
+    def local(self, v: np.ndarray, *, shifted: bool = False) -> np.ndarray:
         """Return velocities with the linear part of free joints in the axes of their bodies."""
         v, data = v.copy(), self.data
         for joint in self.free:
@@ -174,6 +181,7 @@ class Peer:
 
     def tree(self, **options: Any) -> KinematicTree:
         """Return gridgen's tree."""
+        options = {"contact": {"iterations": 100}} | options
         return build_tree(from_model(self.model), RobotOptions(joint_dynamics=True, **options))
 
     def check(self, qdd: np.ndarray, forces: np.ndarray, tolerance: float) -> None:
@@ -189,7 +197,7 @@ class Peer:
 )
 def test_accelerations_and_forces_are_those_of_mujoco(name: str, cone: str) -> None:
     peer = Peer(model_of(name, cone), 20)
-    tree = peer.tree(contact={"iterations": 100})
+    tree = peer.tree()
     found = weights(tree)
     assert_allclose(found.velocities, peer.model.dof_invweight0, rtol=1e-9)
     peer.check(*evaluate_reference(tree, "contact_forward_dynamics", peer.x), tolerance=1e-8)
@@ -199,7 +207,7 @@ def test_accelerations_and_forces_are_those_of_mujoco(name: str, cone: str) -> N
 @pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
 def test_compiled_code_has_mujocos_numbers(cone: str, dtype: str) -> None:
     peer = Peer(model_of("hopper", cone), 40)
-    robot = gridgen.load(peer.model, joint_dynamics=True, backend="cpu")
+    robot = gridgen.load(peer.model, joint_dynamics=True, contact=True, backend="cpu")
     q, qd, tau, gravity = (peer.x[name].astype(dtype) for name in ("q", "qd", "tau", "gravity"))
     qdd, forces = robot.contact_forward_dynamics(q, qd, tau, gravity=gravity)
     peer.check(qdd, forces, tolerance=1e-3 if dtype == "float32" else 1e-6)
@@ -217,7 +225,7 @@ def test_a_urdf_with_ground_is_the_same_robot() -> None:
         ground=[{"link": foot, "radius": 0.02} for foot in FEET],
         contact={"cone": "elliptic", "impratio": 3.0, "iterations": 100},
     )
-    own = peer.tree(contact={"iterations": 100})
+    own = peer.tree()
     assert len(tree.contact_model.contacts) == len(own.contact_model.contacts) == 4
     assert tree.joint_names[1:] == own.joint_names[1:]
     assert_allclose(weights(tree).contacts, weights(own).contacts, rtol=1e-9)
@@ -250,9 +258,13 @@ def test_friction_and_radii_are_inputs() -> None:
         ({"ground": [{"link": "FL_foot", "condim": 2}]}, "condim 2; give 1, 3, 4 or 6"),
         ({"ground": [{"link": "FL_foot", "friction": -1}]}, "friction -1; give a number"),
         ({"ground": [{"link": "FL_foot", "solref": 1}]}, "solref 1; give 2 numbers"),
-        ({"contact": {"cone": "round"}}, "cone 'round'; give pyramidal or elliptic"),
-        ({"contact": {"iterations": 0}}, "iterations 0; give 1 to 1000"),
+        (
+            {"ground": ["FL_foot"], "contact": {"cone": "round"}},
+            "cone 'round'; give pyramidal or elliptic",
+        ),
+        ({"ground": ["FL_foot"], "contact": {"iterations": 0}}, "iterations 0; give 1 to 1000"),
         ({"contact": 3}, "contact is 3; give a dictionary"),
+        ({"contact": True}, "no link touches a plane: name links in ground"),
     ],
 )
 def test_wrong_options_say_what_to_do(options: dict[str, Any], message: str) -> None:
@@ -265,3 +277,65 @@ def test_a_robot_without_contacts_has_no_such_function() -> None:
     q = np.zeros((1, 2))
     with pytest.raises(ModelError, match="no link of the robot touches the ground"):
         robot.contact_forward_dynamics(q, q, q)
+
+
+@pytest.mark.parametrize("integrator", ["semi_implicit", "implicit"])
+@pytest.mark.parametrize("name", ["half_cheetah", "ant", "quadruped"])
+def test_steps_are_those_of_mujoco(name: str, integrator: str) -> None:
+    model = model_of(name, "pyramidal")
+    if integrator == "semi_implicit":
+        model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_EULERDAMP
+    model.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
+    peer = Peer(model, 10)
+    x = {**peer.x, "dt": np.full(10, model.opt.timestep)}
+    q, qd = evaluate_reference(peer.tree(), f"step_{integrator}", x)
+    for k in range(10):
+        peer.place(k)
+        mujoco.mj_step(model, peer.data)
+        mujoco.mj_kinematics(model, peer.data)
+        assert_allclose(q[k], peer.permuted(peer.data.qpos.copy()), rtol=0.0, atol=1e-10)
+        assert_allclose(qd[k], peer.local(peer.data.qvel), rtol=0.0, atol=1e-9)
+
+
+def test_a_rollout_stays_with_mujoco() -> None:
+    model = model_of("hopper", "elliptic")
+    model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    peer, steps = Peer(model, 4), 100
+    robot = gridgen.load(model, joint_dynamics=True, contact=True, backend="cpu")
+    q0, qd0, gravity = (peer.x[name] for name in ("q", "qd", "gravity"))
+    tau, dt = np.repeat(peer.x["tau"][:, None], steps, axis=1), model.opt.timestep
+    q, qd = robot.rollout(q0, qd0, tau, dt, integrator="implicit", gravity=gravity)
+    assert_allclose(
+        robot.step(q[:, 7], qd[:, 7], tau[:, 7], dt, integrator="implicit", gravity=gravity)[0],
+        q[:, 8],
+        rtol=0.0,
+        atol=0.0,
+    )
+    touches = 0
+    for k in range(4):
+        peer.place(k)
+        for t in range(steps):
+            mujoco.mj_step(model, peer.data)
+            touches += peer.data.ncon
+            assert_allclose(q[k, t + 1], peer.data.qpos, rtol=0.0, atol=1e-8)
+    assert touches > steps
+
+
+def test_derivatives_in_a_direction_are_those_of_differences() -> None:
+    peer = Peer(model_of("hopper", "pyramidal"), 4)
+    robot = gridgen.load(peer.model, joint_dynamics=True, contact=True, backend="cpu")
+    x = {name: peer.x[name] for name in ("q", "qd", "tau")}
+    tangent = np.random.default_rng(1).normal(size=x["tau"].shape)
+    options = {"gravity": peer.x["gravity"], "wrt": "tau"}
+    _, moved = robot.jvp("contact_forward_dynamics", tangent, *x.values(), **options)
+    ends = [
+        robot.contact_forward_dynamics(
+            x["q"], x["qd"], x["tau"] + sign * 1e-5 * tangent, gravity=peer.x["gravity"]
+        )[0]
+        for sign in (1.0, -1.0)
+    ]
+    assert_allclose(moved[0], (ends[0] - ends[1]) / 2e-5, rtol=1e-5, atol=1e-5)
+    with pytest.raises(ModelError, match="iterates and has no vjp: use jvp"):
+        robot.vjp("contact_forward_dynamics", (tangent, None), *x.values(), **options)
+    with pytest.raises(ModelError, match="the robot has contacts, whose steps have no derivatives"):
+        robot.step_gradient(*x.values(), 1e-3)

@@ -62,12 +62,14 @@ def _is_reversed(key: KernelKey) -> bool:
     return any(product.kind == "vjp" for product in key.products)
 
 
-def is_never_in_loops(key: KernelKey) -> bool:
+def is_never_in_loops(tree: KinematicTree, key: KernelKey) -> bool:
     """Return whether a kernel has no version with loops: the jvp of a vjp, constraints."""
     if [product.kind for product in key.products] == ["vjp", "jvp"]:
         return True
-    parts = key.parts or (key,)
-    methods = (FUNCTIONS[part.function].methods.get(part.method) for part in parts)
+    rows = [(FUNCTIONS[part.function], part.method) for part in key.parts or (key,)]
+    if tree.contact_model.contacts and any("tolerance" in row.options for row, _ in rows):
+        return True
+    methods = (row.methods.get(method) for row, method in rows)
     return any(method is not None and not method.in_loops for method in methods)
 
 
@@ -87,7 +89,7 @@ def plan_programs(
                         predicted time is less.
     """
     key = function if isinstance(function, KernelKey) else computation_of(tree, function).key
-    if is_never_in_loops(key) or key.bodies:
+    if is_never_in_loops(tree, key) or key.bodies:
         cpu = plan_lines(tree, function)
         return Programs(cpu, cpu)
     operations = count_operations(tree, function, max(longest, MOST_COUNTED))

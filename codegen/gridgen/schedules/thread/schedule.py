@@ -81,7 +81,7 @@ class ThreadSchedule:
             return reason
         # Those of frames are many, and about as long as the mass matrix.
         measured = KernelKey("mass_matrix") if key.frame else key
-        if is_never_in_loops(key) and is_longer(self.tree, measured, LONGEST_PROGRAM):
+        if is_never_in_loops(self.tree, key) and is_longer(self.tree, measured, LONGEST_PROGRAM):
             return _NOT_TWICE if len(key.products) == 2 else _NO_LOOPS
         return None
 
