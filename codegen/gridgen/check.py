@@ -14,9 +14,9 @@ from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.computation import FusedComputation
 from gridgen.dynamics.constraints import Constraints
 from gridgen.dynamics.functions import computation_of, refusal
-from gridgen.dynamics.kinematics import placements
 from gridgen.dynamics.reference import evaluate_reference, rounding_bounds
 from gridgen.dynamics.rollout import evaluate_rollout_back
+from gridgen.dynamics.state import State
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import ARRAYS, STANDARD_GRAVITY
 from gridgen.kernel import Kernel, KernelKey
@@ -489,7 +489,7 @@ def _constrained(tree: KinematicTree, inputs: Mapping[str, Array], key: KernelKe
 def _columns_of_free_joints(tree: KinematicTree, q: Array) -> Array:
     """Return the columns of the constraints' Jacobian that belong to free joints (B, m, n)."""
     scalars, columns = FloatScalars(), list(np.asarray(q).T)
-    rows = Constraints(tree, columns, placements(tree, columns, scalars), scalars).rows
+    rows = Constraints(State(tree, scalars, columns)).rows
     free = [b.v_index + k for b in tree.bodies if b.joint_type.is_free for k in range(b.nv)]
     numbers = [[np.broadcast_to(row[j], len(q)) for j in free] for row in rows]
     return np.array(numbers).reshape(len(rows), len(free), len(q)).transpose(2, 0, 1)

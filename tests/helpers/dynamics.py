@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridgen.dynamics.kinematics import BaseMotion
+from gridgen.dynamics.state import State
 from gridgen.errors import GridGenWarning
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
 from gridgen.symbolic.expr import Expr, reachable
+from gridgen.symbolic.scalars import FloatScalars
 from gridgen.symbolic.trace import TraceScalars
 from helpers.robots import SCREWS, described, example_urdf
 
@@ -55,14 +56,29 @@ def random_states(
     return q, qd, qdd, tau
 
 
-def random_wrenches(tree: KinematicTree, seed: int = 0) -> tuple[BaseMotion, list[float]]:
-    """Return random base motion, gravity and external wrenches."""
+def random_loads(tree: KinematicTree, seed: int = 0) -> dict[str, Any]:
+    """Return random base motion, gravity and external wrenches of a state."""
     rng = np.random.default_rng(seed)
     gravity, velocity, acceleration = rng.normal(size=3), rng.normal(size=6), rng.normal(size=6)
-    x, y, z = gravity
-    return BaseMotion((x, y, z), tuple(velocity), tuple(acceleration)), list(
-        rng.normal(size=6 * len(tree.bodies))
-    )
+    return {
+        "gravity": tuple(gravity),
+        "base_velocity": tuple(velocity),
+        "base_acceleration": tuple(acceleration),
+        "f_ext": list(rng.normal(size=6 * len(tree.bodies))),
+    }
+
+
+def state_of(tree: KinematicTree, *arrays: npt.NDArray[Any], **given: Any) -> State:
+    """Return the state of ``q`` and ``qd``, of shape (B, n), and what else is given, on numbers."""
+    return State(tree, FloatScalars(), *map(columns, arrays), **given)
+
+
+def state_at(
+    tree: KinematicTree, inputs: dict[str, Array], scalars: FloatScalars | None = None
+) -> tuple[State, dict[str, list[Array]]]:
+    """Return the state that arrays (B, ...) describe by name, and the columns of all arrays."""
+    rows = {name: list(array.reshape(len(array), -1).T) for name, array in inputs.items()}
+    return State.of(tree, scalars or FloatScalars(), rows), rows
 
 
 def numbers(result: Any, count: int) -> Array:
@@ -141,10 +157,11 @@ def assert_close(actual: Array, expected: Array, tolerance: float, what: str) ->
 
 
 def trace(tree: KinematicTree, algorithm: Callable[..., Any], *inputs: str) -> tuple[Any, Any]:
-    """Return the result of an algorithm of (tree, inputs by name, scalars), and its trace."""
+    """Return the result of an algorithm of a state and other inputs, and its trace."""
     scalars = TraceScalars()
     arrays = {name: scalars.inputs(name, tree.nq if name == "q" else tree.nv) for name in inputs}
-    return algorithm(tree, arrays, scalars), scalars
+    state = State.of(tree, scalars, {**arrays, "gravity": GRAVITY})
+    return algorithm(state, *(arrays[n] for n in inputs if n not in ("q", "qd"))), scalars
 
 
 def operations(result: Any, scalars: TraceScalars) -> int:

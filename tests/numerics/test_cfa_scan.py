@@ -7,12 +7,12 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from gridgen.dynamics.cfa import forward_dynamics_cfa
-from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.errors import ModelError
 from gridgen.schedules.cfa.plan import AVAILABLE, plan_cfa
 from gridgen.schedules.team.plan import plan_scan
 from gridgen.symbolic.scalars import FloatScalars
 from helpers.cfa import KERNEL, LOADED, module_of, reference, run, run_alone
+from helpers.dynamics import state_at
 from helpers.robots import example_urdf, link_text, robot_text, spread
 from helpers.scan import (
     assert_race,
@@ -165,12 +165,10 @@ def test_constraint_forces(name, armature):
     _, seen = run(module_of(tree, observed=True), f"{LOADED}_observed", inputs)
 
     scalars = FloatScalars()
-    rows = {key: list(array.reshape(2, -1).T) for key, array in inputs.items()}
-    base = BaseMotion(tuple(rows["gravity"]), rows["base_velocity"], rows["base_acceleration"])
-    q, qd, tau, f_ext = (rows[key] for key in ("q", "qd", "tau", "f_ext"))
-    forward_dynamics_cfa(tree, q, qd, tau, base, scalars, f_ext)
+    state, rows = state_at(tree, inputs, scalars)
+    forward_dynamics_cfa(state, rows["tau"])
     for body in range(len(tree.bodies)):
-        wrench = np.stack(np.broadcast_arrays(*scalars.kept["F", body], q[0])[:6], axis=1)
+        wrench = np.stack(np.broadcast_arrays(*scalars.kept["F", body], state.q[0])[:6], axis=1)
         scale = np.abs(wrench).max()
         np.testing.assert_allclose(seen["C"][:, body], wrench, rtol=0, atol=1e-11 * scale)
 

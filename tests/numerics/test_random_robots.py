@@ -10,18 +10,17 @@ from hypothesis import strategies as st
 from gridgen.check import compare_function, random_states
 from gridgen.dynamics import cfa
 from gridgen.dynamics.functions import COMPUTATIONS, refusal
-from gridgen.dynamics.kinematics import BaseMotion, placements
 from gridgen.dynamics.minverse import inverse_by_responses
-from gridgen.dynamics.parameters import GivenTree
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import ModelError
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.thread.plan import plan_lines, plan_loops
-from gridgen.symbolic.scalars import FloatScalars
 from helpers.dynamics import (
     COMPLEX_STEP,
+    GRAVITY,
     Array,
     position_steps,
+    state_of,
     velocity_steps,
 )
 from helpers.oracle import Oracle
@@ -107,15 +106,13 @@ def look_at_dynamics(tree: KinematicTree, urdf: str, x: dict[str, Array]) -> Non
     if refusal(tree, "articulated_inertias") is None:
         x["articulated"] = value(tree, "articulated_inertias", x)
         assert_solves(M, value(tree, "articulated_accelerations", x), x["tau"] - h, "hybrid")
-        scalars = FloatScalars()
-        rows = inverse_by_responses(tree, placements(tree, list(x["q"].T), scalars), scalars)
+        rows = inverse_by_responses(state_of(tree, x["q"]))
         Z = np.array([[np.broadcast_to(e, STATES) for e in row] for row in rows]).transpose(2, 0, 1)
         assert_close(M @ Z, np.eye(nv), "responses", 1e2 * TOLERANCE * np.linalg.cond(M).max())
     if cfa.refusal(tree) is None:
-        given = GivenTree(tree, {"damping": list(x["damping"].T)})
-        state = (list(x[name].T) for name in ("q", "qd", "tau"))
-        down = BaseMotion((0.0, 0.0, -9.81))
-        found = cfa.forward_dynamics_cfa(given, *state, down, FloatScalars())
+        given = {"damping": list(x["damping"].T)}
+        state = state_of(tree, x["q"], x["qd"], gravity=GRAVITY, given=given)
+        found = cfa.forward_dynamics_cfa(state, list(x["tau"].T))
         assert_solves(M, np.stack(np.broadcast_arrays(*found), 1), x["tau"] - h, "cfa")
     Z = value(tree, "mass_matrix_inverse", x)
     assert_close(M @ Z, np.eye(nv), "mass_matrix_inverse", TOLERANCE * np.linalg.cond(M).max())

@@ -11,10 +11,10 @@ from gridgen.check import FORWARD, conditioning, random_states
 from gridgen.dynamics.aba import forward_dynamics_aba
 from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.dynamics.hybrid import articulated_accelerations
-from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.rnea import inverse_dynamics
 from gridgen.symbolic.scalars import FloatScalars
+from helpers.dynamics import state_at
 from helpers.robots import (
     example_urdf,
     exhaustive,
@@ -267,15 +267,6 @@ def flat(value):
     return array
 
 
-def base_motion(inputs):
-    rows = {name: tuple(array.T) for name, array in inputs.items()}
-    return BaseMotion(rows["gravity"], rows["base_velocity"], rows["base_acceleration"])
-
-
-def columns(inputs, name):
-    return list(inputs[name].reshape(len(inputs[name]), -1).T)
-
-
 def assert_found(seen, expected, symbol):
     scale = np.abs(expected).max()
     np.testing.assert_allclose(seen, expected, rtol=0, atol=1e-11 * scale, err_msg=symbol)
@@ -297,9 +288,8 @@ def test_motions_and_wrenches(name, function):
     _, seen = run(module, function, inputs, observed=True)
 
     scalars = FloatScalars()
-    q, qd, f_ext = (columns(inputs, key) for key in ("q", "qd", "f_ext"))
-    qdd = columns(inputs, "qdd") if "qdd" in inputs else None
-    inverse_dynamics(tree, q, qd, qdd, base_motion(inputs), scalars, f_ext)
+    state, rows = state_at(tree, inputs, scalars)
+    inverse_dynamics(state, rows.get("qdd"))
     for body in range(len(tree.bodies)):
         V, A, F = (seen[symbol][:, body] for symbol in "VAF")
         assert_found(V[:, 3:], kept(scalars, ["w"], body, 2), f"angular velocity of body {body}")
@@ -318,8 +308,8 @@ def test_articulated_bodies(name):
     _, seen = run(module_of(tree, function), function, inputs, observed=True)
 
     scalars = FloatScalars()
-    q, qd, tau, f_ext = (columns(inputs, key) for key in ("q", "qd", "tau", "f_ext"))
-    forward_dynamics_aba(tree, q, qd, tau, base_motion(inputs), scalars, f_ext)
+    state, rows = state_at(tree, inputs, scalars)
+    forward_dynamics_aba(state, rows["tau"])
     for body in range(len(tree.bodies)):
         if tree.children[body]:
             inertia = kept(scalars, ["M", "H", "I"], body, 2)
@@ -339,8 +329,8 @@ def test_the_second_half_alone(name):
     assert_array_equal(seen["J"], inputs["articulated"])
 
     scalars = FloatScalars()
-    arrays = (columns(inputs, key) for key in ("q", "tau", "h", "articulated"))
-    articulated_accelerations(tree, *arrays, scalars)
+    state, rows = state_at(tree, inputs, scalars)
+    articulated_accelerations(state, *(rows[key] for key in ("tau", "h", "articulated")))
     for body in range(len(tree.bodies)):
         if tree.children[body]:
             wrench = kept(scalars, ["f", "n"], body, 2)

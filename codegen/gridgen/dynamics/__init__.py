@@ -2,14 +2,8 @@
 
 Arguments have the same names in all modules:
 
-    tree:     the robot
-    q:        joint positions, nq scalars [rad or m]
-    qd:       joint velocities, nv scalars [rad/s or m/s]
+    state:    the robot, its positions, velocities, base motion and external wrenches (``State``)
     qdd:      joint accelerations, nv scalars [rad/s^2 or m/s^2]
     tau:      joint torques and forces, nv scalars [N m or N]
     dt:       length of a time step, one scalar [s]
-    gravity:  gravitational acceleration, in the base frame [m/s^2]
-    base:     motion of the base and gravity
-    f_ext:    external wrench (f, n) on every body in its link's frame, 6 scalars each [N, N m]
-    scalars:  the type of number
 """

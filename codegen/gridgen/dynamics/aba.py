@@ -12,15 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gridgen.dynamics.kinematics import BaseMotion, body_motions, placements
+from gridgen.dynamics.kinematics import body_motions
 from gridgen.dynamics.linear import Factorization, ldlt, ldlt_solve
 from gridgen.dynamics.mass import Mass, body_mass
-from gridgen.dynamics.parameters import armature, damping_in_time, has_armature
 from gridgen.dynamics.refusals import of_mimic_joints
 from gridgen.dynamics.rnea import add_joint_dynamics, body_forces
+from gridgen.dynamics.state import Numbers, State
 from gridgen.errors import ModelError
 from gridgen.model.kinematic_tree import Body, KinematicTree
-from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import (
     Matrix,
@@ -82,7 +81,7 @@ class ArticulatedInertia:
         return (*(row[axis - 3] for row in self.H), *full(self.I)[axis - 3])
 
     def across_joint(
-        self, U: Sequence[Scalar], gain: Sequence[Scalar], zero: Scalar, loose: int | None = None
+        self, U: Numbers, gain: Numbers, zero: Scalar, loose: int | None = None
     ) -> ArticulatedInertia:
         """Return the articulated inertia across a joint: A - U gain^T (prefix sums eq. 7).
 
@@ -107,23 +106,23 @@ class ArticulatedInertia:
         )
         return ArticulatedInertia(M, H, I)  # type: ignore[arg-type]
 
-    def solve(self, armature: Sequence[Scalar], wrench: Sequence[Scalar]) -> list[Scalar]:
+    def solve(self, armature: Numbers, wrench: Numbers) -> list[Scalar]:
         """Return the acceleration x of a free body: (A + diag(armature)) x = wrench."""
         return ldlt_solve(self._factors(armature), wrench)
 
-    def inverse(self, armature: Sequence[Scalar], scalars: Scalars) -> SixBySix:
+    def inverse(self, armature: Numbers, scalars: Scalars) -> SixBySix:
         """Return (A + diag(armature))^-1."""
         factors = self._factors(armature)
         unit = [[scalars.constant(float(i == j)) for j in range(6)] for i in range(6)]
         return tuple(tuple(ldlt_solve(factors, wrench)) for wrench in unit)
 
-    def _factors(self, armature: Sequence[Scalar]) -> Factorization:
+    def _factors(self, armature: Numbers) -> Factorization:
         rows = [list(self.column(axis)) for axis in range(6)]
         for axis in range(6):
             rows[axis][axis] = rows[axis][axis] + armature[axis]
-        return ldlt(rows, Branches(range(-1, 5)))
+        return ldlt(rows)
 
-    def let_go(self, armature: Sequence[Scalar], inverse: SixBySix) -> ArticulatedInertia:
+    def let_go(self, armature: Numbers, inverse: SixBySix) -> ArticulatedInertia:
         """Return the articulated inertia across a free joint: R - R (A + R)^-1 R.
 
         The armature R alone couples the body to its parent. Without armature on an axis, the row
@@ -188,7 +187,7 @@ class FreeJoint:
     armature: tuple[Scalar, ...] = ()
     inverse: SixBySix = ()
 
-    def passed_on(self, effort: Sequence[Scalar]) -> Wrench:
+    def passed_on(self, effort: Numbers) -> Wrench:
         """Return the wrench propagated to the parent: joint force minus inertia of the armature."""
         if not self.armature:
             return split(effort)
@@ -197,15 +196,14 @@ class FreeJoint:
 
 
 def forward_dynamics_aba(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    tau: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None = None,
+    state: State, tau: Numbers, damping_step: Scalar | None = None
 ) -> list[Scalar]:
     """Return the joint accelerations for the generalized forces ``tau``.
+
+    Args:
+        tau:          generalized forces, nv scalars [N m or N].
+        damping_step: time step [s] of implicit damping D, which acts on the velocities at the end
+                      of the step: M + damping_step D replaces M. ``None`` for explicit damping.
 
     Returns:
         qdd: joint accelerations, nv scalars [rad/s^2 or m/s^2].
@@ -213,31 +211,12 @@ def forward_dynamics_aba(
     Raises:
         ModelError: the robot has mimic joints.
     """
-    return accelerations_aba(tree, q, qd, tau, base, scalars, f_ext)
-
-
-def accelerations_aba(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    tau: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None = None,
-    damping_step: Scalar | None = None,
-) -> list[Scalar]:
-    """Return the joint accelerations with explicit or implicit damping.
-
-    For a time step ``damping_step`` [s], damping D acts on the velocities at the end of the step:
-    M + damping_step D replaces M. ``None`` selects explicit damping.
-    """
+    tree, scalars = state.tree, state.scalars
     refuse_mimic(tree, "forward_dynamics_aba")
-    placed = placements(tree, q, scalars)
-    motions = body_motions(tree, placed, qd, None, base, scalars)
-    forces = body_forces(tree, motions, f_ext, scalars)
+    forces = body_forces(state, body_motions(state))
     losses = scalars.table("loss", tree.nv, scalars.constant(0.0))
-    losses = add_joint_dynamics(tree, losses, qd, None, scalars)
-    return articulated_passes(tree, placed, forces, tau, losses, scalars, damping_step=damping_step)
+    losses = add_joint_dynamics(state, losses)
+    return articulated_passes(state, forces, tau, losses, damping_step=damping_step)
 
 
 def refuse_mimic(tree: KinematicTree, algorithm: str) -> None:
@@ -247,32 +226,30 @@ def refuse_mimic(tree: KinematicTree, algorithm: str) -> None:
 
 
 def articulated_passes(
-    tree: KinematicTree,
-    placed: Sequence[Placement],
+    state: State,
     bias: list[Wrench],
-    tau: Sequence[Scalar],
-    losses: Sequence[Scalar],
-    scalars: Scalars,
+    tau: Numbers,
+    losses: Numbers,
     articulated: list[ArticulatedInertia] | None = None,
     damping_step: Scalar | None = None,
 ) -> list[Scalar]:
     """Return the joint accelerations that ``tau`` adds to the bias motion.
 
     Args:
-        placed:       placement of every body in its parent.
         bias:         wrench on each body in the bias motion; overwritten.
         losses:       joint torques to subtract from ``tau``, nv scalars.
         articulated:  articulated inertia of every body, if already known.
-        damping_step: as in ``accelerations_aba``.
+        damping_step: as in ``forward_dynamics_aba``.
     """
-    inertias = rigid_inertias(tree, scalars) if articulated is None else articulated
+    tree, placed, scalars = state.tree, state.placed, state.scalars
+    inertias = rigid_inertias(state) if articulated is None else articulated
     joints = scalars.table("joint", len(tree.bodies))
     for index in tree.inward():
         body, inertia = tree.bodies[index], inertias[index]
         scalars.begin("articulated", index)
         effort = [tau[body.v_index + k] - losses[body.v_index + k] for k in range(body.nv)]
         joints[index], transmitted, (f, n) = eliminate(
-            tree, index, inertia, bias[index], effort, scalars, damping_step
+            state, index, inertia, bias[index], effort, damping_step
         )
         if body.parent >= 0:
             f, n = placed[index].force_to_parent(f, n)
@@ -284,15 +261,16 @@ def articulated_passes(
             if transmitted is not None and articulated is None:
                 total = inertias[body.parent] + transmitted.to_parent(placed[index])
                 inertias[body.parent] = total.keep(body.parent, scalars)
-    return _outward(tree, placed, joints, scalars)
+    return _outward(state, joints)
 
 
-def rigid_inertias(tree: KinematicTree, scalars: Scalars) -> list[ArticulatedInertia]:
+def rigid_inertias(state: State) -> list[ArticulatedInertia]:
     """Return the spatial inertia of every single body."""
+    tree, scalars = state.tree, state.scalars
     inertias = scalars.table("inertia", len(tree.bodies))
     for index in tree.outward():
         scalars.begin("articulated", index)
-        inertias[index] = rigid_inertia(body_mass(tree, index, scalars), scalars)
+        inertias[index] = rigid_inertia(body_mass(state, index), scalars)
     return inertias
 
 
@@ -307,12 +285,11 @@ def rigid_inertia(mass: Mass, scalars: Scalars) -> ArticulatedInertia:
 
 
 def eliminate(
-    tree: KinematicTree,
+    state: State,
     index: int,
     inertia: ArticulatedInertia,
     bias: Wrench,
-    effort: Sequence[Scalar],
-    scalars: Scalars,
+    effort: Numbers,
     damping_step: Scalar | None = None,
 ) -> tuple[ArticulatedJoint | FreeJoint, ArticulatedInertia | None, Wrench]:
     """Project one joint's motion out of the inertia and the bias force (prefix sums eq. 7).
@@ -322,26 +299,30 @@ def eliminate(
         inertia:      articulated inertia of the body.
         bias:         wrench on the body in the bias motion.
         effort:       joint torque, one scalar per velocity of the joint.
-        damping_step: as in ``accelerations_aba``.
+        damping_step: as in ``forward_dynamics_aba``.
 
     Returns:
         the joint's terms of the outward pass; the inertia and the wrench propagated to the parent,
         about the body's origin. The inertia is ``None`` for a free body without armature.
     """
+    tree, scalars = state.tree, state.scalars
     body = tree.bodies[index]
     if body.joint_type.is_free:
-        return _eliminate_free(tree, index, inertia, bias, effort, scalars, damping_step)
+        own_axes, holds = free_armature(state, body, damping_step)
+        right = [given - entry for given, entry in zip(effort, (*bias[0], *bias[1]), strict=True)]
+        if not holds:  # the joint transmits only its own force to the parent
+            free = FreeJoint(tuple(inertia.solve(own_axes, right)))
+            return free, None, free.passed_on(effort)
+        whole = inertia.inverse(own_axes, scalars)
+        free = FreeJoint(tuple(dot(row, right) for row in whole), own_axes, whole)
+        return free, inertia.let_go(own_axes, whole), free.passed_on(effort)
     (tau,) = effort
-    own = armature(tree, body.v_index, scalars)
-    is_loose = not has_armature(tree, body.v_index)
-    damping = damping_in_time(tree, body, body.v_index, damping_step, scalars)
-    if damping is not None:
-        own, is_loose = own + damping, False
+    own = joint_inertia(state, body, body.v_index, damping_step)
     joint, (f, n) = body.joint_type, bias
-    loose = joint.axis if is_loose else None
+    loose = joint.axis if own is None else None
     U = joint.combined(inertia.column)
     (felt,), (taken,) = joint.projected(split(U)), joint.projected(bias)
-    D = scalars.keep("D", index, felt + own)
+    D = scalars.keep("D", index, felt + (scalars.constant(0.0) if own is None else own))
     u = scalars.keep("u", index, tau - taken)
     inverse = scalars.keep("inverse", index, 1.0 / D)
     gain = [entry * inverse for entry in U]
@@ -359,54 +340,40 @@ def eliminate(
     return ArticulatedJoint(tuple(gain), rate), rest, (f, n)
 
 
-def _eliminate_free(
-    tree: KinematicTree,
-    index: int,
-    inertia: ArticulatedInertia,
-    bias: Wrench,
-    effort: Sequence[Scalar],
-    scalars: Scalars,
-    damping_step: Scalar | None,
-) -> tuple[FreeJoint, ArticulatedInertia | None, Wrench]:
-    """Project a free joint's motion out; as ``eliminate``."""
-    body = tree.bodies[index]
-    armature, holds = free_armature(tree, body, scalars, damping_step)
-    right = [given - entry for given, entry in zip(effort, (*bias[0], *bias[1]), strict=True)]
-    if not holds:
-        # Without armature, the joint transmits only its own force to the parent.
-        joint = FreeJoint(tuple(inertia.solve(armature, right)))
-        return joint, None, joint.passed_on(effort)
-    inverse = inertia.inverse(armature, scalars)
-    joint = FreeJoint(tuple(dot(row, right) for row in inverse), armature, inverse)
-    return joint, inertia.let_go(armature, inverse), joint.passed_on(effort)
+def joint_inertia(state: State, body: Body, velocity: int, step: Scalar | None) -> Scalar | None:
+    """Return the armature and the inertia that implicit damping adds; ``None`` if both are zero.
+
+    Args:
+        body:     the body that the joint moves.
+        velocity: index of the joint's velocity.
+        step:     length of the time step [s]; ``None`` for explicit damping.
+    """
+    own = state.armature(velocity)
+    if step is not None and "damping" in state.given:
+        return own + step * state.given["damping"][velocity]
+    if step is not None and body.damping:
+        return own + step * state.scalars.constant(body.damping)
+    return own if state.has_armature(velocity) else None
 
 
 def free_armature(
-    tree: KinematicTree, body: Body, scalars: Scalars, damping_step: Scalar | None = None
+    state: State, body: Body, damping_step: Scalar | None = None
 ) -> tuple[tuple[Scalar, ...], bool]:
     """Return the diagonal that a free joint adds to the inertia of its body.
 
     Returns:
         six numbers, and whether they couple the body to a parent.
     """
-    holds = False
-    entries = []
-    for velocity in (body.v_index + axis for axis in range(6)):
-        own = armature(tree, velocity, scalars)
-        damping = damping_in_time(tree, body, velocity, damping_step, scalars)
-        if has_armature(tree, velocity) or damping is not None:
-            holds = True
-        entries.append(own if damping is None else own + damping)
-    return tuple(entries), holds and body.parent >= 0
+    places = range(body.v_index, body.v_index + 6)
+    entries = [joint_inertia(state, body, velocity, damping_step) for velocity in places]
+    zero = state.scalars.constant(0.0)
+    holds = any(own is not None for own in entries) and body.parent >= 0
+    return tuple(zero if own is None else own for own in entries), holds
 
 
-def _outward(
-    tree: KinematicTree,
-    placed: Sequence[Placement],
-    joints: Sequence[Any],
-    scalars: Scalars,
-) -> list[Scalar]:
+def _outward(state: State, joints: Sequence[Any]) -> list[Scalar]:
     """Compute the joint accelerations from the base outwards (prefix sums eq. 8)."""
+    tree, placed, scalars = state.tree, state.placed, state.scalars
     qdd: list[Scalar] = scalars.table("qdd", tree.nv)
     change = scalars.table("change", len(tree.bodies))  # acceleration over that of the bias motion
     nothing = constants((0.0, 0.0, 0.0), scalars)
@@ -449,5 +416,5 @@ def accelerate(
     return (rate,), body.joint_type.added((v, w), (rate,))
 
 
-def _sum(a: Sequence[Scalar], b: Sequence[Scalar]) -> tuple[Scalar, ...]:
+def _sum(a: Numbers, b: Numbers) -> tuple[Scalar, ...]:
     return tuple(x + y for x, y in zip(a, b, strict=True))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gridgen.dynamics.linear import Factorization, ldlt, ldlt_solve
-from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import dot
 
@@ -56,7 +55,7 @@ class BlockSystem:
             if row is None:
                 continue
             pivot = row.pop(k)
-            factors = ldlt(pivot, Branches(range(-1, len(pivot) - 1)), self._one)
+            factors = ldlt(pivot, one=self._one)
             gains: dict[int, Block] = {}  # E^T by columns: D_k^-1 A_ka
             for a, block in row.items():
                 del self._blocks[a][k]

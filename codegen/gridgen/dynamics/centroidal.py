@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from gridgen.dynamics.crba import composite_masses
-from gridgen.dynamics.energy import center_of_all
+from gridgen.dynamics.energy import center_of_mass
 from gridgen.dynamics.frames import Rows, add_column, body_poses, linear_velocities
-from gridgen.dynamics.kinematics import BaseMotion, all_motions, placements
+from gridgen.dynamics.kinematics import all_motions
 from gridgen.dynamics.mass import body_mass
 from gridgen.dynamics.rnea import transmitted_forces
-from gridgen.model.tree import KinematicTree
-from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.dynamics.state import State
+from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import ZERO, Wrench, add, apply, constants, cross, sub
 
 
-def centroidal_momentum_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Rows:
+def centroidal_momentum_matrix(state: State) -> Rows:
     """Return the centroidal momentum matrix, 6 x nv (Pinocchio's Ag).
 
     A column is the momentum of the joint's subtree for a unit velocity.
@@ -23,10 +21,8 @@ def centroidal_momentum_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars
     Raises:
         ModelError: the robot has no mass.
     """
-    placed = placements(tree, q, scalars)
-    masses = composite_masses(tree, placed, scalars)
-    poses = body_poses(tree, placed, scalars)
-    center = center_of_all(tree, placed, scalars)
+    tree, scalars = state.tree, state.scalars
+    masses, poses, center = composite_masses(state), body_poses(state), center_of_mass(state)
     A = scalars.matrix("A", 6, tree.nv)
     for index in tree.outward():
         body, pose = tree.bodies[index], poses[index]
@@ -35,34 +31,32 @@ def centroidal_momentum_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars
             scalars.begin("column", index)
             f, n = (apply(pose.R, part) for part in masses[index].wrench(*axis))
             n = add(n, cross(arm, f))
-            add_column(tree, body, k, (*f, *n), A, scalars)
+            add_column(state, body, k, (*f, *n), A)
     return A
 
 
-def centroidal_momentum(
-    tree: KinematicTree, q: Sequence[Scalar], qd: Sequence[Scalar], scalars: Scalars
-) -> list[Scalar]:
+def centroidal_momentum(state: State) -> list[Scalar]:
     """Return the centroidal momentum, linear part first (Pinocchio's hg).
 
     Arguments and errors as in ``centroidal_momentum_matrix``, with the joint velocities.
     """
-    placed = placements(tree, q, scalars)
-    at_rest = BaseMotion(constants(ZERO, scalars))
-    motions = all_motions(tree, placed, qd, None, at_rest, scalars)
-    velocities = linear_velocities(tree, placed, motions, qd, scalars)
+    state = state.at_rest
+    tree, scalars = state.tree, state.scalars
+    motions = all_motions(state)
+    velocities = linear_velocities(state, motions)
     own: list[Wrench] = scalars.table("momentum", len(tree.bodies))
     for index in tree.outward():
         scalars.begin("outward", index)
-        mass = body_mass(tree, index, scalars)
+        mass = body_mass(state, index)
         f, n = mass.wrench(velocities[index], motions[index].w)
         own[index] = (scalars.keep("f", index, f), scalars.keep("n", index, n))
-    carried = transmitted_forces(tree, placed, own, scalars)
+    carried = transmitted_forces(state, own)
     scalars.begin("inward", -1)
     nothing = constants(ZERO, scalars)
     total = scalars.carry("total", (nothing, nothing))
     for index in tree.outward():
         if tree.bodies[index].parent < 0:
-            f, n = placed[index].force_to_parent(*carried[index])
+            f, n = state.placed[index].force_to_parent(*carried[index])
             total.value = (add(total.value[0], f), add(total.value[1], n))
     linear, angular = total.value
-    return [*linear, *sub(angular, cross(center_of_all(tree, placed, scalars), linear))]
+    return [*linear, *sub(angular, cross(center_of_mass(state), linear))]

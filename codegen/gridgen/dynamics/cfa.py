@@ -17,19 +17,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from gridgen.dynamics.blocks import BlockSystem
-from gridgen.dynamics.kinematics import BaseMotion, body_motions, placements
 from gridgen.dynamics.mass import constant_mass
 from gridgen.dynamics.mobility import Mobility, Spatial, body_mobility, principal_inertia
-from gridgen.dynamics.rnea import (
-    add_joint_dynamics,
-    body_forces,
-    joint_efforts,
-    transmitted_forces,
-)
+from gridgen.dynamics.rnea import inverse_dynamics
+from gridgen.dynamics.state import Numbers, State
 from gridgen.errors import ModelError
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
-from gridgen.symbolic.spatial import Placement, Vector, Wrench, neg, sub
+from gridgen.symbolic.spatial import Vector, Wrench, neg, sub
 
 PASSES = 2
 """The first solution, and one step of iterative refinement.
@@ -106,20 +101,13 @@ def unknowns(body: Body) -> tuple[Unknown, ...]:
 
 
 def forward_dynamics_cfa(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    tau: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None = None,
-    order: Iterable[int] | None = None,
+    state: State, tau: Numbers, order: Iterable[int] | None = None
 ) -> list[Scalar]:
     """Return the joint accelerations for the generalized forces ``tau``.
 
     Args:
-        order:   elimination order of the bodies; leaves first by default, which couples parents,
-                 children and siblings only.
+        order: elimination order of the bodies; leaves first by default, which couples parents,
+               children and siblings only.
 
     Returns:
         qdd: joint accelerations, nv scalars [rad/s^2 or m/s^2].
@@ -127,23 +115,20 @@ def forward_dynamics_cfa(
     Raises:
         ModelError: the robot has mimic joints, or a link without an invertible spatial inertia.
     """
+    tree, scalars = state.tree, state.scalars
     reason = refusal(tree)
     if reason is not None:
         raise ModelError(f"{tree.source}: {reason}")
-    links = [body_mobility(tree, index, scalars) for index in range(len(tree.bodies))]
-    placed = placements(tree, q, scalars)
-    motions = body_motions(tree, placed, qd, None, base, scalars)
-    forces = transmitted_forces(tree, placed, body_forces(tree, motions, f_ext, scalars), scalars)
-    bias = joint_efforts(tree, forces, scalars)
-    bias = add_joint_dynamics(tree, bias, qd, None, scalars)
-    wrenches = _active_wrenches(tree, [t - b for t, b in zip(tau, bias, strict=True)], scalars)
+    links = [body_mobility(state, index) for index in range(len(tree.bodies))]
+    bias = inverse_dynamics(state)
+    wrenches = _active_wrenches(state, [t - b for t, b in zip(tau, bias, strict=True)])
 
     rows = [unknowns(body) for body in tree.bodies]
-    system = _assemble(tree, placed, links, rows, scalars)
+    system = _assemble(state, links, rows)
     system.eliminate(reversed(range(len(tree.bodies))) if order is None else order)
     active = [tuple(wrench) for wrench in wrenches]
     for _ in range(PASSES):
-        relative = _relative_accelerations(tree, placed, links, wrenches, scalars)
+        relative = _relative_accelerations(state, links, wrenches)
         right = [
             [
                 -(motion[unknown.axis] + _yield(unknown, wrench, known, scalars))
@@ -158,7 +143,7 @@ def forward_dynamics_cfa(
                 wrenches[index][unknown.axis] = wrenches[index][unknown.axis] + value
     for index, (f, n) in enumerate(_wrenches(tree, wrenches)):
         scalars.keep("F", index, (*f, *n))
-    relative = _relative_accelerations(tree, placed, links, wrenches, scalars)
+    relative = _relative_accelerations(state, links, wrenches)
     return [
         motion[axis]
         for body, motion in zip(tree.bodies, relative, strict=True)
@@ -166,19 +151,16 @@ def forward_dynamics_cfa(
     ]
 
 
-def _yield(
-    unknown: Unknown, wrench: Sequence[Scalar], active: Sequence[Scalar], scalars: Scalars
-) -> Scalar:
+def _yield(unknown: Unknown, wrench: Numbers, active: Numbers, scalars: Scalars) -> Scalar:
     """Return the motion due to a joint's own compliance, opposite to its acceleration."""
     if not unknown.compliance:
         return scalars.constant(0.0)
     return scalars.constant(unknown.compliance) * (wrench[unknown.axis] - active[unknown.axis])
 
 
-def _active_wrenches(
-    tree: KinematicTree, effort: Sequence[Scalar], scalars: Scalars
-) -> list[list[Scalar]]:
+def _active_wrenches(state: State, effort: Numbers) -> list[list[Scalar]]:
     """Return the components of the joints' wrenches that the joint torques determine."""
+    tree, scalars = state.tree, state.scalars
     wrenches = [[scalars.constant(0.0)] * 6 for _ in tree.bodies]
     for body, wrench in zip(tree.bodies, wrenches, strict=True):
         for velocity, axis in enumerate(body.joint_type.axes, start=body.v_index):
@@ -186,19 +168,16 @@ def _active_wrenches(
     return wrenches
 
 
-def _wrenches(tree: KinematicTree, components: Sequence[Sequence[Scalar]]) -> list[Wrench]:
+def _wrenches(tree: KinematicTree, components: Sequence[Numbers]) -> list[Wrench]:
     pairs = zip(tree.bodies, components, strict=True)
     return [body.joint_type.wrench(own) for body, own in pairs]
 
 
 def _relative_accelerations(
-    tree: KinematicTree,
-    placed: Sequence[Placement],
-    links: Sequence[Mobility],
-    wrenches: Sequence[Sequence[Scalar]],
-    scalars: Scalars,
+    state: State, links: Sequence[Mobility], wrenches: Sequence[Numbers]
 ) -> list[list[Scalar]]:
     """Return K F: the components of the acceleration across every joint."""
+    tree, placed = state.tree, state.placed
     own = _wrenches(tree, wrenches)
     totals = [*own]
     for index, body in enumerate(tree.bodies):
@@ -218,13 +197,10 @@ def _relative_accelerations(
 
 
 def _assemble(
-    tree: KinematicTree,
-    placed: Sequence[Placement],
-    links: Sequence[Mobility],
-    rows: Sequence[Sequence[Unknown]],
-    scalars: Scalars,
+    state: State, links: Sequence[Mobility], rows: Sequence[Sequence[Unknown]]
 ) -> BlockSystem:
     """Form A = W^T K W, with the compliance of armatures on its diagonal."""
+    tree, placed, scalars = state.tree, state.placed, state.scalars
     system = BlockSystem(scalars.constant(1.0))
     for index, unknown_rows in enumerate(rows):
         if unknown_rows:

@@ -14,11 +14,9 @@ from typing import Any
 
 from gridgen.dynamics.computation import FunctionComputation, Inputs
 from gridgen.dynamics.kinematics import (
-    BaseMotion,
     BodyMotion,
     acceleration_field,
     body_motions,
-    placements,
 )
 from gridgen.dynamics.rnea import (
     add_joint_dynamics,
@@ -26,6 +24,7 @@ from gridgen.dynamics.rnea import (
     joint_efforts,
     transmitted_forces,
 )
+from gridgen.dynamics.state import State
 from gridgen.functions.arrays import MOTION_NUMBERS
 from gridgen.functions.steps import CHAINS, FORWARD
 from gridgen.kernel import KernelKey, Shape
@@ -130,7 +129,7 @@ def chain_of(tree: KinematicTree, key: KernelKey) -> ChainStage:
     """Return a stage of a chain.
 
     Args:
-        key:  key with the chain as its ``step``, and the ``bodies``.
+        key: key with the chain as its ``step``, and the ``bodies``.
     """
     row, (first, end) = CHAINS[key.step], key.bodies
     shapes: dict[str, Shape]
@@ -167,12 +166,8 @@ def _forward(
         w, wd = split(x["motions"][first : first + 6])
         ax, ay, az = x["motions"][first + 6 : first + MOTION_NUMBERS]
         motions[index] = BodyMotion(w, wd, (ax, ay, az), acceleration_field(w, wd))
-    gx, gy, gz = x["gravity"]
-    placed = placements(tree, x["q"], scalars)
-    moved = body_motions(
-        tree, placed, x["qd"], x["qdd"], BaseMotion((gx, gy, gz)), scalars, motions
-    )
-    forces = body_forces(tree, moved, None, scalars)
+    state = State.of(tree, scalars, x)
+    forces = body_forces(state, body_motions(state, x["qdd"], motions))
     handed_on = [motions[index] for index in frontier(whole, bodies.stop)]
     return [(m.w, m.wd, m.a) for m in handed_on], [forces[index] for index in bodies]
 
@@ -190,9 +185,8 @@ def _backward(
     for place, index in enumerate(frontier(whole, bodies.stop)):
         f, n = split(x["carried"][_WRENCH * place : _WRENCH * (place + 1)])
         total[index] = (add(total[index][0], f), add(total[index][1], n))
-    placed = placements(tree, x["q"], scalars)
-    forces = transmitted_forces(tree, placed, total, scalars)
-    tau = joint_efforts(tree, forces, scalars)
-    tau = add_joint_dynamics(tree, tau, x["qd"], x["qdd"], scalars)
+    state = State.of(tree, scalars, x)
+    forces = transmitted_forces(state, total)
+    tau = add_joint_dynamics(state, joint_efforts(state, forces), x["qdd"])
     carried = [forces[index] for index in frontier(whole, bodies.start)]
     return carried, [tau[j] for j in velocities_of(whole, bodies)]

@@ -12,8 +12,7 @@ from typing import Any
 
 from gridgen.dynamics import refusals
 from gridgen.dynamics.arrays import array_shape
-from gridgen.dynamics.kinematics import BaseMotion
-from gridgen.dynamics.parameters import GivenTree
+from gridgen.dynamics.state import State
 from gridgen.functions import Function
 from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
 from gridgen.functions.record import Algorithm
@@ -191,14 +190,10 @@ class FunctionComputation(Computation):
         return next(filter(None, reasons), None)
 
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
-        """See ``Computation``. Passes the arguments that the algorithm's parameters name."""
-        known = {"tree": tree, "scalars": scalars, "frame": self.frame, **x}
-        if self.parameters:
-            known["tree"] = GivenTree(tree, {name: x[name] for name in self.parameters})
-        known["reference"] = self.key.reference
-        if "gravity" in x:
-            known["base"] = _base(x)
-        results = self._algorithm(**{n: known[n] for n in self._parameters if n in known})
+        """See ``Computation``. Passes the state, and the inputs that the parameters name."""
+        known = {**x, "frame": self.frame, "reference": self.key.reference}
+        state = State.of(tree, scalars, x, self.parameters)
+        results = self._algorithm(state, **{n: known[n] for n in self._parameters if n in known})
         return results if len(self.outputs) > 1 else (results,)
 
     @cached_property
@@ -208,16 +203,6 @@ class FunctionComputation(Computation):
     @cached_property
     def _parameters(self) -> tuple[str, ...]:
         return tuple(inspect.signature(self._algorithm).parameters)
-
-
-def _base(x: Inputs) -> BaseMotion:
-    gx, gy, gz = x["gravity"]
-    velocity, acceleration = x.get("base_velocity"), x.get("base_acceleration")
-    return BaseMotion(
-        (gx, gy, gz),
-        None if velocity is None else tuple(velocity),
-        None if acceleration is None else tuple(acceleration),
-    )
 
 
 @dataclass(frozen=True)

@@ -35,15 +35,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gridgen.dynamics.crba import mass_matrix_at
+from gridgen.dynamics.crba import factorized
 from gridgen.dynamics.frames import Pose, base_pose, in_canonical
 from gridgen.dynamics.kinematics import (
-    BaseMotion,
     BodyMotion,
     all_motions,
     base_motion,
     each,
-    placements,
 )
 from gridgen.dynamics.linear import (
     Factorization,
@@ -52,13 +50,11 @@ from gridgen.dynamics.linear import (
     ldlt,
     ldlt_solve,
 )
-from gridgen.dynamics.rnea import body_forces, inverse_dynamics_at, torques_of_forces
+from gridgen.dynamics.rnea import body_forces, inverse_dynamics, torques_of_forces
+from gridgen.dynamics.state import Numbers, State
 from gridgen.model.kinematic_tree import Constraint
-from gridgen.model.tree import KinematicTree
-from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import (
-    Placement,
     Vector,
     add,
     apply,
@@ -92,7 +88,7 @@ class Held:
     link: Pose | None = None
     to: Pose | None = None
 
-    def turned(self, vectors: Sequence[Scalar]) -> list[Scalar]:
+    def turned(self, vectors: Numbers) -> list[Scalar]:
         """Return a row's worth of numbers in the axes of ``to``."""
         if self.to is None:
             return list(vectors)
@@ -102,25 +98,12 @@ class Held:
 
 
 class Constraints:
-    """The constraints of a robot in one state.
+    """The constraints of a robot in one state."""
 
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars.
-        placed:  ``placements(tree, q, scalars)``.
-        scalars: the kind of number.
-    """
-
-    def __init__(
-        self,
-        tree: KinematicTree,
-        q: Sequence[Scalar],
-        placed: Sequence[Placement],
-        scalars: Scalars,
-    ) -> None:
-        self._tree, self._q, self._placed, self._scalars = tree, q, placed, scalars
+    def __init__(self, state: State) -> None:
+        self._state, self._tree, self._scalars = state, state.tree, state.scalars
         self._poses: dict[tuple[int, int], Pose] = {}
-        self.held = [self._hold(one) for one in tree.constraints]
+        self.held = [self._hold(one) for one in state.tree.constraints]
 
     @property
     def rows(self) -> Rows:
@@ -150,7 +133,7 @@ class Constraints:
             axes = first
         poses = tuple(self.pose(axes, body) for body in ends)
         link, to = (
-            pose.child(in_canonical(tree, frame, scalars))
+            pose.child(in_canonical(self._state, frame))
             for pose, frame in zip(poses, (constraint.link, constraint.to), strict=True)
         )
         rows = [[scalars.constant(0.0)] * tree.nv for _ in range(constraint.rows)]
@@ -170,7 +153,7 @@ class Constraints:
                 pose = Pose(back, scale(self._scalars.constant(-1.0), apply(back, above.p)))
             else:
                 parent = self._tree.bodies[body].parent
-                pose = self.pose(axes, parent).child(self._placed[body])
+                pose = self.pose(axes, parent).child(self._state.placed[body])
             self._poses[axes, body] = pose
         return self._poses[axes, body]
 
@@ -187,22 +170,18 @@ class Constraints:
             for row, entry in zip(rows, (*v, *w), strict=False):
                 row[j] = row[j] + factor * entry
 
-    def rest(
-        self, qd: Sequence[Scalar], motions: Sequence[BodyMotion], base: BaseMotion
-    ) -> list[Scalar]:
+    def rest(self, motions: Sequence[BodyMotion]) -> list[Scalar]:
         """Return g for each row: what its second derivative is at zero accelerations, stabilized.
 
         Args:
-            qd:      joint velocities, nv scalars.
             motions: of the bodies at zero joint accelerations.
-            base:    motion of the base.
         """
         scalars, found = self._scalars, []
-        root = base_motion(base, scalars)
-        gains = self._tree.given["stabilization"]
+        root = base_motion(self._state)
+        gains = self._state.given["stabilization"]
         for number, held in enumerate(self.held):
             scalars.begin("constraint", -1)
-            rates = [dot(row, qd) for row in held.rows]
+            rates = [dot(row, self._state.qd) for row in held.rows]
             drift = self._drift(held, rates, motions, root)
             kp, kd = gains[2 * number], gains[2 * number + 1]
             total = [d + kd * rate for d, rate in zip(drift, rates, strict=True)]
@@ -214,7 +193,7 @@ class Constraints:
     def _drift(
         self,
         held: Held,
-        rates: Sequence[Scalar],
+        rates: Numbers,
         motions: Sequence[BodyMotion],
         root: BodyMotion,
     ) -> list[Scalar]:
@@ -232,7 +211,7 @@ class Constraints:
         frames = held.constraint.link, held.constraint.to
         behind = held.poses[1]
         arms = (
-            in_canonical(self._tree, frames[0], self._scalars).r,
+            in_canonical(self._state, frames[0]).r,
             apply(transpose(behind.R), sub(held.link.p, behind.p)),
         )
         for frame, pose, arm in zip(frames, held.poses, arms, strict=True):
@@ -267,7 +246,7 @@ class Constraints:
         if index < 0:
             return self._scalars.constant(0.0)
         body = self._tree.bodies[index]
-        own = self._q[body.q_index]
+        own = self._state.q[body.q_index]
         if not body.mimics:
             return own
         scaled = self._scalars.constant(body.multiplier) * own
@@ -277,16 +256,40 @@ class Constraints:
         """Return a number of each constraint for each of its rows."""
         return [
             number
-            for number, held in zip(self._tree.given[name], self.held, strict=True)
+            for number, held in zip(self._state.given[name], self.held, strict=True)
             for _ in held.rows
         ]
 
-    def turned(self, forces: Sequence[Scalar]) -> list[Scalar]:
+    def turned(self, forces: Numbers) -> list[Scalar]:
         """Return numbers of all rows in the axes of the constraints' ``to``."""
         found: list[Scalar] = []
         for held in self.held:
             found += held.turned(forces[len(found) : len(found) + len(held.rows)])
         return found
+
+    def forces(self, A: Rows, b: Numbers) -> list[Scalar]:
+        """Return the forces of least norm of (A + R) f = b; those that are not active are zero."""
+        scalars = self._scalars
+        scalars.begin("forces", -1)
+        active, compliance = self.given("active"), self.given("compliance")
+        size, mean = len(A), A[0][0]
+        for k in range(1, size):
+            mean = mean + A[k][k]
+        mean = mean * scalars.constant(1.0 / size)
+        mu = [mean * one for one in self.given("proximal")]
+        of = [number for number, held in enumerate(self.held) for _ in held.rows]
+        masked = [[scalars.constant(0.0)] * size for _ in A]
+        for i in range(size):
+            for j in range(i + 1):
+                both = active[i] if of[i] == of[j] else active[i] * active[j]
+                masked[i][j] = both * A[i][j]
+            masked[i][i] = masked[i][i] + (compliance[i] + mu[i])
+        factors = ldlt(masked, one=scalars.constant(1.0), scalars=scalars)
+        right = [on * entry for on, entry in zip(active, b, strict=True)]
+        f = ldlt_solve(factors, right)
+        for _ in range(ITERATIONS - 1):
+            f = ldlt_solve(factors, [r + m * x for r, m, x in zip(right, mu, f, strict=True)])
+        return f
 
 
 def weighted_products(
@@ -303,95 +306,61 @@ def weighted_products(
     return Y, scaled, A
 
 
-def delassus(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Rows:
-    """Return the Delassus matrix J M^-1 J^T of all constraints, rows in the axes of ``to``.
-
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        scalars: the kind of number.
-    """
-    placed = placements(tree, q, scalars)
-    constraints = Constraints(tree, q, placed, scalars)
-    factors = factorized(tree, placed, scalars)
+def delassus(state: State) -> Rows:
+    """Return the Delassus matrix J M^-1 J^T of all constraints, rows in the axes of ``to``."""
+    constraints, factors = Constraints(state), factorized(state)
     columns = [constraints.turned(column) for column in zip(*constraints.rows, strict=True)]
     rows = [list(row) for row in zip(*columns, strict=True)]
-    return weighted_products(rows, factors, scalars)[2]
+    return weighted_products(rows, factors, state.scalars)[2]
 
 
-def factorized(tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars) -> Factorization:
-    """Return the factors of the mass matrix."""
-    M = mass_matrix_at(tree, placed, scalars)
-    scalars.begin("solve", -1)
-    return ldlt(M, tree.velocities, scalars.constant(1.0), scalars)
-
-
-def constrained_forward_dynamics(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    tau: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None = None,
-) -> tuple[list[Scalar], list[Scalar]]:
+def constrained_forward_dynamics(state: State, tau: Numbers) -> tuple[list[Scalar], list[Scalar]]:
     """Return the joint accelerations, and the forces of the constraints.
 
     Arguments as in ``gridgen.dynamics.aba.forward_dynamics_aba``; what is given of constraints is
-    in ``tree.given``.
+    in ``state.given``.
 
     Returns:
         qdd:    nv scalars [rad/s^2 or m/s^2].
         forces: on ``link``, one for each row, in the axes of ``to`` [N, N m]; of a joint, its
                 torque or force.
     """
-    placed = placements(tree, q, scalars)
-    motions = all_motions(tree, placed, qd, None, base, scalars)
-    wrenches = body_forces(tree, each(tree, motions), f_ext, scalars)
-    bias = torques_of_forces(tree, placed, wrenches, qd, None, scalars)
-    constraints = Constraints(tree, q, placed, scalars)
-    rest = constraints.rest(qd, motions, base)
-    factors = factorized(tree, placed, scalars)
+    scalars, motions = state.scalars, all_motions(state)
+    bias = torques_of_forces(state, body_forces(state, each(state.tree, motions)))
+    constraints = Constraints(state)
+    rest = constraints.rest(motions)
+    factors = factorized(state)
     right = [effort - loss for effort, loss in zip(tau, bias, strict=True)]
     z = begin_in_place(factors, right)
     Y, scaled, A = weighted_products(constraints.rows, factors, scalars)
     b = [-(g + dot(y, z)) for g, y in zip(rest, scaled, strict=True)]
-    f = _forces(constraints, A, b, scalars)
+    f = constraints.forces(A, b)
     for y, force in zip(Y, f, strict=True):
         z = [a + force * entry for a, entry in zip(z, y, strict=True)]
     scalars.begin("solve", -1)
     return finish_in_place(factors, z), constraints.turned(f)
 
 
-def impulse_dynamics(
-    tree: KinematicTree, q: Sequence[Scalar], qd: Sequence[Scalar], scalars: Scalars
-) -> tuple[list[Scalar], list[Scalar]]:
+def impulse_dynamics(state: State) -> tuple[list[Scalar], list[Scalar]]:
     """Return the joint velocities after an impact, and the impulses of the constraints.
 
     M (qd_next - qd) = J^T p and J qd_next = -restitution J qd: the equations of forces, with
     velocities in the place of accelerations.
 
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        qd:      joint velocities before, nv scalars [rad/s or m/s].
-        scalars: the kind of number.
-
     Returns:
         qd_next:  nv scalars [rad/s or m/s].
         impulses: on ``link``, one for each row, in the axes of ``to`` [N s, N m s].
     """
-    placed = placements(tree, q, scalars)
-    constraints = Constraints(tree, q, placed, scalars)
+    qd, scalars, constraints = state.qd, state.scalars, Constraints(state)
     one, restitution = scalars.constant(1.0), constraints.given("restitution")
     b = [
         -((one + share) * dot(row, qd))
         for share, row in zip(restitution, constraints.rows, strict=True)
     ]
-    factors = factorized(tree, placed, scalars)
+    factors = factorized(state)
     Y, _, A = weighted_products(constraints.rows, factors, scalars)
-    p = _forces(constraints, A, b, scalars)
-    change = [scalars.constant(0.0)] * tree.nv
+    p = constraints.forces(A, b)
+    change = [scalars.constant(0.0)] * state.tree.nv
     for y, impulse in zip(Y, p, strict=True):
         change = [a + impulse * entry for a, entry in zip(change, y, strict=True)]
     scalars.begin("solve", -1)
@@ -399,15 +368,7 @@ def impulse_dynamics(
     return [a + b for a, b in zip(qd, change, strict=True)], constraints.turned(p)
 
 
-def constrained_inverse_dynamics(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    qdd: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None = None,
-) -> tuple[list[Scalar], list[Scalar]]:
+def constrained_inverse_dynamics(state: State, qdd: Numbers) -> tuple[list[Scalar], list[Scalar]]:
     """Return the joint torques and constraint forces that together produce accelerations.
 
     B are the columns of J of the free joints, W the weights, and r the generalized forces of
@@ -420,9 +381,8 @@ def constrained_inverse_dynamics(
         tau:    nv scalars [N m or N].
         forces: as of ``constrained_forward_dynamics``.
     """
-    placed = placements(tree, q, scalars)
-    total = inverse_dynamics_at(tree, placed, qd, qdd, base, scalars, f_ext)
-    constraints = Constraints(tree, q, placed, scalars)
+    tree, scalars = state.tree, state.scalars
+    total, constraints = inverse_dynamics(state, qdd), Constraints(state)
     rows, zero, one = constraints.rows, scalars.constant(0.0), scalars.constant(1.0)
     free = [
         body.v_index + k for body in tree.bodies if body.joint_type.is_free for k in range(body.nv)
@@ -437,7 +397,7 @@ def constrained_inverse_dynamics(
     mean, share = zero, zero
     for row, own in zip(rows, scaled, strict=True):
         mean = mean + dot([row[j] for j in free], own)
-    for proximal in tree.given["proximal"]:
+    for proximal in state.given["proximal"]:
         share = share + proximal
     mu = mean * share * scalars.constant(1.0 / (len(free) * len(tree.constraints)))
     H = [[zero] * len(free) for _ in free]
@@ -445,7 +405,7 @@ def constrained_inverse_dynamics(
         for b in range(a + 1):
             H[a][b] = H[b][a] = dot([row[free[a]] for row in rows], [row[b] for row in held])
         H[a][a] = H[a][a] + mu
-    factors = ldlt(H, Branches(range(-1, len(free) - 1)), one, scalars)
+    factors = ldlt(H, one=one, scalars=scalars)
     right = [total[j] for j in free]
     x = ldlt_solve(factors, right)
     for _ in range(ITERATIONS - 1):
@@ -453,29 +413,3 @@ def constrained_inverse_dynamics(
     f = [dot(row, x) for row in held]
     tau = [effort - dot([row[j] for row in rows], f) for j, effort in enumerate(total)]
     return tau, constraints.turned(f)
-
-
-def _forces(
-    constraints: Constraints, A: Rows, b: Sequence[Scalar], scalars: Scalars
-) -> list[Scalar]:
-    """Return the forces of least norm of (A + R) f = b; those that are not active are zero."""
-    scalars.begin("forces", -1)
-    active, compliance = constraints.given("active"), constraints.given("compliance")
-    size, mean = len(A), A[0][0]
-    for k in range(1, size):
-        mean = mean + A[k][k]
-    mean = mean * scalars.constant(1.0 / size)
-    mu = [mean * one for one in constraints.given("proximal")]
-    of = [number for number, held in enumerate(constraints.held) for _ in held.rows]
-    masked = [[scalars.constant(0.0)] * size for _ in A]
-    for i in range(size):
-        for j in range(i + 1):
-            both = active[i] if of[i] == of[j] else active[i] * active[j]
-            masked[i][j] = both * A[i][j]
-        masked[i][i] = masked[i][i] + (compliance[i] + mu[i])
-    factors = ldlt(masked, Branches(range(-1, size - 1)), scalars.constant(1.0), scalars)
-    right = [on * entry for on, entry in zip(active, b, strict=True)]
-    f = ldlt_solve(factors, right)
-    for _ in range(ITERATIONS - 1):
-        f = ldlt_solve(factors, [r + m * x for r, m, x in zip(right, mu, f, strict=True)])
-    return f

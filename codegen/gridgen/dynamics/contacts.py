@@ -32,19 +32,18 @@ import numpy as np
 
 from gridgen.dynamics.configurations import integrate
 from gridgen.dynamics.constraints import Constraints, Rows
-from gridgen.dynamics.crba import add_damping, mass_matrix, mass_matrix_at
+from gridgen.dynamics.crba import add_damping, factorized, mass_matrix
 from gridgen.dynamics.frames import Pose, in_canonical
-from gridgen.dynamics.kinematics import BaseMotion, all_motions, each, placements
+from gridgen.dynamics.kinematics import all_motions, each
 from gridgen.dynamics.linear import ldlt, ldlt_solve
-from gridgen.dynamics.parameters import GivenTree
 from gridgen.dynamics.rnea import body_forces, torques_of_forces
+from gridgen.dynamics.state import Numbers, State
 from gridgen.model.kinematic_tree import Frame
 from gridgen.model.soft import Contact, JointSoftness, Softness
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.rotations import conjugate, rotate
 from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
 from gridgen.symbolic.spatial import (
-    Placement,
     Vector,
     add,
     apply,
@@ -80,7 +79,6 @@ class Weights:
 @lru_cache(maxsize=8)
 def weights(tree: KinematicTree) -> Weights:
     """Compute MuJoCo's ``dof_invweight0`` and ``body_invweight0`` of a robot."""
-    scalars = FloatScalars()
     q = [0.0] * tree.nq
     for body in tree.bodies:
         if body.joint_type.quaternion is not None:
@@ -88,15 +86,14 @@ def weights(tree: KinematicTree) -> Weights:
         elif not body.mimics and body.nq == 1:
             q[body.q_index] = softness_of(tree, body.joint).reference
     own = {name: np.ravel(values).tolist() for name, values in tree.parameters.items()}
-    given: KinematicTree = GivenTree(tree, own)  # type: ignore[assignment]
-    inverse = np.linalg.inv(np.array(mass_matrix(given, q, scalars), float))
+    state = State(tree, FloatScalars(), q, given=own)
+    inverse = np.linalg.inv(np.array(mass_matrix(state), float))
     diagonal = inverse.diagonal().copy()
     for body in tree.bodies:
         for k in range(0, body.nv, 3) if body.nv == 6 else ():
             at = slice(body.v_index + k, body.v_index + k + 3)
             diagonal[at] = diagonal[at].mean()
-    placed = placements(tree, q, scalars)
-    frame = Constraints(tree, q, placed, scalars)
+    frame = Constraints(state)
     of_contacts = []
     for contact in tree.contact_model.contacts:
         body = tree.bodies[contact.body]
@@ -105,7 +102,7 @@ def weights(tree: KinematicTree) -> Weights:
             center = tuple(h / body.mass for h in body.first_moment) if body.mass else (0.0,) * 3
         else:
             here = Frame("", contact.body, contact.pose.rotation, contact.center)
-            center = in_canonical(tree, here, scalars).r
+            center = in_canonical(state, here).r
         point = add(pose.p, apply(pose.R, center))  # type: ignore[arg-type]
         J = np.zeros((6, tree.nv)).tolist()
         for index in (*tree.ancestors(contact.body), contact.body):
@@ -303,24 +300,16 @@ class Problem:
     """The soft constraints of a robot in one state, and their solution.
 
     Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars.
-        qd:      joint velocities, nv scalars.
-        placed:  ``placements(tree, q, scalars)``.
-        scalars: the kind of number.
+        state: of the robot.
+        robot: the robot with the dry friction of its joints, which that of ``state`` may lack.
     """
 
-    def __init__(
-        self,
-        tree: KinematicTree,
-        q: Sequence[Scalar],
-        qd: Sequence[Scalar],
-        placed: Sequence[Placement],
-        scalars: Scalars,
-    ) -> None:
-        self._tree, self._q, self._qd, self._scalars = tree, q, qd, scalars
-        self._frame = Constraints(tree, q, placed, scalars)
-        self._weights = weights(tree.robot if isinstance(tree, GivenTree) else tree)
+    def __init__(self, state: State, robot: KinematicTree) -> None:
+        tree, scalars = state.tree, state.scalars
+        self._state, self._tree, self._scalars = state, tree, scalars
+        self._q, self._qd, self._robot = state.q, state.qd, robot
+        self._frame = Constraints(state)
+        self._weights = weights(robot)
         scalars.begin("constraint", -1)
         self.rows = [*self._losses(), *self._limits()]
         free = tree.bodies[0].joint_type.is_free and all(
@@ -337,7 +326,7 @@ class Problem:
     def _losses(self) -> list[Row]:
         """Return the rows of dry friction."""
         rows = []
-        for body in self._tree.bodies:
+        for body in self._robot.bodies:
             if body.friction and not body.mimics:
                 spring = self._spring(softness_of(self._tree, body.joint).friction)
                 velocity = body.v_index
@@ -401,8 +390,8 @@ class Problem:
             height = height + dot(normal, self._base.p)
             normal, *turned = (apply(transpose(self._base.R), axis) for axis in (normal, *turned))
         here = Frame(contact.link, contact.body, contact.pose.rotation, contact.pose.translation)
-        pose = frame.pose(self._axes, contact.body).child(in_canonical(tree, here, scalars))
-        radius = tree.given["radii"][number]
+        pose = frame.pose(self._axes, contact.body).child(in_canonical(self._state, here))
+        radius = self._state.given["radii"][number]
         if sum(length > 0.0 for length in contact.half_lengths) == 1:
             k = [length > 0.0 for length in contact.half_lengths].index(True)
             turned = self._along(normal, tuple(row[k] for row in pose.R), turned)
@@ -484,7 +473,7 @@ class Problem:
         if moments:
             turns = (normal, *turned)[: contact.condim - 3]
             axes = [[*axis, *zeros] for axis in axes] + [[*zeros, *axis] for axis in turns]
-        sliding = tree.given["friction"][number]
+        sliding = self._state.given["friction"][number]
         least = scalars.constant(LEAST_FRICTION)
         sliding = scalars.select(sliding - LEAST_FRICTION, least, sliding)
         first = contact.friction[0]
@@ -579,7 +568,7 @@ class Problem:
         """
         tree, scalars = self._tree, self._scalars
         nv, inverse = tree.nv, [1.0 / M[j][j] for j in range(tree.nv)]
-        (tolerance,) = tree.given["tolerance"]
+        (tolerance,) = self._state.given["tolerance"]
         bound = tolerance * tolerance * _sum(d * f * f for d, f in zip(inverse, b, strict=True))
         offsets = [[row.offset] for row in self.rows] + [point.offset for point in self.points]
         sizes = [len(own) for own in offsets]
@@ -698,21 +687,19 @@ def tangents(normal: Sequence[float]) -> tuple[Vector, Vector]:
     return tuple(y.tolist()), tuple(np.cross(x, y).tolist())
 
 
-def without_friction(tree: KinematicTree) -> KinematicTree:
-    """Return a robot whose joints have no dry friction."""
-    bodies = tuple(replace(body, friction=0.0) for body in tree.bodies)
-    if isinstance(tree, GivenTree):
-        return GivenTree(replace(tree.robot, bodies=bodies), tree.given)  # type: ignore[return-value]
-    return replace(tree, bodies=bodies)
+def without_friction(state: State) -> State:
+    """Return a state of the robot without the dry friction of its joints."""
+    bodies = tuple(replace(body, friction=0.0) for body in state.tree.bodies)
+    return replace(state, tree=replace(state.tree, bodies=bodies))
 
 
-def world_shift(tree: KinematicTree, qd: Sequence[Scalar], scalars: Scalars) -> list[Scalar]:
+def world_shift(state: State) -> list[Scalar]:
     """Return by how much MuJoCo's accelerations differ: w x v of free joints, in their axes."""
-    shift = [scalars.constant(0.0)] * tree.nv
-    for body in tree.bodies:
+    shift = [state.scalars.constant(0.0)] * state.tree.nv
+    for body in state.tree.bodies:
         if body.joint_type.is_free:
             at = body.v_index
-            v, w = tuple(qd[at : at + 3]), tuple(qd[at + 3 : at + 6])
+            v, w = tuple(state.qd[at : at + 3]), tuple(state.qd[at + 3 : at + 6])
             shift[at : at + 3] = cross(w, v)
     return shift
 
@@ -736,27 +723,15 @@ class Solution:
     shift: list[Scalar]
 
 
-def solution(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    tau: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None = None,
-) -> Solution:
-    """Return the accelerations with soft constraints.
-
-    Arguments as in ``gridgen.dynamics.aba.forward_dynamics_aba``.
-    """
-    placed = placements(tree, q, scalars)
-    motions = all_motions(tree, placed, qd, None, base, scalars)
-    wrenches = body_forces(tree, each(tree, motions), f_ext, scalars)
-    bias = torques_of_forces(without_friction(tree), placed, wrenches, qd, None, scalars)
-    M = mass_matrix_at(tree, placed, scalars)
-    problem = Problem(tree, q, qd, placed, scalars)
+def solution(state: State, tau: Numbers) -> Solution:
+    """Return the accelerations with soft constraints."""
+    robot, state = state.tree, without_friction(state)
+    scalars = state.scalars
+    bias = torques_of_forces(state, body_forces(state, each(robot, all_motions(state))))
+    M = mass_matrix(state)
+    problem = Problem(state, robot)
     scalars.begin("solve", -1)
-    shift = world_shift(tree, qd, scalars)
+    shift = world_shift(state)
     moved = problem.times(M, shift)
     b = [t - h + m for t, h, m in zip(tau, bias, moved, strict=True)]
     a, Ma = problem.solve(M, b, shift)
@@ -764,37 +739,22 @@ def solution(
     return Solution(problem, M, a, Ma, shift)
 
 
-def contact_forward_dynamics(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    tau: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None = None,
-) -> tuple[list[Scalar], list[Scalar]]:
+def contact_forward_dynamics(state: State, tau: Numbers) -> tuple[list[Scalar], list[Scalar]]:
     """Return the joint accelerations, and the contact forces.
-
-    Arguments as in ``gridgen.dynamics.aba.forward_dynamics_aba``.
 
     Returns:
         qdd:    nv scalars [rad/s^2 or m/s^2].
         forces: on each point, three scalars in the axes of the base [N].
     """
-    found = solution(tree, q, qd, tau, base, scalars, f_ext)
+    found = solution(state, tau)
     qdd = [a - shift for a, shift in zip(found.a, found.shift, strict=True)]
     return qdd, found.problem.forces_in_base()
 
 
 def contact_step(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    tau: Sequence[Scalar],
+    state: State,
+    tau: Numbers,
     dt: Scalar,
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None = None,
     *,
     is_explicit: bool = False,
     is_damping_implicit: bool = False,
@@ -805,28 +765,25 @@ def contact_step(
     With implicit damping D, the accelerations are (M + dt D)^-1 M a, as of MuJoCo's ``eulerdamp``
     and ``implicitfast``.
     """
-    found = solution(tree, q, qd, tau, base, scalars, f_ext)
+    scalars, q, qd = state.scalars, state.q, state.qd
+    free = [body for body in state.tree.bodies if body.joint_type.is_free]
+    found = solution(state, tau)
     a = found.a
     if is_damping_implicit:
         scalars.begin("solve", -1)
         H = [list(row) for row in found.M]
-        add_damping(tree, H, dt, scalars)
-        a = ldlt_solve(ldlt(H, tree.velocities, scalars.constant(1.0), scalars), found.Ma)
+        add_damping(state, H, dt)
+        a = ldlt_solve(factorized(state, H), found.Ma)
     scalars.begin("step", -1)
     end = [v + dt * rate for v, rate in zip(qd, a, strict=True)]
     along = [dt * v for v in (qd if is_explicit else end)]
-    slides = {
-        b.q_index: along[b.v_index : b.v_index + 3] for b in tree.bodies if b.joint_type.is_free
-    }
-    for body in tree.bodies:
-        if body.joint_type.is_free:
-            along[body.v_index : body.v_index + 3] = [scalars.constant(0.0)] * 3
-    q_next = integrate(tree, q, along, scalars)
-    for body in tree.bodies:
-        if body.joint_type.is_free:
-            at, turn = body.v_index, body.q_index + 3
-            before, after = tuple(q[turn : turn + 4]), tuple(q_next[turn : turn + 4])
-            moved = rotate(before, tuple(slides[body.q_index]))
-            q_next[body.q_index : turn] = add(tuple(q[body.q_index : turn]), moved)
-            end[at : at + 3] = rotate(conjugate(after), rotate(before, tuple(end[at : at + 3])))
+    slides = [tuple(along[body.v_index : body.v_index + 3]) for body in free]
+    for body in free:
+        along[body.v_index : body.v_index + 3] = [scalars.constant(0.0)] * 3
+    q_next = integrate(state, along)
+    for body, slide in zip(free, slides, strict=True):
+        at, turn = body.v_index, body.q_index + 3
+        before, after = tuple(q[turn : turn + 4]), tuple(q_next[turn : turn + 4])
+        q_next[body.q_index : turn] = add(tuple(q[body.q_index : turn]), rotate(before, slide))
+        end[at : at + 3] = rotate(conjugate(after), rotate(before, tuple(end[at : at + 3])))
     return q_next, end

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.motion_derivatives import MotionChange, Source
+from gridgen.dynamics.state import State
 from gridgen.dynamics.sweep import Square, Sweep
-from gridgen.model.tree import KinematicTree
-from gridgen.symbolic.scalars import Scalar, Scalars
-from gridgen.symbolic.spatial import ZERO, constants, cross, scale
+from gridgen.symbolic.spatial import cross, scale
 
 
-def coriolis_matrix(
-    tree: KinematicTree, q: Sequence[Scalar], qd: Sequence[Scalar], scalars: Scalars
-) -> Square:
+def coriolis_matrix(state: State) -> Square:
     """Return the Coriolis matrix C: C qd are the Coriolis and centrifugal forces.
 
     Among these matrices, it is the one for which dM/dt - 2 C is skew-symmetric, as in Pinocchio.
@@ -22,15 +16,11 @@ def coriolis_matrix(
     v x S and to half the change of velocity along S (Echeandia and Wensing 2021). If every joint
     has one velocity, C is half the velocity gradient of the joint torques.
 
-    Args:
-        tree:    the robot, on a base at rest.
-
     Returns:
         nv x nv; zero between branches.
     """
-    sweep = Sweep(tree, q, qd, BaseMotion(constants(ZERO, scalars)), scalars)
-    half = scalars.constant(0.5)
-    source = Source(tree, "C", scalars)
+    tree, scalars = state.tree, state.scalars
+    sweep, source, half = Sweep(state.at_rest), Source(state, "C"), scalars.constant(0.5)
     for index in tree.outward():
         w = sweep.motions[index].w
         scalars.begin("outward", index)

@@ -2,67 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from gridgen.dynamics.kinematics import BaseMotion, placements
-from gridgen.dynamics.linear import ldlt, solve_in_place
+from gridgen.dynamics.linear import Factorization, ldlt, solve_in_place
 from gridgen.dynamics.mass import Mass, body_mass
-from gridgen.dynamics.parameters import armature, has_armature, own_damping
-from gridgen.dynamics.rnea import inverse_dynamics_at
+from gridgen.dynamics.rnea import inverse_dynamics
+from gridgen.dynamics.state import Numbers, State
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
-from gridgen.symbolic.spatial import Placement, Wrench, dot
+from gridgen.symbolic.spatial import Wrench, dot
 
 
-def mass_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> list[list[Scalar]]:
+def mass_matrix(state: State) -> list[list[Scalar]]:
     """Return the joint-space inertia matrix, nv x nv, symmetric, zero between branches."""
-    return mass_matrix_at(tree, placements(tree, q, scalars), scalars)
-
-
-def mass_matrix_at(
-    tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars
-) -> list[list[Scalar]]:
-    """Return the joint-space inertia matrix for given placements."""
-    composite = composite_masses(tree, placed, scalars)
-    M = scalars.matrix("M", tree.nv, tree.nv, zeros=not tree.couples_all)
+    tree, scalars = state.tree, state.scalars
+    composite, M = composite_masses(state), state.matrix("M")
     for index in tree.outward():
         body = tree.bodies[index]
         for k, (slide, spin) in enumerate(body.joint_type.subspace(scalars)):
             scalars.begin("column", index)
             wrench = composite[index].wrench(slide, spin)
-            _fill_column(tree, placed, index, k, wrench, M, scalars)
-    add_armature(tree, M, scalars)
+            _fill_column(state, index, k, wrench, M)
+    add_armature(state, M)
     return M
 
 
-def add_armature(tree: KinematicTree, M: list[list[Scalar]], scalars: Scalars) -> None:
+def add_armature(state: State, M: list[list[Scalar]]) -> None:
     """Add the armatures to the diagonal of the mass matrix."""
+    tree = state.tree
     for j in tree.velocities.outward():
-        if has_armature(tree, j):
-            M[j][j] = M[j][j] + armature(tree, j, scalars)
+        if state.has_armature(j):
+            M[j][j] = M[j][j] + state.armature(j)
 
 
-def add_damping(tree: KinematicTree, M: list[list[Scalar]], step: Scalar, scalars: Scalars) -> None:
+def add_damping(state: State, M: list[list[Scalar]], step: Scalar | None) -> None:
     """Add ``step`` times the damping to a matrix's diagonal; mimic joints add to their leader."""
+    tree, scalars = state.tree, state.scalars
+    if step is None:
+        return
     for index in tree.outward():
         body = tree.bodies[index]
-        if damping := own_damping(tree, body):
+        if damping := state.damping(body):
             factor = body.multiplier * body.multiplier if body.mimics else 1.0
             j = body.v_index
             M[j][j] = M[j][j] + step * scalars.constant(factor * damping)
-    if "damping" in tree.given:
+    if "damping" in state.given:
         for j in tree.velocities.outward():
-            M[j][j] = M[j][j] + step * tree.given["damping"][j]
+            M[j][j] = M[j][j] + step * state.given["damping"][j]
 
 
-def composite_masses(
-    tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars
-) -> list[Mass]:
+def composite_masses(state: State) -> list[Mass]:
     """Return the mass of every subtree as one rigid body, in the frame of its root body."""
+    tree, placed, scalars = state.tree, state.placed, state.scalars
     composite = scalars.table("mass", len(tree.bodies))
     for index in tree.outward():
         scalars.begin("composite", index)
-        composite[index] = body_mass(tree, index, scalars)
+        composite[index] = body_mass(state, index)
     for index in tree.inward():
         parent = tree.bodies[index].parent
         if parent >= 0:
@@ -73,19 +66,14 @@ def composite_masses(
 
 
 def _fill_column(
-    tree: KinematicTree,
-    placed: Sequence[Placement],
-    index: int,
-    axis: int,
-    wrench: Wrench,
-    M: list[list[Scalar]],
-    scalars: Scalars,
+    state: State, index: int, axis: int, wrench: Wrench, M: list[list[Scalar]]
 ) -> None:
     """Propagate the wrench of one joint's unit acceleration to the root, projecting on each joint.
 
     The row and column of a mimic joint add to those of its leader, times the multiplier; the pair
     (leader, follower) counts twice on the diagonal.
     """
+    tree, placed, scalars = state.tree, state.placed, state.scalars
     tip = tree.bodies[index]
     column = tip.v_index + axis
     for k in range(axis + 1):
@@ -129,39 +117,25 @@ def enter_pair(
         M[row][column] = M[column][row] = entry
 
 
+def factorized(state: State, M: list[list[Scalar]] | None = None) -> Factorization:
+    """Return the factors L^T D L of the mass matrix, or of ``M``, which is overwritten."""
+    scalars = state.scalars
+    M = mass_matrix(state) if M is None else M
+    scalars.begin("solve", -1)
+    return ldlt(M, state.tree.velocities, scalars.constant(1.0), scalars)
+
+
 def forward_dynamics_crba(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    tau: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None = None,
+    state: State, tau: Numbers, damping_step: Scalar | None = None
 ) -> list[Scalar]:
     """Return the joint accelerations M^-1 (tau - bias), with the factorization M = L^T D L.
 
-    Result as in ``gridgen.dynamics.aba.forward_dynamics_aba``. Mimic joints are supported.
-    Source: Yang, Wu, Pan (prefix sums) eq. 6.
+    Arguments and result as in ``gridgen.dynamics.aba.forward_dynamics_aba``. Mimic joints are
+    supported. Source: Yang, Wu, Pan (prefix sums) eq. 6.
     """
-    return accelerations_crba(tree, q, qd, tau, base, scalars, f_ext)
-
-
-def accelerations_crba(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    tau: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None = None,
-    damping_step: Scalar | None = None,
-) -> list[Scalar]:
-    """Return the joint accelerations; arguments as in ``aba.accelerations_aba``."""
-    placed = placements(tree, q, scalars)
-    bias = inverse_dynamics_at(tree, placed, qd, None, base, scalars, f_ext)
-    M = mass_matrix_at(tree, placed, scalars)
-    if damping_step is not None:
-        add_damping(tree, M, damping_step, scalars)
+    tree, scalars = state.tree, state.scalars
+    bias, M = inverse_dynamics(state), mass_matrix(state)
+    add_damping(state, M, damping_step)
     scalars.begin("solve", -1)
     right = scalars.table("qdd", tree.nv)
     for j in tree.velocities.outward():

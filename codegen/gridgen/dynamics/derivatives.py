@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gridgen.dynamics.crba import add_damping
-from gridgen.dynamics.kinematics import BaseMotion
-from gridgen.dynamics.linear import ldlt, ldlt_solve
+from gridgen.dynamics.crba import add_damping, factorized
+from gridgen.dynamics.linear import ldlt_solve
 from gridgen.dynamics.minverse import (
     inverse,
     inverse_by_responses,
@@ -15,20 +13,12 @@ from gridgen.dynamics.minverse import (
     minus_products,
     solve_columns,
 )
+from gridgen.dynamics.state import Numbers, State
 from gridgen.dynamics.sweep import Square, Sweep
-from gridgen.model.tree import KinematicTree
-from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.scalars import Scalar
 
 
-def inverse_dynamics_gradient(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    qdd: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None = None,
-) -> tuple[Square, Square]:
+def inverse_dynamics_gradient(state: State, qdd: Numbers) -> tuple[Square, Square]:
     """Return the derivatives of the joint torques with respect to positions and velocities.
 
     Derivatives with respect to positions are along the joints' velocities. For a free joint this is
@@ -39,23 +29,18 @@ def inverse_dynamics_gradient(
         dtau_dq:  nv x nv, row i for torque i; zero between branches.
         dtau_dqd: nv x nv.
     """
-    sweep = Sweep(tree, q, qd, base, scalars)
-    loaded = sweep.loaded(qdd, f_ext)
+    return _torques_gradient(Sweep(state), qdd)
+
+
+def _torques_gradient(sweep: Sweep, qdd: Numbers) -> tuple[Square, Square]:
+    loaded = sweep.loaded(qdd)
     velocities, positions = sweep.by_velocities(), sweep.by_positions(*loaded)
     dtau_dqd, dtau_dq = sweep.gradients(velocities, positions)
-    add_damping(tree, dtau_dqd, scalars.constant(1.0), scalars)
+    add_damping(sweep.state, dtau_dqd, sweep.state.scalars.constant(1.0))
     return dtau_dq, dtau_dqd
 
 
-def forward_dynamics_gradient(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    tau: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None = None,
-) -> tuple[Square, Square, Square]:
+def forward_dynamics_gradient(state: State, tau: Numbers) -> tuple[Square, Square, Square]:
     """Return the derivatives of the joint accelerations with respect to ``q``, ``qd`` and ``tau``.
 
     They are -M^-1 times the derivatives of inverse dynamics at the accelerations for ``tau``, and
@@ -64,7 +49,7 @@ def forward_dynamics_gradient(
     Returns:
         dqdd_dq, dqdd_dqd, dqdd_dtau: nv x nv each, row i for acceleration i.
     """
-    rates = accelerations_gradient(tree, q, qd, tau, base, scalars, f_ext)
+    rates = accelerations_gradient(state, tau)
     return rates.by_q, rates.by_qd, rates.by_tau
 
 
@@ -79,75 +64,53 @@ class Accelerations:
         by_tau: derivatives with respect to generalized forces.
     """
 
-    qdd: Sequence[Scalar]
+    qdd: Numbers
     by_q: Square
     by_qd: Square
     by_tau: Square
 
 
 def accelerations_gradient(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    tau: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None = None,
-    damping_step: Scalar | None = None,
+    state: State, tau: Numbers, damping_step: Scalar | None = None
 ) -> Accelerations:
     """Return the joint accelerations and the results of ``forward_dynamics_gradient``.
 
-    ``damping_step`` is as in ``gridgen.dynamics.aba.accelerations_aba``.
+    ``damping_step`` is as in ``gridgen.dynamics.aba.forward_dynamics_aba``.
     """
+    scalars = state.scalars
     if scalars.has_loops:
-        return _gradient_in_loops(tree, q, qd, tau, base, scalars, f_ext, damping_step)
-    sweep = Sweep(tree, q, qd, base, scalars)
-    M = scalars.matrix("M", tree.nv, tree.nv, zeros=not tree.couples_all)
+        return _gradient_in_loops(state, tau, damping_step)
+    sweep, M = Sweep(state), state.matrix("M")
     (dtau_dqd,) = sweep.gradients(sweep.by_velocities(), M=M)
-    if f_ext is None and base.velocity is None and base.acceleration is None:
-        bias = sweep.bias_at_rest(dtau_dqd)
-    else:
-        bias = sweep.bias_forces(f_ext)
-    if damping_step is not None:
-        add_damping(tree, M, damping_step, scalars)
-    scalars.begin("solve", -1)
-    factors = ldlt(M, tree.velocities, scalars.constant(1.0), scalars)
+    is_plain = state.f_ext is None and state.is_base_at_rest
+    bias = sweep.bias_at_rest(dtau_dqd) if is_plain else sweep.bias_forces()
+    add_damping(state, M, damping_step)
+    factors = factorized(state, M)
     qdd = ldlt_solve(factors, [effort - loss for effort, loss in zip(tau, bias, strict=True)])
-    (dtau_dq,) = sweep.gradients(sweep.by_positions(*sweep.loaded(qdd, f_ext)))
-    add_damping(tree, dtau_dqd, scalars.constant(1.0), scalars)
+    (dtau_dq,) = sweep.gradients(sweep.by_positions(*sweep.loaded(qdd)))
+    add_damping(state, dtau_dqd, scalars.constant(1.0))
     scalars.begin("solve", -1)
-    dqdd_dq = solve_columns(tree, factors, dtau_dq, scalars)
-    dqdd_dqd = solve_columns(tree, factors, dtau_dqd, scalars)
-    return Accelerations(qdd, dqdd_dq, dqdd_dqd, inverse(tree, factors, scalars))
+    dqdd_dq = solve_columns(state, factors, dtau_dq)
+    dqdd_dqd = solve_columns(state, factors, dtau_dqd)
+    return Accelerations(qdd, dqdd_dq, dqdd_dqd, inverse(state, factors))
 
 
-def _gradient_in_loops(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    tau: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None,
-    damping_step: Scalar | None,
-) -> Accelerations:
+def _gradient_in_loops(state: State, tau: Numbers, damping_step: Scalar | None) -> Accelerations:
     """Compute ``accelerations_gradient`` in loops.
 
     Products with the inverse accumulate several rows and columns in registers. Column-wise
     solutions would read a factor from memory for every operation.
     """
-    sweep = Sweep(tree, q, qd, base, scalars)
-    bias = sweep.bias_forces(f_ext)
+    tree, scalars = state.tree, state.scalars
+    sweep = Sweep(state)
+    bias = sweep.bias_forces()
     if is_deep(tree) and damping_step is None:
-        Minv = inverse_by_responses(tree, sweep.placed, scalars)
+        Minv = inverse_by_responses(state)
     else:
-        M = scalars.matrix("M", tree.nv, tree.nv, zeros=not tree.couples_all)
+        M = state.matrix("M")
         sweep.gradients(M=M)
-        if damping_step is not None:
-            add_damping(tree, M, damping_step, scalars)
-        scalars.begin("solve", -1)
-        factors = ldlt(M, tree.velocities, scalars.constant(1.0), scalars)
-        Minv = inverse(tree, factors, scalars)
+        add_damping(state, M, damping_step)
+        Minv = inverse(state, factorized(state, M))
     scalars.begin("solve", -1)
     qdd = scalars.table("qdd", tree.nv)
     for i in tree.velocities.outward():
@@ -155,11 +118,7 @@ def _gradient_in_loops(
         for j in tree.velocities.outward():
             total.value = total.value + Minv[i][j] * (tau[j] - bias[j])
         qdd[i] = total.value
-    loaded = sweep.loaded(qdd, f_ext)
-    velocities, positions = sweep.by_velocities(), sweep.by_positions(*loaded)
-    dtau_dqd, dtau_dq = sweep.gradients(velocities, positions)
-    add_damping(tree, dtau_dqd, scalars.constant(1.0), scalars)
+    right = _torques_gradient(sweep, qdd)
     scalars.begin("solve", -1)
-    right, symbols = (dtau_dq, dtau_dqd), ("dqdd_dq", "dqdd_dqd")
-    dqdd_dq, dqdd_dqd = minus_products(tree, Minv, right, symbols, scalars)
+    dqdd_dq, dqdd_dqd = minus_products(state, Minv, right, ("dqdd_dq", "dqdd_dqd"))
     return Accelerations(qdd, dqdd_dq, dqdd_dqd, Minv)

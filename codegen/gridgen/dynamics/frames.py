@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gridgen.dynamics.kinematics import BaseMotion, BodyMotion, all_motions, joint_rate, placements
+from gridgen.dynamics.kinematics import BodyMotion, all_motions, joint_rate
+from gridgen.dynamics.state import Numbers, State
 from gridgen.errors import OptionError
 from gridgen.functions.types import REFERENCES
 from gridgen.model.tree import Body, Frame, KinematicTree
@@ -75,49 +76,42 @@ def check_reference(reference: str) -> None:
 # -- poses ------------------------------------------------------------------------------------
 
 
-def forward_kinematics(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    scalars: Scalars,
-    frames: Sequence[str] | None = None,
-) -> list[Rows]:
+def forward_kinematics(state: State, frames: Sequence[str] | None = None) -> list[Rows]:
     """Return the poses of frames in the base, as 4 x 4 homogeneous matrices.
 
     Args:
-        frames:  names of frames; all of ``tree.frames`` if ``None``.
+        frames: names of frames; all of ``tree.frames`` if ``None``.
 
     Raises:
         OptionError: a frame is unknown.
     """
+    tree, scalars = state.tree, state.scalars
     selected = tree.frames if frames is None else [find_frame(tree, name) for name in frames]
-    placed = placements(tree, q, scalars)
-    poses = body_poses(tree, placed, scalars)
+    poses = body_poses(state)
     matrices = scalars.table("T", len(selected))
     for number in tree.each_frame() if frames is None else range(len(selected)):
-        matrices[number] = _homogeneous(tree, selected[number], poses, scalars)
+        matrices[number] = _homogeneous(state, selected[number], poses)
     return matrices
 
 
-def pose(tree: KinematicTree, q: Sequence[Scalar], frame: str, scalars: Scalars) -> Rows:
+def pose(state: State, frame: str) -> Rows:
     """Return the pose of one frame; see ``forward_kinematics``."""
-    target = find_frame(tree, frame)
-    poses = body_poses(tree, placements(tree, q, scalars), scalars)
-    return _homogeneous(tree, target, poses, scalars)
+    return _homogeneous(state, find_frame(state.tree, frame), body_poses(state))
 
 
-def _homogeneous(
-    tree: KinematicTree, frame: Frame, poses: Sequence[Pose], scalars: Scalars
-) -> Rows:
+def _homogeneous(state: State, frame: Frame, poses: Sequence[Pose]) -> Rows:
     """Return the pose of a frame as a homogeneous matrix."""
+    scalars = state.scalars
     scalars.begin("frame", frame.body)
     above = base_pose(scalars) if frame.body < 0 else poses[frame.body]
-    pose = above.child(in_canonical(tree, frame, scalars))
+    pose = above.child(in_canonical(state, frame))
     last = [scalars.constant(entry) for entry in (0.0, 0.0, 0.0, 1.0)]
     return [*([*row, p] for row, p in zip(pose.R, pose.p, strict=True)), last]
 
 
-def body_poses(tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars) -> list[Pose]:
+def body_poses(state: State) -> list[Pose]:
     """Return the poses of the bodies' canonical frames."""
+    tree, placed, scalars = state.tree, state.placed, state.scalars
     poses: list[Pose] = scalars.table("pose", len(tree.bodies))
     for index in tree.outward():
         parent = tree.bodies[index].parent
@@ -133,8 +127,9 @@ def base_pose(scalars: Scalars) -> Pose:
     return Pose(R, constants(ZERO, scalars))  # type: ignore[arg-type]
 
 
-def in_canonical(tree: KinematicTree, frame: Frame, scalars: Scalars) -> Placement:
+def in_canonical(state: State, frame: Frame) -> Placement:
     """Return the placement of a frame in the canonical frame of its body."""
+    tree, scalars = state.tree, state.scalars
     rotation, translation = frame.rotation, frame.translation
     if frame.body >= 0:
         to_canonical = transpose(tree.bodies[frame.body].link_rotation)
@@ -147,9 +142,7 @@ def in_canonical(tree: KinematicTree, frame: Frame, scalars: Scalars) -> Placeme
 # -- Jacobians --------------------------------------------------------------------------------
 
 
-def jacobian(
-    tree: KinematicTree, q: Sequence[Scalar], frame: str, reference: str, scalars: Scalars
-) -> Rows:
+def jacobian(state: State, frame: str, reference: str) -> Rows:
     """Return the Jacobian J of a frame, 6 x nv; the frame's velocity (v, w) is J qd.
 
     Args:
@@ -159,32 +152,27 @@ def jacobian(
     Raises:
         OptionError: the frame or the reference is unknown.
     """
+    tree, scalars = state.tree, state.scalars
     check_reference(reference)
     target = find_frame(tree, frame)
-    placed = placements(tree, q, scalars)
+    _ = state.placed  # programs begin with the placements
     J: Rows = scalars.matrix("J", 6, tree.nv)
     if target.body < 0:
         return J
     if reference == "local":
-        _fill_local(tree, placed, target, J, scalars)
+        _fill_local(state, target, J)
     else:
-        poses = body_poses(tree, placed, scalars)
+        poses = body_poses(state)
         point = constants(ZERO, scalars)
         if reference == "local_world_aligned":
-            point = poses[target.body].child(in_canonical(tree, target, scalars)).p
-        _fill_aligned(tree, poses, point, target.body, J, scalars)
+            point = poses[target.body].child(in_canonical(state, target)).p
+        _fill_aligned(state, poses, point, target.body, J)
     return J
 
 
-def _fill_aligned(
-    tree: KinematicTree,
-    poses: Sequence[Pose],
-    point: Vector,
-    tip: int,
-    J: Rows,
-    scalars: Scalars,
-) -> None:
+def _fill_aligned(state: State, poses: Sequence[Pose], point: Vector, tip: int, J: Rows) -> None:
     """Fill the columns of a body and its ancestors, about a point and in the axes of the base."""
+    tree, scalars = state.tree, state.scalars
 
     def fill(index: int) -> None:
         scalars.begin("axis", index)
@@ -193,25 +181,20 @@ def _fill_aligned(
         for k, (slide, spin) in enumerate(body.joint_type.subspace(scalars)):
             w = apply(pose.R, spin)
             v = add(apply(pose.R, slide), cross(arm, w))
-            add_column(tree, body, k, (*v, *w), J, scalars)
+            add_column(state, body, k, (*v, *w), J)
 
     fill(tip)
     for below in tree.climb(tip):
         fill(tree.bodies[below].parent)
 
 
-def _fill_local(
-    tree: KinematicTree,
-    placed: Sequence[Placement],
-    frame: Frame,
-    J: Rows,
-    scalars: Scalars,
-) -> None:
+def _fill_local(state: State, frame: Frame, J: Rows) -> None:
     """Fill the columns of a frame's body and its ancestors, in the frame's axes about its origin.
 
     The walk from the frame to the base carries the frame's axes and origin.
     """
-    own = in_canonical(tree, frame, scalars)
+    tree, placed, scalars = state.tree, state.placed, state.scalars
+    own = in_canonical(state, frame)
     axes = tuple(own.to_parent(constants(axis, scalars)) for axis in _IDENTITY)
     carried = scalars.carry("frame", (axes, own.r))
 
@@ -220,7 +203,7 @@ def _fill_local(
         body, (axes, origin) = tree.bodies[index], carried.value
         for k, (slide, spin) in enumerate(body.joint_type.subspace(scalars)):
             v = apply(axes, add(slide, cross(spin, origin)))
-            add_column(tree, body, k, (*v, *apply(axes, spin)), J, scalars)
+            add_column(state, body, k, (*v, *apply(axes, spin)), J)
 
     fill(frame.body)
     for below in tree.climb(frame.body):
@@ -230,15 +213,9 @@ def _fill_local(
         fill(tree.bodies[below].parent)
 
 
-def add_column(
-    tree: KinematicTree,
-    body: Body,
-    k: int,
-    column: Sequence[Scalar],
-    J: Rows,
-    scalars: Scalars,
-) -> None:
+def add_column(state: State, body: Body, k: int, column: Numbers, J: Rows) -> None:
     """Add the column of one joint axis to a Jacobian; mimic joints add to their leader."""
+    tree, scalars = state.tree, state.scalars
     j = body.v_index + k
     for row, entry in enumerate(column):
         if body.mimics:
@@ -246,14 +223,7 @@ def add_column(
         J[row][j] = J[row][j] + entry if tree.has_mimic else entry
 
 
-def jacobian_dot_qd(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    frame: str,
-    reference: str,
-    scalars: Scalars,
-) -> list[Scalar]:
+def jacobian_dot_qd(state: State, frame: str, reference: str) -> list[Scalar]:
     """Return dJ/dt qd, six scalars: the derivative of J qd for zero joint accelerations.
 
     Args:
@@ -263,22 +233,22 @@ def jacobian_dot_qd(
     Raises:
         OptionError: the frame or the reference is unknown.
     """
+    state = state.at_rest
+    scalars = state.scalars
     check_reference(reference)
-    target = find_frame(tree, frame)
+    target = find_frame(state.tree, frame)
     if target.body < 0:
         return [scalars.constant(0.0)] * 6
-    placed = placements(tree, q, scalars)
-    at_rest = BaseMotion(constants(ZERO, scalars))
-    motions = all_motions(tree, placed, qd, None, at_rest, scalars)
-    velocity = linear_velocities(tree, placed, motions, qd, scalars)[target.body]
-    motion, own = motions[target.body], in_canonical(tree, target, scalars)
+    motions = all_motions(state)
+    velocity = linear_velocities(state, motions)[target.body]
+    motion, own = motions[target.body], in_canonical(state, target)
     scalars.begin("frame", target.body)
     a, wd = add(motion.a, apply(motion.field, own.r)), motion.wd
     v, w = add(velocity, cross(motion.w, own.r)), motion.w
     if reference == "local":
         # In rotating axes, the derivative of v is smaller by w x v.
         return [*own.to_body(sub(a, cross(w, v))), *own.to_body(wd)]
-    pose = body_poses(tree, placed, scalars)[target.body]
+    pose = body_poses(state)[target.body]
     a, wd, v, w = (apply(pose.R, vector) for vector in (a, wd, v, w))
     if reference == "world":
         origin = pose.child(own).p
@@ -286,14 +256,9 @@ def jacobian_dot_qd(
     return [*a, *wd]
 
 
-def linear_velocities(
-    tree: KinematicTree,
-    placed: Sequence[Placement],
-    motions: Sequence[BodyMotion],
-    qd: Sequence[Scalar],
-    scalars: Scalars,
-) -> list[Vector]:
+def linear_velocities(state: State, motions: Sequence[BodyMotion]) -> list[Vector]:
     """Return the velocity of every body's origin in its canonical frame, for a base at rest."""
+    tree, placed, qd, scalars = state.tree, state.placed, state.qd, state.scalars
     velocities: list[Vector] = scalars.table("velocity", len(tree.bodies))
     for index in tree.outward():
         body = tree.bodies[index]

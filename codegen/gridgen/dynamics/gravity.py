@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from gridgen.dynamics.energy import first_moments
-from gridgen.dynamics.kinematics import placements
 from gridgen.dynamics.rnea import joint_efforts
-from gridgen.model.tree import KinematicTree
-from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.dynamics.state import State
+from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import Vector, Wrench, cross, neg, scale
 
 
-def gravity_forces(
-    tree: KinematicTree, q: Sequence[Scalar], gravity: Vector, scalars: Scalars
-) -> list[Scalar]:
+def gravity_forces(state: State) -> list[Scalar]:
     """Return the joint torques that hold the robot at rest under gravity.
 
     This is inverse dynamics at rest. Every joint carries the weight of its subtree, which depends
@@ -24,15 +19,15 @@ def gravity_forces(
     Returns:
         tau: generalized forces, nv scalars [N m or N].
     """
-    placed = placements(tree, q, scalars)
-    masses, moments, _ = first_moments(tree, placed, 1.0, scalars)
+    tree, scalars, placed = state.tree, state.scalars, state.placed
+    masses, moments, _ = first_moments(state, 1.0)
     # The acceleration that represents gravity, in every body's frame.
     lifts: list[Vector] = scalars.table("lift", len(tree.bodies))
     forces: list[Wrench] = scalars.table("force", len(tree.bodies))
     for index in tree.outward():
         parent = tree.bodies[index].parent
         scalars.begin("outward", index)
-        above = neg(gravity) if parent < 0 else lifts[parent]
+        above = neg(state.g) if parent < 0 else lifts[parent]
         lifts[index] = lift = scalars.keep("a", index, placed[index].to_body(above))
         forces[index] = (scale(masses[index], lift), cross(moments[index], lift))
-    return joint_efforts(tree, forces, scalars)
+    return joint_efforts(state, forces)

@@ -7,8 +7,6 @@ when each half runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from gridgen.dynamics.aba import (
     ArticulatedInertia,
     articulated_passes,
@@ -16,16 +14,14 @@ from gridgen.dynamics.aba import (
     refuse_mimic,
     rigid_inertias,
 )
-from gridgen.dynamics.kinematics import each, placements
+from gridgen.dynamics.kinematics import each
+from gridgen.dynamics.state import Numbers, State
 from gridgen.functions.arrays import INERTIA_NUMBERS
-from gridgen.model.tree import KinematicTree
-from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import ZERO, constants
 
 
-def articulated_inertias(
-    tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars
-) -> list[Scalar]:
+def articulated_inertias(state: State) -> list[Scalar]:
     """Return the articulated inertias of all bodies (prefix sums eq. 7).
 
     Returns:
@@ -34,17 +30,17 @@ def articulated_inertias(
     Raises:
         ModelError: the robot has mimic joints.
     """
+    tree, placed, scalars = state.tree, state.placed, state.scalars
     refuse_mimic(tree, "articulated_inertias")
-    placed = placements(tree, q, scalars)
     nothing, none = constants(ZERO, scalars), scalars.constant(0.0)
-    inertias = rigid_inertias(tree, scalars)
+    inertias = rigid_inertias(state)
     for index in tree.inward():
         body = tree.bodies[index]
         if body.parent < 0:
             continue
         scalars.begin("articulated", index)
         effort = [none] * body.nv
-        _, rest, _ = eliminate(tree, index, inertias[index], (nothing, nothing), effort, scalars)
+        _, rest, _ = eliminate(state, index, inertias[index], (nothing, nothing), effort)
         if rest is not None:
             total = inertias[body.parent] + rest.to_parent(placed[index])
             inertias[body.parent] = total.keep(body.parent, scalars)
@@ -55,12 +51,7 @@ def articulated_inertias(
 
 
 def articulated_accelerations(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    tau: Sequence[Scalar],
-    h: Sequence[Scalar],
-    articulated: Sequence[Scalar],
-    scalars: Scalars,
+    state: State, tau: Numbers, h: Numbers, articulated: Numbers
 ) -> list[Scalar]:
     """Return the joint accelerations, given the articulated inertias (prefix sums eq. 18 and 19).
 
@@ -74,8 +65,8 @@ def articulated_accelerations(
     Raises:
         ModelError: the robot has mimic joints.
     """
+    tree, scalars = state.tree, state.scalars
     refuse_mimic(tree, "articulated_accelerations")
-    placed = placements(tree, q, scalars)
     nothing = constants(ZERO, scalars)
     inertias = scalars.table("inertia", len(tree.bodies))
     for index in tree.outward():
@@ -86,4 +77,4 @@ def articulated_accelerations(
         )
         inertias[index] = ArticulatedInertia(M, (H[0], H[1], H[2]), I)
     forces = scalars.table("force", len(tree.bodies), (nothing, nothing))
-    return articulated_passes(tree, placed, forces, tau, h, scalars, inertias)
+    return articulated_passes(state, forces, tau, h, inertias)

@@ -7,56 +7,42 @@ articulated bodies, or by the factorized mass matrix for robots with mimic joint
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
-from gridgen.dynamics.aba import accelerations_aba
+from gridgen.dynamics.aba import forward_dynamics_aba
 from gridgen.dynamics.configurations import integrate
 from gridgen.dynamics.contacts import contact_forward_dynamics, contact_step
-from gridgen.dynamics.crba import accelerations_crba
-from gridgen.dynamics.kinematics import BaseMotion
-from gridgen.model.tree import KinematicTree
-from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.dynamics.crba import forward_dynamics_crba
+from gridgen.dynamics.state import Numbers, State
+from gridgen.symbolic.scalars import Scalar
 
-Vector = Sequence[Scalar]
-State = tuple[list[Scalar], list[Scalar]]
+Next = tuple[list[Scalar], list[Scalar]]
 
 
 def _step(
-    tree: KinematicTree,
-    q: Vector,
-    qd: Vector,
-    tau: Vector,
-    dt: Vector,
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Vector | None = None,
+    state: State,
+    tau: Numbers,
+    dt: Numbers,
     *,
     is_explicit: bool = False,
     is_damping_implicit: bool = False,
-) -> State:
+) -> Next:
     """Return the state (q, qd) after one step with the initial accelerations.
 
     The final velocities move the configuration; in an explicit step, the initial velocities.
     """
-    if tree.contact_model.contacts:
+    if state.tree.contact_model.contacts:
         return contact_step(
-            tree,
-            q,
-            qd,
+            state,
             tau,
             dt[0],
-            base,
-            scalars,
-            f_ext,
             is_explicit=is_explicit,
             is_damping_implicit=is_damping_implicit,
         )
-    damping_step = dt[0] if is_damping_implicit else None
-    qdd = _accelerations(tree, q, qd, tau, base, scalars, f_ext, damping_step)
-    end = moved(tree, qd, (dt[0], qdd), scalars)
-    along = qd if is_explicit else end
-    return integrate(tree, q, scaled(tree, dt[0], along, scalars), scalars), end
+    qdd = _accelerations(state, tau, dt[0] if is_damping_implicit else None)
+    end = moved(state, state.qd, (dt[0], qdd))
+    return integrate(state, scaled(state, dt[0], state.qd if is_explicit else end)), end
 
 
 #: The semi-implicit (symplectic) Euler method.
@@ -68,16 +54,7 @@ euler = partial(_step, is_explicit=True)
 implicit = partial(_step, is_damping_implicit=True)
 
 
-def rk4(
-    tree: KinematicTree,
-    q: Vector,
-    qd: Vector,
-    tau: Vector,
-    dt: Vector,
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Vector | None = None,
-) -> State:
+def rk4(state: State, tau: Numbers, dt: Numbers) -> Next:
     """Return the state after a step of the classical Runge-Kutta method.
 
     For free joints, whose directions do not commute, two commutators preserve the fourth order
@@ -85,45 +62,37 @@ def rk4(
 
     Source: Munthe-Kaas 1999.
     """
-    step, half, commutators = dt[0], 0.5 * dt[0], Commutators(tree, scalars)
+    qd, step, half, commutators = state.qd, dt[0], 0.5 * dt[0], Commutators(state)
 
-    def rates(q: Vector, qd: Vector) -> list[Scalar]:
-        return _accelerations(tree, q, qd, tau, base, scalars, f_ext)
+    def rates(path: Numbers, qd: Numbers) -> list[Scalar]:
+        return _accelerations(state.at(integrate(state, path), qd), tau)
 
-    v1, a1 = qd, rates(q, qd)
-    v2 = moved(tree, qd, (half, a1), scalars)
-    a2 = rates(integrate(tree, q, scaled(tree, half, v1, scalars), scalars), v2)
-    v3 = moved(tree, qd, (half, a2), scalars)
-    path = commutators.add(scaled(tree, half, v2, scalars), 0.5 * half * half, v1, v2)
-    a3 = rates(integrate(tree, q, path, scalars), v3)
-    v4 = moved(tree, qd, (step, a3), scalars)
-    a4 = rates(integrate(tree, q, scaled(tree, step, v3, scalars), scalars), v4)
+    v1, a1 = qd, _accelerations(state, tau)
+    v2 = moved(state, qd, (half, a1))
+    a2 = rates(scaled(state, half, v1), v2)
+    v3 = moved(state, qd, (half, a2))
+    path = commutators.add(scaled(state, half, v2), 0.5 * half * half, v1, v2)
+    a3 = rates(path, v3)
+    v4 = moved(state, qd, (step, a3))
+    a4 = rates(scaled(state, step, v3), v4)
     sixth = step * (1.0 / 6.0)
-    path = scaled(tree, sixth, weighted(tree, v1, v2, v3, v4, scalars), scalars)
+    path = scaled(state, sixth, weighted(state, v1, v2, v3, v4))
     path = commutators.add(path, 0.5 * step * sixth, v1, v4)
-    end = moved(tree, qd, (sixth, weighted(tree, a1, a2, a3, a4, scalars)), scalars)
-    return integrate(tree, q, path, scalars), end
+    end = moved(state, qd, (sixth, weighted(state, a1, a2, a3, a4)))
+    return integrate(state, path), end
 
 
-def _accelerations(
-    tree: KinematicTree,
-    q: Vector,
-    qd: Vector,
-    tau: Vector,
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Vector | None,
-    damping_step: Scalar | None = None,
-) -> list[Scalar]:
+def _accelerations(state: State, tau: Numbers, damping_step: Scalar | None = None) -> list[Scalar]:
     """Return the joint accelerations by the method that ``auto`` selects for the robot."""
-    if tree.contact_model.contacts:
-        return contact_forward_dynamics(tree, q, qd, tau, base, scalars, f_ext)[0]
-    solve = accelerations_crba if tree.has_mimic else accelerations_aba
-    return solve(tree, q, qd, tau, base, scalars, f_ext, damping_step)
+    if state.tree.contact_model.contacts:
+        return contact_forward_dynamics(state, tau)[0]
+    solve = forward_dynamics_crba if state.tree.has_mimic else forward_dynamics_aba
+    return solve(state, tau, damping_step)
 
 
-def _each(tree: KinematicTree, entry: Callable[[int], Scalar], scalars: Scalars) -> list[Scalar]:
+def _each(state: State, entry: Callable[[int], Scalar]) -> list[Scalar]:
     """Return a table with one number per velocity."""
+    tree, scalars = state.tree, state.scalars
     scalars.begin("step", -1)
     result = scalars.table("step", tree.nv)
     for j in tree.velocities.outward():
@@ -131,33 +100,29 @@ def _each(tree: KinematicTree, entry: Callable[[int], Scalar], scalars: Scalars)
     return result
 
 
-def scaled(tree: KinematicTree, factor: Scalar, v: Vector, scalars: Scalars) -> list[Scalar]:
+def scaled(state: State, factor: Scalar, v: Numbers) -> list[Scalar]:
     """Return factor v."""
-    return _each(tree, lambda j: factor * v[j], scalars)
+    return _each(state, lambda j: factor * v[j])
 
 
-def moved(
-    tree: KinematicTree, v: Vector, change: tuple[Scalar, Vector], scalars: Scalars
-) -> list[Scalar]:
+def moved(state: State, v: Numbers, change: tuple[Scalar, Numbers]) -> list[Scalar]:
     """Return v + factor rate, for ``change`` = (factor, rate)."""
     factor, rate = change
-    return _each(tree, lambda j: v[j] + factor * rate[j], scalars)
+    return _each(state, lambda j: v[j] + factor * rate[j])
 
 
-def weighted(
-    tree: KinematicTree, a: Vector, b: Vector, c: Vector, d: Vector, scalars: Scalars
-) -> list[Scalar]:
+def weighted(state: State, a: Numbers, b: Numbers, c: Numbers, d: Numbers) -> list[Scalar]:
     """Return a + 2 b + 2 c + d."""
-    return _each(tree, lambda j: (a[j] + d[j]) + 2.0 * (b[j] + c[j]), scalars)
+    return _each(state, lambda j: (a[j] + d[j]) + 2.0 * (b[j] + c[j]))
 
 
 class Commutators:
     """Commutators of twists, nonzero for free joints only."""
 
-    def __init__(self, tree: KinematicTree, scalars: Scalars) -> None:
-        self._tree, self._scalars = tree, scalars
+    def __init__(self, state: State) -> None:
+        self._tree, self._scalars = state.tree, state.scalars
 
-    def add(self, path: list[Scalar], factor: Scalar, a: Vector, b: Vector) -> list[Scalar]:
+    def add(self, path: list[Scalar], factor: Scalar, a: Numbers, b: Numbers) -> list[Scalar]:
         """Return path + factor [a, b]; overwrites ``path``."""
         tree = self._tree
         for index in tree.outward():

@@ -1,4 +1,4 @@
-"""Placements, velocities and accelerations of the bodies.
+"""Velocities and accelerations of the bodies.
 
 Accelerations are those of a point: the second derivative of the origin's position minus gravity, in
 the body's frame. For robots on a fixed base, no algorithm then needs the linear velocity of a body.
@@ -12,41 +12,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gridgen.dynamics.state import Numbers, State
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import (
     ZERO,
-    DenseRotation,
-    Factor,
     Matrix,
     Motion,
     Placement,
-    PlaneRotation,
     Vector,
     add,
     apply,
     constants,
     cross,
-    fixed_rotation,
-    matmul,
     split,
     sub,
 )
-
-
-@dataclass(frozen=True)
-class BaseMotion:
-    """Motion of the base, in the base frame.
-
-    Attributes:
-        gravity:      gravitational acceleration [m/s^2].
-        velocity:     V0 of prefix sums eq. 3, (v, w) [m/s, rad/s].
-        acceleration: derivative of V0 (prefix sums eq. 3), (a, wd) [m/s^2, rad/s^2].
-    """
-
-    gravity: Vector
-    velocity: tuple[Scalar, ...] | None = None
-    acceleration: tuple[Scalar, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -66,96 +47,43 @@ class BodyMotion:
     field: Matrix
 
 
-# -- positions --------------------------------------------------------------------------------
-
-
-def placements(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> list[Placement]:
-    """Return the placement of every body in its parent."""
-    placed = scalars.table("placed", len(tree.bodies))
-    for index in tree.outward():
-        placed[index] = _placement(index, tree.bodies[index], q, scalars)
-    return placed
-
-
-def _placement(index: int, body: Body, q: Sequence[Scalar], scalars: Scalars) -> Placement:
-    scalars.begin("placement", index)
-    joint = body.joint_type
-    position = q[body.q_index : body.q_index + joint.nq]
-    if body.mimics:
-        scaled = scalars.constant(body.multiplier) * position[0]
-        position = [scaled + scalars.constant(body.offset)]
-    turn, slide = joint.transform(index, position, scalars)
-    origin = constants(body.translation, scalars)
-    if not joint.slides:
-        vectors, matrices = _revolute_factors(index, body, turn, scalars)
-        return Placement(vectors, matrices, origin)
-    factors = fixed_rotation(body.rotation, scalars)
-    for factor in reversed(factors):
-        slide = factor.turn(slide)
-    if joint.turns:
-        factors = (*factors, DenseRotation(scalars.keep("E", index, turn)))
-    return Placement(factors, factors, scalars.keep("r", index, add(origin, slide)))
-
-
-def _revolute_factors(
-    index: int, body: Body, turn: Matrix, scalars: Scalars
-) -> tuple[tuple[Factor, ...], tuple[Factor, ...]]:
-    """Return the factors of (constant rotation)(rotation by the joint angle)."""
-    plane = PlaneRotation(2, turn[1][0], turn[0][0])
-    fixed = fixed_rotation(body.rotation, scalars)
-    if scalars.specialize and body.is_axis_aligned:
-        return (*fixed, plane), (*fixed, plane)
-
-    rows = [constants(row, scalars) for row in body.rotation]
-    dense = DenseRotation(scalars.keep("E", index, matmul((rows[0], rows[1], rows[2]), turn)))
-    if not scalars.specialize:
-        return (dense,), (dense,)
-    # Two planar factors and an angle offset rotate a matrix with half the products of a dense one.
-    about_z, about_x, (sine, cosine) = (
-        tuple(map(scalars.constant, angle)) for angle in body.euler_sin_cos
-    )
-    s, c = plane.sine, plane.cosine
-    offset = PlaneRotation(2, s * cosine + c * sine, c * cosine - s * sine)
-    return (dense,), (PlaneRotation(2, *about_z), PlaneRotation(0, *about_x), offset)
-
-
-# -- velocities and accelerations -------------------------------------------------------------
-
-
-def joint_rate(body: Body, rates: Sequence[Scalar], scalars: Scalars) -> tuple[Scalar, ...]:
+def joint_rate(body: Body, rates: Numbers, scalars: Scalars) -> tuple[Scalar, ...]:
     """Return the velocity (or acceleration) of one joint: 1 scalar, 6 for a free joint.
 
     Args:
-        body:    the body that the joint moves.
-        rates:   joint velocities or accelerations, nv scalars.
+        body:  the body that the joint moves.
+        rates: joint velocities or accelerations, nv scalars.
     """
     values = tuple(rates[body.v_index : body.v_index + body.joint_type.nv])
     return (scalars.constant(body.multiplier) * values[0],) if body.mimics else values
 
 
 def body_motions(
-    tree: KinematicTree,
-    placed: Sequence[Placement],
-    qd: Sequence[Scalar],
-    qdd: Sequence[Scalar] | None,
-    base: BaseMotion,
-    scalars: Scalars,
-    motions: list[BodyMotion] | None = None,
+    state: State, qdd: Numbers | None = None, motions: list[BodyMotion] | None = None
 ) -> Iterator[tuple[int, BodyMotion]]:
     """Propagate velocities and accelerations from the base outwards (prefix sums eq. 1).
 
-    A generator: the caller can consume each motion before the next is computed, which shortens the
+    An iterator: the caller can consume each motion before the next is computed, which shortens the
     lifetimes of values in straight-line code.
 
     Args:
-        placed:  ``placements(tree, q, scalars)``.
         qdd:     joint accelerations, nv scalars; ``None`` for zero, which costs less.
         motions: table that receives the motions.
 
     Yields:
         index of a body, and its motion in its own frame.
     """
-    root = base_motion(base, scalars)
+    return _outward(state, state.placed, qdd, motions)
+
+
+def _outward(
+    state: State,
+    placed: Sequence[Placement],
+    qdd: Numbers | None,
+    motions: list[BodyMotion] | None,
+) -> Iterator[tuple[int, BodyMotion]]:
+    tree, scalars = state.tree, state.scalars
+    root = base_motion(state)
     if motions is None:
         motions = scalars.table("motion", len(tree.bodies))
     for index in tree.outward():
@@ -165,7 +93,7 @@ def body_motions(
         X = placed[index]
         w, wd = X.to_body(parent.w), X.to_body(parent.wd)
         a = X.to_body(add(parent.a, apply(parent.field, X.r)))
-        rate = joint_rate(body, qd, scalars)
+        rate = joint_rate(body, state.qd, scalars)
         zero = (scalars.constant(0.0),) * len(rate)
         change = zero if qdd is None else joint_rate(body, qdd, scalars)
         w, wd, a = body.joint_type.propagated((w, wd, a), rate, change, scalars)
@@ -174,17 +102,11 @@ def body_motions(
         yield index, motion
 
 
-def all_motions(
-    tree: KinematicTree,
-    placed: Sequence[Placement],
-    qd: Sequence[Scalar],
-    qdd: Sequence[Scalar] | None,
-    base: BaseMotion,
-    scalars: Scalars,
-) -> list[BodyMotion]:
+def all_motions(state: State, qdd: Numbers | None = None) -> list[BodyMotion]:
     """Return the motions of all bodies; arguments as in ``body_motions``."""
-    motions: list[BodyMotion] = scalars.table("motion", len(tree.bodies))
-    for _ in body_motions(tree, placed, qd, qdd, base, scalars, motions):
+    placed = state.placed
+    motions: list[BodyMotion] = state.scalars.table("motion", len(state.tree.bodies))
+    for _ in _outward(state, placed, qdd, motions):
         pass
     return motions
 
@@ -195,14 +117,15 @@ def each(tree: KinematicTree, table: Sequence[Any]) -> Iterator[tuple[int, Any]]
         yield index, table[index]
 
 
-def base_motion(base: BaseMotion, scalars: Scalars) -> BodyMotion:
+def base_motion(state: State) -> BodyMotion:
     """Return the motion of the base as that of a body."""
+    scalars = state.scalars
     scalars.begin("base", -1)
     nothing = constants(ZERO, scalars)
-    v, w = (nothing, nothing) if base.velocity is None else split(base.velocity)
-    a, wd = (nothing, nothing) if base.acceleration is None else split(base.acceleration)
+    v, w = split(state.base_velocity or (*nothing, *nothing))
+    a, wd = split(state.base_acceleration or (*nothing, *nothing))
     a = origin_acceleration((v, w), (a, wd))
-    return _motion(-1, w, wd, sub(a, base.gravity), scalars)
+    return _motion(-1, w, wd, sub(a, state.g), scalars)
 
 
 def origin_acceleration(V: Motion, A: Motion) -> Vector:

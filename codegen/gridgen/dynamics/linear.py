@@ -33,7 +33,7 @@ class Factorization:
 
 def ldlt(
     matrix: list[list[Scalar]],
-    branches: Branches,
+    branches: Branches | None = None,
     one: Scalar = 1.0,
     scalars: Scalars | Kept | None = None,
 ) -> Factorization:
@@ -44,11 +44,13 @@ def ldlt(
 
     Args:
         matrix:   n x n; overwritten.
-        branches: the ancestors of every row.
+        branches: the ancestors of every row; those of a dense matrix by default.
         one:      the scalar one.
         scalars:  allocator of the values that loops change; lists by default.
     """
     scalars = scalars or Kept()
+    if branches is None:
+        branches = Branches(range(-1, len(matrix) - 1))
     inverse = scalars.table("inverse", len(matrix))
     for k in branches.inward():
         inverse[k] = one / matrix[k][k]

@@ -14,25 +14,19 @@ from functools import partial
 
 from gridgen.dynamics.configurations import integrate, own_joints
 from gridgen.dynamics.derivatives import Accelerations, accelerations_gradient
-from gridgen.dynamics.integrators import Commutators, Vector, moved, scaled, weighted
-from gridgen.dynamics.kinematics import BaseMotion
+from gridgen.dynamics.integrators import Commutators, moved, scaled, weighted
+from gridgen.dynamics.state import Numbers, State
 from gridgen.dynamics.sweep import Square
-from gridgen.model.tree import KinematicTree
-from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import dot
 
 Gradient = tuple[Square, Square]
 
 
 def _step(
-    tree: KinematicTree,
-    q: Vector,
-    qd: Vector,
-    tau: Vector,
-    dt: Vector,
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Vector | None = None,
+    state: State,
+    tau: Numbers,
+    dt: Numbers,
     *,
     is_explicit: bool = False,
     is_damping_implicit: bool = False,
@@ -43,17 +37,16 @@ def _step(
         A: 2 nv x 2 nv, with respect to the state.
         B: 2 nv x nv, with respect to the generalized forces.
     """
-    step, changes = dt[0], Changes(tree, scalars)
-    damping_step = step if is_damping_implicit else None
-    rates = accelerations_gradient(tree, q, qd, tau, base, scalars, f_ext, damping_step)
+    step, changes = dt[0], Changes(state)
+    rates = accelerations_gradient(state, tau, step if is_damping_implicit else None)
     if is_explicit:
-        path = scaled(tree, step, qd, scalars)
+        path = scaled(state, step, state.qd)
         faster = changes.velocities(step, changes.accelerations(rates))
         along = changes.velocities()
     else:
-        end = moved(tree, qd, (step, rates.qdd), scalars)
+        end = moved(state, state.qd, (step, rates.qdd))
         along = faster = changes.velocities(step, changes.accelerations(rates))
-        path = scaled(tree, step, end, scalars)
+        path = scaled(state, step, end)
     return changes.result(changes.positions(path, changes.sum((step, along))), faster)
 
 
@@ -62,49 +55,39 @@ euler = partial(_step, is_explicit=True)
 implicit = partial(_step, is_damping_implicit=True)
 
 
-def rk4(
-    tree: KinematicTree,
-    q: Vector,
-    qd: Vector,
-    tau: Vector,
-    dt: Vector,
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Vector | None = None,
-) -> Gradient:
+def rk4(state: State, tau: Numbers, dt: Numbers) -> Gradient:
     """Return the linearization of ``integrators.rk4``."""
-    changes, step, half = Changes(tree, scalars), dt[0], 0.5 * dt[0]
+    qd, changes, step, half = state.qd, Changes(state), dt[0], 0.5 * dt[0]
     sixth, twist = step * (1.0 / 6.0), 0.5 * half * half
-    commutators = Commutators(tree, scalars)
+    commutators = Commutators(state)
 
-    def rates(path: Vector, qd: Vector) -> Accelerations:
-        there = integrate(tree, q, path, scalars)
-        return accelerations_gradient(tree, there, qd, tau, base, scalars, f_ext)
+    def rates(path: Numbers, qd: Numbers) -> Accelerations:
+        return accelerations_gradient(state.at(integrate(state, path), qd), tau)
 
     v1, dv1 = qd, changes.velocities()
-    first = accelerations_gradient(tree, q, qd, tau, base, scalars, f_ext)
+    first = accelerations_gradient(state, tau)
     da1 = changes.accelerations(first)
 
-    v2, dv2 = moved(tree, qd, (half, first.qdd), scalars), changes.velocities(half, da1)
-    path = scaled(tree, half, v1, scalars)
+    v2, dv2 = moved(state, qd, (half, first.qdd)), changes.velocities(half, da1)
+    path = scaled(state, half, v1)
     dq = changes.positions(path, changes.sum((half, dv1)))
     second = rates(path, v2)
     da2 = changes.accelerations(second, (dq, dv2))
 
-    v3, dv3 = moved(tree, qd, (half, second.qdd), scalars), changes.velocities(half, da2)
-    path = commutators.add(scaled(tree, half, v2, scalars), twist, v1, v2)
+    v3, dv3 = moved(state, qd, (half, second.qdd)), changes.velocities(half, da2)
+    path = commutators.add(scaled(state, half, v2), twist, v1, v2)
     along = changes.commutated(changes.sum((half, dv2)), twist, (v1, dv1), (v2, dv2))
     dq = changes.positions(path, along)
     third = rates(path, v3)
     da3 = changes.accelerations(third, (dq, dv3))
 
-    v4, dv4 = moved(tree, qd, (step, third.qdd), scalars), changes.velocities(step, da3)
-    path = scaled(tree, step, v3, scalars)
+    v4, dv4 = moved(state, qd, (step, third.qdd)), changes.velocities(step, da3)
+    path = scaled(state, step, v3)
     dq = changes.positions(path, changes.sum((step, dv3)))
     da4 = changes.accelerations(rates(path, v4), (dq, dv4))
 
     twist = 0.5 * step * sixth
-    path = scaled(tree, sixth, weighted(tree, v1, v2, v3, v4, scalars), scalars)
+    path = scaled(state, sixth, weighted(state, v1, v2, v3, v4))
     path = commutators.add(path, twist, v1, v4)
     along = changes.sum((sixth, dv1), (2.0 * sixth, dv2), (2.0 * sixth, dv3), (sixth, dv4))
     along = changes.commutated(along, twist, (v1, dv1), (v4, dv4))
@@ -117,17 +100,15 @@ class Changes:
     """Computes the changes of the quantities of a step.
 
     Attributes:
-        tree:    the robot.
-        scalars: the type of number.
+        state: the robot's state at the beginning.
     """
 
-    tree: KinematicTree
-    scalars: Scalars
+    state: State
 
     def sum(self, *terms: tuple[Scalar, Square]) -> Square:
         """Return the sum of factors times changes."""
         total = self._zero_change("sum")
-        for i in self.tree.velocities.outward():
+        for i in self.state.tree.velocities.outward():
             for k in self._columns():
                 entry = terms[0][0] * terms[0][1][i][k]
                 for factor, change in terms[1:]:
@@ -138,8 +119,8 @@ class Changes:
     def velocities(self, factor: Scalar = 0.0, change: Square | None = None) -> Square:
         """Return the change of qd + factor v, where v has the given change."""
         total = self._zero_change("faster") if change is None else self.sum((factor, change))
-        for j in self.tree.velocities.outward():
-            at = j + self.tree.nv
+        for j in self.state.tree.velocities.outward():
+            at = j + self.state.tree.nv
             total[j][at] = total[j][at] + 1.0
         return total
 
@@ -147,8 +128,8 @@ class Changes:
         self, rates: Accelerations, state: tuple[Square, Square] | None = None
     ) -> Square:
         """Return the change of accelerations for a change of the state; the identity by default."""
-        total, n = self._zero_change("rate"), self.tree.nv
-        velocities = self.tree.velocities
+        total, n = self._zero_change("rate"), self.state.tree.nv
+        velocities = self.state.tree.velocities
         for i in velocities.outward():
             for j in velocities.outward():
                 total[i][j + 2 * n] = rates.by_tau[i][j]
@@ -174,18 +155,18 @@ class Changes:
         """Add the terms of positions and velocities to some entries."""
         dq, dv = state
         places = [(i, k) for i in rows for k in columns]
-        sums = [self.scalars.carry("rate", total[i][k]) for i, k in places]
-        for j in self.tree.velocities.outward():
+        sums = [self.state.scalars.carry("rate", total[i][k]) for i, k in places]
+        for j in self.state.tree.velocities.outward():
             for (i, k), entry in zip(places, sums, strict=True):
                 entry.value = entry.value + rates.by_q[i][j] * dq[j][k]
                 entry.value = entry.value + rates.by_qd[i][j] * dv[j][k]
         for (i, k), entry in zip(places, sums, strict=True):
             total[i][k] = entry.value
 
-    def positions(self, path: Vector, change: Square) -> Square:
+    def positions(self, path: Numbers, change: Square) -> Square:
         """Return the change of the configuration at the end of a path with the given change."""
         total = self._zero_change("place")
-        for body in own_joints(self.tree, self.scalars):
+        for body in own_joints(self.state):
             j = body.v_index
             nv = body.joint_type.nv
             if nv == 1:  # both derivatives are 1
@@ -194,7 +175,7 @@ class Changes:
                 total[j][j] = total[j][j] + 1.0
                 continue
             rate = [path[j + r] for r in range(nv)]
-            start, onward = body.joint_type.integrated_gradient(rate, self.scalars)
+            start, onward = body.joint_type.integrated_gradient(rate, self.state.scalars)
             for k in self._columns():
                 column = [change[j + r][k] for r in range(nv)]
                 for r, row in enumerate(onward):
@@ -205,11 +186,11 @@ class Changes:
         return total
 
     def commutated(
-        self, change: Square, factor: Scalar, a: tuple[Vector, Square], b: tuple[Vector, Square]
+        self, change: Square, factor: Scalar, a: tuple[Numbers, Square], b: tuple[Numbers, Square]
     ) -> Square:
         """Add ``factor`` times the change of [a, b] to a change, in place."""
         (one, d_one), (other, d_other) = a, b
-        for body in own_joints(self.tree, self.scalars):
+        for body in own_joints(self.state):
             joint = body.joint_type
             if joint.nv == 1:
                 continue
@@ -224,11 +205,11 @@ class Changes:
 
     def result(self, position: Square, velocity: Square) -> Gradient:
         """Return A and B from the changes of the state at the end."""
-        n = self.tree.nv
-        A = self.scalars.matrix("A", 2 * n, 2 * n, zeros=False)
-        B = self.scalars.matrix("B", 2 * n, n, zeros=False)
-        for i in self.tree.velocities.outward():
-            for j in self.tree.velocities.outward():
+        n = self.state.tree.nv
+        A = self.state.scalars.matrix("A", 2 * n, 2 * n, zeros=False)
+        B = self.state.scalars.matrix("B", 2 * n, n, zeros=False)
+        for i in self.state.tree.velocities.outward():
+            for j in self.state.tree.velocities.outward():
                 A[i][j], A[i][j + n] = position[i][j], position[i][j + n]
                 A[i + n][j], A[i + n][j + n] = velocity[i][j], velocity[i][j + n]
                 B[i][j], B[i + n][j] = position[i][j + 2 * n], velocity[i][j + 2 * n]
@@ -236,10 +217,10 @@ class Changes:
 
     def _zero_change(self, symbol: str) -> Square:
         """Return a zero change."""
-        self.scalars.begin("step", -1)
-        return self.scalars.matrix(symbol, self.tree.nv, 3 * self.tree.nv)
+        self.state.scalars.begin("step", -1)
+        return self.state.scalars.matrix(symbol, self.state.tree.nv, 3 * self.state.tree.nv)
 
     def _columns(self) -> Iterator[int]:
-        for offset in (0, self.tree.nv, 2 * self.tree.nv):
-            for j in self.tree.velocities.outward():
+        for offset in (0, self.state.tree.nv, 2 * self.state.tree.nv):
+            for j in self.state.tree.velocities.outward():
                 yield j + offset

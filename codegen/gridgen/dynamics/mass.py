@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gridgen.dynamics.state import Numbers, State
 from gridgen.functions.arrays import BODY_PARAMETERS
-from gridgen.model.kinematic_tree import Body, KinematicTree, MassInput
+from gridgen.model.kinematic_tree import Body, MassInput
 from gridgen.model.lump import Lump
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import (
@@ -104,21 +104,22 @@ def _half(r: Vector, h: Vector, moved: Vector, i: int, j: int) -> Scalar:
     return h[i] * r[j] + r[i] * moved[j]
 
 
-def body_mass(tree: KinematicTree, index: int, scalars: Scalars, unit: float | None = None) -> Mass:
+def body_mass(state: State, index: int, unit: float | None = None) -> Mass:
     """Return the mass of one body.
 
     All algorithms read the masses of bodies through this function or ``body_moments``.
 
     Args:
-        index:   index of the body.
-        unit:    unit of mass, for robots with constant masses; 1 kg by default.
+        index: index of the body.
+        unit:  unit of mass, for robots with constant masses; 1 kg by default.
     """
+    tree, scalars = state.tree, state.scalars
     body = tree.bodies[index]
     if not body.parts:
         return constant_mass(body, scalars, unit or 1.0)
     total = constant_mass(body.rest, scalars)
     for part in body.parts:
-        total = total + row_mass(tree.given["params"], part.row).to_parent(_placed(part, scalars))
+        total = total + row_mass(state.given["params"], part.row).to_parent(_placed(part, scalars))
     return total
 
 
@@ -129,7 +130,7 @@ def constant_mass(known: Body | Lump, scalars: Scalars, unit: float = 1.0) -> Ma
     return Mass(scalars.constant(known.mass / unit), h, inertia)
 
 
-def row_mass(params: Sequence[Scalar], row: int) -> Mass:
+def row_mass(params: Numbers, row: int) -> Mass:
     """Return the mass that a row of ``params`` describes."""
     m, x, y, z, xx, xy, yy, xz, yz, zz = (
         params[BODY_PARAMETERS * row + k] for k in range(BODY_PARAMETERS)
@@ -152,11 +153,12 @@ def _placed(part: MassInput, scalars: Scalars) -> Placement:
     return Placement(dense, turns, origin)
 
 
-def body_moments(tree: KinematicTree, index: int, times: float, scalars: Scalars) -> Symmetric:
+def body_moments(state: State, index: int, times: float) -> Symmetric:
     """Return a multiple of the integral of x x^T over a body's mass."""
+    tree, scalars = state.tree, state.scalars
     body = tree.bodies[index]
     if body.parts:
-        return second_moments(body_mass(tree, index, scalars).I, times)
+        return second_moments(body_mass(state, index).I, times)
     return tuple(map(scalars.constant, second_moments(symmetric(body.inertia), times)))
 
 

@@ -17,12 +17,12 @@ from dataclasses import replace
 from typing import Any
 
 from gridgen.dynamics.aba import FreeJoint, accelerate, eliminate, free_armature, rigid_inertias
-from gridgen.dynamics.crba import mass_matrix
-from gridgen.dynamics.kinematics import placements
-from gridgen.dynamics.linear import Factorization, ldlt
+from gridgen.dynamics.crba import factorized
+from gridgen.dynamics.linear import Factorization
+from gridgen.dynamics.state import Numbers, State
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
-from gridgen.symbolic.spatial import ZERO, Placement, Wrench, constants, dot, split
+from gridgen.symbolic.spatial import ZERO, Wrench, constants, dot, split
 
 Square = list[list[Scalar]]
 
@@ -50,7 +50,7 @@ class BranchSolver:
         self._forks = frozenset(p for p in set(parents) if p >= 0 and parents.count(p) > 1)
         self._shortcuts: dict[tuple[int, int], dict[int, Scalar]] = {}
 
-    def solve(self, right: Sequence[Scalar], column: int, sign: float = 1.0) -> list[Scalar]:
+    def solve(self, right: Numbers, column: int, sign: float = 1.0) -> list[Scalar]:
         """Return ``sign`` times the solution x of M x = right.
 
         Args:
@@ -90,7 +90,7 @@ class BranchSolver:
                 Z[i][i] = Z[i][i] - factor * Z[a][i]
         return Z
 
-    def _follow(self, i: int, line: Sequence[int], x: Sequence[Scalar], scalars: Scalars) -> Scalar:
+    def _follow(self, i: int, line: Sequence[int], x: Numbers, scalars: Scalars) -> Scalar:
         """Return x_i for a right-hand side that is zero from row i up to its last in ``line``."""
         own = self._lines[i]
         shared = sum(a in line for a in own)
@@ -116,8 +116,9 @@ class BranchSolver:
         return self._shortcuts[i, start]
 
 
-def inverse(tree: KinematicTree, factors: Factorization, scalars: Scalars) -> Square:
+def inverse(state: State, factors: Factorization) -> Square:
     """Return the inverse of a factorized mass matrix."""
+    tree, scalars = state.tree, state.scalars
     if not scalars.has_loops:
         return BranchSolver(factors, scalars).inverse()
     branches, Z = tree.velocities, scalars.matrix("Z", tree.nv, tree.nv, zeros=False)
@@ -139,21 +140,15 @@ def inverse(tree: KinematicTree, factors: Factorization, scalars: Scalars) -> Sq
     return Z
 
 
-def solve_columns(
-    tree: KinematicTree, factors: Factorization, right: Square, scalars: Scalars
-) -> Square:
+def solve_columns(state: State, factors: Factorization, right: Square) -> Square:
     """Return minus the solution of M X = right; the columns have the sparsity of the tree."""
-    solver = BranchSolver(factors, scalars)
+    solver = BranchSolver(factors, state.scalars)
     columns = enumerate(_transposed(right))
     return _transposed([solver.solve(column, j, sign=-1.0) for j, column in columns])
 
 
 def minus_products(
-    tree: KinematicTree,
-    Z: Square,
-    right: Sequence[Square],
-    symbols: Sequence[str],
-    scalars: Scalars,
+    state: State, Z: Square, right: Sequence[Square], symbols: Sequence[str]
 ) -> list[Square]:
     """Return -Z times each of several matrices in loops, for a symmetric Z.
 
@@ -161,6 +156,7 @@ def minus_products(
     products. For matrices larger than a cache, the columns of ``right`` fit into it, and rows of Z
     are read sequentially.
     """
+    tree, scalars = state.tree, state.scalars
     branches = tree.velocities
     products = [scalars.matrix(symbol, tree.nv, tree.nv, zeros=False) for symbol in symbols]
     for columns in branches.several(_COLUMNS // len(right)):
@@ -197,9 +193,7 @@ def is_deep(tree: KinematicTree) -> bool:
 _PAIR = 40
 
 
-def inverse_by_responses(
-    tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars
-) -> Square:
+def inverse_by_responses(state: State) -> Square:
     """Return the inverse of the mass matrix by articulated bodies: responses to unit torques.
 
     A unit torque propagates inwards from its joint; the accelerations propagate outwards to the
@@ -207,23 +201,22 @@ def inverse_by_responses(
 
     Source: Carpentier 2018.
     """
+    tree, placed, scalars = state.tree, state.placed, state.scalars
     zero, one = scalars.constant(0.0), scalars.constant(1.0)
     nothing = constants(ZERO, scalars)
     joints = scalars.table("joint", len(tree.bodies))
-    inertias = rigid_inertias(tree, scalars)
+    inertias = rigid_inertias(state)
     rates = scalars.table("rate", len(tree.bodies))
     for index in tree.inward():
         body, inertia = tree.bodies[index], inertias[index]
         scalars.begin("articulated", index)
         if body.joint_type.is_free:
-            own, holds = free_armature(tree, body, scalars)
+            own, holds = free_armature(state, body)
             unbound = FreeJoint((zero,) * 6, own, inertia.inverse(own, scalars))
             joints[index] = unbound
             rest = inertia.let_go(own, unbound.inverse) if holds else None
         else:
-            joints[index], rest, _ = eliminate(
-                tree, index, inertia, (nothing, nothing), [one], scalars
-            )
+            joints[index], rest, _ = eliminate(state, index, inertia, (nothing, nothing), [one])
         rates[index] = [zero] * body.nv
         if body.parent >= 0 and rest is not None:
             total = inertias[body.parent] + rest.to_parent(placed[index])
@@ -277,15 +270,12 @@ def _transposed(matrix: Square) -> Square:
     return [list(column) for column in zip(*matrix, strict=True)]
 
 
-def mass_matrix_inverse(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Square:
+def mass_matrix_inverse(state: State) -> Square:
     """Return the inverse of the mass matrix; mimic joints are supported.
 
     Returns:
         Minv: nv x nv; entries (i, j) and (j, i) are one scalar.
     """
-    if scalars.has_loops and is_deep(tree):
-        return inverse_by_responses(tree, placements(tree, q, scalars), scalars)
-    M = mass_matrix(tree, q, scalars)
-    scalars.begin("solve", -1)
-    factors = ldlt(M, tree.velocities, scalars.constant(1.0), scalars)
-    return inverse(tree, factors, scalars)
+    if state.scalars.has_loops and is_deep(state.tree):
+        return inverse_by_responses(state)
+    return inverse(state, factorized(state))

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridgen.dynamics.mass import Mass, body_mass, constant_mass
-from gridgen.model.tree import Body, KinematicTree
-from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
+from gridgen.dynamics.state import State
+from gridgen.model.tree import Body
+from gridgen.symbolic.scalars import FloatScalars, Scalar
 from gridgen.symbolic.spatial import (
     Symmetric,
     Vector,
@@ -46,11 +47,12 @@ class Mobility:
         return add(scale(self.inverse_mass, f), cross(self.center, w)), w
 
 
-def body_mobility(tree: KinematicTree, index: int, scalars: Scalars) -> Mobility:
+def body_mobility(state: State, index: int) -> Mobility:
     """Return the inverse of a body's spatial inertia; ``cfa.refusal`` must return ``None``."""
+    tree, scalars = state.tree, state.scalars
     body = tree.bodies[index]
     if body.parts:
-        return mobility(body_mass(tree, index, scalars), scalars.constant(1.0))
+        return mobility(body_mass(state, index), scalars.constant(1.0))
     return constant_mobility(body)
 
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 from gridgen.dynamics.kinematics import BodyMotion
 from gridgen.dynamics.mass import Mass, moment
-from gridgen.model.tree import Body, KinematicTree
+from gridgen.dynamics.state import State
+from gridgen.model.tree import Body
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import (
     Matrix,
@@ -219,16 +220,12 @@ class Source:
         gradient: gradient of the joint torques, nv x nv.
     """
 
-    def __init__(
-        self, tree: KinematicTree, symbol: str, scalars: Scalars, *, is_turned: bool = False
-    ) -> None:
-        bodies = len(tree.bodies)
+    def __init__(self, state: State, symbol: str, *, is_turned: bool = False) -> None:
+        bodies, scalars = len(state.tree.bodies), state.scalars
         self.changes: list[list[MotionChange]] = scalars.table("changes", bodies)
         self.own: list[list[Wrench]] = scalars.table("own", bodies)
         self.felt: list[list[Wrench]] = scalars.table("felt", bodies) if is_turned else self.own
-        self.gradient: list[list[Scalar]] = scalars.matrix(
-            symbol, tree.nv, tree.nv, zeros=not tree.couples_all
-        )
+        self.gradient = state.matrix(symbol)
 
 
 def followed(entry: Scalar, bodies: Sequence[Body], scalars: Scalars) -> Scalar:

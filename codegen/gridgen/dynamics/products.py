@@ -69,8 +69,8 @@ class ProductComputation(Computation):
         """Return M^-1 tau: the accelerations of the robot at rest without gravity.
 
         Args:
-            x:       inputs, with positions and parameters.
-            tau:     generalized forces, nv scalars.
+            x:   inputs, with positions and parameters.
+            tau: generalized forces, nv scalars.
         """
         of = self.of
         assert isinstance(of, FunctionComputation)
@@ -159,9 +159,9 @@ def project_on_tangents(
     Every function normalizes quaternions before use.
 
     Args:
-        name:    name of the input; only configurations are projected.
-        q:       value of the input.
-        change:  tangent or cotangent.
+        name:   name of the input; only configurations are projected.
+        q:      value of the input.
+        change: tangent or cotangent.
     """
     if not configurations([name]) or not tree.quaternions:
         return change

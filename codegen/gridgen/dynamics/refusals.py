@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridgen.dynamics.frames import body_poses, in_canonical
-from gridgen.dynamics.kinematics import placements
+from gridgen.dynamics.state import State
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import FloatScalars
 from gridgen.symbolic.spatial import add, apply, cross
@@ -65,7 +65,8 @@ def _directions(tree: KinematicTree) -> Mapping[str, tuple[int, int]]:
     for start in tree.quaternions:
         q[start : start + 4] /= np.linalg.norm(q[start : start + 4])
     scalars = FloatScalars()
-    poses = body_poses(tree, placements(tree, list(q), scalars), scalars)
+    state = State(tree, scalars, list(q))
+    poses = body_poses(state)
     # Twists of the bodies at the base's origin: those of a parent, and of the own joint.
     twists: list[NDArray[np.float64]] = []
     found = {}
@@ -82,7 +83,7 @@ def _directions(tree: KinematicTree) -> Mapping[str, tuple[int, int]]:
             found[frame.name] = (0, 0)
             continue
         twist, pose = twists[frame.body], poses[frame.body]
-        x, y, z = pose.child(in_canonical(tree, frame, scalars)).p
+        x, y, z = pose.child(in_canonical(state, frame)).p
         across = np.array([[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]])
         point = twist[:3] + across @ twist[3:]
         found[frame.name] = (_rank(np.vstack((point, twist[3:]))), _rank(point))

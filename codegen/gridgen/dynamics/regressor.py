@@ -12,18 +12,15 @@ algorithms form a column in the frame of the link and do not read the robot's ow
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from gridgen.dynamics.frames import Rows, linear_velocities
 from gridgen.dynamics.kinematics import (
-    BaseMotion,
     BodyMotion,
     acceleration_field,
     all_motions,
-    placements,
 )
+from gridgen.dynamics.state import Numbers, State
 from gridgen.functions.arrays import BODY_PARAMETERS
-from gridgen.model.tree import Body, KinematicTree
+from gridgen.model.tree import Body
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import (
     ZERO,
@@ -41,41 +38,31 @@ from gridgen.symbolic.spatial import (
 )
 
 
-def joint_torque_regressor(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    qdd: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-) -> Rows:
+def joint_torque_regressor(state: State, qdd: Numbers) -> Rows:
     """Return the matrix Y, nv x 10 n, for which Y times the parameters is inverse dynamics.
 
     A column is the wrench of one parameter, projected on the joint axes in the link's frame. The
     walk from the body to the base carries the link's axes and origin.
 
-    Args:
-        tree:    the robot; masses, damping, friction and armatures have no effect.
-
     Returns:
         Y; zero where the joint does not carry the body.
     """
-    placed = placements(tree, q, scalars)
+    tree, scalars, placed = state.tree, state.scalars, state.placed
     Y: Rows = scalars.matrix("Y", tree.nv, BODY_PARAMETERS * len(tree.bodies))
-    motions = all_motions(tree, placed, qd, qdd, base, scalars)
+    motions = all_motions(state, qdd)
     for index in tree.outward():
         scalars.begin("regressor", index)
         body = tree.bodies[index]
         motion = _of_link(body, motions[index], scalars)
         axes = tuple(constants(row, scalars) for row in body.link_rotation)
         carried = scalars.carry("frame", (axes, constants(ZERO, scalars)))
-        _fill(tree, index, index, motion, carried.value, Y, scalars)
+        _fill(state, index, index, motion, carried.value, Y)
         for below in tree.climb(index):
             scalars.begin("regressor", index)
             (axes, origin), here = carried.value, placed[below]
             carried.value = tuple(map(here.to_parent, axes)), add(here.to_parent(origin), here.r)
             above = tree.bodies[below].parent
-            _fill(tree, above, index, motion, carried.value, Y, scalars)
+            _fill(state, above, index, motion, carried.value, Y)
     return Y
 
 
@@ -93,23 +80,18 @@ def _turned(body: Body, vector: Vector, scalars: Scalars) -> Vector:
 
 
 def _fill(
-    tree: KinematicTree,
-    joint: int,
-    index: int,
-    motion: BodyMotion,
-    frame: tuple[Matrix, Vector],
-    Y: Rows,
-    scalars: Scalars,
+    state: State, joint: int, index: int, motion: BodyMotion, frame: tuple[Matrix, Vector], Y: Rows
 ) -> None:
     """Fill the columns of one body in the rows of one joint; mimic joints add to their leader.
 
     Args:
-        joint:   index of the body that the joint moves.
-        index:   index of the body with the parameters.
-        motion:  motion of that body, in the axes of its link.
-        frame:   these axes and their origin, in the frame of the joint.
-        Y:       the regressor.
+        joint:  index of the body that the joint moves.
+        index:  index of the body with the parameters.
+        motion: motion of that body, in the axes of its link.
+        frame:  these axes and their origin, in the frame of the joint.
+        Y:      the regressor.
     """
+    tree, scalars = state.tree, state.scalars
     mover, (axes, origin) = tree.bodies[joint], frame
     for k, (slide, spin) in enumerate(mover.joint_type.subspace(scalars)):
         seen = apply(axes, add(slide, cross(spin, origin))), apply(axes, spin)
@@ -141,18 +123,12 @@ def _efforts(motion: BodyMotion, axis: Motion) -> tuple[Scalar, ...]:
     return (dot(v, motion.a), *first, *(dot(moment, u) for moment in moments))
 
 
-def kinetic_energy_regressor(
-    tree: KinematicTree, q: Sequence[Scalar], qd: Sequence[Scalar], scalars: Scalars
-) -> list[Scalar]:
-    """Return y, 10 n scalars, for which y times the parameters is the kinetic energy.
-
-    Args:
-        tree:    the robot, on a base at rest; masses and armatures have no effect.
-    """
-    placed = placements(tree, q, scalars)
-    at_rest = BaseMotion(constants(ZERO, scalars))
-    motions = all_motions(tree, placed, qd, None, at_rest, scalars)
-    velocities = linear_velocities(tree, placed, motions, qd, scalars)
+def kinetic_energy_regressor(state: State) -> list[Scalar]:
+    """Return y, 10 n scalars, for which y times the parameters is the kinetic energy."""
+    state = state.at_rest
+    tree, scalars = state.tree, state.scalars
+    motions = all_motions(state)
+    velocities = linear_velocities(state, motions)
     half = scalars.constant(0.5)
     y: list[Scalar] = scalars.table("y", BODY_PARAMETERS * len(tree.bodies))
     for index in tree.outward():
@@ -166,15 +142,9 @@ def kinetic_energy_regressor(
     return y
 
 
-def potential_energy_regressor(
-    tree: KinematicTree, q: Sequence[Scalar], gravity: Vector, scalars: Scalars
-) -> list[Scalar]:
-    """Return y, 10 n scalars, for which y times the parameters is the potential energy.
-
-    Args:
-        tree:    the robot; masses have no effect.
-    """
-    placed = placements(tree, q, scalars)
+def potential_energy_regressor(state: State) -> list[Scalar]:
+    """Return y, 10 n scalars, for which y times the parameters is the potential energy."""
+    tree, placed, scalars = state.tree, state.placed, state.scalars
     # The direction against gravity in a body's frame, and the energy of its origin.
     lifts: list[tuple[Vector, Scalar]] = scalars.table("lift", len(tree.bodies))
     none = scalars.constant(0.0)
@@ -182,14 +152,14 @@ def potential_energy_regressor(
     for index in tree.outward():
         scalars.begin("regressor", index)
         body, here = tree.bodies[index], placed[index]
-        above, height = (neg(gravity), none) if body.parent < 0 else lifts[body.parent]
+        above, height = (neg(state.g), none) if body.parent < 0 else lifts[body.parent]
         lift, height = here.to_body(above), height + dot(above, here.r)
         lifts[index] = scalars.keep("a", index, lift), height
         _enter(y, index, (height, *_turned(body, lift, scalars), *(none,) * 6))
     return y
 
 
-def _enter(y: list[Scalar], index: int, row: Sequence[Scalar]) -> None:
+def _enter(y: list[Scalar], index: int, row: Numbers) -> None:
     """Write the coefficients of a body's parameters."""
     for parameter, entry in enumerate(row):
         y[BODY_PARAMETERS * index + parameter] = entry

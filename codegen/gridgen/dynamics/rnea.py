@@ -4,91 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gridgen.dynamics.kinematics import BaseMotion, BodyMotion, body_motions, joint_rate, placements
+from gridgen.dynamics.kinematics import BodyMotion, body_motions, joint_rate
 from gridgen.dynamics.mass import body_mass, body_moments
-from gridgen.dynamics.parameters import (
-    add_given_damping,
-    armature,
-    has_armature,
-    own_damping,
-)
-from gridgen.model.tree import KinematicTree
-from gridgen.symbolic.scalars import Scalar, Scalars
-from gridgen.symbolic.spatial import Placement, Wrench, add, apply, constants, split, sub, transpose
+from gridgen.dynamics.state import Numbers, State
+from gridgen.symbolic.scalars import Scalar
+from gridgen.symbolic.spatial import Wrench, add, apply, constants, split, sub, transpose
 
 
-def inverse_dynamics(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    qdd: Sequence[Scalar] | None,
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None = None,
-) -> list[Scalar]:
+def inverse_dynamics(state: State, qdd: Numbers | None = None) -> list[Scalar]:
     """Return the joint torques that produce ``qdd``.
 
     Args:
-        qdd:     joint accelerations, nv scalars; ``None`` for the bias forces.
+        qdd: joint accelerations, nv scalars; ``None`` for the bias forces.
 
     Returns:
         tau: generalized forces, nv scalars [N m or N].
     """
-    return inverse_dynamics_at(tree, placements(tree, q, scalars), qd, qdd, base, scalars, f_ext)
-
-
-def inverse_dynamics_at(
-    tree: KinematicTree,
-    placed: Sequence[Placement],
-    qd: Sequence[Scalar],
-    qdd: Sequence[Scalar] | None,
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None,
-) -> list[Scalar]:
-    """Return inverse dynamics for given placements."""
-    motions = body_motions(tree, placed, qd, qdd, base, scalars)
-    forces = body_forces(tree, motions, f_ext, scalars)
-    return torques_of_forces(tree, placed, forces, qd, qdd, scalars)
+    return torques_of_forces(state, body_forces(state, body_motions(state, qdd)), qdd)
 
 
 def torques_of_forces(
-    tree: KinematicTree,
-    placed: Sequence[Placement],
-    forces: list[Wrench],
-    qd: Sequence[Scalar],
-    qdd: Sequence[Scalar] | None,
-    scalars: Scalars,
+    state: State, forces: list[Wrench], qdd: Numbers | None = None
 ) -> list[Scalar]:
     """Return the joint torques that balance wrenches on the bodies; overwrites ``forces``."""
-    forces = transmitted_forces(tree, placed, forces, scalars)
-    tau = joint_efforts(tree, forces, scalars)
-    return add_joint_dynamics(tree, tau, qd, qdd, scalars)
+    tau = joint_efforts(state, transmitted_forces(state, forces))
+    return add_joint_dynamics(state, tau, qdd)
 
 
-def bias_forces(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None = None,
-) -> list[Scalar]:
+def bias_forces(state: State) -> list[Scalar]:
     """Return the Coriolis, centrifugal, gravity and external forces (prefix sums eq. 5)."""
-    return inverse_dynamics(tree, q, qd, None, base, scalars, f_ext)
+    return inverse_dynamics(state)
 
 
-def body_forces(
-    tree: KinematicTree,
-    motions: Iterable[tuple[int, BodyMotion]],
-    f_ext: Sequence[Scalar] | None,
-    scalars: Scalars,
-) -> list[Wrench]:
+def body_forces(state: State, motions: Iterable[tuple[int, BodyMotion]]) -> list[Wrench]:
     """Return each body's inertial wrench minus the external wrench (Newton-Euler)."""
+    tree, scalars, f_ext = state.tree, state.scalars, state.f_ext
     forces = scalars.table("force", len(tree.bodies))
     for index, motion in motions:
         body = tree.bodies[index]
-        mass, moments = body_mass(tree, index, scalars), body_moments(tree, index, 1.0, scalars)
+        mass, moments = body_mass(state, index), body_moments(state, index, 1.0)
         f, n = mass.field_wrench(motion.a, motion.field, moments)
         if f_ext is not None:
             force, moment = split(f_ext[6 * index : 6 * index + 6])
@@ -100,16 +54,12 @@ def body_forces(
     return forces
 
 
-def transmitted_forces(
-    tree: KinematicTree,
-    placed: Sequence[Placement],
-    total: list[Wrench],
-    scalars: Scalars,
-) -> list[Wrench]:
+def transmitted_forces(state: State, total: list[Wrench]) -> list[Wrench]:
     """Accumulate the wrenches towards the root: those each joint transmits (prefix sums eq. 2).
 
     Overwrites ``total``, the wrenches on the bodies.
     """
+    tree, placed, scalars = state.tree, state.placed, state.scalars
     for index in tree.inward():
         parent = tree.bodies[index].parent
         if parent < 0:
@@ -121,8 +71,9 @@ def transmitted_forces(
     return total
 
 
-def joint_efforts(tree: KinematicTree, forces: Sequence[Wrench], scalars: Scalars) -> list[Scalar]:
+def joint_efforts(state: State, forces: Sequence[Wrench]) -> list[Scalar]:
     """Project transmitted wrenches on the joints, tau = S^T F; mimic joints add to their leader."""
+    tree, scalars = state.tree, state.scalars
     tau = scalars.table("tau", tree.nv, scalars.constant(0.0))
     for index in tree.outward():
         body = tree.bodies[index]
@@ -136,16 +87,13 @@ def joint_efforts(tree: KinematicTree, forces: Sequence[Wrench], scalars: Scalar
 
 
 def add_joint_dynamics(
-    tree: KinematicTree,
-    total: list[Scalar],
-    qd: Sequence[Scalar],
-    qdd: Sequence[Scalar] | None,
-    scalars: Scalars,
+    state: State, total: list[Scalar], qdd: Numbers | None = None
 ) -> list[Scalar]:
     """Add viscous damping, Coulomb friction and armature inertia to joint torques."""
+    tree, qd, scalars = state.tree, state.qd, state.scalars
     for index in tree.outward():
         body = tree.bodies[index]
-        damping = own_damping(tree, body)
+        damping = state.damping(body)
         if damping or body.friction:
             (rate,) = joint_rate(body, qd, scalars)
             effort = scalars.constant(damping) * rate
@@ -153,9 +101,11 @@ def add_joint_dynamics(
             if body.mimics:
                 effort = scalars.constant(body.multiplier) * effort
             total[body.v_index] = total[body.v_index] + effort
-    add_given_damping(tree, total, qd, scalars)
+    if "damping" in state.given:
+        for j in tree.velocities.outward():
+            total[j] = total[j] + state.given["damping"][j] * qd[j]
     if qdd is not None:
         for j in tree.velocities.outward():
-            if has_armature(tree, j):
-                total[j] = total[j] + armature(tree, j, scalars) * qdd[j]
+            if state.has_armature(j):
+                total[j] = total[j] + state.armature(j) * qdd[j]
     return total

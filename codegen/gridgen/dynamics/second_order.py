@@ -15,9 +15,8 @@ Dynamics*, in the terms of ``gridgen.dynamics.motion_derivatives``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.motion_derivatives import (
     EffortRow,
     add_wrenches,
@@ -34,24 +33,16 @@ from gridgen.dynamics.second_derivatives import (
     turned_mass,
     turned_row,
 )
+from gridgen.dynamics.state import Numbers, State
 from gridgen.dynamics.sweep import Sweep
 from gridgen.errors import ModelError
-from gridgen.model.tree import KinematicTree
-from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import Motion, Vector, dot
 
 Cube = list[list[list[Scalar]]]
 
 
-def inverse_dynamics_second_order(
-    tree: KinematicTree,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    qdd: Sequence[Scalar],
-    base: BaseMotion,
-    scalars: Scalars,
-    f_ext: Sequence[Scalar] | None = None,
-) -> tuple[Cube, Cube, Cube, Cube]:
+def inverse_dynamics_second_order(state: State, qdd: Numbers) -> tuple[Cube, Cube, Cube, Cube]:
     """Return the second derivatives of the joint torques.
 
     Returns:
@@ -63,27 +54,19 @@ def inverse_dynamics_second_order(
     Raises:
         ModelError: a joint is free; its positions do not commute.
     """
-    if reason := of_free_joints(tree):
-        raise ModelError(f"{tree.source}: {reason}")
-    return _SecondOrder(tree, q, qd, qdd, base, scalars, f_ext).cubes()
+    if reason := of_free_joints(state.tree):
+        raise ModelError(f"{state.tree.source}: {reason}")
+    return _SecondOrder(state, qdd).cubes()
 
 
 class _SecondOrder:
     """The four arrays of second derivatives, filled triple by triple."""
 
-    def __init__(
-        self,
-        tree: KinematicTree,
-        q: Sequence[Scalar],
-        qd: Sequence[Scalar],
-        qdd: Sequence[Scalar],
-        base: BaseMotion,
-        scalars: Scalars,
-        f_ext: Sequence[Scalar] | None,
-    ) -> None:
+    def __init__(self, state: State, qdd: Numbers) -> None:
+        tree, scalars = state.tree, state.scalars
         self._tree, self._scalars = tree, scalars
-        self._sweep = sweep = Sweep(tree, q, qd, base, scalars)
-        motions, self._forces = sweep.loaded(qdd, f_ext)
+        self._sweep = sweep = Sweep(state)
+        motions, self._forces = sweep.loaded(qdd)
         self._positions = scalars.table("position", len(tree.bodies))
         self._velocities = scalars.table("velocity", len(tree.bodies))
         for index in tree.outward():

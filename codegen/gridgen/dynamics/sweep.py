@@ -17,14 +17,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gridgen.dynamics.crba import add_armature, enter_pair
 from gridgen.dynamics.kinematics import (
-    BaseMotion,
     BodyMotion,
     acceleration_field,
     all_motions,
     base_motion,
     each,
     joint_rate,
-    placements,
 )
 from gridgen.dynamics.mass import body_mass, body_moments
 from gridgen.dynamics.motion_derivatives import (
@@ -47,8 +45,9 @@ from gridgen.dynamics.rnea import (
     torques_of_forces,
     transmitted_forces,
 )
-from gridgen.model.tree import Body, KinematicTree
-from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.dynamics.state import Numbers, State
+from gridgen.model.tree import Body
+from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import Motion, Vector, Wrench, add, apply, dot, scale
 
 Square = list[list[Scalar]]
@@ -58,24 +57,19 @@ class Sweep:
     """Quantities that depend on positions and velocities, and the gradients of joint torques.
 
     Attributes:
+        state:    the robot's state.
         placed:   placements of the bodies.
         motions:  motions for zero joint accelerations.
         drift:    twice the velocity of every body's origin relative to its parent.
         masses:   mass of every body's subtree.
     """
 
-    def __init__(
-        self,
-        tree: KinematicTree,
-        q: Sequence[Scalar],
-        qd: Sequence[Scalar],
-        base: BaseMotion,
-        scalars: Scalars,
-    ) -> None:
-        self._tree, self._qd, self._base, self._scalars = tree, qd, base, scalars
-        self._root = base_motion(base, scalars)
-        self.placed = placements(tree, q, scalars)
-        self.motions = all_motions(tree, self.placed, qd, None, base, scalars)
+    def __init__(self, state: State) -> None:
+        tree, scalars = state.tree, state.scalars
+        self.state, self._tree, self._scalars = state, tree, scalars
+        self._root = base_motion(state)
+        self.placed = state.placed
+        self.motions = all_motions(state)
         self.drift = scalars.table("drift", len(tree.bodies))
         for index in tree.outward():
             self.drift[index] = self._drift(index, tree.bodies[index])
@@ -99,7 +93,7 @@ class Sweep:
 
     def _slide_rate(self, body: Body) -> Vector:
         """Return the linear part of a joint's velocity, in the moved body's axes."""
-        rate = joint_rate(body, self._qd, self._scalars)
+        rate = joint_rate(body, self.state.qd, self._scalars)
         return body.joint_type.motion(rate, self._scalars)[0]
 
     def _drift(self, index: int, body: Body) -> Vector:
@@ -113,8 +107,8 @@ class Sweep:
         composite: list[MovingMass] = scalars.table("mass", len(bodies))
         for index in self._tree.outward():
             scalars.begin("outward", index)
-            mass = body_mass(self._tree, index, scalars)
-            moments = body_moments(self._tree, index, 2.0, scalars)
+            mass = body_mass(self.state, index)
+            moments = body_moments(self.state, index, 2.0)
             own = moving_mass(mass, self.motions[index].w, moments)
             composite[index] = own.keep(index, scalars)
         for index in self._tree.inward():
@@ -149,20 +143,16 @@ class Sweep:
             row.value = seen = row.value.to_parent(self.placed[below], self.drift[below])
             yield self._tree.bodies[below].parent, seen
 
-    def loaded(
-        self, qdd: Sequence[Scalar], f_ext: Sequence[Scalar] | None
-    ) -> tuple[list[BodyMotion], list[Wrench]]:
+    def loaded(self, qdd: Numbers) -> tuple[list[BodyMotion], list[Wrench]]:
         """Return the motions with joint accelerations, and the wrenches that joints transmit."""
-        tree, scalars = self._tree, self._scalars
-        motions = all_motions(tree, self.placed, self._qd, qdd, self._base, scalars)
-        forces = body_forces(tree, each(tree, motions), f_ext, scalars)
-        return motions, transmitted_forces(tree, self.placed, forces, scalars)
+        motions = all_motions(self.state, qdd)
+        forces = body_forces(self.state, each(self._tree, motions))
+        return motions, transmitted_forces(self.state, forces)
 
-    def bias_forces(self, f_ext: Sequence[Scalar] | None) -> list[Scalar]:
-        """Return the joint torques for zero accelerations; ``f_ext`` as in ``loaded``."""
-        tree, scalars = self._tree, self._scalars
-        forces = body_forces(tree, each(tree, self.motions), f_ext, scalars)
-        return torques_of_forces(tree, self.placed, forces, self._qd, None, scalars)
+    def bias_forces(self) -> list[Scalar]:
+        """Return the joint torques for zero accelerations."""
+        forces = body_forces(self.state, each(self._tree, self.motions))
+        return torques_of_forces(self.state, forces)
 
     # -- changes of motion --------------------------------------------------------------------
 
@@ -200,7 +190,7 @@ class Sweep:
 
     def by_velocities(self) -> Source:
         """Return the effects of the joints' velocities on their bodies."""
-        source = Source(self._tree, "dtau_dqd", self._scalars)
+        source = Source(self.state, "dtau_dqd")
         for index in self._tree.outward():
             self.enter(source, index, self.velocity_changes(index))
         return source
@@ -219,7 +209,7 @@ class Sweep:
             motions: motions of the bodies, with the joint accelerations.
             forces:  wrench that each joint transmits.
         """
-        source = Source(self._tree, "dtau_dq", self._scalars, is_turned=True)
+        source = Source(self.state, "dtau_dq", is_turned=True)
         for index in self._tree.outward():
             own = self.enter(source, index, self.position_changes(index, motions))
             # The body's frame moves with the joint: relative to the parent, the wrench rotates.
@@ -245,7 +235,7 @@ class Sweep:
             for source in sources:
                 self._sweep([source], None)
         if M is not None:
-            add_armature(self._tree, M, self._scalars)
+            add_armature(self.state, M)
         return [source.gradient for source in sources]
 
     def _sweep(self, sources: Sequence[Source], M: Square | None) -> None:
@@ -309,7 +299,7 @@ class Sweep:
         """
         tree, scalars = self._tree, self._scalars
         half = scalars.constant(0.5)
-        bias = [half * dot(row, self._qd) for row in dtau_dqd]
+        bias = [half * dot(row, self.state.qd) for row in dtau_dqd]
         for index, body in enumerate(tree.bodies):
             for k in range(body.nv):
                 line = [(index, self.row(index, k)), *self.rows(index, k)]
@@ -318,7 +308,7 @@ class Sweep:
                 entry = dot(seen.a, self.placed[at].to_body(self._root.a))
                 entry = followed(entry, [body], scalars)
                 bias[body.v_index + k] = bias[body.v_index + k] + entry
-        return add_joint_dynamics(tree, bias, self._qd, None, scalars)
+        return add_joint_dynamics(self.state, bias)
 
     def _add(
         self, matrix: Square, row: tuple[int, int], column: tuple[int, int], entry: Scalar

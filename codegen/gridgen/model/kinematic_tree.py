@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from gridgen.model.description import Shape
 from gridgen.model.lump import NO_MASS, Lump
@@ -197,7 +197,6 @@ class KinematicTree(Branches):
         constraints: conditions on the motion.
         contact_model: soft constraints, contacts with the ground among them.
         remarks: warnings of the reader.
-        given: inputs of a state that replace the tree's values; empty for a robot.
     """
 
     name: str
@@ -218,8 +217,6 @@ class KinematicTree(Branches):
     constraints: tuple[Constraint, ...] = ()
     contact_model: ContactModel = NO_CONTACTS
     remarks: tuple[str, ...] = field(default=(), compare=False)
-
-    given: ClassVar[Mapping[str, Sequence[Any]]] = {}
 
     @property
     def floating_base(self) -> bool:

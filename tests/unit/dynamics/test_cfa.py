@@ -7,13 +7,14 @@ import pytest
 
 from gridgen.dynamics import cfa
 from gridgen.dynamics.cfa import forward_dynamics_cfa, refusal, unknowns
-from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.mobility import constant_mobility
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.rnea import inverse_dynamics
+from gridgen.dynamics.state import State
 from gridgen.errors import ModelError
 from gridgen.schedules.cfa.elimination import plan_elimination
 from gridgen.symbolic.scalars import CountingScalars, FloatScalars
+from helpers.dynamics import state_at
 from helpers.robots import example_urdf, joint_text, link_text, robot_text
 from helpers.scan import random_inputs, relative_error, tree_of, tree_of_text
 
@@ -24,20 +25,8 @@ LONG = {100: 5e-11, 200: 2e-10, 1000: 2e-8}
 
 
 def accelerations(tree, inputs, *, order=None, scalars=None):
-    rows = {name: list(array.reshape(len(array), -1).T) for name, array in inputs.items()}
-    base = BaseMotion(
-        tuple(rows["gravity"]), rows.get("base_velocity"), rows.get("base_acceleration")
-    )
-    qdd = forward_dynamics_cfa(
-        tree,
-        rows["q"],
-        rows["qd"],
-        rows["tau"],
-        base,
-        scalars or FloatScalars(),
-        rows.get("f_ext"),
-        order,
-    )
+    state, rows = state_at(tree, inputs, scalars)
+    qdd = forward_dynamics_cfa(state, rows["tau"], order)
     return np.stack(np.broadcast_arrays(*qdd), axis=1)
 
 
@@ -128,10 +117,8 @@ def test_constraint_forces_are_those_that_inverse_dynamics_transmits(name, armat
     found, motion, bias = FloatScalars(), FloatScalars(), FloatScalars()
     qdd = accelerations(tree, inputs, scalars=found)
 
-    rows = {name: list(array.reshape(2, -1).T) for name, array in inputs.items()}
-    base = BaseMotion(tuple(rows["gravity"]), rows["base_velocity"], rows["base_acceleration"])
     for rates, scalars in ((list(qdd.T), motion), (None, bias)):
-        inverse_dynamics(tree, rows["q"], rows["qd"], rates, base, scalars, rows["f_ext"])
+        inverse_dynamics(state_at(tree, inputs, scalars)[0], rates)
     for body in range(len(tree.bodies)):
         expected = [
             after - before
@@ -186,7 +173,7 @@ def test_the_algorithm_runs_over_any_scalar():
     def operations(bodies):
         tree, scalars = tree_of(f"chain {bodies}"), CountingScalars()
         q, qd, tau = (scalars.inputs(bodies) for _ in range(3))
-        forward_dynamics_cfa(tree, q, qd, tau, BaseMotion(tuple(scalars.inputs(3))), scalars)
+        forward_dynamics_cfa(State(tree, scalars, q, qd, tuple(scalars.inputs(3))), tau)
         return scalars.operations
 
     assert operations(30) - operations(20) == pytest.approx(operations(20) - operations(10), 0.2)
@@ -221,7 +208,7 @@ def test_links_that_cannot_be_inverted_are_refused_by_name(link, message):
     assert reason.startswith(message)
     assert 'use method="aba"' in reason
     with pytest.raises(ModelError, match='link "hand"'):
-        forward_dynamics_cfa(tree, [0.0], [0.0], [0.0], BaseMotion((0.0,) * 3), FloatScalars())
+        forward_dynamics_cfa(State(tree, FloatScalars(), [0.0], [0.0]), [0.0])
 
 
 def test_mimic_joints_are_refused():

@@ -15,9 +15,9 @@ import gridgen
 from gridgen.check import compare_function, random_changes, random_states
 from gridgen.dynamics.constraints import Constraints
 from gridgen.dynamics.functions import computation_of
-from gridgen.dynamics.kinematics import BaseMotion, all_motions, base_motion, placements
-from gridgen.dynamics.parameters import GivenTree
+from gridgen.dynamics.kinematics import all_motions, base_motion
 from gridgen.dynamics.reference import evaluate_reference
+from gridgen.dynamics.state import State
 from gridgen.errors import ModelError, OptionError, ParameterError
 from gridgen.functions.arrays import PROXIMAL
 from gridgen.model.tree import KinematicTree
@@ -285,15 +285,15 @@ def jacobian(tree: KinematicTree, x: dict[str, np.ndarray], i: int) -> np.ndarra
     return np.array([[float(np.squeeze(entry)) for entry in row] for row in here.rows])
 
 
-def rows_at(tree: KinematicTree, x: dict[str, np.ndarray], q: Any = None) -> tuple[Any, ...]:
-    """Return the constraints of a state, its placements and columns of its numbers."""
+def rows_at(tree: KinematicTree, x: dict[str, np.ndarray], q: Any = None) -> tuple[Any, State]:
+    """Return the constraints of a state, and the state."""
     columns = {name: list(np.moveaxis(np.atleast_2d(v), 0, -1)) for name, v in x.items()}
-    q = columns["q"] if q is None else list(q.T)
+    if q is not None:
+        columns["q"] = list(q.T)
     names = ("active", "stabilization", "compliance", "proximal")
     given = {name: [*x[name].reshape(len(x[name]), -1).T] for name in names}
-    scalars, known = FloatScalars(), GivenTree(tree, given)
-    placed = placements(tree, q, scalars)
-    return Constraints(known, q, placed, scalars), placed, columns, scalars, known
+    state = State.of(tree, FloatScalars(), {**columns, **given}, given)
+    return Constraints(state), state
 
 
 MIXED = [
@@ -323,13 +323,11 @@ def test_positions_velocities_and_accelerations_are_derivatives_of_each_other(
     x = rigid(random_states(tree, 3, np.random.default_rng(3)))
     steps = [tangent_steps(tree, x["q"], velocity) for velocity in range(tree.nv)]
     moved = x["q"] + sum(1j * np.imag(step) * x["qd"][:, [k]] for k, step in enumerate(steps))
-    at = BaseMotion((0.0, 0.0, -9.81))
-    here, placed, columns, scalars, known = rows_at(tree, x)
-    there, *_ = rows_at(tree, x, moved)
-    motions = all_motions(known, placed, columns["qd"], None, at, scalars)
-    drift = here.rest(columns["qd"], motions, at)
-    rates = [held_rates(held, columns["qd"]) for held in here.held]
-    later = [held_rates(held, columns["qd"]) for held in there.held]
+    here, state = rows_at(tree, x)
+    there, _ = rows_at(tree, x, moved)
+    drift = here.rest(all_motions(state))
+    rates = [held_rates(held, state.qd) for held in here.held]
+    later = [held_rates(held, state.qd) for held in there.held]
     x["active"][:] = 1.0
     qdd, forces = evaluate_reference(tree, "constrained_forward_dynamics", x)
     (M,), (h,) = (evaluate_reference(tree, f, x) for f in ("mass_matrix", "bias_forces"))
@@ -361,14 +359,12 @@ def test_accelerations_pull_back_and_give_way(name: str, floating: bool, given: 
     x = random_states(tree, 3, np.random.default_rng(6))
     x["active"][:], x["proximal"][:] = 1.0, PROXIMAL["float64"]
     x["stabilization"] += 10.0
-    here, placed, columns, scalars, known = rows_at(tree, x)
-    at = BaseMotion(tuple(x["gravity"].T))
-    motions = all_motions(known, placed, columns["qd"], None, at, scalars)
-    root = base_motion(at, scalars)
+    here, state = rows_at(tree, x)
+    motions, root = all_motions(state), base_motion(state)
     qdd, forces = evaluate_reference(tree, "constrained_forward_dynamics", x)
     J = np.array(turned_rows(here)).transpose(2, 0, 1)
     (held,) = here.held
-    rates = held_rates(held, columns["qd"])
+    rates = held_rates(held, state.qd)
     parts = here._drift(held, rates, motions, root), rates, here._errors(held)
     drift, rate, error = (np.array(here.turned(part)).T for part in parts)
     kp, kd = x["stabilization"][:, 0].T[:, :, None]
@@ -380,7 +376,7 @@ def test_accelerations_pull_back_and_give_way(name: str, floating: bool, given: 
 def turned_rows(here: Constraints) -> list[list[Any]]:
     """Return the rows of the Jacobian in the axes of ``to``."""
     columns = [here.turned(column) for column in zip(*here.rows, strict=True)]
-    shape = np.shape(here._q[0])
+    shape = np.shape(here._state.q[0])
     return [[np.broadcast_to(e, shape) for e in row] for row in zip(*columns, strict=True)]
 
 
@@ -427,11 +423,9 @@ def test_redundant_constraints_have_forces_of_least_norm(name: str) -> None:
         close(forces[i], part, 1e-6)
         # What the forces do is what they are to do.
         one = {key: value[i : i + 1] for key, value in x.items()}
-        here, placed, columns, scalars, known = rows_at(tree, one)
+        here, state = rows_at(tree, one)
         J = jacobian(tree, x, i)
-        at = BaseMotion(tuple(x["gravity"][i]))
-        motions = all_motions(known, placed, columns["qd"], None, at, scalars)
-        g = np.squeeze(np.array(here.rest(columns["qd"], motions, at)))
+        g = np.squeeze(np.array(here.rest(all_motions(state))))
         close(J @ qdd[i] + g, np.zeros(len(g)), 1e-9)
         assert np.abs(M[i] @ (qdd[i] - free[i])).max() > 1e-3
 

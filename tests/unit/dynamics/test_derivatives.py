@@ -9,10 +9,10 @@ import pytest
 from gridgen.dynamics.crba import forward_dynamics_crba
 from gridgen.dynamics.derivatives import forward_dynamics_gradient, inverse_dynamics_gradient
 from gridgen.dynamics.functions import refusal
-from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.rnea import inverse_dynamics
+from gridgen.dynamics.state import State
 from gridgen.model.tree import KinematicTree
-from gridgen.symbolic.scalars import CountingScalars, FloatScalars
+from gridgen.symbolic.scalars import CountingScalars
 from helpers.dynamics import (
     GRAVITY,
     Array,
@@ -23,9 +23,10 @@ from helpers.dynamics import (
     numbers,
     operations,
     position_steps,
+    random_loads,
     random_states,
-    random_wrenches,
     robot_path,
+    state_of,
     trace,
     velocity_steps,
 )
@@ -33,7 +34,7 @@ from helpers.oracle import Oracle
 from helpers.robots import ALL_CASES, joint_text, link_text, refused, robot_text
 
 STATES = 20
-AT_REST = BaseMotion(GRAVITY)
+AT_REST = {"gravity": GRAVITY}
 
 TOLERANCE = 1e-12
 """A few hundred roundings of float64, relative to the largest entry."""
@@ -54,9 +55,7 @@ def load(name: str, floating: bool) -> tuple[KinematicTree, Oracle]:
 
 
 def gradients(tree: KinematicTree, q: Array, qd: Array, qdd: Array) -> list[Array]:
-    result = inverse_dynamics_gradient(
-        tree, columns(q), columns(qd), columns(qdd), AT_REST, FloatScalars()
-    )
+    result = inverse_dynamics_gradient(state_of(tree, q, qd, **AT_REST), columns(qdd))
     return [numbers(matrix, len(q)) for matrix in result]
 
 
@@ -92,9 +91,7 @@ def why_not(name, floating):
 def test_forward_dynamics_gradient_is_pinocchios(name, floating):
     tree, oracle = load(name, floating)
     q, qd, _, tau = random_states(tree, STATES)
-    result = forward_dynamics_gradient(
-        tree, columns(q), columns(qd), columns(tau), AT_REST, FloatScalars()
-    )
+    result = forward_dynamics_gradient(state_of(tree, q, qd, **AT_REST), columns(tau))
     actual = [numbers(matrix, STATES) for matrix in result]
     for state in range(STATES):
         by_q, by_qd, upper = pinocchio.computeABADerivatives(
@@ -132,16 +129,12 @@ FREE_IN_THE_TREE = robot_text(
 def test_gradient_is_the_complex_step_of_inverse_dynamics(source):
     tree = load_tree(source, joint_dynamics=True, armature=0.1)
     q, qd, qdd, _ = random_states(tree, 4)
-    base, f_ext = random_wrenches(tree)
+    loads = random_loads(tree)
 
     def effort(q: Array, qd: Array, qdd: Array) -> list[Array]:
-        return inverse_dynamics(
-            tree, columns(q), columns(qd), columns(qdd), base, FloatScalars(), f_ext
-        )
+        return inverse_dynamics(state_of(tree, q, qd, **loads), columns(qdd))
 
-    result = inverse_dynamics_gradient(
-        tree, columns(q), columns(qd), columns(qdd), base, FloatScalars(), f_ext
-    )
+    result = inverse_dynamics_gradient(state_of(tree, q, qd, **loads), columns(qdd))
     dtau_dq, dtau_dqd = (numbers(matrix, len(q)) for matrix in result)
     by_q = complex_step(effort, position_steps(tree, q), qd, qdd)
     by_qd = complex_step(lambda qd, q, qdd: effort(q, qd, qdd), velocity_steps(qd), q, qdd)
@@ -158,16 +151,12 @@ def test_gradient_is_the_complex_step_of_inverse_dynamics(source):
 def test_gradient_is_the_complex_step_of_forward_dynamics(source, loaded):
     tree = load_tree(source, joint_dynamics=True, armature=0.1)
     q, qd, _, tau = random_states(tree, 4)
-    base, f_ext = random_wrenches(tree) if loaded else (AT_REST, None)
+    loads = random_loads(tree) if loaded else AT_REST
 
     def acceleration(q: Array, qd: Array, tau: Array) -> list[Array]:
-        return forward_dynamics_crba(
-            tree, columns(q), columns(qd), columns(tau), base, FloatScalars(), f_ext
-        )
+        return forward_dynamics_crba(state_of(tree, q, qd, **loads), columns(tau))
 
-    result = forward_dynamics_gradient(
-        tree, columns(q), columns(qd), columns(tau), base, FloatScalars(), f_ext
-    )
+    result = forward_dynamics_gradient(state_of(tree, q, qd, **loads), columns(tau))
     dqdd_dq, dqdd_dqd, dqdd_dtau = (numbers(matrix, len(q)) for matrix in result)
     by_q = complex_step(acceleration, position_steps(tree, q), qd, tau)
     by_qd = complex_step(lambda qd, q, tau: acceleration(q, qd, tau), velocity_steps(qd), q, tau)
@@ -198,14 +187,7 @@ def test_branches_do_not_meet(floating):
     assert apart.any()
     for matrix in gradients(tree, q, qd, qdd):
         assert np.all(matrix[:, apart] == 0.0)
-
-    def traced(tree, inputs, scalars):
-        base = BaseMotion(GRAVITY)
-        return inverse_dynamics_gradient(
-            tree, inputs["q"], inputs["qd"], inputs["qdd"], base, scalars
-        )
-
-    result, scalars = trace(tree, traced, "q", "qd", "qdd")
+    result, scalars = trace(tree, inverse_dynamics_gradient, "q", "qd", "qdd")
     for matrix in result:
         for i, j in np.argwhere(apart):
             assert matrix[i][j] is scalars.graph.zero
@@ -214,32 +196,23 @@ def test_branches_do_not_meet(floating):
 def test_inverse_is_symmetric_to_the_last_bit():
     tree = load_tree("humanoid", floating=True)
     q, qd, _, tau = random_states(tree, 3)
-    result = forward_dynamics_gradient(
-        tree, columns(q), columns(qd), columns(tau), AT_REST, FloatScalars()
-    )
+    result = forward_dynamics_gradient(state_of(tree, q, qd, **AT_REST), columns(tau))
     inverse = numbers(result[2], 3)
     assert np.array_equal(inverse, np.swapaxes(inverse, 1, 2))
 
 
 def test_operations_of_a_seven_joint_arm():
     tree = load_tree("arm7")
-
-    def inverse(tree, x, scalars):
-        return inverse_dynamics_gradient(tree, x["q"], x["qd"], x["qdd"], AT_REST, scalars)
-
-    def forward(tree, x, scalars):
-        return forward_dynamics_gradient(tree, x["q"], x["qd"], x["tau"], AT_REST, scalars)
-
     # Ceilings a little over what the formulation takes: a change that costs more shows here.
-    assert operations(*trace(tree, inverse, "q", "qd", "qdd")) <= 3100
-    assert operations(*trace(tree, forward, "q", "qd", "tau")) <= 5050
+    assert operations(*trace(tree, inverse_dynamics_gradient, "q", "qd", "qdd")) <= 3100
+    assert operations(*trace(tree, forward_dynamics_gradient, "q", "qd", "tau")) <= 5050
 
 
 def test_counters_pass_through():
     tree = load_tree("arm7")
     scalars = CountingScalars()
     q = scalars.inputs(tree.nq)
-    inverse_dynamics_gradient(tree, q, q, q, BaseMotion(tuple(q[:3])), scalars)
+    inverse_dynamics_gradient(State(tree, scalars, q, q, tuple(q[:3])), q)
     before = scalars.operations
-    forward_dynamics_gradient(tree, q, q, q, BaseMotion(tuple(q[:3])), scalars)
+    forward_dynamics_gradient(State(tree, scalars, q, q, tuple(q[:3])), q)
     assert 3100 < before < scalars.operations

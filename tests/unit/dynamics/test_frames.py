@@ -8,6 +8,7 @@ import pytest
 
 from gridgen.dynamics import energy, frames
 from gridgen.dynamics.crba import mass_matrix
+from gridgen.dynamics.state import State
 from gridgen.errors import ModelError, OptionError
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import FloatScalars
@@ -16,12 +17,12 @@ from helpers.dynamics import (
     GRAVITY,
     Array,
     assert_close,
-    columns,
     complex_step,
     load_tree,
     numbers,
     random_states,
     robot_path,
+    state_of,
 )
 from helpers.oracle import Oracle
 from helpers.robots import ALL_CASES, joint_text, link_text, robot_text
@@ -61,7 +62,7 @@ def some_frames(tree: KinematicTree) -> list[str]:
 def test_poses_are_pinocchios(name, floating):
     tree, oracle = load(name, floating)
     q, *_ = random_states(tree, STATES)
-    poses = numbers(frames.forward_kinematics(tree, columns(q), FloatScalars()), STATES)
+    poses = numbers(frames.forward_kinematics(state_of(tree, q)), STATES)
     assert poses.shape == (STATES, len(tree.frames), 4, 4)
     for state in range(STATES):
         pinocchio.framesForwardKinematics(oracle.model, oracle.data, oracle.position(q[state]))
@@ -72,9 +73,9 @@ def test_poses_are_pinocchios(name, floating):
 def test_poses_of_chosen_frames():
     tree = load_tree("humanoid", floating=True)
     q, *_ = random_states(tree, 3)
-    everything = numbers(frames.forward_kinematics(tree, columns(q), FloatScalars()), 3)
+    everything = numbers(frames.forward_kinematics(state_of(tree, q)), 3)
     chosen = [tree.frame_names[7], tree.frame_names[2]]
-    poses = numbers(frames.forward_kinematics(tree, columns(q), FloatScalars(), chosen), 3)
+    poses = numbers(frames.forward_kinematics(state_of(tree, q), chosen), 3)
     assert np.array_equal(poses, everything[:, [7, 2]])
 
 
@@ -84,9 +85,9 @@ def test_jacobians_are_pinocchios(name, floating, reference):
     tree, oracle = load(name, floating)
     q, qd, *_ = random_states(tree, STATES)
     for frame in some_frames(tree):
-        J = numbers(frames.jacobian(tree, columns(q), frame, reference, FloatScalars()), STATES)
+        J = numbers(frames.jacobian(state_of(tree, q), frame, reference), STATES)
         dot = numbers(
-            frames.jacobian_dot_qd(tree, columns(q), columns(qd), frame, reference, FloatScalars()),
+            frames.jacobian_dot_qd(state_of(tree, q, qd), frame, reference),
             STATES,
         )
         index, seen = frame_id(oracle, frame), REFERENCES[reference]
@@ -118,11 +119,11 @@ def test_jacobian_dot_is_the_complex_step_along_the_velocity(name, reference):
     frame = tree.frame_names[-1]
 
     def velocity(moved: Array, qd: Array) -> list[Array]:
-        J = numbers(frames.jacobian(tree, columns(moved), frame, reference, FloatScalars()), 3)
+        J = numbers(frames.jacobian(state_of(tree, moved), frame, reference), 3)
         return list(np.einsum("bij,bj->ib", J, qd))
 
     along = complex_step(velocity, [q + 1j * COMPLEX_STEP * qd], qd)[..., 0]
-    actual = frames.jacobian_dot_qd(tree, columns(q), columns(qd), frame, reference, FloatScalars())
+    actual = frames.jacobian_dot_qd(state_of(tree, q, qd), frame, reference)
     assert_close(numbers(actual, 3), along, 1e-12, "dJ/dt qd")
 
 
@@ -130,11 +131,10 @@ def test_jacobian_dot_is_the_complex_step_along_the_velocity(name, reference):
 def test_mass_and_energy_are_pinocchios(name, floating):
     tree, oracle = load(name, floating)
     q, qd, *_ = random_states(tree, STATES)
-    scalars = FloatScalars()
-    com = numbers(energy.center_of_mass(tree, columns(q), scalars), STATES)
-    J = numbers(energy.center_of_mass_jacobian(tree, columns(q), scalars), STATES)
-    kinetic = energy.kinetic_energy(tree, columns(q), columns(qd), scalars)
-    potential = energy.potential_energy(tree, columns(q), GRAVITY, scalars)
+    states = state_of(tree, q, qd, gravity=GRAVITY)
+    com = numbers(energy.center_of_mass(states), STATES)
+    J = numbers(energy.center_of_mass_jacobian(states), STATES)
+    kinetic, potential = energy.kinetic_energy(states), energy.potential_energy(states)
     for state in range(STATES):
         position, velocity = oracle.position(q[state]), oracle.spread @ qd[state]
         model, data = oracle.model, oracle.data
@@ -152,8 +152,8 @@ def test_mass_and_energy_are_pinocchios(name, floating):
 def test_kinetic_energy_is_half_the_form_of_the_mass_matrix():
     tree = load_tree("gripper", armature=0.3)
     q, qd, *_ = random_states(tree, 5)
-    M = numbers(mass_matrix(tree, columns(q), FloatScalars()), 5)
-    kinetic = energy.kinetic_energy(tree, columns(q), columns(qd), FloatScalars())
+    M = numbers(mass_matrix(state_of(tree, q)), 5)
+    kinetic = energy.kinetic_energy(state_of(tree, q, qd))
     assert_close(kinetic, np.einsum("bi,bij,bj->b", qd, M, qd) / 2, TOLERANCE, "energy")
 
 
@@ -162,8 +162,8 @@ def test_the_base_does_not_move():
     q, qd, *_ = random_states(tree, 2)
     root = tree.frame_names[0]
     for reference in REFERENCES:
-        J = numbers(frames.jacobian(tree, columns(q), root, reference, FloatScalars()), 2)
-        dot = frames.jacobian_dot_qd(tree, columns(q), columns(qd), root, reference, FloatScalars())
+        J = numbers(frames.jacobian(state_of(tree, q), root, reference), 2)
+        dot = frames.jacobian_dot_qd(state_of(tree, q, qd), root, reference)
         assert J.shape == (2, 6, tree.nv)
         assert not J.any()
         assert not numbers(dot, 2).any()
@@ -171,17 +171,17 @@ def test_the_base_does_not_move():
 
 def test_unknown_names():
     tree = load_tree("arm7")
-    q = [0.0] * tree.nq
+    state = State(tree, FloatScalars(), [0.0] * tree.nq, [0.0] * tree.nq)
     known = tree.frame_names[-1]
     typo = known[:-1] + "_"
     with pytest.raises(OptionError, match=f'has no frame "{typo}"; did you mean .*"{known}"'):
-        frames.jacobian(tree, q, typo, "world", FloatScalars())
+        frames.jacobian(state, typo, "world")
     with pytest.raises(OptionError, match="frame_names lists its frames"):
-        frames.forward_kinematics(tree, q, FloatScalars(), ["?" * 500])
+        frames.forward_kinematics(state, ["?" * 500])
     with pytest.raises(OptionError, match='"body"; choose one of "local", "world"'):
-        frames.jacobian(tree, q, known, "body", FloatScalars())
+        frames.jacobian(state, known, "body")
     with pytest.raises(OptionError, match="choose one of"):
-        frames.jacobian_dot_qd(tree, q, q, known, "body", FloatScalars())
+        frames.jacobian_dot_qd(state, known, "body")
 
 
 def test_no_mass_no_center_of_mass():
@@ -189,4 +189,4 @@ def test_no_mass_no_center_of_mass():
     tree = load_tree(robot_text(link_text("base"), weightless, joint_text("j", "base", "tip")))
     for function in (energy.center_of_mass, energy.center_of_mass_jacobian):
         with pytest.raises(ModelError, match="the moving links have no mass: give them"):
-            function(tree, [0.0], FloatScalars())
+            function(State(tree, FloatScalars(), [0.0]))

@@ -19,6 +19,7 @@ from helpers.dynamics import (
     operations,
     random_states,
     robot_path,
+    state_of,
     trace,
 )
 from helpers.oracle import Oracle
@@ -43,7 +44,7 @@ def test_inverse_is_pinocchios(name, floating):
     tree = load_tree(name, floating)
     oracle = Oracle(tree, robot_path(name))
     q, *_ = random_states(tree, STATES)
-    actual = numbers(mass_matrix_inverse(tree, columns(q), FloatScalars()), STATES)
+    actual = numbers(mass_matrix_inverse(state_of(tree, q)), STATES)
     assert np.array_equal(actual, np.swapaxes(actual, 1, 2)), "symmetric to the last bit"
     for state in range(STATES):
         upper = pinocchio.computeMinverse(oracle.model, oracle.data, oracle.position(q[state]))
@@ -56,22 +57,22 @@ def test_inverse_is_pinocchios(name, floating):
 def test_inverse_of_coupled_joints(armature):
     tree = load_tree("gripper", armature=armature)
     q, *_ = random_states(tree, STATES)
-    M = numbers(mass_matrix(tree, columns(q), FloatScalars()), STATES)
-    inverse = numbers(mass_matrix_inverse(tree, columns(q), FloatScalars()), STATES)
+    M = numbers(mass_matrix(state_of(tree, q)), STATES)
+    inverse = numbers(mass_matrix_inverse(state_of(tree, q)), STATES)
     assert_close(inverse @ M, np.broadcast_to(np.eye(tree.nv), M.shape), 1e-10, "M^-1 M")
 
 
 def test_armature_counts():
     tree = load_tree("quadruped", floating=True, armature=0.05)
     q, *_ = random_states(tree, 3)
-    M = numbers(mass_matrix(tree, columns(q), FloatScalars()), 3)
-    inverse = numbers(mass_matrix_inverse(tree, columns(q), FloatScalars()), 3)
+    M = numbers(mass_matrix(state_of(tree, q)), 3)
+    inverse = numbers(mass_matrix_inverse(state_of(tree, q)), 3)
     assert_close(inverse @ M, np.broadcast_to(np.eye(tree.nv), M.shape), 1e-10, "M^-1 M")
 
 
 def test_mirrored_entries_are_one_node():
     tree = load_tree("quadruped", floating=True)
-    inverse, scalars = trace(tree, lambda tree, x, s: mass_matrix_inverse(tree, x["q"], s), "q")
+    inverse, scalars = trace(tree, mass_matrix_inverse, "q")
     for i in range(tree.nv):
         for j in range(i):
             assert scalars.graph.lift(inverse[i][j]) is scalars.graph.lift(inverse[j][i])
@@ -79,7 +80,7 @@ def test_mirrored_entries_are_one_node():
 
 def test_branches_on_a_fixed_base_do_not_meet():
     tree = load_tree("quadruped")
-    inverse, scalars = trace(tree, lambda tree, x, s: mass_matrix_inverse(tree, x["q"], s), "q")
+    inverse, scalars = trace(tree, mass_matrix_inverse, "q")
     for i, body in enumerate(tree.bodies):
         for j in range(i):
             apart = j not in tree.ancestors(i)
@@ -91,7 +92,7 @@ def test_solutions_of_sparse_systems():
     tree = load_tree("humanoid", floating=True)
     q, *_ = random_states(tree, 2)
     scalars = FloatScalars()
-    M = mass_matrix(tree, columns(q), scalars)
+    M = mass_matrix(state_of(tree, q))
     solver = BranchSolver(ldlt([row[:] for row in M], tree.velocities), scalars)
     dense = numbers(M, 2)
     for j in range(tree.nv):
@@ -104,5 +105,4 @@ def test_solutions_of_sparse_systems():
 
 def test_operations_of_a_seven_joint_arm():
     tree = load_tree("arm7")
-    traced = trace(tree, lambda tree, x, s: mass_matrix_inverse(tree, x["q"], s), "q")
-    assert operations(*traced) <= 800
+    assert operations(*trace(tree, mass_matrix_inverse, "q")) <= 800

@@ -11,10 +11,10 @@ import pytest
 
 from gridgen.dynamics.crba import mass_matrix
 from gridgen.dynamics.derivatives import inverse_dynamics_gradient
-from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.second_order import inverse_dynamics_second_order
+from gridgen.dynamics.state import State
 from gridgen.errors import ModelError
-from gridgen.symbolic.scalars import CountingScalars, FloatScalars
+from gridgen.symbolic.scalars import CountingScalars
 from helpers.dynamics import (
     GRAVITY,
     Array,
@@ -25,8 +25,9 @@ from helpers.dynamics import (
     numbers,
     operations,
     position_steps,
+    random_loads,
     random_states,
-    random_wrenches,
+    state_of,
     trace,
     velocity_steps,
 )
@@ -47,36 +48,27 @@ NAMES = ("d2tau_dqdq", "d2tau_dqddqd", "d2tau_dqdqd", "dM_dq")
 def test_second_derivatives_are_the_complex_steps_of_the_first(name, loaded):
     tree = load_tree(name)
     q, qd, qdd, _ = random_states(tree, STATES)
-    base, f_ext = random_wrenches(tree) if loaded else (BaseMotion(GRAVITY), None)
+    loads = random_loads(tree) if loaded else {"gravity": GRAVITY}
 
     def gradient(q: Array, qd: Array, qdd: Array) -> tuple[list[list[Array]], ...]:
-        return inverse_dynamics_gradient(
-            tree, columns(q), columns(qd), columns(qdd), base, FloatScalars(), f_ext
-        )
+        return inverse_dynamics_gradient(state_of(tree, q, qd, **loads), columns(qdd))
 
     by_q, by_qd = position_steps(tree, q), velocity_steps(qd)
     wanted = (
         complex_step(lambda q, qd, qdd: gradient(q, qd, qdd)[0], by_q, qd, qdd),
         complex_step(lambda qd, q, qdd: gradient(q, qd, qdd)[1], by_qd, q, qdd),
         complex_step(lambda qd, q, qdd: gradient(q, qd, qdd)[0], by_qd, q, qdd),
-        complex_step(lambda q: mass_matrix(tree, columns(q), FloatScalars()), by_q),
+        complex_step(lambda q: mass_matrix(state_of(tree, q)), by_q),
     )
-    result = inverse_dynamics_second_order(
-        tree, columns(q), columns(qd), columns(qdd), base, FloatScalars(), f_ext
-    )
+    result = inverse_dynamics_second_order(state_of(tree, q, qd, **loads), columns(qdd))
     for what, mine, theirs in zip(NAMES, result, wanted, strict=True):
         assert_close(numbers(mine, STATES), theirs, TOLERANCE, what)
-
-
-def traced(tree, x, scalars):
-    base = BaseMotion(GRAVITY)
-    return inverse_dynamics_second_order(tree, x["q"], x["qd"], x["qdd"], base, scalars)
 
 
 def test_structure():
     """Zero between branches; symmetric where derivatives commute, to the last bit."""
     tree = load_tree("quadruped")
-    cubes, scalars = trace(tree, traced, "q", "qd", "qdd")
+    cubes, scalars = trace(tree, inverse_dynamics_second_order, "q", "qd", "qdd")
     order = {body.v_index: index for index, body in enumerate(tree.bodies)}
     on_a_path = np.array(
         [
@@ -94,17 +86,20 @@ def test_structure():
 
 
 def test_operations_of_a_seven_joint_arm():
-    assert operations(*trace(load_tree("arm7"), traced, "q", "qd", "qdd")) <= 11000
+    assert (
+        operations(*trace(load_tree("arm7"), inverse_dynamics_second_order, "q", "qd", "qdd"))
+        <= 11000
+    )
 
 
 def test_counters_pass_through():
     tree, scalars = load_tree("arm7"), CountingScalars()
     q = scalars.inputs(tree.nq)
-    inverse_dynamics_second_order(tree, q, q, q, BaseMotion(tuple(q[:3])), scalars)
+    inverse_dynamics_second_order(State(tree, scalars, q, q, tuple(q[:3])), q)
     assert scalars.operations > 11000
 
 
 def test_free_joints_are_refused():
     tree = load_tree("quadruped", floating=True)
     with pytest.raises(ModelError, match='joint "root_joint" is free'):
-        trace(tree, traced, "q", "qd", "qdd")
+        trace(tree, inverse_dynamics_second_order, "q", "qd", "qdd")

@@ -1,0 +1,165 @@
+"""A robot's state, the common input of the algorithms, and the placements of its bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from gridgen.model.tree import Body, KinematicTree
+from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import (
+    ZERO,
+    DenseRotation,
+    Factor,
+    Matrix,
+    Placement,
+    PlaneRotation,
+    Vector,
+    add,
+    constants,
+    fixed_rotation,
+    matmul,
+)
+
+Numbers = Sequence[Scalar]
+
+_VECTORS = ("gravity", "base_velocity", "base_acceleration")
+
+
+@dataclass(frozen=True)
+class State:
+    """A robot's state and the motion of its base, over any scalar.
+
+    Attributes:
+        tree:              the robot.
+        scalars:           the type of number.
+        q:                 joint positions, nq scalars [rad or m].
+        qd:                joint velocities, nv scalars [rad/s or m/s].
+        gravity:           gravitational acceleration in the base frame [m/s^2]; zero by default.
+        base_velocity:     V0 of prefix sums eq. 3, (v, w) in the base frame [m/s, rad/s].
+        base_acceleration: derivative of V0 (prefix sums eq. 3), (a, wd) [m/s^2, rad/s^2].
+        f_ext:             external wrench (f, n) on every body in its link's frame, 6 scalars each
+                           [N, N m].
+        given:             parameters of the robot that are inputs (``gridgen.load(parameters=)``)
+                           and replace the tree's values, by name.
+    """
+
+    tree: KinematicTree
+    scalars: Scalars
+    q: Numbers = ()
+    qd: Numbers = ()
+    gravity: Vector | None = None
+    base_velocity: tuple[Scalar, ...] | None = None
+    base_acceleration: tuple[Scalar, ...] | None = None
+    f_ext: Numbers | None = None
+    given: Mapping[str, Numbers] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        tree: KinematicTree,
+        scalars: Scalars,
+        x: Mapping[str, Numbers],
+        parameters: Iterable[str] = (),
+    ) -> State:
+        """Return the state that arrays describe, by their names in the registry.
+
+        Args:
+            x:          inputs of a kernel, by name; others than a state's are ignored.
+            parameters: names of the parameters among them.
+        """
+        known: Any = {name: x[name] for name in ("q", "qd", "f_ext") if name in x}
+        known |= {name: tuple(x[name]) for name in _VECTORS if name in x}
+        return cls(tree, scalars, **known, given={name: x[name] for name in parameters})
+
+    @property
+    def is_base_at_rest(self) -> bool:
+        """Whether the base has no velocity and no acceleration."""
+        return self.base_velocity is None and self.base_acceleration is None
+
+    @property
+    def at_rest(self) -> State:
+        """The same state on a base at rest, without gravity."""
+        if self.gravity is None and self.is_base_at_rest:
+            return self
+        return replace(self, gravity=None, base_velocity=None, base_acceleration=None)
+
+    @property
+    def g(self) -> Vector:
+        """The gravitational acceleration, zero by default."""
+        return self.gravity or constants(ZERO, self.scalars)
+
+    def at(self, q: Numbers, qd: Numbers) -> State:
+        """Return another state of the robot, with the same base motion and external wrenches."""
+        return replace(self, q=q, qd=qd)
+
+    def matrix(self, symbol: str) -> list[list[Scalar]]:
+        """Return an nv x nv matrix of zeros, for entries between joints of one branch."""
+        nv = self.tree.nv
+        return self.scalars.matrix(symbol, nv, nv, zeros=not self.tree.couples_all)
+
+    def has_armature(self, velocity: int) -> bool:
+        """Whether a velocity may have an armature."""
+        return "armature" in self.given or bool(self.tree.armature[velocity])
+
+    def armature(self, velocity: int) -> Scalar:
+        """Return the armature of a velocity, a term of the mass matrix's diagonal."""
+        if "armature" in self.given:
+            return self.given["armature"][velocity]
+        return self.scalars.constant(self.tree.armature[velocity])
+
+    def damping(self, body: Body) -> float:
+        """Return the constant viscous damping of a joint; zero where damping is an input."""
+        return 0.0 if "damping" in self.given else body.damping
+
+    @cached_property
+    def placed(self) -> list[Placement]:
+        """The placement of every body in its parent."""
+        placed = self.scalars.table("placed", len(self.tree.bodies))
+        for index in self.tree.outward():
+            placed[index] = _placement(index, self.tree.bodies[index], self.q, self.scalars)
+        return placed
+
+
+def _placement(index: int, body: Body, q: Numbers, scalars: Scalars) -> Placement:
+    scalars.begin("placement", index)
+    joint = body.joint_type
+    position = q[body.q_index : body.q_index + joint.nq]
+    if body.mimics:
+        scaled = scalars.constant(body.multiplier) * position[0]
+        position = [scaled + scalars.constant(body.offset)]
+    turn, slide = joint.transform(index, position, scalars)
+    origin = constants(body.translation, scalars)
+    if not joint.slides:
+        vectors, matrices = _revolute_factors(index, body, turn, scalars)
+        return Placement(vectors, matrices, origin)
+    factors = fixed_rotation(body.rotation, scalars)
+    for factor in reversed(factors):
+        slide = factor.turn(slide)
+    if joint.turns:
+        factors = (*factors, DenseRotation(scalars.keep("E", index, turn)))
+    return Placement(factors, factors, scalars.keep("r", index, add(origin, slide)))
+
+
+def _revolute_factors(
+    index: int, body: Body, turn: Matrix, scalars: Scalars
+) -> tuple[tuple[Factor, ...], tuple[Factor, ...]]:
+    """Return the factors of (constant rotation)(rotation by the joint angle)."""
+    plane = PlaneRotation(2, turn[1][0], turn[0][0])
+    fixed = fixed_rotation(body.rotation, scalars)
+    if scalars.specialize and body.is_axis_aligned:
+        return (*fixed, plane), (*fixed, plane)
+
+    rows = [constants(row, scalars) for row in body.rotation]
+    dense = DenseRotation(scalars.keep("E", index, matmul((rows[0], rows[1], rows[2]), turn)))
+    if not scalars.specialize:
+        return (dense,), (dense,)
+    # Two planar factors and an angle offset rotate a matrix with half the products of a dense one.
+    about_z, about_x, (sine, cosine) = (
+        tuple(map(scalars.constant, angle)) for angle in body.euler_sin_cos
+    )
+    s, c = plane.sine, plane.cosine
+    offset = PlaneRotation(2, s * cosine + c * sine, c * cosine - s * sine)
+    return (dense,), (PlaneRotation(2, *about_z), PlaneRotation(0, *about_x), offset)
