@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 import gridgen
 from gridgen.dynamics.contacts import weights
 from gridgen.dynamics.reference import evaluate_reference
-from gridgen.errors import ModelError, OptionError
+from gridgen.errors import GridGenWarning, ModelError, OptionError
 from gridgen.model.readers.mujoco import from_model
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
@@ -339,3 +339,19 @@ def test_derivatives_in_a_direction_are_those_of_differences() -> None:
         robot.vjp("contact_forward_dynamics", (tangent, None), *x.values(), **options)
     with pytest.raises(ModelError, match="the robot has contacts, whose steps have no derivatives"):
         robot.step_gradient(*x.values(), 1e-3)
+
+
+def test_what_a_file_has_and_contacts_do_not_cover_is_named() -> None:
+    text = EVERYTHING.format(cone="elliptic", impratio=1.0)
+    shapes = '<geom type="cylinder" size="0.1 0.1"/><geom type="box" size="0.2 0.15 0.05"'
+    text = text.replace('<geom type="box" size="0.2 0.15 0.05"', shapes)
+    model = mujoco.MjModel.from_xml_string(text)
+    model.opt.noslip_iterations = 3
+    with pytest.warns(GridGenWarning) as caught:
+        gridgen.load(model, contact=True)
+    said = " ".join(str(warning.message) for warning in caught)
+    assert "contacts of other shapes than spheres, capsules and boxes" in said
+    assert "the noslip solver" in said
+    assert "contacts between bodies" in said
+    with pytest.warns(GridGenWarning, match="contacts with planes, which gridgen ignores"):
+        assert not gridgen.load(model).contact_names

@@ -340,7 +340,7 @@ class _Reader:
             if getattr(model, count) and not self.is_disabled(*flags)
         ]
         if not self.is_disabled("CONTACT", "CONSTRAINT"):
-            found += uncovered(model)
+            found += uncovered(model, self.mujoco)
         if model.opt.density or model.opt.viscosity:
             found.append("a fluid")
         if np.any(model.body_gravcomp):

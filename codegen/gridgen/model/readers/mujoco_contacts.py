@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,16 @@ SOLIDS = {
     6: ("box", (2.0, 2.0, 2.0)),
 }
 """MuJoCo's geom types (mjtGeom): name, and ratio of each URDF size to MuJoCo's size."""
+
+FORCES = {
+    "geom_adhesion": "adhesion",
+    "pair_adhesion": "adhesion",
+    "geom_surfacevel": "moving surfaces",
+}
+"""Fields of contacts that gridgen ignores."""
+
+FLAGS = {"OVERRIDE": "contact parameters of the option", "DIAGEXACT": "exact regularizers"}
+"""Flags (``mjENBL_<name>``) that gridgen ignores."""
 
 PLANE = 0
 """MuJoCo's type of planes (mjtGeom)."""
@@ -48,7 +59,7 @@ def read_contacts(
         for plane, geom, pair in _pairs(model):
             shape = shape_of(model, geom)
             if model.geom_type[plane] == PLANE and covered(shape) and shape is not None:
-                contacts.append(_contact(model, links, plane, geom, pair, shape))
+                contacts.append(_contact(model, mujoco, links, plane, geom, pair, shape))
     return ContactModel(
         tuple(contacts),
         {name: _joint(model, index) for index, name in joints.items()},
@@ -58,14 +69,22 @@ def read_contacts(
     )
 
 
-def uncovered(model: Any) -> list[str]:
-    """Return the kinds of contact of a model that gridgen ignores."""
+def uncovered(model: Any, mujoco: Any) -> list[str]:
+    """Return what gridgen ignores of the contacts of a model."""
     found: dict[str, None] = {}
     for plane, geom, _ in _pairs(model):
         if model.geom_type[plane] != PLANE or _moves(model, plane):
             found["contacts between bodies"] = None
         elif not covered(shape_of(model, geom)):
             found["contacts of other shapes than spheres, capsules and boxes"] = None
+    for field, name in FORCES.items():
+        if np.any(getattr(model, field, 0.0)):
+            found[name] = None
+    if model.opt.noslip_iterations:
+        found["the noslip solver"] = None
+    for flag, name in FLAGS.items():
+        if model.opt.enableflags & int(mujoco.mjtEnableBit.__members__.get(f"mjENBL_{flag}", 0)):
+            found[name] = None
     return list(found)
 
 
@@ -120,7 +139,13 @@ def _pose(quaternion: Any, position: Any) -> Pose:
 
 
 def _contact(
-    model: Any, links: Mapping[int, str], plane: int, geom: int, pair: int, shape: Shape
+    model: Any,
+    mujoco: Any,
+    links: Mapping[int, str],
+    plane: int,
+    geom: int,
+    pair: int,
+    shape: Shape,
 ) -> Contact:
     """Return the contact of a geom with a plane that does not move."""
     at = _pose(model.geom_quat[plane], model.geom_pos[plane])
@@ -149,13 +174,29 @@ def _contact(
             friction_solref=tuple(model.pair_solreffriction[pair].tolist()),
             margin=float(model.pair_margin[pair] - model.pair_gap[pair]),
         )
-    return replace(contact, **_mixed(model, plane, geom))
+    return replace(contact, **_mixed(model, mujoco, plane, geom))
 
 
-def _mixed(model: Any, a: int, b: int) -> dict[str, Any]:
+_MARGINS = """
+<mujoco><worldbody><geom type="plane" size="1 1 1" margin="1"/>
+<body><freejoint/><geom size="1" margin="1"/></body></worldbody></mujoco>
+"""
+
+
+@cache
+def _margins_add_up(mujoco: Any) -> bool:
+    """Return whether a release of MuJoCo adds margins; older ones take the larger one."""
+    model = mujoco.MjModel.from_xml_string(_MARGINS)
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    return bool(data.contact[0].includemargin > 1.5)
+
+
+def _mixed(model: Any, mujoco: Any, a: int, b: int) -> dict[str, Any]:
     """Return the parameters of a contact of two geoms, by MuJoCo's rules."""
-    margin = float(model.geom_margin[a] + model.geom_margin[b])
-    gap = float(model.geom_gap[a] + model.geom_gap[b])
+    merged = sum if _margins_add_up(mujoco) else max
+    margin = float(merged((model.geom_margin[a], model.geom_margin[b])))
+    gap = float(merged((model.geom_gap[a], model.geom_gap[b])))
     order = model.geom_priority[a] - model.geom_priority[b]
     weights = np.array([model.geom_solmix[a], model.geom_solmix[b]], float)
     if order:
