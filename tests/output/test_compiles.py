@@ -17,7 +17,7 @@ from gridgen.backends import SCALARS, Sources
 from gridgen.backends.cpu.compiler import host_compiler
 from gridgen.backends.cpu.units import FLAGS
 from gridgen.backends.cuda.compiler import resource_report, supported_capabilities
-from helpers.robots import CONSTRAINTS, exhaustive, spread
+from helpers.robots import CONSTRAINTS, GROUND, exhaustive, spread
 
 ROBOTS = Path(__file__).parents[2] / "robots"
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
@@ -133,7 +133,9 @@ def test_nvrtc_has_nothing_to_say(case, arch, tmp_path):
             assert kernel.spill_stores == kernel.spill_loads == kernel.stack == 0, kernel
 
 
-CONSTRAINED = ("delassus", "constrained_forward_dynamics", "impulse_dynamics")
+CONSTRAINED = (
+    *("delassus", "constrained_forward_dynamics", "impulse_dynamics", "contact_forward_dynamics"),
+)
 OF_LINKS = ("operational_space_inertia", "point_inertia", "operational_space_bias")
 
 
@@ -151,7 +153,11 @@ OF_LINKS = ("operational_space_inertia", "point_inertia", "operational_space_bia
 )
 def test_functions_of_constraints_and_links_compile(name, functions, frames, tmp_path):
     options = gridgen.GenerateOptions(
-        output=tmp_path, functions=functions, frames=frames, constraints=CONSTRAINTS[name]
+        output=tmp_path,
+        functions=functions,
+        frames=frames,
+        constraints=CONSTRAINTS[name],
+        ground=GROUND[name],
     )
     module = gridgen.generate(ROBOTS / f"{name}.urdf", options)
     instances = [
