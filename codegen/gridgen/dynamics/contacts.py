@@ -567,7 +567,8 @@ class Problem:
             start: where the iterations begin.
         """
         tree, scalars = self._tree, self._scalars
-        nv, inverse = tree.nv, [1.0 / M[j][j] for j in range(tree.nv)]
+        nv, one = tree.nv, scalars.constant(1.0)
+        inverse = [1.0 / M[j][j] for j in range(nv)]
         (tolerance,) = self._state.given["tolerance"]
         bound = tolerance * tolerance * _sum(d * f * f for d, f in zip(inverse, b, strict=True))
         offsets = [[row.offset] for row in self.rows] + [point.offset for point in self.points]
@@ -586,7 +587,7 @@ class Problem:
             forces, stiffness = self.responses(split(residual))
             gradient = [r - t for r, t in zip(rest, self.torques(forces), strict=True)]
             H = self.hessian(M, stiffness)
-            factors = ldlt(H, tree.velocities, scalars.constant(1.0), scalars)
+            factors = ldlt(H, tree.velocities, one, scalars)
             p = ldlt_solve(factors, [-g for g in gradient])
             Mp, rates = self.times(M, p), self.rates(p)
             rate = [r for own in rates for r in own]
@@ -609,17 +610,45 @@ class Problem:
             new = [*moved(a, p, by), *moved(rest, Mp, by), *moved(residual, rate, by)]
             return new, bound - error
 
-        residual = [
-            x + y
-            for own, offset in zip(self.rates(start), offsets, strict=True)
-            for x, y in zip(own, offset, strict=True)
-        ]
+        residual = self._residual(start, offsets)
         rest = [x - y for x, y in zip(self.times(M, start), b, strict=True)]
         found = scalars.iterate(
             "newton", tree.contact_model.iterations, [*start, *rest, *residual], newton
         )
-        self.forces = self.responses(split(found[2 * nv :]))[0]
-        return found[:nv], [x + y for x, y in zip(found[nv : 2 * nv], b, strict=True)]
+        a, rest, residual = found[:nv], found[nv : 2 * nv], found[2 * nv :]
+        if scalars.differentiates or any(map(np.iscomplexobj, b)):
+            # A Newton step from the solution has the solution's derivatives by the implicit
+            # function theorem: those of its matrix multiply the gradient, which is zero.
+            a = scalars.hold(a)
+            forces, stiffness = self.responses(split(self._residual(a, offsets)))
+            torques = self.torques(forces)
+            gradient = [x - y - t for x, y, t in zip(self.times(M, a), b, torques, strict=True)]
+            factors = ldlt(self.hessian(M, stiffness), tree.velocities, one, scalars)
+            entries = [list(row) for row in factors.entries]
+            for i in range(nv):
+                for j in self._above(i):
+                    (entries[j][i],) = scalars.hold([entries[j][i]])
+            held = replace(factors, entries=entries, inverse=scalars.hold([*factors.inverse]))
+            a = [x - y for x, y in zip(a, ldlt_solve(held, gradient), strict=True)]
+            residual = self._residual(a, offsets)
+            rest = [x - y for x, y in zip(self.times(M, a), b, strict=True)]
+        self.forces = self.responses(split(residual))[0]
+        return a, [x + y for x, y in zip(rest, b, strict=True)]
+
+    def _residual(self, a: Sequence[Scalar], offsets: Sequence[Sequence[Scalar]]) -> list[Scalar]:
+        """Return J a - aref of all rows."""
+        return [
+            x + y
+            for own, offset in zip(self.rates(a), offsets, strict=True)
+            for x, y in zip(own, offset, strict=True)
+        ]
+
+    def _above(self, velocity: int) -> list[int]:
+        """Return the ancestors of a velocity."""
+        parents, found = self._tree.velocities.parents, []
+        while (velocity := parents[velocity]) >= 0:
+            found.append(velocity)
+        return found
 
     def forces_in_base(self) -> list[Scalar]:
         """Return the forces of the solution on the points, in the axes of the base."""
@@ -633,11 +662,9 @@ class Problem:
 
     def times(self, M: Rows, x: Sequence[Scalar]) -> list[Scalar]:
         """Return M x."""
-        branches = self._tree.velocities
         y = [M[j][j] * x[j] for j in range(self._tree.nv)]
-        for i in branches.outward():
-            for below in branches.climb(i):
-                j = branches.parent(below)
+        for i in range(self._tree.nv):
+            for j in self._above(i):
                 y[i] = y[i] + M[i][j] * x[j]
                 y[j] = y[j] + M[i][j] * x[i]
         return y

@@ -51,10 +51,10 @@ class Pullback(ProductComputation):
         """See ``Computation``."""
         if (reason := super().refusal(tree)) is not None or not tree.contact_model.contacts:
             return reason
-        names = (part.function for part in self.key.parts or (self.key,))
-        for name in names:
-            if "tolerance" in FUNCTIONS[name].parameters:
-                return f"{name} of a robot with contacts iterates and has no vjp: use jvp"
+        names = [part.function for part in self.key.parts or (self.key,)]
+        iterates = any("tolerance" in FUNCTIONS[name].parameters for name in names)
+        if iterates and (self.is_inner or len(self.key.products) > 1):
+            return "dynamics with contacts have no products of second order"
         return None
 
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
@@ -88,8 +88,9 @@ class Pullback(ProductComputation):
     def _reversed(
         self, tree: KinematicTree, x: Inputs, trace: TraceScalars
     ) -> dict[str, list[Scalar]]:
+        trace.differentiates = True
         results = [*entries([*self.of.results(tree, x, trace)])]
-        return _adjoints(trace, results, self._weights(x), x, self.wrt)
+        return _adjoints(trace, results, self._weights(x), x, self.wrt, trace.held)
 
     def _reversed_along(
         self, tree: KinematicTree, x: Inputs, scalars: DualScalars

@@ -133,4 +133,4 @@ def of_contacts(tree: KinematicTree) -> str | None:
     """Refuse a robot with contacts."""
     if not tree.contact_model.contacts:
         return None
-    return "the robot has contacts, whose steps have no derivatives: load it without them"
+    return "the robot has contacts, whose steps have no matrices of derivatives: use vjp or jvp"

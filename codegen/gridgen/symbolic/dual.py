@@ -85,6 +85,8 @@ class DualScalars(Kept):
         inner: scalars of the components.
     """
 
+    differentiates = True
+
     def __init__(self, inner: Scalars) -> None:
         self.inner = inner
         self.specialize, self.has_loops = inner.specialize, inner.has_loops

@@ -35,6 +35,8 @@ class Scalars(Protocol):
     specialize: bool
     #: Whether loops remain loops; common terms of iterations are then computed in each.
     has_loops: bool
+    #: Whether results are differentiated; solutions of ``iterate`` then need a last step.
+    differentiates: bool
 
     def constant(self, value: float) -> Scalar:
         """Return a constant of the robot as a scalar."""
@@ -85,6 +87,8 @@ class Scalars(Protocol):
     ) -> list[Scalar]:
         """Return values after iterations of ``step``, which a program has once, in a loop.
 
+        They have no derivatives in a trace that is differentiated in reverse; see ``hold``.
+
         The values of a state do not change after its test; others of a SIMD pack may continue.
 
         Args:
@@ -94,6 +98,9 @@ class Scalars(Protocol):
             step:   one iteration; see ``Iteration``.
             test:   negative where there is a first iteration.
         """
+
+    def hold(self, values: list[Value]) -> list[Value]:
+        """Return values that derivatives do not pass, since their own have no effect."""
 
 
 def selected(
@@ -107,6 +114,11 @@ class Kept:
     """Tables as lists, for scalars whose loops are Python loops."""
 
     has_loops = False
+    differentiates = False
+
+    def hold(self, values: list[Value]) -> list[Value]:
+        """Return the values; see ``Scalars``."""
+        return values
 
     def table(self, symbol: str, count: int, fill: Any = None) -> list[Any]:
         """Return a list; see ``Scalars``."""

@@ -64,6 +64,7 @@ class TraceScalars(Kept):
         names:  textbook names of nodes, by index: (symbol, body, component). The body is -1 for the
                 base and ``None`` for several bodies.
         loops:  memory and loops of a program with loops.
+        held:   nodes that derivatives do not pass.
     """
 
     specialize = True
@@ -73,6 +74,7 @@ class TraceScalars(Kept):
         self.blocks: list[tuple[str, int]] = [("start", -1)]
         self.names: dict[int, tuple[str, int | None, str]] = {}
         self.loops = Loops()
+        self.held: list[Expr] = []
         self._depth = 0
         self._epoch = 0
         self._iterations = 0
@@ -145,6 +147,11 @@ class TraceScalars(Kept):
         assign(selected(self, test, [*after, new_test], [*before, test]))
         self._mark(Leave(), -1)
         return current()
+
+    def hold(self, values: list[Value]) -> list[Value]:
+        """Record the nodes as constants of derivatives; see ``Scalars``."""
+        self.held += map(self.graph.lift, values)  # type: ignore[arg-type]
+        return values
 
     def _mark(self, mark: Walk | When | Case | Repeat | Leave, deeper: int) -> None:
         """Begin or end a loop or a branch."""

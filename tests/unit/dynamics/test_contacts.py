@@ -17,7 +17,7 @@ from gridgen.model.readers.mujoco import from_model
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
 from helpers.dynamics import load_tree
-from helpers.robots import OWN
+from helpers.robots import OWN, exhaustive
 
 mujoco = pytest.importorskip("mujoco")
 pytestmark = pytest.mark.filterwarnings("ignore::gridgen.errors.GridGenWarning")
@@ -321,24 +321,54 @@ def test_a_rollout_stays_with_mujoco() -> None:
     assert touches > steps
 
 
-def test_derivatives_in_a_direction_are_those_of_differences() -> None:
-    peer = Peer(model_of("hopper", "pyramidal"), 4)
+def test_products_are_those_of_differences() -> None:
+    peer = Peer(model_of("hopper", "elliptic"), 6)
     robot = gridgen.load(peer.model, joint_dynamics=True, contact=True, backend="cpu")
-    x = {name: peer.x[name] for name in ("q", "qd", "tau")}
-    tangent = np.random.default_rng(1).normal(size=x["tau"].shape)
-    options = {"gravity": peer.x["gravity"], "wrt": "tau"}
-    _, moved = robot.jvp("contact_forward_dynamics", tangent, *x.values(), **options)
-    ends = [
-        robot.contact_forward_dynamics(
-            x["q"], x["qd"], x["tau"] + sign * 1e-5 * tangent, gravity=peer.x["gravity"]
-        )[0]
-        for sign in (1.0, -1.0)
-    ]
-    assert_allclose(moved[0], (ends[0] - ends[1]) / 2e-5, rtol=1e-5, atol=1e-5)
-    with pytest.raises(ModelError, match="iterates and has no vjp: use jvp"):
-        robot.vjp("contact_forward_dynamics", (tangent, None), *x.values(), **options)
-    with pytest.raises(ModelError, match="the robot has contacts, whose steps have no derivatives"):
-        robot.step_gradient(*x.values(), 1e-3)
+    name, gravity = "contact_forward_dynamics", peer.x["gravity"]
+    x = {key: peer.x[key] for key in ("q", "qd", "tau")}
+    x["friction"] = np.full((6, 4), 0.7)
+    rng = np.random.default_rng(1)
+    tangents = [rng.normal(size=value.shape) for value in x.values()]
+    weights = rng.normal(size=x["qd"].shape)
+
+    def call(step: float) -> np.ndarray:
+        q, qd, tau, friction = (a + step * b for a, b in zip(x.values(), tangents, strict=True))
+        return robot.contact_forward_dynamics(q, qd, tau, friction=friction, gravity=gravity)[0]
+
+    q, qd, tau, friction = x.values()
+    options = {"friction": friction, "gravity": gravity, "wrt": tuple(x)}
+    bars = robot.vjp(name, (weights, None), q, qd, tau, **options)
+    found = sum((bar * tangent).sum(axis=1) for bar, tangent in zip(bars, tangents, strict=True))
+    differences = (call(1e-6) - call(-1e-6)) / 2e-6
+    assert_allclose(found, (weights * differences).sum(axis=1), rtol=1e-5, atol=1e-4)
+    _, moved = robot.jvp(name, tuple(tangents), q, qd, tau, **options)
+    assert_allclose((weights * moved[0]).sum(axis=1), found, rtol=1e-9)
+    with pytest.raises(ModelError, match="whose steps have no matrices"):
+        robot.step_gradient(q, qd, tau, 1e-3)
+
+
+@exhaustive
+def test_the_backward_pass_of_a_rollout_is_that_of_differences() -> None:
+    peer = Peer(model_of("hopper", "elliptic"), 6)
+    robot = gridgen.load(peer.model, joint_dynamics=True, contact=True, backend="cpu")
+    tau = np.repeat(peer.x["tau"][:, None], 5, axis=1)
+    given = [peer.x["q"], peer.x["qd"], tau]
+    options = {"integrator": "implicit", "gravity": peer.x["gravity"]}
+    rng = np.random.default_rng(1)
+    weights = [rng.normal(size=path.shape) for path in robot.rollout(*given, 2e-3, **options)]
+    tangents = [rng.normal(size=value.shape) for value in given]
+
+    def loss(step: float) -> np.ndarray:
+        moved = [a + step * b for a, b in zip(given, tangents, strict=True)]
+        paths = robot.rollout(*moved, 2e-3, **options)
+        return sum((a * b).sum(axis=(1, 2)) for a, b in zip(weights, paths, strict=True))
+
+    bars = robot.rollout_vjp(*given, 2e-3, tuple(weights), **options)
+    found = sum(
+        (bar * tangent).reshape(6, -1).sum(axis=1)
+        for bar, tangent in zip(bars, tangents, strict=True)
+    )
+    assert_allclose(found, (loss(1e-6) - loss(-1e-6)) / 2e-6, rtol=1e-5, atol=1e-5)
 
 
 def test_what_a_file_has_and_contacts_do_not_cover_is_named() -> None:
