@@ -51,17 +51,20 @@ class Case:
         urdf:          text, without anything that is seen or touched: no peer needs a mesh.
         floating_base: whether the root moves freely.
         longest:       operations of the longest straight-line program.
+        constraints:   of the robot.
     """
 
     name: str
     urdf: str
     floating_base: bool
     longest: int = LONGEST_PROGRAM
+    constraints: tuple[Mapping[str, object], ...] = ()
 
     @cached_property
     def tree(self) -> KinematicTree:
         """The robot as gridgen sees it."""
-        return read_tree(self.urdf, RobotOptions(floating_base=self.floating_base))
+        options = RobotOptions(floating_base=self.floating_base, constraints=self.constraints)
+        return read_tree(self.urdf, options)
 
     @cached_property
     def module(self) -> TracedModule:

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 from cases import KEYS, load_case
-from gpu import LAYOUTS, Way, placed
+from gpu import LAYOUTS, Variant, placed
 from gpu_timing import Clock, device_description, measured_limits
 from tables import read_run
 
@@ -220,7 +220,7 @@ def compared(clock: Clock) -> list[dict[str, Any]]:
     robot, rows = Robot(case.module, "cuda"), []
     for name, batch in itertools.product(COMPARED, BATCHES):
         function = KEYS[name].function
-        given = placed(clock, case, Way(name, "thread", "float32"), batch)
+        given = placed(clock, case, Variant(name, "thread", "float32"), batch)
         figures = clock.figures(robot.bind(function, *given))
         plan = robot.plan(function, batch=batch, device="cuda")
         us = figures["graph_us"] or figures["us"]
@@ -285,7 +285,7 @@ def calls() -> None:
     clock, case = Clock(require_device(), 0.1), load_case("arm7")
     robot = Robot(case.module, "cuda")
     for name, layout in itertools.product(COMPARED, LAYOUTS):
-        given = placed(clock, case, Way(name, "thread", "float32", layout), 100)
+        given = placed(clock, case, Variant(name, "thread", "float32", layout), 100)
         for schedule in ("thread", "scan"):
             getattr(robot, KEYS[name].function)(*given, schedule=schedule)
     clock.cupy.cuda.runtime.deviceSynchronize()

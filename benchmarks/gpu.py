@@ -58,7 +58,7 @@ _MOST_OF_PEERS = 1 << 16
 
 
 @dataclass(frozen=True)
-class Way:
+class Variant:
     """One kernel that computes a function.
 
     Attributes:
@@ -93,13 +93,13 @@ def main() -> int:
         function, schedule, batch = _FIRST
         case = load("arm7")
         for layout in LAYOUTS:
-            way = Way(function, schedule, "float32", layout)
-            results["rows"] += measured(clock, case, way, [batch], results)
+            variant = Variant(function, schedule, "float32", layout)
+            results["rows"] += measured(clock, case, variant, [batch], results)
     for name in arguments.robots or (*OWN, *CHAINS):
         case = load(name)
         for function in filter(case.has, arguments.functions or INPUTS):
-            for way in ways(case, function, arguments):
-                results["rows"] += measured(clock, case, way, arguments.batches, results)
+            for variant in variants(case, function, arguments):
+                results["rows"] += measured(clock, case, variant, arguments.batches, results)
             for peer in arguments.peers:
                 results["rows"] += beside(clock, peer, case, function, arguments.batches, results)
             if arguments.output:
@@ -149,34 +149,36 @@ def code_rows(
         for bodies in counts:
             for longest in (LONGEST_PROGRAM, 0):
                 case = chain_of(bodies, longest)
-                way = Way(function, "thread", "float32")
+                variant = Variant(function, "thread", "float32")
                 kernel = case.module.kernels.named(function)
                 sources = case.module.sources(kernel)
                 rows = kernel.name in sources.rows
-                image = compile_kernel(sources, kernel.name, way.dtype, arch, rows=rows).image
-                row = row_of(clock, case, Robot(case.module, "cuda"), way, batch)
+                image = compile_kernel(sources, kernel.name, variant.dtype, arch, rows=rows).image
+                row = row_of(clock, case, Robot(case.module, "cuda"), variant, batch)
                 yield row | {"code_bytes": executable_bytes(image), "has_loops": not rows}
 
 
-def ways(case: Case, function: str, arguments: argparse.Namespace) -> Iterator[Way]:
+def variants(case: Case, function: str, arguments: argparse.Namespace) -> Iterator[Variant]:
     """Yield the kernels that compute a function of a robot."""
     key = KEYS[function]
     for schedule in FUNCTIONS[key.function].methods[key.method].schedules:
         if arguments.schedules is None or schedule in arguments.schedules:
             for dtype in arguments.dtypes:
                 for layout in arguments.layouts:
-                    yield Way(function, schedule, dtype, layout)
+                    yield Variant(function, schedule, dtype, layout)
 
 
 def measured(
-    clock: Clock, case: Case, way: Way, batches: list[int], results: dict[str, Any]
+    clock: Clock, case: Case, variant: Variant, batches: list[int], results: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for each batch; what cannot be measured is noted with the reason."""
-    words = f"{case.name}, {way.function}, {way.schedule}, {way.dtype}, {way.layout}"
+    words = (
+        f"{case.name}, {variant.function}, {variant.schedule}, {variant.dtype}, {variant.layout}"
+    )
     robot = Robot(case.module, "cuda")
     for batch in sorted(batches):
         try:
-            yield row_of(clock, case, robot, way, batch)
+            yield row_of(clock, case, robot, variant, batch)
         except GridGenError as error:  # the robot cannot have it
             results["unavailable"][words] = str(error)
             return
@@ -186,83 +188,87 @@ def measured(
     print(words, file=sys.stderr, flush=True)
 
 
-def row_of(clock: Clock, case: Case, robot: Robot, way: Way, batch: int) -> dict[str, Any]:
+def row_of(clock: Clock, case: Case, robot: Robot, variant: Variant, batch: int) -> dict[str, Any]:
     """Return the figures of one kernel for one batch.
 
     Raises:
         GridGenError: the robot cannot have the kernel.
         Refused:      the arrays are too large for the device, or the results are wrong.
     """
-    key, entry = KEYS[way.function], case.entry(way.function)
+    key, entry = KEYS[variant.function], case.entry(variant.function)
     spec = computation_of(case.tree, entry)
     record = spec.kernel(case.tree)
     numbers = sum(prod(shape) for shape in (*record.inputs.values(), *record.outputs.values()))
-    size = batch * numbers * np.dtype(way.dtype).itemsize
+    size = batch * numbers * np.dtype(variant.dtype).itemsize
     if size > _SHARE_OF_MEMORY * (free := clock.free_bytes()):
         raise Refused(f"its arrays take {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free")
-    options = case.keywords(way.function)
+    options = case.keywords(variant.function)
     if "schedule" in FUNCTIONS[key.function].options:
-        options["schedule"] = way.schedule
+        options["schedule"] = variant.schedule
     function = partial(robot.bind, key.function, **options)
-    if not (error := compared(clock, case, way, function)) <= 1:
+    if not (error := compared(clock, case, variant, function)) <= 1:
         raise Refused(f"its error is {error:.2g} times what is allowed")
-    inputs = placed(clock, case, way, batch)
+    inputs = placed(clock, case, variant, batch)
     outs = tuple(
-        laid_out(clock, np.zeros((batch, *shape), way.dtype), way.layout)
+        laid_out(clock, np.zeros((batch, *shape), variant.dtype), variant.layout)
         for shape in record.outputs.values()
     )
     bound = function(*inputs, out=outs if len(outs) > 1 else outs[0])
     row = {
         "robot": case.name,
         "nv": case.tree.nv,
-        "function": way.function,
-        "schedule": way.schedule,
-        "dtype": way.dtype,
-        "layout": way.layout,
+        "function": variant.function,
+        "schedule": variant.schedule,
+        "dtype": variant.dtype,
+        "layout": variant.layout,
         "batch": batch,
         "contestant": "gridgen",
         "error": error,
         "bytes": size // batch,
-        "instructions": instructions(case, way.function) if way.schedule == "thread" else None,
+        "instructions": instructions(case, variant.function)
+        if variant.schedule == "thread"
+        else None,
     }
     figures = clock.figures(bound)
     del bound, inputs, outs
-    if way.layout == "rows":
-        host = host_arrays(case, way, batch)
-        outs = tuple(np.zeros((batch, *shape), way.dtype) for shape in record.outputs.values())
+    if variant.layout == "rows":
+        host = host_arrays(case, variant, batch)
+        outs = tuple(np.zeros((batch, *shape), variant.dtype) for shape in record.outputs.values())
         call = getattr(robot, key.function)
         out = outs if len(outs) > 1 else outs[0]
         figures["whole_us"] = clock.whole(partial(call, *host, out=out, **options))
     return row | figures
 
 
-def compared(clock: Clock, case: Case, way: Way, function: Any) -> float:
+def compared(clock: Clock, case: Case, variant: Variant, function: Any) -> float:
     """Return the error of a few states, relative to what is allowed: more than 1 is too much."""
-    inputs = placed(clock, case, way, COMPARED)
+    inputs = placed(clock, case, variant, COMPARED)
     results = function(*inputs)()
     results = results if isinstance(results, tuple) else (results,)
     clock.cupy.cuda.runtime.deviceSynchronize()
     host = tuple(clock.cupy.asnumpy(result) for result in results)
     given = {
-        name: value.astype(way.dtype).astype(np.float64)
+        name: value.astype(variant.dtype).astype(np.float64)
         for name, value in case.states(COMPARED).items()
     }
-    comparison = compare_function(case.tree, case.entry(way.function), way.dtype, given, host)
+    comparison = compare_function(
+        case.tree, case.entry(variant.function), variant.dtype, given, host
+    )
     return comparison.error / comparison.tolerance
 
 
-def placed(clock: Clock, case: Case, way: Way, batch: int) -> list[Any]:
+def placed(clock: Clock, case: Case, variant: Variant, batch: int) -> list[Any]:
     """Return a function's arguments on the device."""
-    return [laid_out(clock, values, way.layout) for values in host_arrays(case, way, batch)]
+    return [laid_out(clock, values, variant.layout) for values in host_arrays(case, variant, batch)]
 
 
-def host_arrays(case: Case, way: Way, batch: int) -> list[np.ndarray]:
+def host_arrays(case: Case, variant: Variant, batch: int) -> list[np.ndarray]:
     """Return a function's arguments on the host, in rows."""
     states = case.states(min(batch, 4096))
     copies = -(-batch // 4096)
     return [
-        np.tile(states[name], (copies, 1))[:batch].astype(way.dtype)
-        for name in INPUTS[way.function]
+        np.tile(states[name], (copies, 1))[:batch].astype(variant.dtype)
+        for name in INPUTS[variant.function]
     ]
 
 

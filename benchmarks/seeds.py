@@ -75,7 +75,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Way:
+class Method:
     """One way to compute a function; fields as in ``Row``."""
 
     algorithm: str
@@ -171,7 +171,7 @@ class Robot:
 
         return pinocchio.ModelPool(self._pinocchio, self._cores)
 
-    def ways(self, function: str, count: int) -> Iterator[tuple[Way, Call]]:
+    def ways(self, function: str, count: int) -> Iterator[tuple[Method, Call]]:
         """Yield every way to compute a function of ``count`` states."""
         rng = np.random.default_rng(count)
         states = [rng.uniform(-1.0, 1.0, (count, self._links)) for _ in range(3)]
@@ -180,18 +180,18 @@ class Robot:
         call = getattr(self._robot, function)
         if self._links <= self._options.compiled:
             for label, chosen in THREAD[function].items():
-                way = Way(label.replace("thread", "SIMD lane"), "gridgen", "cpu", self._cores)
+                way = Method(label.replace("thread", "SIMD lane"), "gridgen", "cpu", self._cores)
                 yield way, bound(getattr(self._on_cpu, function), states, chosen)
         if "cuda" in available_backends():
             yield from self._on_gpu(call, function, states)
         if self._options.emulated and self._links * count <= self._options.compiled:
             for label, chosen in TEAMS[function].items():
-                way = Way(label, "gridgen", "emulated", 0)
+                way = Method(label, "gridgen", "emulated", 0)
                 yield way, bound(call, states, chosen | {"backend": "emulated"})
 
     def _on_gpu(
         self, call: Callable[..., object], function: str, states: list[Any]
-    ) -> Iterator[tuple[Way, Call]]:
+    ) -> Iterator[tuple[Method, Call]]:
         import cupy
 
         moved = [cupy.asarray(state) for state in states]
@@ -201,9 +201,9 @@ class Robot:
         wait = cupy.cuda.get_current_stream().synchronize
         for label, keywords in chosen.items():
             compute = bound(call, moved, keywords | {"backend": "cuda"})
-            yield Way(label, "gridgen", "cuda", 0), lambda c=compute: (c(), wait())
+            yield Method(label, "gridgen", "cuda", 0), lambda c=compute: (c(), wait())
 
-    def _recursions(self, function: str, states: list[Any]) -> Iterator[tuple[Way, Call]]:
+    def _recursions(self, function: str, states: list[Any]) -> Iterator[tuple[Method, Call]]:
         """Yield the textbook's recursions on the CPU: serial, and all cores sharing the states."""
         if self._pinocchio is None:
             return
@@ -215,12 +215,12 @@ class Robot:
         if len(states[0]) == 1:
             q, v, last = (state[0].copy() for state in states)
             one = pin.rnea if inverse else pin.aba
-            yield Way(label, "Pinocchio", "cpu", 1), lambda: one(model, data, q, v, last)
+            yield Method(label, "Pinocchio", "cpu", 1), lambda: one(model, data, q, v, last)
         else:
             columns = [np.asfortranarray(state.T) for state in states]
             run = pin.rneaInParallel if inverse else pin.abaInParallel
             for threads in sorted({1, self._cores}):
-                way = Way(label, "Pinocchio", "cpu", threads)
+                way = Method(label, "Pinocchio", "cpu", threads)
                 yield way, lambda n=threads: run(n, self._pool, *columns)
         if not inverse:
             rows = list(zip(*(list(state.copy()) for state in states), strict=True))
@@ -232,7 +232,7 @@ class Robot:
                     pin.cholesky.decompose(model, data)
                     pin.cholesky.solve(model, data, tau - data.nle)
 
-            yield Way("mass matrix, factorized", "Pinocchio", "cpu", 1), by_mass_matrix
+            yield Method("mass matrix, factorized", "Pinocchio", "cpu", 1), by_mass_matrix
 
 
 def bound(call: Callable[..., object], states: list[Any], keywords: dict[str, str]) -> Call:

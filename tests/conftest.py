@@ -133,7 +133,7 @@ def _kernel_cache(
 @pytest.fixture
 def traced_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trace what is loaded, whether or not its text is kept: the generator is changed."""
-    monkeypatch.setattr("gridgen.modules.kept_sources", lambda make, **parts: make())
+    monkeypatch.setattr("gridgen.modules.cached_sources", lambda make, **parts: make())
 
 
 @pytest.fixture

@@ -133,6 +133,10 @@ def sentences(text: str) -> Iterator[tuple[int, str]]:
         start = stop
 
 
+#: Comments on fields: after one, or in lines above it.
+_FIELD = re.compile(r"^ *#: .*(?:\n *#: .*)*|#: .*$", re.MULTILINE)
+
+
 def judge(sentence: str) -> Iterator[str]:
     """Yield the rules that a sentence breaks."""
     words = re.findall(r"[\w'/-]*\w[\w'/-]*", sentence)
@@ -154,11 +158,20 @@ def check_page(path: Path) -> Iterator[Finding]:
 
 
 def check_module(path: Path) -> Iterator[Finding]:
-    """Yield what docstrings and messages of a module say against the rules."""
-    for line, text in texts(ast.parse(path.read_text(encoding="utf-8"))):
+    """Yield what docstrings, messages and comments on fields say against the rules."""
+    source = path.read_text(encoding="utf-8")
+    for found in _FIELD.finditer(source):
+        text = re.sub(r"\s*#: ?", " ", found[0]).replace("``", "`").strip()
+        yield from _check(path, blocks_at(text, source.count("\n", 0, found.start()) + 1))
+    for line, text in texts(ast.parse(source)):
         items = re.sub(r"^( +)([*\w, ]+): ", r"\1* `\2` ", text, flags=re.MULTILINE)  # of Args
         items = re.sub(r"^(\w+:)$", r"# \1", items.replace("``", "`"), flags=re.MULTILINE)
-        yield from _check(path, ((line + above - 1, block) for above, block in blocks(items)))
+        yield from _check(path, blocks_at(items, line))
+
+
+def blocks_at(text: str, line: int) -> Iterator[tuple[int, str]]:
+    """Yield the blocks of a text that begins at a line of its file."""
+    return ((line + above - 1, block) for above, block in blocks(text))
 
 
 def texts(tree: ast.AST) -> Iterator[tuple[int, str]]:

@@ -112,7 +112,7 @@ NO_NAMES = {
     "commands/options.py:listed": "lists of names",
     "functions/parts.py:_read": "a result as users name it",
     "functions/parts.py:_frame": "a link and a reference as users name them",
-    "functions/constraints.py:_in_numbers": "the name of a type",
+    "functions/calls.py:_in_numbers": "the name of a type",
     "functions/record.py:_written_out": "a signature",
     "functions/record.py:functions_of": "a sentence",
     "dynamics/functions.py:_unambiguous": "names of links",
@@ -130,7 +130,7 @@ NO_NAMES = {
     "runtime/calls/products.py:_read": "a product as users name it",
     "runtime/planning/devices.py:_processor": "a system's description of its processor",
     "symbolic/joints.py:_save": "moves a file",
-    "symbolic/turns.py:_whole": "an index in C++",
+    "symbolic/iterations.py:_whole": "an index in C++",
 }
 STAGES_WITH_KERNELS = (
     *(

@@ -18,6 +18,8 @@ def build(case: Case) -> pinocchio.Model:
 def frames(model: pinocchio.Model, case: Case, function: str) -> list[int]:
     """Return Pinocchio's numbers of the frames that a function is about, in gridgen's order."""
     names = [case.frame] if function in OF_FRAME else case.tree.frame_names
+    if "constrained" in function:
+        names = [str(one["link"]) for one in case.constraints]
     return [model.getFrameId(name, pinocchio.FrameType.BODY) for name in names]
 
 

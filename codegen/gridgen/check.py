@@ -48,24 +48,17 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Comparison:
-    """The comparison of one function on one backend with the reference.
+    """The comparison of one function on one backend with the reference."""
 
-    Attributes:
-        function:  its name in C++.
-        dtype:     ``float32`` or ``float64``.
-        error:     difference from the reference, relative to the state's largest entry, in the
-                   state with the largest ratio of error and tolerance.
-        tolerance: tolerance in that state.
-        condition: conditioning of that state, see ``conditioning``; only for functions that
-                   solve with M.
-        residual:  largest backward error, see ``backward_errors``; only for forward dynamics.
-    """
-
-    function: str
-    dtype: str
+    function: str  #: its name in C++.
+    dtype: str  #: ``float32`` or ``float64``.
+    #: difference from the reference, relative to the state's largest entry, in the state with the
+    #: largest ratio of error and tolerance.
     error: float
-    tolerance: float
+    tolerance: float  #: tolerance in that state.
+    #: conditioning of that state, see ``conditioning``; only for functions that solve with M.
     condition: float | None = None
+    #: largest backward error, see ``backward_errors``; only for forward dynamics.
     residual: float | None = None
 
     @property
@@ -352,21 +345,13 @@ def _worst(
 
 @dataclass(frozen=True)
 class _Measured:
-    """Results of a function, and those of the reference.
+    """Results of a function, and those of the reference."""
 
-    Attributes:
-        tree:     the robot.
-        function: the function's key.
-        dtype:    element type of the computation.
-        inputs:   arguments of the function.
-        pairs:    pairs of a result and the reference's.
-    """
-
-    tree: KinematicTree
-    function: KernelKey
-    dtype: str
-    inputs: Mapping[str, Array]
-    pairs: Sequence[tuple[Array, Array]]
+    tree: KinematicTree  #: the robot.
+    function: KernelKey  #: the function's key.
+    dtype: str  #: element type of the computation.
+    inputs: Mapping[str, Array]  #: arguments of the function.
+    pairs: Sequence[tuple[Array, Array]]  #: pairs of a result and the reference's.
 
     def errors(self, tolerances: Array) -> Array:
         """Return the error of every state, as ``relative_errors``.

@@ -56,13 +56,9 @@ MOST_BODIES = 2048
 
 @dataclass(frozen=True, kw_only=True)
 class LoadOptions(RobotOptions):
-    """How to load a robot; ``RobotOptions`` describes the robot's own options.
+    """How to load a robot; ``RobotOptions`` describes the robot's own options."""
 
-    Attributes:
-        backend: ``auto``, ``cpu``, ``cuda`` or ``emulated``.
-    """
-
-    backend: BackendChoice = "auto"
+    backend: BackendChoice = "auto"  #: ``auto``, ``cpu``, ``cuda`` or ``emulated``.
 
 
 @keywords_of(LoadOptions)

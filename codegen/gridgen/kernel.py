@@ -29,16 +29,12 @@ MOST_STAGED = 192
 
 
 class Product(NamedTuple):
-    """A derivative product (VJP or JVP) of a kernel's function.
+    """A derivative product (VJP or JVP) of a kernel's function."""
 
-    Attributes:
-        kind: ``vjp``, from the cotangents of results to those of inputs; or ``jvp``, from the
-              tangents of inputs to the results and theirs.
-        wrt:  the inputs to differentiate by.
-    """
-
+    #: ``vjp``, from the cotangents of results to those of inputs; or ``jvp``, from the tangents of
+    #: inputs to the results and theirs.
     kind: str
-    wrt: tuple[str, ...]
+    wrt: tuple[str, ...]  #: the inputs to differentiate by.
 
 
 @dataclass(frozen=True)
@@ -107,6 +103,11 @@ class KernelKey:
             return name
         digest = hashlib.blake2s(name.encode(), digest_size=6).hexdigest()
         return f"{self.function}_of_{len(self.parts)}_{digest}"
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether it computes its parts side by side; the frames of a search are one problem."""
+        return bool(self.parts) and self.function != "inverse_kinematics"
 
     @property
     def plain(self) -> KernelKey:
@@ -189,8 +190,8 @@ class Kernel:
         inputs:  shapes of the arrays that it reads, for one state, by name, in order.
         outputs: the same for the arrays that it writes.
         team:    launch configuration, for a team of threads per state.
-        calls:   the kernels of the thread schedule that it calls in each step of a rollout; empty
-                 for a kernel that computes each state once.
+        calls:   the kernels of the thread schedule that it calls in each step of a rollout or a
+                 search; empty for a kernel that computes each state once.
         kinds:   the registry's array of each result that has another name.
     """
 
@@ -219,10 +220,20 @@ class Kernel:
         """Its inputs with all values ``None``: a template to copy."""
         return dict.fromkeys(self.inputs)
 
+    @property
+    def is_over_time(self) -> bool:
+        """Whether its arrays may have a time axis."""
+        return self.key.function == "rollout"
+
     @cached_property
     def first(self) -> str:
         """The first array that it reads, a configuration, which determines library and device."""
         return next(iter(self.inputs))
+
+    @cached_property
+    def along(self) -> bool:
+        """Whether it computes trajectories, (B, T, ...)."""
+        return self.team is not None and self.team.along
 
     def kind(self, name: str) -> str:
         """Return the registry's array for one of its arrays."""

@@ -29,18 +29,12 @@ from gridgen.runtime.module.files import WholeModule
 from gridgen.runtime.module.kernels import Kernels, subsets
 from gridgen.schedules import KernelSelection, Schedules
 from gridgen.schedules.thread.plan import Programs, plan_programs, plan_rows
-from gridgen.source_cache import kept_sources
+from gridgen.source_cache import cached_sources
 from gridgen.version import __version__
 
 
 def record_of(tree: KinematicTree, ident: str, limits: tuple[int, int]) -> RobotRecord:
-    """Return the description of a robot.
-
-    Args:
-        tree:   the robot.
-        ident:  its identifier.
-        limits: operations of the longest straight-line program, and of a GPU's.
-    """
+    """Return the description of a robot."""
     return RobotRecord(
         name=tree.name,
         ident=ident,
@@ -186,7 +180,7 @@ class TracedModule:
 
     def _kept(self, kernel: Kernel) -> Sources:
         """Return the text of a kernel from the source cache, or trace it."""
-        return kept_sources(
+        return cached_sources(
             partial(self._traced, kernel),
             robot=self.description.digest,
             source=self._tree.source,
@@ -255,24 +249,12 @@ def sources_of(
     programs: Mapping[str, Programs],
     kernels: Iterable[Kernel],
 ) -> Sources:
-    """Return text to compile, with the memory requirements of its kernels.
-
-    Args:
-        ident:    the robot's identifier.
-        files:    text by file name.
-        programs: by the names of their kernels.
-        kernels:  all kernels; rollouts need the scratch memory of the programs that they call.
-    """
+    """Return text to compile, with the memory requirements of its kernels."""
     return Sources(ident, files, _room_of(programs, kernels), _rows_of(programs))
 
 
 def _room_of(programs: Mapping[str, Programs], kernels: Iterable[Kernel]) -> dict[str, int]:
-    """Return the scratch numbers per state of kernels with loops.
-
-    Args:
-        programs: by the names of their kernels.
-        kernels:  all kernels; a rollout needs the scratch memory of the programs that it calls.
-    """
+    """Return the scratch numbers per state of kernels with loops."""
     rollouts = {
         kernel.name: max(programs[key.name].gpu.room for key in kernel.calls)
         for kernel in kernels

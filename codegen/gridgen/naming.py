@@ -106,11 +106,7 @@ def unique(names: Sequence[str]) -> tuple[str, ...]:
 
 
 class Names:
-    """Unique names in one scope.
-
-    Args:
-        taken: names that are already in use.
-    """
+    """Unique names in one scope."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)

@@ -17,7 +17,7 @@ from gridgen.frameworks import answer_traced, is_transformed, register_operators
 from gridgen.frameworks.trajectories import linearized
 from gridgen.functions import FUNCTIONS, GENERATED, Declared, Function, FunctionName
 from gridgen.functions.arrays import BEGINNING_AND_TORQUES
-from gridgen.functions.calls import Request, RolloutSettings
+from gridgen.functions.calls import Request, RolloutSettings, SearchSettings, Solutions
 from gridgen.functions.parts import key_of
 from gridgen.functions.record import Algorithm
 from gridgen.functions.types import (
@@ -38,10 +38,10 @@ from gridgen.runtime.arrays.layout import DTYPES, array_like
 from gridgen.runtime.calls.bound import Binder, Bound
 from gridgen.runtime.calls.evaluation import Evaluator, check_choice
 from gridgen.runtime.calls.hybrid import HybridDynamics
-from gridgen.runtime.calls.pipelined import Pipelined
 from gridgen.runtime.calls.products import Products
-from gridgen.runtime.calls.resolved import Resolved, Way
+from gridgen.runtime.calls.resolved import Evaluation, Resolved
 from gridgen.runtime.calls.resolver import Resolver, listed_frames
+from gridgen.runtime.calls.search import search, solutions
 from gridgen.runtime.drawings import Drawn
 from gridgen.runtime.module import registry
 from gridgen.runtime.module.description import Module
@@ -82,12 +82,11 @@ class Robot(Declared, Drawn):
         self._hybrid = HybridDynamics(module, evaluator)
         self._binder = Binder(module, evaluator)
         self._products = Products(module, evaluator, self.resolver)
-        self._ways: dict[Way, Callable[[Resolved], Any]] = {
+        self._evaluations: dict[Evaluation, Callable[[Resolved], Any]] = {
             "kernel": evaluator.evaluate,
             "frames": evaluator.evaluate_frames,
-            "several": evaluator.evaluate_fused,
+            "fused": evaluator.evaluate_fused,
             "hybrid": self._hybrid.forward_dynamics,
-            "pipeline": Pipelined(module.description, evaluator).evaluate,
         }
         #: Name of the robot in a framework's graphs: its name and a digest of its functions.
         self.handle = self._describe_shortly()
@@ -247,18 +246,18 @@ class Robot(Declared, Drawn):
     def _call(self, request: Request) -> Any:
         arrays = request.arrays
         if type(arrays[0]) is np.ndarray:
-            if request.course is None:
+            if request.settings is None:
                 found = self._evaluator.at_once(request)
                 if found is not None:
                     return found
         elif is_transformed(arrays[0], (*arrays[1:], *request.options.values())):
             return torch_calls().call(self, request)
         resolved = self.resolver.resolve(request, offer=True)
-        return self._ways[resolved.way](resolved)
+        return self._evaluations[resolved.evaluation](resolved)
 
     def _run(self, resolved: Resolved) -> Any:
         """Compute a call."""
-        return self._ways[resolved.way](resolved)
+        return self._evaluations[resolved.evaluation](resolved)
 
     def _linearized(
         self, function: str, arrays: dict[str, Any], options: Any, substeps: int, out: Any
@@ -269,6 +268,12 @@ class Robot(Declared, Drawn):
         given = {n: value for n, value in arrays.items() if value is not None or n in row.arguments}
         step, gradient = partial(self.step, **options), partial(self.step_gradient, **options)
         return linearized(self._description, step, gradient, given, substeps, out)
+
+    def _searched(self, targets: Any, frames: Any, settings: SearchSettings) -> Solutions:
+        resolved = search(self._module, self.resolver, targets, frames, settings)
+        if getattr(targets, "requires_grad", False):
+            return solutions(torch_calls().search(self, resolved))
+        return solutions(self._run(resolved))
 
     def _configuration(self, function: str, like: Array | None, *others: Any) -> Array:
         q = getattr(configurations, function)(self._description.space, *others)
@@ -332,10 +337,10 @@ class Robot(Declared, Drawn):
             raise OptionError(f"arrays is of type {type(arrays).__name__}; give arrays by name")
         kernel = self._module.kernels.named(function)
         inputs = {name: arrays.get(name) for name in kernel.inputs}
-        if kernel.calls and kernel.key.wrt:
+        if kernel.is_over_time and kernel.key.wrt:
             return self._products.rollout(kernel, arrays, backend)
-        course = RolloutSettings() if kernel.calls else None
-        return self._run(Resolved(kernel, inputs, backend, None, course))
+        settings = RolloutSettings() if kernel.is_over_time else None
+        return self._run(Resolved(kernel, inputs, backend, None, settings))
 
     def plan(
         self,

@@ -14,7 +14,7 @@ from gridgen.backends.cache import BuildCache, Part, cache_key
 from gridgen.template_root import template_root
 
 
-def kept_sources(make: Callable[[], Sources], **parts: Part) -> Sources:
+def cached_sources(make: Callable[[], Sources], **parts: Part) -> Sources:
     """Return the text of a kernel from the user's cache, or trace it.
 
     Args:

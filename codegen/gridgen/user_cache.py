@@ -24,9 +24,6 @@ def cache_folder(*names: str) -> Path:
 
     It is ``$GRIDGEN_CACHE_DIR``, else the platform's cache folder. If that is unknown or not
     private, it is a temporary folder of this process.
-
-    Args:
-        names: names of nested folders.
     """
     folder = trusted_folder(named_folder() or _without_home())
     for name in names:

@@ -74,12 +74,6 @@ def make_wheels(
 ) -> dict[Path, bytes]:
     """Return a module's wheel and the wheel that runs it, by their paths next to its folder.
 
-    Args:
-        folder:  folder of the module.
-        files:   content of the folder.
-        version: version of the module's wheel.
-        force:   also replace files that grid-gen has not written.
-
     Raises:
         OptionError: the version is invalid, or a file has a wheel's path.
     """
@@ -105,13 +99,7 @@ def _write(data: bytes, file: BinaryIO) -> None:
 
 
 def module_wheel(name: str, files: Mapping[str, str | bytes], version: str) -> tuple[str, bytes]:
-    """Return file name and content of a module's wheel.
-
-    Args:
-        name:    name of the module.
-        files:   content of its folder, including compiled code.
-        version: version of the wheel.
-    """
+    """Return file name and content of a module's wheel."""
     check_version(version)
     libraries = [_bytes(content) for file, content in files.items() if file.endswith(".so")]
     tag = f"py3-none-{_platform(libraries) if libraries else 'any'}"

@@ -185,7 +185,7 @@ struct Tile {
 //
 // On a CPU:
 //
-//   kept, places    if it `repeats`: number of distinct elements of every result and, for results with
+//   distinct, places if it `repeats`: number of distinct elements of every result and, for results with
 //                   equal ones, the distinct element of each element
 //   parts, packs    its parts, and the number of packs that each computes before the next one
 //   compute_part    a part

@@ -40,10 +40,10 @@ struct RolloutTraits {
 };
 
 // The steps to store, in order.
-struct Kept {
+struct StoredSteps {
     int64 every, left, count;
 
-    GRIDGEN_DEVICE explicit Kept(const RolloutOptions& options)
+    GRIDGEN_DEVICE explicit StoredSteps(const RolloutOptions& options)
         : every(options.every), left(options.every), count(options.begins) {}
 
     GRIDGEN_DEVICE bool is_next() {
@@ -54,10 +54,10 @@ struct Kept {
 };
 
 // The same from the last step to the first: `count` is the index of the next state.
-struct KeptBackwards {
+struct StoredStepsBackwards {
     int64 every, left, count;
 
-    GRIDGEN_DEVICE explicit KeptBackwards(const RolloutOptions& options)
+    GRIDGEN_DEVICE explicit StoredStepsBackwards(const RolloutOptions& options)
         : every(options.every), left(1), count(options.steps / options.every + options.begins) {}
 
     GRIDGEN_DEVICE bool is_next() {
@@ -178,11 +178,11 @@ template <class T, int nq, int nv, class Room> class Trail {
         for (int j = 0; j < nv; ++j) to[nq + j] = state.qd[j];
     }
     GRIDGEN_DEVICE void take(int64 k, Rolled<T, nq, nv>& state) const {
-        const auto kept = from(room_, k * (nq + nv));
+        const auto stored = from(room_, k * (nq + nv));
         GRIDGEN_UNROLLED
-        for (int j = 0; j < nq; ++j) state.now().q[j] = kept[j];
+        for (int j = 0; j < nq; ++j) state.now().q[j] = stored[j];
         GRIDGEN_UNROLLED
-        for (int j = 0; j < nv; ++j) state.now().qd[j] = kept[nq + j];
+        for (int j = 0; j < nv; ++j) state.now().qd[j] = stored[nq + j];
     }
 };
 

@@ -84,23 +84,23 @@ public:
 // A result that is written from the first step to the last.
 template <class S, int n> class PacksAlong : public PacksOverTime<S, n> {
     using Base = PacksOverTime<S, n>;
-    int64 done_, kept_;
+    int64 done_, buffered_;
 
 public:
     PacksAlong(const Array* array, int64 begin, int64 count)
-        : Base(array, true, begin, count), done_(0), kept_(0) {}
+        : Base(array, true, begin, count), done_(0), buffered_(0) {}
 
     template <int> GRIDGEN_DEVICE void put(int64 t, const Pack<S>* x) {
         if (!this->in_blocks_) return this->template write<1>(t, x);
-        this->keep(kept_, x);
-        if (++kept_ < Base::steps) return;
+        this->keep(buffered_, x);
+        if (++buffered_ < Base::steps) return;
         this->template write<Base::steps>(done_, this->block_);
         done_ += Base::steps;
-        kept_ = 0;
+        buffered_ = 0;
     }
 
     // Writes the buffered steps.
-    void finish() { this->write_some(done_, kept_); }
+    void finish() { this->write_some(done_, buffered_); }
 };
 
 // A result that is written from the last step to the first. Blocks begin at multiples of their length, so

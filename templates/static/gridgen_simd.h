@@ -404,7 +404,7 @@ template <class S, int N> struct Argument {
 // The pack of each of the N components of a result: its own.
 template <int N> struct OwnPacks {
     static constexpr bool repeats = false;
-    static constexpr int kept = N;
+    static constexpr int distinct = N;
     static GRIDGEN_DEVICE constexpr int of(int j) { return j; }
     static GRIDGEN_DEVICE constexpr const int* list() { return nullptr; }
 };
@@ -414,11 +414,11 @@ template <int N> struct OwnPacks {
 // cache.
 template <class F, int k> struct SharedPacks {
     static constexpr bool repeats = true;
-    static constexpr int kept = F::kept[k - F::inputs];
+    static constexpr int distinct = F::distinct[k - F::inputs];
     static constexpr int begin() {  // offset of its components in F::places
         int count = 0;
         for (int i = F::inputs; i < k; ++i)
-            if (F::kept[i - F::inputs] < F::axes[i].size()) count += F::axes[i].size();
+            if (F::distinct[i - F::inputs] < F::axes[i].size()) count += F::axes[i].size();
         return count;
     }
     static constexpr const int* places = F::places + begin();
@@ -428,7 +428,7 @@ template <class F, int k> struct SharedPacks {
 
 template <class F, int k> constexpr auto packs_of() {
     if constexpr (!F::repeats) return OwnPacks<size_of<F, k>>();
-    else if constexpr (F::kept[k - F::inputs] == size_of<F, k>) return OwnPacks<size_of<F, k>>();
+    else if constexpr (F::distinct[k - F::inputs] == size_of<F, k>) return OwnPacks<size_of<F, k>>();
     else return SharedPacks<F, k>();
 }
 
@@ -448,7 +448,7 @@ GRIDGEN_DEVICE void fill(Elements<S, Packs> result, Pack<S> value) {
 
 // Writes N components of W states.
 template <class S, int N, class Packs = OwnPacks<N>> struct Result {
-    Pack<S> x[Packs::kept];
+    Pack<S> x[Packs::distinct];
 
     GRIDGEN_DEVICE Elements<S, Packs> elements() { return {x}; }
 

@@ -123,7 +123,7 @@ def driver(
     monkeypatch.setattr(cuda, "_architecture", lambda: request.param)
     monkeypatch.setattr(cuda, "_driver", lambda: pretended.addresses)
     monkeypatch.setattr(cuda, "_handler", lambda: own)
-    monkeypatch.setattr(cuda, "_KEPT", {})
+    monkeypatch.setattr(cuda, "_COMPILED", {})
     lowered = primitive._lowering(cuda.TARGET._replace(name=name))
     jax.clear_caches()
     mlir.register_lowering(primitive.call_p, lowered, platform="cpu")

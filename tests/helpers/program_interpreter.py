@@ -12,7 +12,7 @@ import numpy as np
 
 from gridgen.symbolic.parts import SplitProgram
 from gridgen.symbolic.printer import block_lines
-from gridgen.symbolic.program import KEPT, PARKED, Block, Declare, Program
+from gridgen.symbolic.program import PARKED, STORED, Block, Declare, Program
 
 _SINCOS = re.compile(r"gridgen::sincos<T>\((.*), (\w+), (\w+)\);")
 _DEFINITION = re.compile(r"const T (\w+) = (.*);")
@@ -50,7 +50,7 @@ def names_of(program: Program) -> list[str]:
         if isinstance(statement, Declare)
         for name in statement.memory.names
     ]
-    return [*(memory.name for memory in program.kept), *declared, *program.variables.values()]
+    return [*(memory.name for memory in program.workspace), *declared, *program.variables.values()]
 
 
 _LOOP = re.compile(r"(?:GRIDGEN_(?:ROLLED|BY_TWO) )?for \(int (\w+) = (.*); (.*); (.*)\) (.*)")
@@ -121,7 +121,7 @@ def run_parts(
 ) -> dict[str, list[Any]]:
     """Run every part; it reads its arrays and spilled values, but no locals of other parts."""
     outputs = {array.name: [math.nan] * array.size for array in program.outputs}
-    handed = {KEPT: [math.nan] * split.kept, PARKED: [math.nan] * split.parked}
+    handed = {STORED: [math.nan] * split.stored, PARKED: [math.nan] * split.parked}
     for part in split.parts:
         names: dict[str, Any] = {name: inputs[name] for name in part.arrays if name in inputs}
         targets = {name: outputs[name] for name in part.arrays if name in outputs}
@@ -133,7 +133,7 @@ def run_parts(
 
 def _execute(lines: Sequence[str], names: dict[str, Any], targets: dict[str, list[Any]]) -> None:
     text: list[str] = []
-    defined = Counter(names.keys() - {KEPT, PARKED})
+    defined = Counter(names.keys() - {STORED, PARKED})
     stored: Counter[str] = Counter()
     for statement in lines:
         if match := _FILL.fullmatch(statement):
@@ -149,7 +149,7 @@ def _execute(lines: Sequence[str], names: dict[str, Any], targets: dict[str, lis
             defined[match[1]] += 1
         elif match := _STORE.fullmatch(statement):
             text.append(statement.removesuffix(";"))
-            stored[f"{match[1]}[{match[2]}]"] += match[1] not in (KEPT, PARKED)
+            stored[f"{match[1]}[{match[2]}]"] += match[1] not in (STORED, PARKED)
         else:
             assert _DECLARATION.fullmatch(statement), statement
     again = [name for name, times in (defined + stored).items() if times > 1]

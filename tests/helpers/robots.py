@@ -74,7 +74,7 @@ CONSTRAINTS: dict[str, list[dict[str, object]]] = {
         {"kind": "point", "link": "FL_foot"},
         {"kind": "point", "link": "RR_foot", "to": "FR_foot"},
     ],
-    "gripper": [{"kind": "point", "link": "left_pad", "to": "thumb_distal"}],
+    "gripper": [{"kind": "point", "link": "left_pad", "to": "thumb_distal", "compliance": 0.1}],
     "screws": [{"kind": "point", "link": "thumb", "to": "tip"}],
     "humanoid": [{"kind": "frame", "link": f"{side}_sole"} for side in ("left", "right")],
 }

@@ -168,7 +168,7 @@ def test_constraint_forces(name, armature):
     state, rows = state_at(tree, inputs, scalars)
     forward_dynamics_cfa(state, rows["tau"])
     for body in range(len(tree.bodies)):
-        wrench = np.stack(np.broadcast_arrays(*scalars.kept["F", body], state.q[0])[:6], axis=1)
+        wrench = np.stack(np.broadcast_arrays(*scalars.named["F", body], state.q[0])[:6], axis=1)
         scale = np.abs(wrench).max()
         np.testing.assert_allclose(seen["C"][:, body], wrench, rtol=0, atol=1e-11 * scale)
 

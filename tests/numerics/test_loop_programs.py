@@ -59,7 +59,7 @@ def check(tree: KinematicTree, functions: Sequence[str]) -> None:
     """Run the programs of functions in Python that the robot supports and that have loops."""
     x = random_states(tree, STATES, np.random.default_rng(tree.nv))
     for function in functions:
-        if is_never_in_loops(computation_of(tree, function).key):
+        if is_never_in_loops(tree, computation_of(tree, function).key):
             continue
         if refusal(tree, function) is None:
             results = run_program(tree, plan_loops(tree, function), x)
@@ -202,7 +202,7 @@ def test_the_inverse_is_found_both_ways(
         monkeypatch.setattr(module, "is_deep", lambda tree: deep)
     x = random_states(tree, STATES, np.random.default_rng(0))
     program = plan_loops(tree, "mass_matrix_inverse")
-    assert ("rate_kept" in {memory.name for memory in program.kept}) == deep
+    assert ("rate_kept" in {memory.name for memory in program.workspace}) == deep
     (inverse,) = run_program(tree, program, x)
     (M,) = evaluate_reference(tree, "mass_matrix", x)
     np.testing.assert_allclose(inverse, np.linalg.inv(M), rtol=1e-9, atol=1e-9)

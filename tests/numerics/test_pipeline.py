@@ -102,13 +102,21 @@ def test_loads_may_differ_from_sample_to_sample_or_not():
 def test_results_go_where_they_are_asked_to_go():
     robot, x = robot_of("arm6"), states_of("arm6", 2, 7)
     states = x["q"], x["qd"], x["qdd"]
-    room = np.full((7, 2, 6), np.nan).transpose(1, 0, 2)
+    room = np.full((2, 7, 12), np.nan)[..., ::2]
     assert robot.inverse_dynamics(*states, schedule="pipeline", out=room) is room
     assert_array_equal(room, robot.inverse_dynamics(*states, schedule="pipeline"))
     transposed = [np.ascontiguousarray(a.transpose(2, 0, 1)).transpose(1, 2, 0) for a in states]
     assert_array_equal(robot.inverse_dynamics(*transposed, schedule="pipeline"), room)
     none = np.empty((2, 0, 6))
     assert robot.inverse_dynamics(none, none, none, schedule="pipeline").shape == (2, 0, 6)
+
+
+def test_a_bound_call_computes_trajectories():
+    robot, x = robot_of("arm6"), states_of("arm6", 2, 7)
+    states = x["q"], x["qd"], x["qdd"]
+    bound = robot.bind("inverse_dynamics", *states, schedule="pipeline")
+    states[1][...] *= 2
+    assert_array_equal(bound(), robot.inverse_dynamics(*states, schedule="pipeline"))
 
 
 def test_what_does_not_fit_is_refused():
@@ -122,8 +130,9 @@ def test_what_does_not_fit_is_refused():
         robot.inverse_dynamics(q[0, 0], qd[0, 0], qdd[0, 0], schedule="pipeline")
     with pytest.raises(OptionError, match="schedule"):
         robot.bias_forces(q, qd, schedule="pipeline")
-    with pytest.raises(OptionError, match="cannot be bound"):
-        robot.bind("inverse_dynamics", q, qd, qdd, schedule="pipeline")
+    room = np.empty((7, 2, 6)).transpose(1, 0, 2)
+    with pytest.raises(ShapeError, match="give an array in which states follow one another"):
+        robot.inverse_dynamics(q, qd, qdd, schedule="pipeline", out=room)
     with pytest.raises(DeviceError, match="emulated"):
         robot.inverse_dynamics(q, qd, qdd, schedule="pipeline", backend="cpu")
     many = Robot(TracedModule(tree_of("chain 33")), "emulated")

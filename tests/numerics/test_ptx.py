@@ -26,7 +26,7 @@ from gridgen.errors import InternalError
 from gridgen.schedules.thread.plan import plan_programs
 from helpers import scan
 from helpers.emulated import call, sources
-from helpers.robots import exhaustive, refused, refused_kernel
+from helpers.robots import CONSTRAINTS, exhaustive, refused, refused_kernel
 from helpers.scan import EACH_KERNEL, KERNELS, module_of, random_inputs, run_all, tree_of
 from numerics.robots import load_tree, urdf_path
 
@@ -36,7 +36,7 @@ pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
 STATES = 141
 ROBOTS = [("arm7", False), ("gripper", False), ("quadruped", True)]
 #: Of each schedule, with noinline parts, static tables, shuffles, shared memory, a free
-#: joint, roots and angles of vectors.
+#: joint, roots and angles of vectors, a foot on the ground and a loop.
 CHOSEN = [
     (("arm7", False), "forward_dynamics_aba", "float32", "compute_75"),
     (("arm7", False), "forward_dynamics_gradient_scan", "float32", "compute_75"),
@@ -44,6 +44,7 @@ CHOSEN = [
     (("gripper", False), "inverse_dynamics_gradient_f_ext_base_motion", "float32", "compute_75"),
     (("quadruped", True), "forward_dynamics_cfa_scan", "float32", "compute_75"),
     (("quadruped", True), "difference", "float32", "compute_90"),
+    (("quadruped", True), "constrained_forward_dynamics", "float32", "compute_90"),
 ]
 #: Of the kernels for robots of more bodies than a warp has lanes.
 FIRST_OF_TEAMS = "mass_matrix_scan"
@@ -54,7 +55,8 @@ WAYS = {**PTX_TARGETS, "emulated": TARGETS["emulated"], "cpu": TARGETS["cpu"]}
 @cache
 def robot_of(name: str, floating_base: bool, way: str) -> gridgen.Robot:
     """Return a robot that keeps the kernels of one way."""
-    return gridgen.load(urdf_path(name), floating_base=floating_base, backend=WAYS[way].name)
+    options = {"floating_base": floating_base, "constraints": CONSTRAINTS[name]}
+    return gridgen.load(urdf_path(name), backend=WAYS[way].name, **options)
 
 
 def evaluate(
@@ -71,7 +73,7 @@ def functions_of(name: str, floating_base: bool) -> list[str]:
 
     Rollouts, whose arrays have an axis of time, are left to test_motion.py.
     """
-    tree = load_tree(urdf_path(name), floating_base)
+    tree = load_tree(urdf_path(name), floating_base, constraints=name)
     left_out = frame_computations(tree).keys() - frame_computations(tree, [tree.bodies[-1].name])
     kernels = robot_of(name, floating_base, "emulated").kernels
     return [f for f, kernel in kernels.items() if f not in left_out and not kernel.calls]
@@ -92,7 +94,7 @@ def cases(chosen: Collection[object] = ()) -> list[object]:
 
 
 def states(name: str, floating_base: bool, dtype: str) -> Mapping[str, np.ndarray]:
-    tree = load_tree(urdf_path(name), floating_base)
+    tree = load_tree(urdf_path(name), floating_base, constraints=name)
     x = random_states(tree, STATES, np.random.default_rng(len(name)))
     return {key: value.astype(dtype) for key, value in x.items()}
 
@@ -105,7 +107,7 @@ def test_what_nvrtc_makes_agrees_with_the_reference(
     exact = {key: value.astype(np.float64) for key, value in x.items()}
     kernel = robot_of(*robot, arch).kernels[function]
     results = evaluate(robot, function, x, arch)
-    tree, method = load_tree(urdf_path(robot[0]), robot[1]), kernel.key.method
+    tree, method = load_tree(urdf_path(robot[0]), robot[1], constraints=robot[0]), kernel.key.method
     row = compare_function(tree, kernel.same.name, dtype, exact, results, method)
     assert row.passed, row
 
@@ -119,7 +121,9 @@ def test_what_nvrtc_makes_gives_the_bits_of_other_backends(
     key = robot_of(*robot, arch).kernels[function].key
     is_shared = (
         key.schedule == "thread"
-        and plan_programs(load_tree(urdf_path(robot[0]), robot[1]), key).are_one
+        and plan_programs(
+            load_tree(urdf_path(robot[0]), robot[1], constraints=robot[0]), key
+        ).are_one
     )
     found = evaluate(robot, function, x, arch)
     for way in ("emulated", "cpu") if is_shared else ("emulated",):

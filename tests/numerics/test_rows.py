@@ -17,7 +17,7 @@ from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.modules import GeneratedModule
 from gridgen.options import GenerateOptions
 from gridgen.schedules.thread import view as thread
-from helpers.robots import exhaustive
+from helpers.robots import CONSTRAINTS, exhaustive
 from helpers.scan import assert_race
 from helpers.standalone import run_standalone
 from numerics.robots import load_tree, urdf_path
@@ -33,6 +33,7 @@ CASES = [
     ("arm6", False, "float64", "inverse_dynamics_gradient"),
     ("quadruped", True, "float32", "mass_matrix"),
     ("quadruped", True, "float64", "difference_gradient"),
+    ("quadruped", True, "float32", "delassus"),
 ]
 OTHERS = [
     ("arm7", False, "float32", "forward_dynamics_gradient"),
@@ -45,7 +46,8 @@ OTHERS = [
 
 def states(robot: str, floating_base: bool, dtype: str, count: int) -> Mapping[str, np.ndarray]:
     """Return random states; in some of them every joint's angle is far."""
-    x = random_states(load_tree(urdf_path(robot), floating_base), count, np.random.default_rng(5))
+    tree = load_tree(urdf_path(robot), floating_base, constraints=robot)
+    x = random_states(tree, count, np.random.default_rng(5))
     x["q"][::3, 7 * floating_base :] *= 1e5
     return {name: array.astype(dtype) for name, array in x.items()}
 
@@ -65,7 +67,8 @@ def test_rows_have_the_bits_of_any_strides(
     forms: set[bool] = set()
     are_rows = Rows.are
     monkeypatch.setattr(Rows, "are", lambda *given: forms.add(found := are_rows(*given)) or found)
-    robot = gridgen.load(urdf_path(name), floating_base=floating_base, backend="emulated")
+    options = {"floating_base": floating_base, "constraints": CONSTRAINTS[name]}
+    robot = gridgen.load(urdf_path(name), backend="emulated", **options)
     for batch in BATCHES:
         x = states(name, floating_base, dtype, batch)
         rows, columns = (robot.evaluate(function, arrays) for arrays in (x, in_columns(x)))
@@ -92,7 +95,9 @@ REUSED = ("quadruped", True, "mass_matrix_inverse")
 
 @cache
 def module_of(name: str, floating_base: bool, function: str) -> GeneratedModule:
-    options = GenerateOptions(functions=(function,), floating_base=floating_base)
+    options = GenerateOptions(
+        functions=(function,), floating_base=floating_base, constraints=CONSTRAINTS[name]
+    )
     return make_module(urdf_path(name), options, lambda step: None)
 
 
@@ -108,7 +113,13 @@ def run_alone(name, floating_base, function, batch, **options):
 
 @pytest.mark.usefixtures("sanitizers")
 @pytest.mark.parametrize("sanitize", ["thread", "address,undefined"])
-@pytest.mark.parametrize("case", [("arm6", False, "mass_matrix"), *exhaustive(REUSED)])
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("arm6", False, "mass_matrix"),
+        *exhaustive(REUSED, ("quadruped", True, "constrained_forward_dynamics")),
+    ],
+)
 def test_no_kernel_has_a_race_or_strays_in_memory(case, sanitize) -> None:
     run = run_alone(*case, 45, sanitize=sanitize)
     assert (run.status, run.report) == (0, "")

@@ -246,7 +246,9 @@ def test_results_do_not_depend_on_the_batch(function):
 
 def kept(scalars, symbols, body, batch):
     """Return quantities that the reference kept, side by side: (batch, numbers)."""
-    numbers = [n for symbol in symbols for n in np.ravel(flat(scalars.kept[symbol, body])).tolist()]
+    numbers = [
+        n for symbol in symbols for n in np.ravel(flat(scalars.named[symbol, body])).tolist()
+    ]
     return np.stack([np.broadcast_to(number, batch) for number in numbers], axis=1)
 
 

@@ -12,7 +12,7 @@ import gridgen
 from fake_gpu.installation import installed
 from gridgen.check import random_states
 from gridgen.cost import profile
-from gridgen.cost.profile import Way
+from gridgen.cost.profile import TimedKernel
 from gridgen.runtime.planning import devices
 from helpers.scan import ROBOTS, tree_of
 
@@ -65,8 +65,8 @@ def test_auto_takes_what_was_measured(machine):
     assert called(machine, robot, STATES) == ("thread", 32)
     tuned = robot.tune(functions=["mass_matrix"], batches=[4, STATES], dtypes=["float32"])
     times = tuned.profile.times
-    assert times[Way("mass_matrix", "float32", 64)][STATES] == pytest.approx(FAST)
-    assert times[Way("mass_matrix", "float32", 32)][STATES] == pytest.approx(SLOW)
+    assert times[TimedKernel("mass_matrix", "float32", 64)][STATES] == pytest.approx(FAST)
+    assert times[TimedKernel("mass_matrix", "float32", 32)][STATES] == pytest.approx(SLOW)
     assert tuned.profile.place.name == "fake GPU 0"
     taken = [(one.batch, one.chosen.schedule, one.chosen.block) for one in tuned.outcomes]
     assert taken[0][:2] == (4, "scan")
@@ -98,8 +98,8 @@ def test_short_kernels_are_timed_in_a_graph(machine, monkeypatch):
     robot = gridgen.load(ROBOTS / "pendulum.urdf")
     wanted = {"functions": ["mass_matrix"], "batches": [STATES], "dtypes": ["float32"]}
     times = robot.tune(**wanted).profile.times
-    assert times[Way("mass_matrix", "float32", 64)][STATES] == pytest.approx(1e-2 * FAST)
-    assert times[Way("mass_matrix", "float32", 32)][STATES] == pytest.approx(1e-2 * SLOW)
+    assert times[TimedKernel("mass_matrix", "float32", 64)][STATES] == pytest.approx(1e-2 * FAST)
+    assert times[TimedKernel("mass_matrix", "float32", 32)][STATES] == pytest.approx(1e-2 * SLOW)
     # The calls that are captured, and few beside: 16 for each way, not for each sample.
     assert len(launched) <= 20 * len(times)
 

@@ -133,9 +133,9 @@ def test_nvrtc_has_nothing_to_say(case, arch, tmp_path):
             assert kernel.spill_stores == kernel.spill_loads == kernel.stack == 0, kernel
 
 
-CONSTRAINED = (
-    *("delassus", "constrained_forward_dynamics", "impulse_dynamics", "contact_forward_dynamics"),
-)
+CONSTRAINED = ("delassus", "constrained_forward_dynamics", "impulse_dynamics")
+FURTHER = ("constrained_inverse_dynamics", "constrained_forward_dynamics_gradient", "rollout")
+TOUCHING = ("contact_forward_dynamics", "rollout")
 OF_LINKS = ("operational_space_inertia", "point_inertia", "operational_space_bias")
 
 
@@ -143,9 +143,10 @@ OF_LINKS = ("operational_space_inertia", "point_inertia", "operational_space_bia
     ("name", "functions", "frames"),
     [
         ("two_link", CONSTRAINED, ()),
+        ("two_link", TOUCHING, ()),
         pytest.param(
             "arm6",
-            (*CONSTRAINED, "constrained_inverse_dynamics", *OF_LINKS),
+            (*CONSTRAINED, *FURTHER, *OF_LINKS),
             ("tool0",),
             marks=pytest.mark.exhaustive,
         ),
@@ -156,8 +157,8 @@ def test_functions_of_constraints_and_links_compile(name, functions, frames, tmp
         output=tmp_path,
         functions=functions,
         frames=frames,
-        constraints=CONSTRAINTS[name],
-        ground=GROUND[name],
+        constraints=() if (touches := functions == TOUCHING) else CONSTRAINTS[name],
+        ground=GROUND[name] if touches else (),
     )
     module = gridgen.generate(ROBOTS / f"{name}.urdf", options)
     instances = [

@@ -101,6 +101,9 @@ def test_a_declaration_hands_on_all_that_it_takes(name):
         def _configuration(self, *arguments):
             raise RuntimeError(arguments)
 
+        def _searched(self, *arguments):
+            raise RuntimeError(arguments)
+
     row, signature = FUNCTIONS[name], inspect.signature(getattr(Declared, name))
     arrays = {argument: object() for argument in row.arguments}
     options = {option: object() for option in row.options}
@@ -113,7 +116,7 @@ def test_a_declaration_hands_on_all_that_it_takes(name):
     assert request.schedule == options.get("schedule", "auto")
     assert request.method == options.get(row.method_word, "auto")
     keywords = {"out": request.out, **request.options}
-    keywords |= {} if request.course is None else vars(request.course)
+    keywords |= {} if request.settings is None else vars(request.settings)
     assert keywords == {k: v for k, v in options.items() if k not in ("schedule", row.method_word)}
     if row.has_frames:
         words["frame"] = words.pop("frames")
@@ -127,12 +130,12 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
     robot = gridgen.load(
         OWN / "arm6.urdf",
         parameters=("all", "armature", "damping"),
-        constraints=CONSTRAINTS["arm6"],
-        ground=GROUND["arm6"] if name != "step_gradient" else (),
+        constraints=() if (touches := name == "contact_forward_dynamics") else CONSTRAINTS["arm6"],
+        ground=GROUND["arm6"] if touches else (),
     )
     seen = []
 
-    monkeypatch.setattr(robot, "_ways", defaultdict(lambda: seen.append))
+    monkeypatch.setattr(robot, "_evaluations", defaultdict(lambda: seen.append))
     monkeypatch.setattr(robot._binder, "bind", seen.append)
     row = FUNCTIONS[name]
     arrays = {argument: object() for argument in row.arguments}

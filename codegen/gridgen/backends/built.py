@@ -29,26 +29,16 @@ RECORDS = "records.json"
 
 @dataclass(frozen=True)
 class BuiltFile:
-    """One file with compiled code.
+    """One file with compiled code."""
 
-    Attributes:
-        file:      file name.
-        target:    processor (``x86-64-v3``, ``native``) or GPU architecture (``sm_90``).
-        digest:    SHA-256 of the file.
-        functions: names of its functions.
-        dtypes:    their element types.
-        system:    operating system of a library, such as ``linux``; empty for GPU kernels.
-        machine:   machine type of a library, such as ``x86_64``.
-        processor: identification of the processor of a ``native`` library.
-    """
-
-    file: str
-    target: str
-    digest: str
-    functions: tuple[str, ...]
-    dtypes: tuple[str, ...]
-    system: str = ""
-    machine: str = ""
+    file: str  #: file name.
+    target: str  #: processor (``x86-64-v3``, ``native``) or GPU architecture (``sm_90``).
+    digest: str  #: SHA-256 of the file.
+    functions: tuple[str, ...]  #: names of its functions.
+    dtypes: tuple[str, ...]  #: their element types.
+    system: str = ""  #: operating system of a library, such as ``linux``; empty for GPU kernels.
+    machine: str = ""  #: machine type of a library, such as ``x86_64``.
+    #: identification of the processor of a ``native`` library.
     processor: tuple[str, ...] | None = None
 
     def has(self, function: str, dtype: str) -> bool:

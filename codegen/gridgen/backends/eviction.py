@@ -32,17 +32,11 @@ _PATIENCE, _PAUSE = 1.0, 0.001
 
 @dataclass(frozen=True)
 class Item:
-    """A folder that may be removed.
+    """A folder that may be removed."""
 
-    Attributes:
-        path:  path of the folder.
-        used:  time of last use, as ``time.time`` [s].
-        bytes: size of its files [bytes].
-    """
-
-    path: Path
-    used: float
-    bytes: int
+    path: Path  #: path of the folder.
+    used: float  #: time of last use, as ``time.time`` [s].
+    bytes: int  #: size of its files [bytes].
 
 
 def is_key(name: str) -> bool:

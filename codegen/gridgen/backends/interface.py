@@ -40,19 +40,12 @@ _INCLUDE = re.compile(r'#[ \t]*include[ \t]*"([^"\n]+)"')
 
 @dataclass(frozen=True)
 class Target:
-    """Properties of a backend that are available before it is imported.
+    """Properties of a backend that are available before it is imported."""
 
-    Attributes:
-        name:    name of the backend.
-        arrays:  memory of its arrays.
-        teams:   whether it runs kernels with one team of threads per state (scan schedule).
-        backend: its class, ``module:name``.
-    """
-
-    name: BackendName
-    arrays: Memory
-    teams: bool
-    backend: str
+    name: BackendName  #: name of the backend.
+    arrays: Memory  #: memory of its arrays.
+    teams: bool  #: whether it runs kernels with one team of threads per state (scan schedule).
+    backend: str  #: its class, ``module:name``.
 
     @property
     def prefers_teams(self) -> bool:
@@ -62,18 +55,13 @@ class Target:
 
 @dataclass(frozen=True)
 class Rows:
-    """Shared-memory layout of a kernel that stages rows of its arrays in shared memory.
+    """Shared-memory layout of a kernel that stages rows of its arrays in shared memory."""
 
-    Attributes:
-        lengths: elements of a state in each array, inputs first; 0 for an array that is not
-                 staged: states may share it, the robot does not use it, or it does not fit.
-        numbers: elements of shared memory per state.
-        parked:  elements for long-lived values, for any strides (``gridgen::Parked``).
-    """
-
+    #: elements of a state in each array, inputs first; 0 for an array that is not staged: states
+    #: may share it, the robot does not use it, or it does not fit.
     lengths: tuple[int, ...]
-    numbers: int
-    parked: int = 0
+    numbers: int  #: elements of shared memory per state.
+    parked: int = 0  #: elements for long-lived values, for any strides (``gridgen::Parked``).
 
     @classmethod
     def from_data(cls, record: Mapping[str, Any]) -> Rows:
@@ -112,22 +100,18 @@ class Rows:
 
 @dataclass(frozen=True)
 class Sources:
-    """Source text of one robot's module.
+    """Source text of one robot's module."""
 
-    Attributes:
-        robot: the robot's identifier and C++ namespace.
-        files: file name -> text: ``<robot>.cuh``, ``<robot>.cu``, ``<robot>_simd.h`` and all
-               headers that they include.
-        room:  workspace elements per state of kernels with loops, by name; a GPU kernel receives
-               the workspace after its outputs.
-        rows:  shared-memory layout of the row form of kernels, by name.
-        built: code compiled ahead of time.
-    """
-
-    robot: str
+    robot: str  #: the robot's identifier and C++ namespace.
+    #: file name -> text: ``<robot>.cuh``, ``<robot>.cu``, ``<robot>_simd.h`` and all headers that
+    #: they include.
     files: Mapping[str, str]
+    #: workspace elements per state of kernels with loops, by name; a GPU kernel receives the
+    #: workspace after its outputs.
     room: Mapping[str, int] = field(default_factory=dict)
+    #: shared-memory layout of the row form of kernels, by name.
     rows: Mapping[str, Rows] = field(default_factory=dict)
+    #: code compiled ahead of time.
     built: Built | None = field(default=None, repr=False, compare=False)
     _parts: dict[tuple[str, ...], Sources] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -169,17 +153,11 @@ class Sources:
 
 @dataclass(frozen=True)
 class Launch:
-    """Launch configuration of a kernel on a GPU, real or emulated.
+    """Launch configuration of a kernel on a GPU, real or emulated."""
 
-    Attributes:
-        threads_per_block: threads per block, 1 to 1024.
-        states_per_block:  states per block.
-        shared_bytes:      dynamic shared memory per block [bytes].
-    """
-
-    threads_per_block: int
-    states_per_block: int
-    shared_bytes: int = 0
+    threads_per_block: int  #: threads per block, 1 to 1024.
+    states_per_block: int  #: states per block.
+    shared_bytes: int = 0  #: dynamic shared memory per block [bytes].
 
     def __post_init__(self) -> None:
         if not 1 <= self.threads_per_block <= 1024:
@@ -213,13 +191,10 @@ class ThreadLaunch:
 
     These kernels use registers more than shared memory. A small block gives the scheduler finer
     granularity and wastes fewer threads in the last block.
-
-    Attributes:
-        state_bytes: dynamic shared memory per state [bytes].
-        blocks:      threads per block; halved where they exceed the default shared memory.
     """
 
-    state_bytes: int = 0
+    state_bytes: int = 0  #: dynamic shared memory per state [bytes].
+    #: threads per block; halved where they exceed the default shared memory.
     blocks: Blocks = DEFAULT_BLOCKS
 
     def of(self, batch: int) -> Launch:

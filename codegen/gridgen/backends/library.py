@@ -32,15 +32,10 @@ _NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True)
 class CompileTarget:
-    """Target of ahead-of-time compilation.
+    """Target of ahead-of-time compilation."""
 
-    Attributes:
-        backend: ``cpu`` or ``cuda``.
-        kind:    processor or GPU architecture, such as ``x86-64-v3`` or ``sm_90``.
-    """
-
-    backend: str
-    kind: str
+    backend: str  #: ``cpu`` or ``cuda``.
+    kind: str  #: processor or GPU architecture, such as ``x86-64-v3`` or ``sm_90``.
 
 
 def parse_targets(words: Iterable[str]) -> tuple[CompileTarget, ...]:
@@ -83,13 +78,6 @@ def compile_ahead(
     progress: Callable[[str], None],
 ) -> dict[str, bytes]:
     """Compile a module and return its files with their manifest.
-
-    Args:
-        sources:  source text of the module.
-        kernels:  kernels of the module.
-        dtypes:   element types.
-        targets:  compilation targets.
-        progress: called with a message before each step.
 
     Raises:
         CompileError: a compiler is missing, or rejects the source.

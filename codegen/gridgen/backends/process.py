@@ -13,10 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 def run(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     """Run a program; an exception while waiting kills it and its child processes.
 
-    Args:
-        command:     command and arguments.
-        environment: environment variables.
-
     Raises:
         OSError: the program cannot be started.
     """

@@ -42,8 +42,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="grid-gen cache",
         description=_TEXT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--size", action="store_true", help="print the size of the cache (default)")

@@ -21,6 +21,7 @@ from gridgen.commands.console import (
 from gridgen.commands.options import (
     BAD_INPUT,
     Parser,
+    add_dtypes,
     add_force,
     add_robot_options,
     add_urdf,
@@ -111,13 +112,11 @@ def _fused(word: str) -> tuple[str, list[str]]:
     return name.strip(), [part.strip() for part in names.split(",")]
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> Parser:
     parser = Parser(
         prog="grid-gen",
         description="Generate a Python module of rigid-body dynamics from a robot's URDF file.",
         epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add_urdf(parser)
     parser.add_argument(
@@ -130,43 +129,28 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--name", help="name of the module (default: name of the robot)")
     add_robot_options(parser)
-    parser.add_argument(
-        "--dtype",
-        action="append",
-        type=one_of("element type", DTYPE_CHOICES),
-        metavar="TYPE",
-        help=f"element type for --check, --arch and --compile: {' or '.join(DTYPE_CHOICES)}; "
-        "repeatable (default: both)",
-    )
-    parser.add_argument(
+    add_dtypes(parser, "element type for --check, --arch and --compile: ")
+    parser.add_list(
         "--functions",
-        action="append",
-        default=[],
         metavar="NAME,...",
         help=f"generate only these functions, of {', '.join(GENERATED)}; repeatable "
         f"(default: all except {', '.join(LEFT_OUT)})",
     )
-    parser.add_argument(
+    parser.add_list(
         "--frame",
         dest="frames",
-        action="append",
-        default=[],
         metavar="LINK",
         help="generate the Jacobians of this link and their derivatives; repeatable",
     )
-    parser.add_argument(
+    parser.add_list(
         "--fuse",
-        action="append",
         type=_fused,
-        default=[],
         metavar="NAME=FUNCTION,...",
         help="generate a fused function, which shares common subexpressions; write a link after a "
         "colon: control=mass_matrix,bias_forces,jacobian:hand; repeatable",
     )
-    parser.add_argument(
+    parser.add_list(
         "--inputs",
-        action="append",
-        default=[],
         metavar="NAME,...",
         help=f"optional inputs of the dynamics, of {', '.join(OPTIONAL_INPUTS)}; repeatable "
         "(default: none)",
@@ -207,19 +191,15 @@ def _parser() -> argparse.ArgumentParser:
         metavar="OPERATIONS",
         help=f"the same on a GPU, if it is less (default: {LONGEST_GPU_PROGRAM})",
     )
-    parser.add_argument(
+    parser.add_list(
         "--arch",
-        action="append",
-        default=[],
         metavar="SM",
         help="compile every kernel for this architecture (such as sm_90) and show its registers "
         "and memory; repeatable; requires CuPy and NVRTC, but no GPU",
     )
-    parser.add_argument(
+    parser.add_list(
         "--compile",
         dest="targets",
-        action="append",
-        default=[],
         metavar="TARGET",
         help="include compiled code in the module: cpu for this processor, "
         "cpu=x86-64-v3,x86-64-v4 for processor levels, sm_90 for a GPU architecture; repeatable",
@@ -253,9 +233,7 @@ def _parser() -> argparse.ArgumentParser:
         "on this machine, and predictions for the GPUs of --arch (default: sm_90)",
     )
     add_force(parser)
-    output = parser.add_mutually_exclusive_group()
-    output.add_argument("--json", action="store_true", help="print the summary as JSON")
-    output.add_argument("--quiet", action="store_true", help="print only errors")
+    parser.add_output("the summary")
     parser.add_argument("--version", action="version", version=f"grid-gen {__version__}")
     return parser
 

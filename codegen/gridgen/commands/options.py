@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from gridgen.commands.console import say
 from gridgen.errors import GridGenError, OptionError
 from gridgen.naming import show
-from gridgen.options import CONSTRAINT_FILES, RobotOptions, read_constraints
+from gridgen.options import CONSTRAINT_FILES, DTYPE_CHOICES, RobotOptions, read_constraints
 
 #: Exit status for an invalid input or option.
 BAD_INPUT = 2
@@ -40,9 +40,20 @@ class Parser(argparse.ArgumentParser):
     """A parser with one-line errors; options have one value each."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+        formatter = argparse.RawDescriptionHelpFormatter
+        super().__init__(formatter_class=formatter, allow_abbrev=False, **options)
         for action in (None, "store"):
             self.register("action", action, _Once)
+
+    def add_list(self, name: str, **words: Any) -> None:
+        """Add an option that may be given several times; its values are a list."""
+        self.add_argument(name, action="append", default=[], **words)
+
+    def add_output(self, what: str) -> None:
+        """Add the options that select what is printed."""
+        output = self.add_mutually_exclusive_group()
+        output.add_argument("--json", action="store_true", help=f"print {what} as JSON")
+        output.add_argument("--quiet", action="store_true", help="print only errors")
 
     def error(self, message: str) -> NoReturn:
         """Print the error and exit."""
@@ -61,6 +72,17 @@ def one_of(what: str, choices: Sequence[str]) -> Callable[[str], str]:
         )
 
     return parse
+
+
+def add_dtypes(parser: argparse.ArgumentParser, purpose: str = "") -> None:
+    """Add the option that selects element types."""
+    parser.add_argument(
+        "--dtype",
+        action="append",
+        type=one_of("element type", DTYPE_CHOICES),
+        metavar="TYPE",
+        help=f"{purpose}{' or '.join(DTYPE_CHOICES)}; repeatable (default: both)",
+    )
 
 
 def add_urdf(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gridgen.functions.arrays import OPTIONAL_INPUTS
 from gridgen.kernel import WITH_EFFORTS, KernelKey
-from gridgen.symbolic.turns import work_per_state
+from gridgen.symbolic.iterations import work_per_state
 
 if TYPE_CHECKING:
     from gridgen.backends.cuda.compiler import KernelResources

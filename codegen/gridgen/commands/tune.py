@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from typing import Any, get_args
@@ -10,6 +9,7 @@ from typing import Any, get_args
 from gridgen.commands.console import printing, progress_shown, warnings_as_lines
 from gridgen.commands.options import (
     Parser,
+    add_dtypes,
     add_robot_options,
     add_urdf,
     listed,
@@ -65,13 +65,11 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> Parser:
     parser = Parser(
         prog="grid-gen tune",
         description=_TEXT,
         epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add_urdf(parser)
     add_robot_options(parser)
@@ -83,25 +81,15 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help=f"{devices[0]}, the current GPU, or {devices[1]} (default: {devices[0]})",
     )
-    parser.add_argument(
+    parser.add_list(
         "--functions",
-        action="append",
-        default=[],
         metavar="NAME,...",
         help="measure only these functions; repeatable (default: all functions with several "
         "kernels, except second derivatives and functions of frames)",
     )
-    parser.add_argument(
-        "--dtype",
-        action="append",
-        type=one_of("element type", DTYPE_CHOICES),
-        metavar="TYPE",
-        help=f"{' or '.join(DTYPE_CHOICES)}; repeatable (default: both)",
-    )
-    parser.add_argument(
+    add_dtypes(parser)
+    parser.add_list(
         "--batches",
-        action="append",
-        default=[],
         metavar="STATES,...",
         help=f"batch sizes; repeatable (default: {','.join(map(str, BATCHES))})",
     )
@@ -111,9 +99,7 @@ def _parser() -> argparse.ArgumentParser:
         help='let method="auto" select the fastest method of forward dynamics instead of the most '
         "accurate one",
     )
-    output = parser.add_mutually_exclusive_group()
-    output.add_argument("--json", action="store_true", help="print the times as JSON")
-    output.add_argument("--quiet", action="store_true", help="print only errors")
+    parser.add_output("the times")
     return parser
 
 

@@ -54,14 +54,6 @@ def demand_of(
 
     A thread issues the loads of all its arguments before it waits for the first. Rows go through
     shared memory; the estimate ignores that programs with loops write theirs number by number.
-
-    Args:
-        kernel:   the kernel's record.
-        work:     work per state.
-        itemsize: bytes per number.
-        layout:   layout of all arrays.
-        batch:    number of states.
-        blocks:   threads per block by the batch, if each state has one thread.
     """
     words = itemsize // 4
     traffic = traffic_of(kernel, itemsize, layout)

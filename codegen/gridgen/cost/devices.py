@@ -32,49 +32,29 @@ INSTRUCTION_BYTES = 16
 
 @dataclass(frozen=True)
 class Device:
-    """One GPU.
+    """One GPU."""
 
-    Attributes:
-        arch:      architecture, such as ``sm_90``.
-        title:     name of the product.
-        sms:       number of multiprocessors.
-        clock:     highest boost clock [1/s].
-        bandwidth: memory bandwidth [bytes/s].
-        l2_clock:  bytes that L2 transfers per clock.
-        link:      bandwidth to or from the host, one direction [bytes/s].
-        latency:   memory latency [clocks].
-        shared:    shared memory of a multiprocessor [bytes].
-        warps:     most resident warps of a multiprocessor.
-        blocks:    most resident blocks of a multiprocessor.
-        lanes:     throughput of each pipe of a multiprocessor [threads per clock].
-        launch:    time of an empty kernel in a CUDA graph [s].
-        memory_reached: share of the memory bandwidth that copies reach.
-        l2_reached: share of the L2 rate that kernels reach. 59 % on a simulated GV100 whose threads
-                   store the rows of M number by number: 510,720 sectors in 13,551 clocks at 2,048
-                   bytes per clock.
-        code_bytes: capacity of a multiprocessor's instruction caches [bytes].
-        fetched_pace: clocks per instruction of a warp that runs alone and whose code is in no
-                   instruction cache: a response of L2 has eight instructions, and four requests may
-                   be in flight. A guess: it makes a program that exceeds the caches slower than one
-                   that fits.
-    """
-
-    arch: str
-    title: str
-    sms: int
-    clock: float
-    bandwidth: float
-    l2_clock: float
-    link: float
-    latency: float
-    shared: int
-    warps: int
-    blocks: int
-    lanes: Mapping[Pipe, int]
-    launch: float = 2.5e-6
-    memory_reached: float = 1.0
+    arch: str  #: architecture, such as ``sm_90``.
+    title: str  #: name of the product.
+    sms: int  #: number of multiprocessors.
+    clock: float  #: highest boost clock [1/s].
+    bandwidth: float  #: memory bandwidth [bytes/s].
+    l2_clock: float  #: bytes that L2 transfers per clock.
+    link: float  #: bandwidth to or from the host, one direction [bytes/s].
+    latency: float  #: memory latency [clocks].
+    shared: int  #: shared memory of a multiprocessor [bytes].
+    warps: int  #: most resident warps of a multiprocessor.
+    blocks: int  #: most resident blocks of a multiprocessor.
+    lanes: Mapping[Pipe, int]  #: throughput of each pipe of a multiprocessor [threads per clock].
+    launch: float = 2.5e-6  #: time of an empty kernel in a CUDA graph [s].
+    memory_reached: float = 1.0  #: share of the memory bandwidth that copies reach.
+    #: share of the L2 rate that kernels reach: 59 % on a simulated GV100. Its threads store the
+    #: rows of M number by number, 510,720 sectors in 13,551 clocks at 2,048 bytes per clock.
     l2_reached: float = 0.6
-    code_bytes: float = 128 * 1024
+    code_bytes: float = 128 * 1024  #: capacity of a multiprocessor's instruction caches [bytes].
+    #: clocks per instruction of a warp that runs alone and whose code is in no instruction cache:
+    #: a response of L2 has eight instructions, and four requests may be in flight. A guess: it
+    #: makes a program that exceeds the caches slower than one that fits.
     fetched_pace: float = 8.0
 
     @property

@@ -29,35 +29,20 @@ _ARITHMETIC: tuple[Pipe, ...] = ("fp32", "fp64", "xu")
 
 @dataclass(frozen=True)
 class Demand:
-    """The resources that a kernel needs on a GPU.
+    """The resources that a kernel needs on a GPU."""
 
-    Attributes:
-        threads_per_block: threads per block.
-        states_per_block:  states per block.
-        registers:         registers per thread.
-        shared_bytes:      shared memory per block.
-        instructions:      instructions that a warp executes.
-        pipes:             instructions of a warp by pipe.
-        pace:              clocks per instruction of a warp that runs alone.
-        trips:             memory latencies that a warp waits for in sequence.
-        traffic:           data moved per state.
-        code_bytes:        size of the machine code.
-        local_bytes:       local memory per thread.
-        local_moves:       instructions of a warp that access local memory.
-    """
-
-    threads_per_block: int
-    states_per_block: int
-    registers: int
-    shared_bytes: int
-    instructions: float
-    pipes: Mapping[Pipe, float] = field(hash=False)
-    pace: float
-    trips: float
-    traffic: Traffic
-    code_bytes: float = 0.0
-    local_bytes: float = 0.0
-    local_moves: float = 0.0
+    threads_per_block: int  #: threads per block.
+    states_per_block: int  #: states per block.
+    registers: int  #: registers per thread.
+    shared_bytes: int  #: shared memory per block.
+    instructions: float  #: instructions that a warp executes.
+    pipes: Mapping[Pipe, float] = field(hash=False)  #: instructions of a warp by pipe.
+    pace: float  #: clocks per instruction of a warp that runs alone.
+    trips: float  #: memory latencies that a warp waits for in sequence.
+    traffic: Traffic  #: data moved per state.
+    code_bytes: float = 0.0  #: size of the machine code.
+    local_bytes: float = 0.0  #: local memory per thread.
+    local_moves: float = 0.0  #: instructions of a warp that access local memory.
 
     @property
     def warps_per_block(self) -> int:
@@ -67,33 +52,19 @@ class Demand:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The predicted time of a launch.
+    """The predicted time of a launch."""
 
-    Attributes:
-        seconds: the time.
-        bound:   the limiting resource.
-        terms:   the time that each resource alone needs [s].
-        blocks:  blocks of the launch.
-        at_once: most resident warps of a multiprocessor.
-        waves:   waves of blocks on the multiprocessor with most blocks.
-    """
-
-    seconds: float
-    bound: Bound
+    seconds: float  #: the time.
+    bound: Bound  #: the limiting resource.
+    #: the time that each resource alone needs [s].
     terms: Mapping[Bound, float] = field(hash=False)
-    blocks: int
-    at_once: int
-    waves: int
+    blocks: int  #: blocks of the launch.
+    at_once: int  #: most resident warps of a multiprocessor.
+    waves: int  #: waves of blocks on the multiprocessor with most blocks.
 
 
 def predicted(demand: Demand, device: Device, batch: int) -> Prediction:
-    """Predict the time of a launch.
-
-    Args:
-        demand: resources that the kernel needs.
-        device: the GPU; a block is assumed to fit.
-        batch:  number of states, at least one.
-    """
+    """Predict the time of a launch."""
     warps = demand.warps_per_block
     blocks = -(-batch // demand.states_per_block)
     most = -(-blocks // device.sms)  # of one multiprocessor
@@ -124,11 +95,6 @@ def roofline_bound(demand: Demand, device: Device, batch: int) -> float:
     """Return the roofline bound of a kernel's time [s].
 
     The longer of the memory traffic alone and of the arithmetic alone on all multiprocessors.
-
-    Args:
-        demand: resources that the kernel needs.
-        device: the GPU.
-        batch:  number of states.
     """
     threads = batch * demand.threads_per_block / demand.states_per_block
     clocks = max(demand.pipes.get(pipe, 0) / device.lanes[pipe] for pipe in _ARITHMETIC)

@@ -22,36 +22,22 @@ _BANDWIDTH = 10e9
 
 @dataclass(frozen=True)
 class Host:
-    """A processor.
+    """A processor."""
 
-    Attributes:
-        threads:    threads that may share a batch.
-        pack_bytes: bytes of a SIMD pack, which has one number per state.
-    """
-
-    threads: int
-    pack_bytes: int
+    threads: int  #: threads that may share a batch.
+    pack_bytes: int  #: bytes of a SIMD pack, which has one number per state.
 
 
 @dataclass(frozen=True)
 class HostPrediction:
-    """How the CPU computes a batch.
+    """How the CPU computes a batch."""
 
-    Attributes:
-        seconds:     predicted time.
-        bound:       the limiting resource: ``arithmetic`` or ``memory``.
-        threads:     threads that share the batch.
-        lanes:       states per pack.
-        is_streamed: whether stores of results bypass the caches.
-        out_bytes:   bytes of the results.
-    """
-
-    seconds: float
-    bound: str
-    threads: int
-    lanes: int
-    is_streamed: bool
-    out_bytes: int
+    seconds: float  #: predicted time.
+    bound: str  #: the limiting resource: ``arithmetic`` or ``memory``.
+    threads: int  #: threads that share the batch.
+    lanes: int  #: states per pack.
+    is_streamed: bool  #: whether stores of results bypass the caches.
+    out_bytes: int  #: bytes of the results.
 
 
 def this_host() -> Host:

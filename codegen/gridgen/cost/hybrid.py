@@ -19,17 +19,11 @@ _HANDOVER = 10e-6
 
 @dataclass(frozen=True)
 class Halves:
-    """The kernels of the hybrid schedule, each with its work per state.
+    """The kernels of the hybrid schedule, each with its work per state."""
 
-    Attributes:
-        inertias:      kernel on the CPU.
-        bias:          kernel on the GPU at the same time.
-        accelerations: kernel on the GPU after both.
-    """
-
-    inertias: tuple[Kernel, Work]
-    bias: tuple[Kernel, Work]
-    accelerations: tuple[Kernel, Work]
+    inertias: tuple[Kernel, Work]  #: kernel on the CPU.
+    bias: tuple[Kernel, Work]  #: kernel on the GPU at the same time.
+    accelerations: tuple[Kernel, Work]  #: kernel on the GPU after both.
 
 
 def predicted_hybrid(

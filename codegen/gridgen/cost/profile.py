@@ -57,8 +57,8 @@ class DeviceIdentity:
 
 
 @dataclass(frozen=True)
-class Way:
-    """One kernel configuration that computes a function.
+class TimedKernel:
+    """A kernel with a block size: the key of measured times.
 
     Attributes:
         kernel: name of the kernel in C++, without optional inputs.
@@ -80,22 +80,22 @@ class Profile:
         digest:     digest of its source and options.
         place:      the device.
         any_method: whether ``auto`` may select another method than the most accurate.
-        times:      seconds per call by the number of states, for each configuration.
+        times:      seconds per call by the number of states, for each kernel.
     """
 
     robot: str
     digest: str
     place: DeviceIdentity
     any_method: bool
-    times: Mapping[Way, Mapping[int, float]] = field(hash=False)
+    times: Mapping[TimedKernel, Mapping[int, float]] = field(hash=False)
 
-    def seconds(self, way: Way, batch: int) -> float | None:
+    def seconds(self, timed: TimedKernel, batch: int) -> float | None:
         """Return the time of a call; ``None`` without measurements.
 
         Between two measured batches it is a power of the batch; above the largest it is
         proportional to the batch, below the smallest constant.
         """
-        times = self.times.get(way)
+        times = self.times.get(timed)
         if not times:
             return None
         low = max((b for b in times if b <= batch), default=min(times))
@@ -117,8 +117,8 @@ class Profile:
             "place": self.place.as_data(),
             "any_method": self.any_method,
             "times": [
-                asdict(way) | {"seconds": {str(batch): times[batch] for batch in sorted(times)}}
-                for way, times in self.times.items()
+                asdict(timed) | {"seconds": {str(batch): times[batch] for batch in sorted(times)}}
+                for timed, times in self.times.items()
             ],
         }
 
@@ -226,13 +226,13 @@ def _read(text: bytes, digest: str, place: DeviceIdentity) -> Profile:
     )
 
 
-def _times(rows: Any) -> Iterator[tuple[Way, dict[int, float]]]:
+def _times(rows: Any) -> Iterator[tuple[TimedKernel, dict[int, float]]]:
     for row in rows:
-        way = Way(str(row["kernel"]), row["dtype"], int(row["block"]))
+        timed = TimedKernel(str(row["kernel"]), row["dtype"], int(row["block"]))
         times = {int(batch): float(seconds) for batch, seconds in row["seconds"].items()}
         if not all(batch > 0 and 0 < seconds < math.inf for batch, seconds in times.items()):
-            raise ValueError(f"times of {show(way.kernel)} are not positive numbers")
-        yield way, times
+            raise ValueError(f"times of {show(timed.kernel)} are not positive numbers")
+        yield timed, times
 
 
 def _digest(*words: str) -> str:

@@ -16,17 +16,11 @@ Layout = Literal["rows", "components"]
 
 @dataclass(frozen=True)
 class Traffic:
-    """Memory traffic per state. Arrays that the whole batch shares, such as gravity, do not count.
+    """Memory traffic per state; without arrays that the whole batch shares, such as gravity."""
 
-    Attributes:
-        bytes:   bytes of inputs and results, each once: the least traffic of any kernel.
-        sectors: sectors of 32 bytes exchanged with L2.
-        lines:   lines of 128 bytes that instructions access.
-    """
-
-    bytes: int
-    sectors: float
-    lines: float
+    bytes: int  #: bytes of inputs and results, each once: the least traffic of any kernel.
+    sectors: float  #: sectors of 32 bytes exchanged with L2.
+    lines: float  #: lines of 128 bytes that instructions access.
 
 
 def traffic_of(kernel: Kernel, itemsize: int, layout: Layout = "rows") -> Traffic:
@@ -34,11 +28,6 @@ def traffic_of(kernel: Kernel, itemsize: int, layout: Layout = "rows") -> Traffi
 
     The threads of a warp move their rows together through shared memory, and adjacent components
     directly. The lanes of a team write a row together.
-
-    Args:
-        kernel:   the kernel's record.
-        itemsize: bytes per number.
-        layout:   layout of all arrays.
     """
     read = sum(math.prod(s) for name, s in kernel.inputs.items() if not ARRAYS[name].shared)
     written = sum(map(math.prod, kernel.outputs.values()))

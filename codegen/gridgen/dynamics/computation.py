@@ -182,9 +182,7 @@ class FunctionComputation(Computation):
     def refusal(self, tree: KinematicTree) -> str | None:
         """See ``Computation``."""
         reasons = (
-            refuse(tree, self.frame)
-            if "frame" in inspect.signature(refuse).parameters
-            else refuse(tree)
+            refuse(tree, self.frame) if "frame" in refuse.__annotations__ else refuse(tree)
             for refuse in (getattr(refusals, name) for name in self.method.refusals)
         )
         return next(filter(None, reasons), None)

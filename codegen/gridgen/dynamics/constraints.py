@@ -34,8 +34,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
-from gridgen.dynamics.crba import factorized
+from gridgen.dynamics.crba import add_damping, factorized, mass_matrix
 from gridgen.dynamics.frames import Pose, base_pose, in_canonical
 from gridgen.dynamics.kinematics import (
     BodyMotion,
@@ -50,16 +51,19 @@ from gridgen.dynamics.linear import (
     ldlt,
     ldlt_solve,
 )
+from gridgen.dynamics.minverse import BranchSolver
 from gridgen.dynamics.rnea import body_forces, inverse_dynamics, torques_of_forces
 from gridgen.dynamics.state import Numbers, State
 from gridgen.model.kinematic_tree import Constraint
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import (
+    Motion,
     Vector,
     add,
     apply,
     cross,
     dot,
+    matmul,
     scale,
     sub,
     transpose,
@@ -71,12 +75,45 @@ Rows = list[list[Scalar]]
 
 
 @dataclass(frozen=True)
+class Turn:
+    """A joint between ``to`` and ``link``, in the axes of ``Held``, at the point of ``link``.
+
+    Attributes:
+        columns:    index of each of its velocities.
+        screws:     motion of ``link`` relative to ``to`` by each of them.
+        is_forward: whether the joint's body is on the side of ``link``.
+    """
+
+    columns: Sequence[int]
+    screws: Sequence[Motion]
+    is_forward: bool
+
+    def add_to(self, rows: Rows) -> None:
+        """Add the motion to rows of a Jacobian: three of a point, or six."""
+        for j, screw in zip(self.columns, self.screws, strict=True):
+            for row, entry in zip(rows, chain(*screw), strict=False):
+                row[j] = row[j] + entry
+
+    def combined(self, rates: Numbers) -> Motion:
+        """Return the motion of ``link`` by the joint, for rates of all joints."""
+        parts = [
+            (scale(rates[j], v), scale(rates[j], w))
+            for j, (v, w) in zip(self.columns, self.screws, strict=True)
+        ]
+        v, w = parts[0]
+        for slide, spin in parts[1:]:
+            v, w = add(v, slide), add(w, spin)
+        return v, w
+
+
+@dataclass(frozen=True)
 class Held:
     """The rows of one constraint, in axes in which they are sparse.
 
     Attributes:
         constraint: which one.
         rows:       of its Jacobian, each nv entries.
+        turns:      the joints that move ``link`` relative to ``to``, from ``to`` on.
         poses:      of the bodies of ``link`` and ``to`` in these axes.
         link:       pose of the frame that is held; ``to`` likewise.
         to:         see ``link``.
@@ -84,9 +121,21 @@ class Held:
 
     constraint: Constraint
     rows: Rows
+    turns: Sequence[Turn] = ()
     poses: tuple[Pose, Pose] | None = None
     link: Pose | None = None
     to: Pose | None = None
+
+    def error(self, motion: Motion) -> Motion:
+        """Return the change of the errors by a motion of ``link``."""
+        if self.constraint.rows < 6:
+            return motion
+        assert self.link is not None
+        assert self.to is not None
+        slide, spin = motion
+        B = matmul(self.link.R, transpose(self.to.R))
+        trace = B[0][0] + B[1][1] + B[2][2]
+        return slide, scale(0.5, sub(scale(trace, spin), apply(B, spin)))
 
     def turned(self, vectors: Numbers) -> list[Scalar]:
         """Return a row's worth of numbers in the axes of ``to``."""
@@ -101,7 +150,7 @@ class Constraints:
     """The constraints of a robot in one state."""
 
     def __init__(self, state: State) -> None:
-        self._state, self._tree, self._scalars = state, state.tree, state.scalars
+        self._state, self._tree, self.scalars = state, state.tree, state.scalars
         self._poses: dict[tuple[int, int], Pose] = {}
         self.held = [self._hold(one) for one in state.tree.constraints]
 
@@ -111,7 +160,7 @@ class Constraints:
         return [row for held in self.held for row in held.rows]
 
     def _hold(self, constraint: Constraint) -> Held:
-        tree, scalars = self._tree, self._scalars
+        tree, scalars = self._tree, self.scalars
         if constraint.kind == "joint":
             row = [scalars.constant(0.0)] * tree.nv
             for index, sign in zip(constraint.joints, (1.0, -constraint.multiplier), strict=True):
@@ -137,38 +186,40 @@ class Constraints:
             for pose, frame in zip(poses, (constraint.link, constraint.to), strict=True)
         )
         rows = [[scalars.constant(0.0)] * tree.nv for _ in range(constraint.rows)]
-        for line, sign in zip(moving, (1.0, -1.0), strict=True):
-            for index in line:
-                self.fill(rows, index, self.pose(axes, index), link.p, sign)
-        return Held(constraint, rows, poses, link, to)  # type: ignore[arg-type]
+        turns = [self.turn(axes, index, link.p, -1.0) for index in reversed(moving[1])]
+        turns += [self.turn(axes, index, link.p, 1.0) for index in moving[0]]
+        for turn in turns:
+            turn.add_to(rows)
+        return Held(constraint, rows, turns, poses, link, to)  # type: ignore[arg-type]
 
     def pose(self, axes: int, body: int) -> Pose:
         """Return the pose of a body in the axes of another one; -1 is the base."""
         if (axes, body) not in self._poses:
             if body == axes:
-                pose = base_pose(self._scalars)
+                pose = base_pose(self.scalars)
             elif body < 0:
                 above = self.pose(-1, axes)
                 back = transpose(above.R)
-                pose = Pose(back, scale(self._scalars.constant(-1.0), apply(back, above.p)))
+                pose = Pose(back, scale(self.scalars.constant(-1.0), apply(back, above.p)))
             else:
                 parent = self._tree.bodies[body].parent
                 pose = self.pose(axes, parent).child(self._state.placed[body])
             self._poses[axes, body] = pose
         return self._poses[axes, body]
 
-    def fill(self, rows: Rows, index: int, pose: Pose, point: Vector, sign: float) -> None:
-        """Add to rows what the joint of a body contributes."""
-        scalars, body = self._scalars, self._tree.bodies[index]
+    def turn(self, axes: int, index: int, point: Vector, sign: float) -> Turn:
+        """Return the joint of a body, one of those between ``to`` and ``link``."""
+        scalars, body = self.scalars, self._tree.bodies[index]
+        pose = self.pose(axes, index)
         scalars.begin("axis", index)
         arm = sub(pose.p, point)
         factor = scalars.constant(sign * (body.multiplier if body.mimics else 1.0))
-        for k, (slide, spin) in enumerate(body.joint_type.subspace(scalars)):
+        screws = []
+        for slide, spin in body.joint_type.subspace(scalars):
             w = apply(pose.R, spin)
             v = add(apply(pose.R, slide), cross(arm, w))
-            j = body.v_index + k
-            for row, entry in zip(rows, (*v, *w), strict=False):
-                row[j] = row[j] + factor * entry
+            screws.append((scale(factor, v), scale(factor, w)))
+        return Turn(range(body.v_index, body.v_index + len(screws)), screws, sign > 0.0)
 
     def rest(self, motions: Sequence[BodyMotion]) -> list[Scalar]:
         """Return g for each row: what its second derivative is at zero accelerations, stabilized.
@@ -176,7 +227,7 @@ class Constraints:
         Args:
             motions: of the bodies at zero joint accelerations.
         """
-        scalars, found = self._scalars, []
+        scalars, found = self.scalars, []
         root = base_motion(self._state)
         gains = self._state.given["stabilization"]
         for number, held in enumerate(self.held):
@@ -203,7 +254,7 @@ class Constraints:
         Coriolis' part, for the axes turn.
         """
         if held.poses is None:
-            return [self._scalars.constant(0.0)] * len(rates)
+            return [self.scalars.constant(0.0)] * len(rates)
         assert held.constraint.link is not None
         assert held.constraint.to is not None
         assert held.link is not None
@@ -220,7 +271,7 @@ class Constraints:
             w.append(apply(pose.R, motion.w))
             wd.append(apply(pose.R, motion.wd))
         v = tuple(rates[:3])
-        twice = self._scalars.constant(2.0)
+        twice = self.scalars.constant(2.0)
         drift = list(sub(sub(a[0], a[1]), scale(twice, cross(w[1], v))))
         if len(rates) == 6:
             drift += sub(sub(wd[0], wd[1]), cross(w[1], sub(w[0], w[1])))
@@ -228,7 +279,7 @@ class Constraints:
 
     def _errors(self, held: Held) -> list[Scalar]:
         """Return how far a constraint is from its target; turns by the sine about their axis."""
-        constraint, scalars = held.constraint, self._scalars
+        constraint, scalars = held.constraint, self.scalars
         if constraint.kind == "joint":
             first, second = (self._position(index) for index in constraint.joints)
             error = first - scalars.constant(constraint.multiplier) * second
@@ -244,13 +295,13 @@ class Constraints:
 
     def _position(self, index: int) -> Scalar:
         if index < 0:
-            return self._scalars.constant(0.0)
+            return self.scalars.constant(0.0)
         body = self._tree.bodies[index]
         own = self._state.q[body.q_index]
         if not body.mimics:
             return own
-        scaled = self._scalars.constant(body.multiplier) * own
-        return scaled + self._scalars.constant(body.offset)
+        scaled = self.scalars.constant(body.multiplier) * own
+        return scaled + self.scalars.constant(body.offset)
 
     def given(self, name: str) -> list[Scalar]:
         """Return a number of each constraint for each of its rows."""
@@ -267,29 +318,61 @@ class Constraints:
             found += held.turned(forces[len(found) : len(found) + len(held.rows)])
         return found
 
-    def forces(self, A: Rows, b: Numbers) -> list[Scalar]:
-        """Return the forces of least norm of (A + R) f = b; those that are not active are zero."""
-        scalars = self._scalars
+
+class Forces:
+    """The system (A + R) f = b; forces of constraints that are not active are zero.
+
+    Args:
+        constraints: of the robot.
+        A:           its Delassus matrix.
+    """
+
+    def __init__(self, constraints: Constraints, A: Rows) -> None:
+        self._scalars = scalars = constraints.scalars
         scalars.begin("forces", -1)
-        active, compliance = self.given("active"), self.given("compliance")
+        self._active = active = constraints.given("active")
+        compliance = constraints.given("compliance")
         size, mean = len(A), A[0][0]
         for k in range(1, size):
             mean = mean + A[k][k]
         mean = mean * scalars.constant(1.0 / size)
-        mu = [mean * one for one in self.given("proximal")]
-        of = [number for number, held in enumerate(self.held) for _ in held.rows]
+        self._mu = [mean * one for one in constraints.given("proximal")]
+        of = [number for number, held in enumerate(constraints.held) for _ in held.rows]
         masked = [[scalars.constant(0.0)] * size for _ in A]
         for i in range(size):
             for j in range(i + 1):
                 both = active[i] if of[i] == of[j] else active[i] * active[j]
                 masked[i][j] = both * A[i][j]
-            masked[i][i] = masked[i][i] + (compliance[i] + mu[i])
-        factors = ldlt(masked, one=scalars.constant(1.0), scalars=scalars)
-        right = [on * entry for on, entry in zip(active, b, strict=True)]
-        f = ldlt_solve(factors, right)
+            masked[i][i] = masked[i][i] + (compliance[i] + self._mu[i])
+        self._factors = ldlt(masked, one=scalars.constant(1.0), scalars=scalars)
+
+    def solve(self, b: Numbers) -> list[Scalar]:
+        """Return the forces of least norm."""
+        right = [on * entry for on, entry in zip(self._active, b, strict=True)]
+        f = ldlt_solve(self._factors, right)
         for _ in range(ITERATIONS - 1):
-            f = ldlt_solve(factors, [r + m * x for r, m, x in zip(right, mu, f, strict=True)])
+            rest = [r + m * x for r, m, x in zip(right, self._mu, f, strict=True)]
+            f = ldlt_solve(self._factors, rest)
         return f
+
+    def inverse(self) -> Rows:
+        """Return the matrix S of f = S b, which is symmetric.
+
+        With G = (A + R + mu)^-1, S = G + G mu G + G mu G mu G for three iterations.
+        """
+        G = BranchSolver(self._factors, self._scalars).inverse()
+        scaled = [[entry * m for entry, m in zip(row, self._mu, strict=True)] for row in G]
+        S, size = G, len(G)
+        for _ in range(ITERATIONS - 1):
+            more = [list(row) for row in G]
+            for i in range(size):
+                for j in range(i + 1):
+                    more[i][j] = more[j][i] = G[i][j] + dot(scaled[i], S[j])
+            S = more
+        S = [list(row) for row in S]
+        for k, on in enumerate(self._active):
+            S[k][k] = on * S[k][k]
+        return S
 
 
 def weighted_products(
@@ -314,7 +397,9 @@ def delassus(state: State) -> Rows:
     return weighted_products(rows, factors, state.scalars)[2]
 
 
-def constrained_forward_dynamics(state: State, tau: Numbers) -> tuple[list[Scalar], list[Scalar]]:
+def constrained_forward_dynamics(
+    state: State, tau: Numbers, damping_step: Scalar | None = None
+) -> tuple[list[Scalar], list[Scalar]]:
     """Return the joint accelerations, and the forces of the constraints.
 
     Arguments as in ``gridgen.dynamics.aba.forward_dynamics_aba``; what is given of constraints is
@@ -329,12 +414,14 @@ def constrained_forward_dynamics(state: State, tau: Numbers) -> tuple[list[Scala
     bias = torques_of_forces(state, body_forces(state, each(state.tree, motions)))
     constraints = Constraints(state)
     rest = constraints.rest(motions)
-    factors = factorized(state)
+    M = mass_matrix(state)
+    add_damping(state, M, damping_step)
+    factors = factorized(state, M)
     right = [effort - loss for effort, loss in zip(tau, bias, strict=True)]
     z = begin_in_place(factors, right)
     Y, scaled, A = weighted_products(constraints.rows, factors, scalars)
     b = [-(g + dot(y, z)) for g, y in zip(rest, scaled, strict=True)]
-    f = constraints.forces(A, b)
+    f = Forces(constraints, A).solve(b)
     for y, force in zip(Y, f, strict=True):
         z = [a + force * entry for a, entry in zip(z, y, strict=True)]
     scalars.begin("solve", -1)
@@ -359,7 +446,7 @@ def impulse_dynamics(state: State) -> tuple[list[Scalar], list[Scalar]]:
     ]
     factors = factorized(state)
     Y, _, A = weighted_products(constraints.rows, factors, scalars)
-    p = constraints.forces(A, b)
+    p = Forces(constraints, A).solve(b)
     change = [scalars.constant(0.0)] * state.tree.nv
     for y, impulse in zip(Y, p, strict=True):
         change = [a + impulse * entry for a, entry in zip(change, y, strict=True)]

@@ -106,7 +106,7 @@ def weights(tree: KinematicTree) -> Weights:
         point = add(pose.p, apply(pose.R, center))  # type: ignore[arg-type]
         J = np.zeros((6, tree.nv)).tolist()
         for index in (*tree.ancestors(contact.body), contact.body):
-            frame.fill(J, index, frame.pose(-1, index), point, 1.0)
+            frame.turn(-1, index, point, 1.0).add_to(J)
         found = np.einsum("ij,jk,ik->i", J, inverse, J)
         of_contacts.append((float(found[:3].mean()), float(found[3:].mean())))
     return Weights(tuple(map(float, diagonal)), tuple(of_contacts))
@@ -465,7 +465,7 @@ class Problem:
         rows = [[scalars.constant(0.0)] * tree.nv for _ in range(6 if moments else 3)]
         columns: list[int] = []
         for index in (*tree.ancestors(contact.body)[::-1], contact.body):
-            frame.fill(rows, index, frame.pose(self._axes, index), point, 1.0)
+            frame.turn(self._axes, index, point, 1.0).add_to(rows)
             body = tree.bodies[index]
             columns += range(body.v_index, body.v_index + body.nv)
         zeros = constants((0.0, 0.0, 0.0), scalars)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gridgen.dynamics.crba import add_damping, factorized
-from gridgen.dynamics.linear import ldlt_solve
+from gridgen.dynamics.linear import Factorization, ldlt_solve
 from gridgen.dynamics.minverse import (
     inverse,
     inverse_by_responses,
@@ -80,19 +80,48 @@ def accelerations_gradient(
     scalars = state.scalars
     if scalars.has_loops:
         return _gradient_in_loops(state, tau, damping_step)
+    start = begin_gradient(state, damping_step)
+    right = [effort - loss for effort, loss in zip(tau, start.bias, strict=True)]
+    qdd = ldlt_solve(start.factors, right)
+    dtau_dq, dtau_dqd = start.gradients(qdd)
+    scalars.begin("solve", -1)
+    dqdd_dq = solve_columns(state, start.factors, dtau_dq)
+    dqdd_dqd = solve_columns(state, start.factors, dtau_dqd)
+    return Accelerations(qdd, dqdd_dq, dqdd_dqd, inverse(state, start.factors))
+
+
+@dataclass(frozen=True)
+class Start:
+    """The quantities of a gradient of forward dynamics that precede the accelerations.
+
+    Attributes:
+        sweep:    of the state.
+        bias:     bias forces, nv.
+        dtau_dqd: gradient of inverse dynamics by the velocities, without damping.
+        factors:  of the mass matrix.
+    """
+
+    sweep: Sweep
+    bias: Numbers
+    dtau_dqd: Square
+    factors: Factorization
+
+    def gradients(self, qdd: Numbers) -> tuple[Square, Square]:
+        """Return the gradients of inverse dynamics at accelerations, by positions, velocities."""
+        sweep = self.sweep
+        (dtau_dq,) = sweep.gradients(sweep.by_positions(*sweep.loaded(qdd)))
+        add_damping(sweep.state, self.dtau_dqd, sweep.state.scalars.constant(1.0))
+        return dtau_dq, self.dtau_dqd
+
+
+def begin_gradient(state: State, damping_step: Scalar | None) -> Start:
+    """Return the mass matrix's factors and the bias forces from the sweep of a gradient."""
     sweep, M = Sweep(state), state.matrix("M")
     (dtau_dqd,) = sweep.gradients(sweep.by_velocities(), M=M)
     is_plain = state.f_ext is None and state.is_base_at_rest
     bias = sweep.bias_at_rest(dtau_dqd) if is_plain else sweep.bias_forces()
     add_damping(state, M, damping_step)
-    factors = factorized(state, M)
-    qdd = ldlt_solve(factors, [effort - loss for effort, loss in zip(tau, bias, strict=True)])
-    (dtau_dq,) = sweep.gradients(sweep.by_positions(*sweep.loaded(qdd)))
-    add_damping(state, dtau_dqd, scalars.constant(1.0))
-    scalars.begin("solve", -1)
-    dqdd_dq = solve_columns(state, factors, dtau_dq)
-    dqdd_dqd = solve_columns(state, factors, dtau_dqd)
-    return Accelerations(qdd, dqdd_dq, dqdd_dqd, inverse(state, factors))
+    return Start(sweep, bias, dtau_dqd, factorized(state, M))
 
 
 def _gradient_in_loops(state: State, tau: Numbers, damping_step: Scalar | None) -> Accelerations:

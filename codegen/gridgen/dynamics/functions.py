@@ -15,6 +15,7 @@ from typing import TypeVar
 from gridgen.dynamics import frames
 from gridgen.dynamics.chains import chain_of
 from gridgen.dynamics.computation import Computation, FunctionComputation, FusedComputation
+from gridgen.dynamics.inverse_kinematics import SearchIteration
 from gridgen.dynamics.products import ProductComputation
 from gridgen.dynamics.pullbacks import Pullback
 from gridgen.dynamics.pushforwards import Pushforward
@@ -92,6 +93,8 @@ def computation_of(tree: KinematicTree, which: str | KernelKey) -> Computation:
             return chain_of(tree, which)
         if which.products:
             return product_of(computation_of(tree, replace(which, products=())), which.products)
+        if which.function == "inverse_kinematics":
+            return _search(tree, which)
         return _of_several(tree, which) if which.parts else _of_key(tree, which)
     return _of_robot(tree, _EVERY[which] if which in _EVERY else frame_computations(tree)[which])
 
@@ -113,6 +116,12 @@ def _of_robot(tree: KinematicTree, found: FunctionComputation) -> FunctionComput
 
 def _of_several(tree: KinematicTree, key: KernelKey) -> FusedComputation:
     return FusedComputation(key, tuple(_of_key(tree, part) for part in key.parts))
+
+
+def _search(tree: KinematicTree, key: KernelKey) -> SearchIteration:
+    """Return an iteration of inverse kinematics."""
+    names = {ident: name for name, ident in frame_idents(tree).items()}
+    return SearchIteration(key, tuple(names[part.frame] for part in key.parts))
 
 
 def _of_key(tree: KinematicTree, key: KernelKey) -> FunctionComputation:

@@ -2,7 +2,8 @@
 
 A step moves the configuration along a velocity in the tangent space, with ``integrate``, which
 preserves the norm of quaternions. Velocities follow from the accelerations of forward dynamics, by
-articulated bodies, or by the factorized mass matrix for robots with mimic joints.
+articulated bodies, or by the factorized mass matrix for robots with mimic joints; for robots with
+constraints, from those of forward dynamics with constraints.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import partial
 
 from gridgen.dynamics.aba import forward_dynamics_aba
 from gridgen.dynamics.configurations import integrate
+from gridgen.dynamics.constraints import constrained_forward_dynamics
 from gridgen.dynamics.contacts import contact_forward_dynamics, contact_step
 from gridgen.dynamics.crba import forward_dynamics_crba
 from gridgen.dynamics.state import Numbers, State
@@ -83,9 +85,11 @@ def rk4(state: State, tau: Numbers, dt: Numbers) -> Next:
 
 
 def _accelerations(state: State, tau: Numbers, damping_step: Scalar | None = None) -> list[Scalar]:
-    """Return the joint accelerations by the method that ``auto`` selects for the robot."""
+    """Return the accelerations with constraints, otherwise by the method ``auto`` selects."""
     if state.tree.contact_model.contacts:
         return contact_forward_dynamics(state, tau)[0]
+    if state.tree.constraints:
+        return constrained_forward_dynamics(state, tau, damping_step)[0]
     solve = forward_dynamics_crba if state.tree.has_mimic else forward_dynamics_aba
     return solve(state, tau, damping_step)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gridgen.symbolic.branches import Branches
-from gridgen.symbolic.scalars import Kept, Scalar, Scalars
+from gridgen.symbolic.scalars import ListScalars, Scalar, Scalars
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Factorization:
     branches: Branches
     entries: Sequence[Sequence[Scalar]]
     inverse: Sequence[Scalar]
-    scalars: Scalars | Kept
+    scalars: Scalars | ListScalars
 
     def lower(self, i: int, j: int) -> Scalar:
         """Return L[i][j] for an ancestor j of i."""
@@ -35,7 +35,7 @@ def ldlt(
     matrix: list[list[Scalar]],
     branches: Branches | None = None,
     one: Scalar = 1.0,
-    scalars: Scalars | Kept | None = None,
+    scalars: Scalars | ListScalars | None = None,
 ) -> Factorization:
     """Factorize a symmetric positive definite matrix in place, from its last row upwards.
 
@@ -48,7 +48,7 @@ def ldlt(
         one:      the scalar one.
         scalars:  allocator of the values that loops change; lists by default.
     """
-    scalars = scalars or Kept()
+    scalars = scalars or ListScalars()
     if branches is None:
         branches = Branches(range(-1, len(matrix) - 1))
     inverse = scalars.table("inverse", len(matrix))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from gridgen.dynamics.configurations import integrate, own_joints
+from gridgen.dynamics.constraint_derivatives import constrained_accelerations_gradient
 from gridgen.dynamics.derivatives import Accelerations, accelerations_gradient
 from gridgen.dynamics.integrators import Commutators, moved, scaled, weighted
 from gridgen.dynamics.state import Numbers, State
@@ -38,7 +39,7 @@ def _step(
         B: 2 nv x nv, with respect to the generalized forces.
     """
     step, changes = dt[0], Changes(state)
-    rates = accelerations_gradient(state, tau, step if is_damping_implicit else None)
+    rates = _accelerations(state, tau, step if is_damping_implicit else None)
     if is_explicit:
         path = scaled(state, step, state.qd)
         faster = changes.velocities(step, changes.accelerations(rates))
@@ -62,10 +63,10 @@ def rk4(state: State, tau: Numbers, dt: Numbers) -> Gradient:
     commutators = Commutators(state)
 
     def rates(path: Numbers, qd: Numbers) -> Accelerations:
-        return accelerations_gradient(state.at(integrate(state, path), qd), tau)
+        return _accelerations(state.at(integrate(state, path), qd), tau)
 
     v1, dv1 = qd, changes.velocities()
-    first = accelerations_gradient(state, tau)
+    first = _accelerations(state, tau)
     da1 = changes.accelerations(first)
 
     v2, dv2 = moved(state, qd, (half, first.qdd)), changes.velocities(half, da1)
@@ -93,6 +94,13 @@ def rk4(state: State, tau: Numbers, dt: Numbers) -> Gradient:
     along = changes.commutated(along, twist, (v1, dv1), (v4, dv4))
     faster = changes.sum((1.0, da1), (2.0, da2), (2.0, da3), (1.0, da4))
     return changes.result(changes.positions(path, along), changes.velocities(sixth, faster))
+
+
+def _accelerations(state: State, tau: Numbers, damping_step: Scalar | None = None) -> Accelerations:
+    """Return the accelerations of ``integrators`` and their derivatives."""
+    if state.tree.constraints:
+        return constrained_accelerations_gradient(state, tau, damping_step)
+    return accelerations_gradient(state, tau, damping_step)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 from gridgen.dynamics.computation import Computation, FunctionComputation, Inputs
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import configurations
-from gridgen.kernel import KernelKey
+from gridgen.kernel import KernelKey, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.dual import DualArray, DualScalars, tangents_of, values_of
 from gridgen.symbolic.rounding import RoundedScalars
@@ -99,6 +99,10 @@ class ProductComputation(Computation):
     def optional_inputs(self) -> tuple[str, ...]:
         """See ``Computation``."""
         return self.of.optional_inputs
+
+    def shape(self, name: str, tree: KinematicTree) -> Shape:
+        """See ``Computation``."""
+        return self.of.shape(name, tree)
 
     def refusal(self, tree: KinematicTree) -> str | None:
         """See ``Computation``."""

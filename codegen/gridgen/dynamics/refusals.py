@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from gridgen.dynamics.constraints import Constraints
 from gridgen.dynamics.frames import body_poses, in_canonical
 from gridgen.dynamics.state import State
 from gridgen.model.tree import KinematicTree
@@ -60,13 +61,8 @@ def of_few_directions_of_a_point(tree: KinematicTree, frame: str) -> str | None:
 @lru_cache(maxsize=8)
 def _directions(tree: KinematicTree) -> Mapping[str, tuple[int, int]]:
     """Return in how many directions each frame can move, and its origin: in a random state."""
-    rng = np.random.default_rng(0)
-    q = rng.uniform(-1.0, 1.0, tree.nq)
-    for start in tree.quaternions:
-        q[start : start + 4] /= np.linalg.norm(q[start : start + 4])
-    scalars = FloatScalars()
-    state = State(tree, scalars, list(q))
-    poses = body_poses(state)
+    state = _random_state(tree)
+    scalars, poses = state.scalars, body_poses(state)
     # Twists of the bodies at the base's origin: those of a parent, and of the own joint.
     twists: list[NDArray[np.float64]] = []
     found = {}
@@ -88,6 +84,13 @@ def _directions(tree: KinematicTree) -> Mapping[str, tuple[int, int]]:
         point = twist[:3] + across @ twist[3:]
         found[frame.name] = (_rank(np.vstack((point, twist[3:]))), _rank(point))
     return found
+
+
+def _random_state(tree: KinematicTree) -> State:
+    q = np.random.default_rng(0).uniform(-1.0, 1.0, tree.nq)
+    for start in tree.quaternions:
+        q[start : start + 4] /= np.linalg.norm(q[start : start + 4])
+    return State(tree, FloatScalars(), list(q))
 
 
 def _rank(matrix: NDArray[np.float64]) -> int:
@@ -113,10 +116,23 @@ def of_no_mass(tree: KinematicTree) -> str | None:
 
 
 def of_no_constraints(tree: KinematicTree) -> str | None:
-    """Refuse a robot without constraints."""
-    if tree.constraints:
+    """Refuse a robot without constraints, or with one that leaves no motion."""
+    if not tree.constraints:
+        return "the robot has no constraints: load it with constraints= (grid-gen: --constraint)"
+    if (name := _rigid(tree)) is None:
         return None
-    return "the robot has no constraints: load it with constraints= (grid-gen: --constraint)"
+    return (
+        f'constraint "{name}" leaves no motion: lock joints (lock=) instead, or constrain fewer '
+        "directions"
+    )
+
+
+@lru_cache(maxsize=8)
+def _rigid(tree: KinematicTree) -> str | None:
+    """Return the constraint that alone leaves no motion in a random state."""
+    found = Constraints(_random_state(tree)).held
+    names = (held.constraint.name for held in found if _rank(np.array(held.rows)) == tree.nv)
+    return next(names, None)
 
 
 def of_no_contacts(tree: KinematicTree) -> str | None:
@@ -126,6 +142,16 @@ def of_no_contacts(tree: KinematicTree) -> str | None:
     return (
         "no link of the robot touches the ground: load it with ground= (grid-gen: --ground), or "
         "from an MJCF file with a plane"
+    )
+
+
+def of_contacts_with_constraints(tree: KinematicTree) -> str | None:
+    """Refuse a robot with contacts and rigid constraints."""
+    if not (tree.contact_model.contacts and tree.constraints):
+        return None
+    return (
+        "the robot has contacts and rigid constraints, which act in different functions: load it "
+        "with one of ground=, contact= and constraints="
     )
 
 

@@ -43,16 +43,6 @@ def render_library(
 ) -> dict[str, str]:
     """Return the files of a robot's library.
 
-    Args:
-        tree:     the robot.
-        ident:    its identifier.
-        version:  of the generator.
-        kernels:  those with programs.
-        programs: theirs, by name.
-        flags:    compiler flags of the library.
-        sources:  names of the module's other files.
-        casadi:   whether to include functions for CasADi.
-
     Returns:
         text by file name.
     """

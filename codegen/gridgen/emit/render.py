@@ -13,7 +13,9 @@ from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
 from gridgen.rendering import render
 from gridgen.schedules import Schedules
+from gridgen.schedules.interface import is_rollout, is_search
 from gridgen.schedules.rollout.view import rollout_view
+from gridgen.schedules.search.view import search_view
 from gridgen.schedules.team.bodies import BODIES_FILE, bodies_text
 from gridgen.schedules.team.schedule import TeamSchedule
 from gridgen.schedules.thread.plan import Programs
@@ -34,6 +36,8 @@ STATIC_FILES = (
 )
 #: Additional headers of modules with rollouts.
 ROLLOUT_FILES = ("gridgen_rollout.cuh", "gridgen_rollout_simd.h")
+#: Additional headers of modules with searches.
+SEARCH_FILES = ("gridgen_search.cuh", "gridgen_search_simd.h")
 _TEAM_STATIC_FILES = (
     "gridgen_scan.cuh",
     "gridgen_articulated.cuh",
@@ -53,21 +57,14 @@ def render_sources(
 ) -> dict[str, str]:
     """Return the C++ and CUDA files of a module.
 
-    Args:
-        schedules: of the robot.
-        ident:     its identifier: namespace and stem of the file names.
-        version:   of the generator.
-        kernels:   kernels to define.
-        programs:  those of the thread schedule, by the names of their kernels; includes the
-                   programs that rollouts call.
-
     Returns:
         text by file name.
     """
     tree = schedules.tree
     robot = robot_view(tree, ident, version)
     own = with_called(schedules, kernels)
-    rollouts = [kernel for kernel in kernels if kernel.calls]
+    rollouts = [kernel for kernel in kernels if is_rollout(kernel.key)]
+    searches = [kernel for kernel in kernels if is_search(kernel.key)]
     with_team = [kernel for kernel in kernels if kernel.team is not None]
     headers = _team_files(schedules, robot, with_team) if with_team else {}
     on_gpu = [gpu_view(tree, kernel, programs[kernel.name]) for kernel in own]
@@ -81,6 +78,7 @@ def render_sources(
         "tables": constant_views(programs[kernel.name].gpu for kernel in own),
         "functions": on_gpu,
         "rollouts": [rollout_view(tree, kernel, programs) for kernel in rollouts],
+        "searches": [search_view(tree, kernel) for kernel in searches],
     }
     view_of_cpu = view | {
         "functions": on_cpu,
@@ -91,13 +89,13 @@ def render_sources(
         f"{ident}.cu": render("thread/robot.cu.jinja", view),
         f"{ident}_simd.h": render("thread/robot_simd.h.jinja", view_of_cpu),
     }
-    static = STATIC_FILES + ROLLOUT_FILES * bool(rollouts)
+    static = STATIC_FILES + ROLLOUT_FILES * bool(rollouts) + SEARCH_FILES * bool(searches)
     files |= headers | {name: static_text(name) for name in static}
     return files | (team_headers() if with_team else {})
 
 
 def with_called(schedules: Schedules, kernels: Sequence[Kernel]) -> list[Kernel]:
-    """Return the kernels with programs: those of the arguments, and those that rollouts call."""
+    """Return the kernels with programs: those of the arguments, and those that they call."""
     own = [kernel for kernel in kernels if kernel.team is None and not kernel.calls]
     called = (schedules.kernel(key) for kernel in kernels for key in kernel.calls)
     return list({kernel.name: kernel for kernel in (*own, *called)}.values())
@@ -127,14 +125,7 @@ def team_headers() -> dict[str, str]:
 def render_team(
     schedule: TeamSchedule[Any], robot: RobotView, kernels: Sequence[Kernel], **options: bool
 ) -> str:
-    """Render the file with a schedule's kernels.
-
-    Args:
-        schedule: of the robot.
-        robot:    data of the banner.
-        kernels:  the schedule's.
-        options:  further arguments of the view.
-    """
+    """Render the file with a schedule's kernels."""
     view = schedule.view(robot, kernels, **options)
     return render(f"{schedule.name}/robot_{schedule.name}.cuh.jinja", view)
 
@@ -146,15 +137,7 @@ def render_module(
     kernels: Sequence[Kernel],
     fused: Sequence[tuple[Kernel, Sequence[str]]],
 ) -> str:
-    """Return the Python file of a module.
-
-    Args:
-        tree:    the robot.
-        ident:   its identifier.
-        version: of the generator.
-        kernels: kernels of the module.
-        fused:   fused kernels, with the names of their functions.
-    """
+    """Return the Python file of a module."""
     functions, methods = signature_views(tree, kernels), method_views(kernels)
     called = [kernel.name for kernel, _ in fused]
     there = [signature.name for signature in functions] + [method.name for method in methods]

@@ -77,7 +77,9 @@ _bring_torch_calls._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 def answer_traced(module: Module, resolved: Resolved) -> Any:
     """Evaluate a call with arguments that JAX traces."""
-    from gridgen.frameworks.jax import calls, rollout
+    from gridgen.frameworks.jax import calls, rollout, search
 
-    answer = calls.evaluate if resolved.course is None else rollout.evaluate
+    if resolved.kernel.key.function == "inverse_kinematics":
+        return search.evaluate(module, resolved)
+    answer = calls.evaluate if resolved.settings is None else rollout.evaluate
     return answer(module, resolved)

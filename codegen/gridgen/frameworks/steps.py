@@ -8,46 +8,33 @@ from typing import Any, NamedTuple
 from gridgen.functions.arrays import FEEDBACK
 from gridgen.functions.calls import RolloutSettings
 from gridgen.kernel import Shape
-from gridgen.runtime.arrays.times import Inputs, kept_of
+from gridgen.runtime.arrays.times import Inputs, stored_steps
 
 _State = tuple[Any, Any]
 
 
 class Operations(NamedTuple):
-    """Operations of a framework.
+    """Operations of a framework."""
 
-    Attributes:
-        xp:         array module of the framework.
-        normalized: returns configurations with unit quaternions, for a state.
-        step:       integrates a state over one step with joint torques; arrays by name.
-        difference: returns the tangent vector from one configuration to another.
-        scan:       iterates a step function: takes the function, the initial state, arrays with
-                    time as the first axis and the number of steps; returns the final state and
-                    the stacked results.
-        limits:     limits of the joint torques.
-    """
-
-    xp: Any
+    xp: Any  #: array module of the framework.
+    #: returns configurations with unit quaternions, for a state.
     normalized: Callable[[Any, Any], Any]
+    #: integrates a state over one step with joint torques; arrays by name.
     step: Callable[..., _State]
+    #: returns the tangent vector from one configuration to another.
     difference: Callable[[Any, Any], Any]
+    #: iterates a step function: takes the function, the initial state, arrays with time as the
+    #: first axis and the number of steps; returns the final state and the stacked results.
     scan: Callable[..., tuple[_State, tuple[Any, Any]]]
-    limits: Any
+    limits: Any  #: limits of the joint torques.
 
 
 def rolled_by_steps(
-    operations: Operations, shapes: Mapping[str, Shape], given: Inputs, course: RolloutSettings
+    operations: Operations, shapes: Mapping[str, Shape], given: Inputs, settings: RolloutSettings
 ) -> tuple[Any, ...]:
-    """Return positions and velocities of a rollout, and joint torques on request; see ``Robot``.
-
-    Args:
-        operations: operations of the framework.
-        shapes:     shapes of the inputs for one state.
-        given:      the inputs.
-        course:     rollout options.
-    """
+    """Return positions and velocities of a rollout, and joint torques on request; see ``Robot``."""
     xp, axis, steps = operations.xp, len(given.lead), given.steps
-    every, moments = kept_of(course, steps)
+    every, moments = stored_steps(settings, steps)
     fixed: dict[str, Any] = {}
     moving: dict[str, Any] = {}
     for name in given.arrays:
@@ -58,15 +45,15 @@ def rolled_by_steps(
         else:
             fixed[name] = array
     q, qd = fixed.pop("q0"), fixed.pop("qd0")
-    dt = fixed.pop("dt") / course.substeps
+    dt = fixed.pop("dt") / settings.substeps
 
     def move(state: _State, now: Mapping[str, Any]) -> tuple[_State, tuple[Any, Any]]:
         known = {**fixed, **now}
-        tau = _applied(operations, course, state, known)
+        tau = _applied(operations, settings, state, known)
         rest = {name: array for name, array in known.items() if name not in ("tau", *FEEDBACK)}
-        for _ in range(course.substeps):
+        for _ in range(settings.substeps):
             state = operations.step(*state, tau, dt, **rest)
-        applied = xp.broadcast_to(tau, state[1].shape) if course.return_efforts else None
+        applied = xp.broadcast_to(tau, state[1].shape) if settings.return_efforts else None
         return state, (None if moments is None else state, applied)
 
     start = operations.normalized(q, qd), qd
@@ -77,11 +64,11 @@ def rolled_by_steps(
             xp.moveaxis(xp.concatenate([first[None], later[every - 1 :: every]]), 0, axis)
             for first, later in zip(start, path, strict=True)
         )
-    return (*paths, xp.moveaxis(efforts, 0, axis)) if course.return_efforts else (*paths,)
+    return (*paths, xp.moveaxis(efforts, 0, axis)) if settings.return_efforts else (*paths,)
 
 
 def _applied(
-    operations: Operations, course: RolloutSettings, state: _State, known: Mapping[str, Any]
+    operations: Operations, settings: RolloutSettings, state: _State, known: Mapping[str, Any]
 ) -> Any:
     """Return the joint torques of a step: the given ones plus the controller's, within limits."""
     tau, xp = known["tau"], operations.xp
@@ -91,4 +78,4 @@ def _applied(
         velocities = xp.broadcast_to(qd_ref - state[1], way.shape)
         deviation = xp.concatenate([way, velocities], -1)
         tau = tau + (gains @ deviation[..., None])[..., 0]
-    return xp.clip(tau, -operations.limits, operations.limits) if course.effort_limits else tau
+    return xp.clip(tau, -operations.limits, operations.limits) if settings.effort_limits else tau

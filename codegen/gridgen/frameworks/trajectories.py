@@ -8,9 +8,8 @@ from typing import Any
 
 from gridgen.errors import ShapeError
 from gridgen.frameworks import is_transformed, torch_calls
-from gridgen.functions.arrays import shape_of
+from gridgen.functions.arrays import ARRAYS, shape_of
 from gridgen.functions.types import Array
-from gridgen.runtime.arrays.arguments import over_time
 from gridgen.runtime.arrays.layout import result_arrays
 from gridgen.runtime.arrays.libraries import (
     adopt,
@@ -124,8 +123,14 @@ def _over_time(
     if is_path and array.shape[:count][-1:] == (steps + 1,):
         array = array[..., :-1, :]
     if not is_path or array.shape[:count][-1:] == (steps,):
-        found = over_time(name, array, lead, shape, xp, once=not is_path and name != "tau")
-        if found is not None:
-            return found
+        own, state = array.shape[:count], array.shape[count:]
+        if ARRAYS[name].shared and array.shape == shape:
+            return array
+        if not is_path and name != "tau" and own and own == lead[:-1]:
+            array, own = array.reshape(*own, 1, *state), (*own, 1)
+        pairs = zip(reversed(own), reversed(lead), strict=False)
+        fits = len(own) <= len(lead) and all(extent in (1, most) for extent, most in pairs)
+        if fits and state == shape:
+            return xp.broadcast_to(array, (*lead, *shape))
     wanted = ", ".join(map(str, (*lead, *shape)))
     raise ShapeError(f"{name} has shape {there}; with tau as given it needs ({wanted})")

@@ -54,6 +54,7 @@ FunctionName = Literal[
     "mass_matrix_inverse",
     "delassus",
     "constrained_forward_dynamics",
+    "constrained_forward_dynamics_gradient",
     "impulse_dynamics",
     "constrained_inverse_dynamics",
     "contact_forward_dynamics",

@@ -175,9 +175,27 @@ ARRAYS: dict[str, ArrayKind] = {
     "impulses": ArrayKind(
         ("constraint_rows",), "impulses of the constraints in their rows' order", "N s, N m s"
     ),
+    "dforces_dq": ArrayKind(
+        ("constraint_rows", "nv"), "derivative of the forces by the positions", "per rad or m"
+    ),
+    "dforces_dqd": ArrayKind(
+        ("constraint_rows", "nv"), "derivative of the forces by the velocities", "per rad/s or m/s"
+    ),
+    "dforces_dtau": ArrayKind(
+        ("constraint_rows", "nv"), "derivative of the forces by the torques", "1/m or 1"
+    ),
     "f_ext": ArrayKind(
         ("bodies", 6), "wrench on each body at its link frame, in its axes", "N, N m"
     ),
+    "rest": ArrayKind(("nq",), "rest posture", "rad or m"),
+    "targets": ArrayKind((4, 4), "target pose of each frame in the base, homogeneous", "1 and m"),
+    "pose_weights": ArrayKind((2,), "factors of the errors of each frame's pose", "1", True),
+    "settings": ArrayKind((7,), "tolerances, counts, gain and damping of a search", "mixed", True),
+    "progress": ArrayKind((3,), "costs of the last two iterations, and their number", "1"),
+    "progress_next": ArrayKind((3,), "progress after the iteration", "1"),
+    "residual": ArrayKind((2,), "largest position and orientation error of a frame", "m, rad"),
+    "outcome": ArrayKind((), "1 for a solution, -1 for the end of a search, otherwise 0", "1"),
+    "success": ArrayKind((), "1 for a solution, otherwise 0", "1"),
     "base_velocity": ArrayKind((6,), "spatial velocity of the base", "m/s, rad/s", True),
     "base_acceleration": ArrayKind((6,), "derivative of the base velocity", "m/s^2, rad/s^2", True),
 }

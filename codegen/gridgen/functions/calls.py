@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gridgen.functions.types import Array, InGravity, Loaded, Options
 
 
@@ -53,6 +55,35 @@ class RolloutWords(NamedTuple):
     none: int = 0
 
 
+@dataclass(frozen=True)
+class SearchSettings:
+    """Options of inverse kinematics; see ``inverse_kinematics``."""
+
+    q0: Any
+    rest: Any
+    pose_weights: Any
+    seeds: object
+    iterations: object
+    tolerance: Any
+    keep: str
+    out: Any
+    backend: str | None
+
+
+class Solutions(NamedTuple):
+    """Results of inverse kinematics, for problems (B,), or (B, seeds) with ``keep="all"``.
+
+    Attributes:
+        q:        joint positions (B, nq) [rad or m].
+        success:  whether the errors are within the tolerance (B,).
+        residual: largest position error and largest orientation error of a frame (B, 2) [m, rad].
+    """
+
+    q: Array
+    success: Array
+    residual: Array
+
+
 @dataclass(slots=True)
 class Request:
     """A call of a declared function.
@@ -66,7 +97,7 @@ class Request:
         method:    algorithm, for functions with several.
         frame:     name of a frame or list of names, for functions of frames.
         reference: reference frame of a Jacobian.
-        course:    options of a rollout.
+        settings:  options of a rollout.
     """
 
     function: str
@@ -77,7 +108,25 @@ class Request:
     method: str = "auto"
     frame: str | Sequence[str] | None = None
     reference: str = ""
-    course: RolloutSettings | None = None
+    settings: RolloutSettings | None = None
+
+    def __post_init__(self) -> None:
+        """Convert ``active``, which may have booleans or integers."""
+        if self.options.get("active") is not None:
+            self.options = _in_numbers(self.options, self.arrays[0])
+
+
+def _in_numbers(options: Any, q: Any) -> Any:
+    """Return options of a call, with ``active`` in numbers of the type of ``q``."""
+    active: Any = options["active"]
+    dtype = getattr(active, "dtype", None)
+    if dtype is None:
+        if (listed := np.asarray(active)).dtype == np.bool_:
+            active = listed.astype(float).tolist()
+    elif str(dtype).rpartition(".")[2].startswith(("bool", "int", "uint")):
+        numbers = getattr(q, "dtype", np.dtype(float))
+        active = active.astype(numbers) if hasattr(active, "astype") else active.to(numbers)
+    return {**options, "active": active}
 
 
 class Calls(ABC):
@@ -100,6 +149,10 @@ class Calls(ABC):
             substeps: integrator steps for each step.
             out:      output arrays.
         """
+
+    @abstractmethod
+    def _searched(self, targets: Any, frames: Any, settings: SearchSettings) -> Solutions:
+        """Return solutions of inverse kinematics."""
 
     @abstractmethod
     def _configuration(self, function: str, like: Array | None, *others: Any) -> Array:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from gridgen.functions.calls import Calls, Request
 from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
     ArrayLike,
     Constrained,
-    Held,
     Impulsive,
     Inertial,
     Supported,
@@ -21,21 +16,6 @@ from gridgen.functions.types import (
 )
 
 _REFUSALS = ("of_no_constraints", "of_a_singular_mass_matrix")
-
-
-def _in_numbers(options: Held, q: Any) -> Any:
-    """Return options of a call, booleans of ``active`` as numbers of the type of ``q``."""
-    active: Any = options.get("active")
-    if active is None:
-        return options
-    dtype = getattr(active, "dtype", None)
-    if dtype is None:
-        if (listed := np.asarray(active)).dtype == np.bool_:
-            active = listed.astype(float).tolist()
-    elif str(dtype).rpartition(".")[2] == "bool":
-        numbers = getattr(q, "dtype", np.dtype(float))
-        active = active.astype(numbers) if hasattr(active, "astype") else active.to(numbers)
-    return {**options, "active": active}
 
 
 class ConstrainedDynamics(Calls):
@@ -108,7 +88,7 @@ class ConstrainedDynamics(Calls):
             tau:           joint torques     (B, nv)  [N m or N]
             out:           arrays for the results.
             active:        1 for each constraint that holds, 0 for one that has no force
-                           (k,) or (B, k). By default all constraints hold.
+                           (k,) or (B, k). Default: that of the robot's options, otherwise 1.
             stabilization: gains of position and velocity of each constraint (k, 2) or (B, k, 2)
                            [1/s^2, 1/s]. Default: those of the robot's options, otherwise 0.
             compliance:    of each constraint, added to the diagonal of the Delassus matrix
@@ -130,8 +110,50 @@ class ConstrainedDynamics(Calls):
         Source: Carpentier, Budhiraja and Mansard 2021.
         """
         results: tuple[Array, Array] = self._call(
-            Request("constrained_forward_dynamics", (q, qd, tau), out, _in_numbers(options, q))
+            Request("constrained_forward_dynamics", (q, qd, tau), out, options)
         )
+        return results
+
+    @function(
+        "Gradient of forward dynamics with constraints by positions, velocities and torques",
+        ("dqdd_dq", "dqdd_dqd", "dqdd_dtau", "dforces_dq", "dforces_dqd", "dforces_dtau"),
+        Algorithm(
+            "constraint_derivatives.constrained_forward_dynamics_gradient",
+            "derivative of the equations, Carpentier, Budhiraja and Mansard 2021",
+            refusals=_REFUSALS,
+            in_loops=False,
+        ),
+        is_default=False,
+        solves=True,
+    )
+    def constrained_forward_dynamics_gradient(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        tau: ArrayLike,
+        *,
+        out: tuple[Writable, ...] | None = None,
+        **options: Unpack[Constrained],
+    ) -> tuple[Array, ...]:
+        """Return the derivatives of accelerations and constraint forces.
+
+        Arguments as in ``constrained_forward_dynamics``; tangent space as in
+        ``inverse_dynamics_gradient``. Derivatives of forces are those of their components in the
+        axes of ``to``. Forces of redundant constraints are not unique: their derivatives have least
+        norm.
+
+        Returns:
+            dqdd_dq, dqdd_dqd, dqdd_dtau: (B, nv, nv) each, row i is for acceleration i.
+            dforces_dq, dforces_dqd, dforces_dtau: (B, m, nv) each, row i is for force i.
+
+        Raises:
+            ModelError:     the robot has no constraints, or its mass matrix is singular.
+            ParameterError: on the CPU, ``active`` has other values than 0 and 1.
+
+        Source: Carpentier, Budhiraja and Mansard 2021.
+        """
+        name = "constrained_forward_dynamics_gradient"
+        results: tuple[Array, ...] = self._call(Request(name, (q, qd, tau), out, options))
         return results
 
     @function(
@@ -178,7 +200,7 @@ class ConstrainedDynamics(Calls):
             ParameterError: on the CPU, ``active`` has other values than 0 and 1.
         """
         results: tuple[Array, Array] = self._call(
-            Request("impulse_dynamics", (q, qd), out, _in_numbers(options, q))
+            Request("impulse_dynamics", (q, qd), out, options)
         )
         return results
 
@@ -227,6 +249,6 @@ class ConstrainedDynamics(Calls):
             ParameterError: on the CPU, ``active`` has other values than 0 and 1.
         """
         results: tuple[Array, Array] = self._call(
-            Request("constrained_inverse_dynamics", (q, qd, qdd), out, _in_numbers(options, q))
+            Request("constrained_inverse_dynamics", (q, qd, qdd), out, options)
         )
         return results

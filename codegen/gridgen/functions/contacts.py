@@ -16,7 +16,9 @@ class ContactDynamics(Calls):
         Algorithm(
             "contacts.contact_forward_dynamics",
             "MuJoCo's soft constraints, Newton's method, Todorov 2014",
-            refusals=("of_no_contacts", "of_a_singular_mass_matrix"),
+            refusals=(
+                *("of_no_contacts", "of_contacts_with_constraints", "of_a_singular_mass_matrix"),
+            ),
             in_loops=False,
         ),
         is_default=False,

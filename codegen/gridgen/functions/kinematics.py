@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
-from gridgen.functions.calls import Calls, Request
+from gridgen.functions.calls import Calls, Request, SearchSettings, Solutions
 from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
     ArrayLike,
+    BackendChoice,
     Heavy,
     Inertial,
     Options,
@@ -119,6 +121,65 @@ class Frames(Calls):
         return self._call(
             Request("jacobian_dot_qd", (q, qd), out, options, frame=frame, reference=reference)
         )
+
+    @function(results=("q", "success", "residual"))
+    def inverse_kinematics(
+        self,
+        targets: ArrayLike,
+        frames: str | Sequence[str],
+        *,
+        q0: ArrayLike | None = None,
+        rest: ArrayLike | None = None,
+        pose_weights: ArrayLike | None = None,
+        seeds: int = 32,
+        iterations: int = 20,
+        tolerance: tuple[float, float] = (1e-4, 1e-3),
+        keep: Literal["best", "all"] = "best",
+        out: tuple[Writable, Writable, Writable] | None = None,
+        backend: BackendChoice | None = None,
+    ) -> Solutions:
+        """Return joint positions within the limits at which frames have target poses.
+
+        One kernel iterates by the Levenberg-Marquardt method from several starts, until one leads
+        to a solution. The starts are a sequence of low discrepancy between the position limits;
+        those where the frames are nearest to the targets come first. Joints that move no frame
+        stay. The result for a target does not depend on the others.
+
+        Args:
+            targets:      poses of the frames in the base, homogeneous (B, n, 4, 4) for a list of n
+                          frames, (B, 4, 4) for the name of one [1 and m].
+            frames:       name of a link (merged links included), or list of names.
+            q0:           first start (B, nq) or (nq,), for example the last solution of a
+                          trajectory [rad or m]; also the place of a floating base in other starts.
+            rest:         rest posture (B, nq) or (nq,): motions that do not change the poses lead
+                          towards it; the default of ``q0``.
+            pose_weights: factors of the position and of the orientation error of each frame, (n, 2)
+                          or (B, n, 2), or (2,) for all; 0 omits one. Default: 1.
+            seeds:        most starts.
+            iterations:   most iterations from a start.
+            tolerance:    largest position error [m] and largest orientation error [rad] of a
+                          solution.
+            keep:         ``best``: the first solution, or without one the positions of least cost.
+                          ``all``: where each start leads.
+            out:          arrays for the results; ``success`` then consists of numbers.
+            backend:      overrides the robot's.
+
+        Returns:
+            a record of ``q`` (B, nq), ``success`` (B,), and ``residual`` (B, 2), the largest
+            position error [m] and orientation error [rad] of a frame: 2 sin(angle / 2). With
+            ``all`` they have an axis of starts, (B, seeds, ...).
+
+        Raises:
+            OptionError: a frame is unknown, or an option is invalid.
+            ModelError:  no joint moves a frame.
+            ShapeError, DtypeError, DeviceError: an argument is invalid.
+
+        Source: Sugihara 2011.
+        """
+        settings = SearchSettings(
+            q0, rest, pose_weights, seeds, iterations, tolerance, keep, out, backend
+        )
+        return self._searched(targets, frames, settings)
 
 
 class WholeBody(Calls):

@@ -7,7 +7,7 @@ from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
     ArrayLike,
-    Driven,
+    Constrained,
     Integrator,
     Keep,
     Moving,
@@ -24,7 +24,7 @@ INTEGRATORS = {
     "rk4": "Runge-Kutta method of order four",
     "implicit": "semi-implicit Euler method with implicit damping",
 }
-_REFUSALS = ("of_a_singular_mass_matrix",)
+_REFUSALS = ("of_a_singular_mass_matrix", "of_contacts_with_constraints")
 
 
 class Motion(Calls):
@@ -76,8 +76,9 @@ class Motion(Calls):
         """Return the state after a time step with constant joint torques.
 
         Configurations move as in ``integrate``: a floating base stays on its manifold, and
-        quaternions have unit norm. A robot with contacts has the accelerations of
-        ``contact_forward_dynamics``.
+        quaternions have unit norm. A robot with constraints has the accelerations of
+        ``constrained_forward_dynamics``; with ``active=0``, those without constraints. A robot with
+        contacts has those of ``contact_forward_dynamics``.
 
         Args:
             q:          joint positions   (B, nq)  [rad or m]
@@ -91,8 +92,8 @@ class Motion(Calls):
                         URDF, which requires ``joint_dynamics=True``.
             schedule:   ``thread``; ``auto`` selects it.
             out:        output arrays.
-            options:    as in ``inverse_dynamics``; gravity, external wrenches and the base motion
-                        are constant during the step.
+            options:    as in ``inverse_dynamics``, and of a robot with constraints as in
+                        ``constrained_forward_dynamics``; all are constant during the step.
 
         Returns:
             q_next:  joint positions at the end of the step   (B, nq)  [rad or m]
@@ -132,7 +133,7 @@ class Motion(Calls):
         integrator: Integrator = "semi_implicit",
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
-        **options: Unpack[Driven],
+        **options: Unpack[Constrained],
     ) -> tuple[Array, Array]:
         """Return the analytical derivatives of ``step`` by the state and by the joint torques.
 
@@ -163,7 +164,7 @@ class Motion(Calls):
         substeps: int = 1,
         integrator: Integrator = "semi_implicit",
         out: tuple[Writable, Writable] | None = None,
-        **options: Unpack[Driven],
+        **options: Unpack[Constrained],
     ) -> tuple[Array, Array]:
         """Return A and B of ``step_gradient`` for every step of trajectories.
 
@@ -251,8 +252,9 @@ class Motion(Calls):
             return_efforts: also return the applied torques, after feedback and clamping.
             schedule:      ``thread``; ``auto`` selects it.
             out:           output arrays, with any strides.
-            options:       as in ``inverse_dynamics``. Arrays with a batch axis may have an axis T
-                           after it, except ``params``, ``armature`` and ``damping``.
+            options:       as in ``step``. Arrays with a batch axis may have an axis T after it,
+                           except ``params``, ``armature`` and ``damping``: ``active`` is (k,),
+                           (B, k), or (B, T, k) or (1, T, k) for a schedule of contacts.
 
         Returns:
             q_path:   joint positions   (B, T + 1, nq); (B, nq) for ``last``  [rad or m]
@@ -263,10 +265,10 @@ class Motion(Calls):
             OptionError: ``substeps``, ``keep`` or ``feedback`` is invalid.
             Also the errors of ``step``.
         """
-        course = RolloutSettings(substeps, keep, feedback, effort_limits, return_efforts)
+        settings = RolloutSettings(substeps, keep, feedback, effort_limits, return_efforts)
         path: tuple[Array, ...] = self._call(
             Request(
-                "rollout", (q0, qd0, tau, dt), out, options, schedule, integrator, course=course
+                "rollout", (q0, qd0, tau, dt), out, options, schedule, integrator, settings=settings
             )
         )
         return path

@@ -220,7 +220,7 @@ class Soft(InGravity, Inertial, total=False):
     tolerance: ArrayLike | None
 
 
-class Moving(Driven, total=False):
+class Moving(Constrained, total=False):
     """Those of steps.
 
     Attributes:

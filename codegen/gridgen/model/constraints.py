@@ -12,9 +12,9 @@ from gridgen.model.kinematic_tree import Body, Constraint, Frame
 from gridgen.model.pose import Pose, from_rpy
 from gridgen.naming import show, show_value
 
-_SHARED = {"kind", "name", "to", "stabilization", "compliance"}
+_SHARED = {"kind", "name", "to", "stabilization", "compliance", "active"}
 _PLACED = _SHARED | {"link", "offset", "to_offset", "to_rpy"}
-#: What a constraint of each kind may have.
+#: The fields of each kind of constraint.
 FIELDS: Mapping[str, set[str]] = {
     "point": _PLACED,
     "frame": _PLACED | {"rpy"},
@@ -33,7 +33,7 @@ def place_constraints(
 
     Args:
         description: the robot.
-        given:       as the option has them.
+        given:       as the option has them; those of the robot's file precede them.
         bodies:      of its tree.
         frames:      of its tree.
 
@@ -42,8 +42,10 @@ def place_constraints(
             that makes no sense.
     """
     found: list[Constraint] = []
-    for entry in given:
-        made = _Reader(description, entry, len(found)).constraint(bodies, frames)
+    named = [(entry, f"constraint {show(entry['name'])}") for entry in description.constraints]
+    named += [(entry, f"constraints[{index}]") for index, entry in enumerate(given)]
+    for entry, where in named:
+        made = _Reader(description, entry, where).constraint(bodies, frames)
         if any(made.name == other.name for other in found):
             raise OptionError(
                 f"{description.source}: constraints has {show(made.name)} twice: give each "
@@ -56,9 +58,9 @@ def place_constraints(
 class _Reader:
     """Reads one constraint, and says what is wrong with it."""
 
-    def __init__(self, description: RobotDescription, entry: Mapping[str, Any], index: int) -> None:
+    def __init__(self, description: RobotDescription, entry: Mapping[str, Any], where: str) -> None:
         self._description, self._entry = description, entry
-        self._where = f"{description.source}: constraints[{index}]"
+        self._where = f"{description.source}: {where}"
 
     def constraint(self, bodies: Sequence[Body], frames: Sequence[Frame]) -> Constraint:
         """Return the constraint."""
@@ -69,11 +71,14 @@ class _Reader:
             raise self._error(show(min(unknown)), f"a {kind} has {', '.join(sorted(FIELDS[kind]))}")
         position, velocity = self._numbers("stabilization", 2, least=0.0)
         (compliance,) = self._numbers("compliance", 1, least=0.0)
+        if (active := self._entry.get("active", True)) not in (0, 1):
+            raise self._error(f"active {show_value(active)}", "give True or False")
         shared: dict[str, Any] = {
             "kind": kind,
             "rows": _ROWS[kind],
             "stabilization": (position, velocity),
             "compliance": compliance,
+            "active": bool(active),
         }
         if kind == "joint":
             return self._joint(bodies, shared)

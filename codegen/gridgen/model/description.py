@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from gridgen.errors import UrdfError
 from gridgen.model.oddities import Oddity, warn_of
@@ -163,6 +164,7 @@ class RobotDescription:
         digest:   SHA-256 of the input.
         in_order: whether sibling joints are in file order, not sorted by name.
         contact_model: soft constraints of the file.
+        constraints: constraints of the file, in the form of the option.
     """
 
     name: str
@@ -172,6 +174,7 @@ class RobotDescription:
     digest: str
     in_order: bool = False
     contact_model: ContactModel = NO_CONTACTS
+    constraints: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
 
     def error(self, message: str, line: int | None = None) -> UrdfError:
         """Return an error with the location in this robot's file."""

@@ -149,6 +149,7 @@ class Constraint:
         stabilization: gains of the position [1/s^2] and of the velocity [1/s].
         compliance:    added to the diagonal of the Delassus matrix [as that].
         has_target:    whether stabilization has a target position.
+        active:        whether it holds by default.
         link:          the frame that is held.
         to:            what it is held by; body -1 is the world.
         joints:        indices of the bodies whose joints are tied; -1 for none.
@@ -162,6 +163,7 @@ class Constraint:
     stabilization: tuple[float, float]
     compliance: float
     has_target: bool
+    active: bool = True
     link: Frame | None = None
     to: Frame | None = None
     joints: tuple[int, int] = (-1, -1)
@@ -217,6 +219,9 @@ class KinematicTree(Branches):
     constraints: tuple[Constraint, ...] = ()
     contact_model: ContactModel = NO_CONTACTS
     remarks: tuple[str, ...] = field(default=(), compare=False)
+
+    def __hash__(self) -> int:
+        return hash((self.digest, self.options))  # caches look robots up often
 
     @property
     def floating_base(self) -> bool:

@@ -59,7 +59,28 @@ def lock_joints(description: RobotDescription, lock: Mapping[str, Any]) -> Robot
         )
         for name, position in positions.items()
     }
-    return replace(description, joints=tuple(fixed.get(j.name, j) for j in description.joints))
+    held = (_of_the_others(entry, positions) for entry in description.constraints)
+    return replace(
+        description,
+        joints=tuple(fixed.get(joint.name, joint) for joint in description.joints),
+        constraints=tuple(entry for entry in held if entry is not None),
+    )
+
+
+def _of_the_others(
+    entry: Mapping[str, Any], positions: Mapping[str, tuple[float, ...]]
+) -> Mapping[str, Any] | None:
+    """Return a constraint of the file without locked joints; None if it relates no others."""
+    joint, to = entry.get("joint", ""), entry.get("to", "")
+    if entry["kind"] != "joint" or not positions.keys() & {joint, to}:
+        return entry
+    factor, offset = entry["multiplier"], entry["offset"]
+    rest = {key: value for key, value in entry.items() if key not in ("to", "multiplier")}
+    if joint not in positions:
+        return {**rest, "offset": factor * positions[to][0] + offset}
+    if not to or to in positions or factor == 0.0:
+        return None
+    return {**rest, "joint": to, "offset": (positions[joint][0] - offset) / factor}
 
 
 def displacement(joint: Joint, position: tuple[float, ...]) -> Pose:

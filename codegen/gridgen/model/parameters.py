@@ -162,7 +162,7 @@ def own_inputs(
     if not constraints:
         return own
     return own | {
-        "active": (1.0,) * len(constraints),
+        "active": tuple(float(one.active) for one in constraints),
         "stabilization": tuple(one.stabilization for one in constraints),
         "compliance": tuple(one.compliance for one in constraints),
         "proximal": (PROXIMAL["float64"],) * len(constraints),

@@ -141,6 +141,14 @@ def from_rpy(roll: float, pitch: float, yaw: float) -> Matrix3:
     )
 
 
+def to_rpy(rotation: Matrix3) -> Vector3:
+    """Return roll, pitch and yaw, the inverse of ``from_rpy``."""
+    (a, b, _), (d, e, _), (g, h, i) = rotation
+    if math.hypot(a, d) < 1e-9:  # pitch of 90 degrees: roll and yaw are about one axis
+        return math.atan2(-g * b, e), math.atan2(-g, 0.0), 0.0
+    return math.atan2(h, i), math.atan2(-g, math.hypot(a, d)), math.atan2(d, a)
+
+
 def from_quaternion(x: float, y: float, z: float, w: float) -> Matrix3:
     """Return the rotation of a nonzero quaternion of any norm."""
     largest = max(abs(x), abs(y), abs(z), abs(w))

@@ -2,10 +2,11 @@
 
 Modules:
 
-- `layout`: assignment of bodies and chains to processes.
 - `trajectory`: input and output files.
 - `machine`: measured parameters of the pipeline model.
 - `stage`: computation of one process.
 - `links`: MPI messages between processes.
-- `run`: joint torques of all samples, rate and latency.
+- `pipeline`: joint torques of all samples, rate and latency.
+
+`gridgen.schedules.pipeline.plan` divides bodies and chains among the processes.
 """

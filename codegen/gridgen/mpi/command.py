@@ -24,7 +24,7 @@ from gridgen.emit.writer import check_file
 from gridgen.errors import GridGenError, OptionError
 from gridgen.model.tree import KinematicTree
 from gridgen.mpi.links import require_mpi
-from gridgen.mpi.run import PipelineResult, run
+from gridgen.mpi.pipeline import PipelineResult, run
 from gridgen.mpi.stage import Stages
 from gridgen.mpi.trajectory import Trajectory, read_trajectory, write_torques
 from gridgen.naming import show
@@ -180,13 +180,11 @@ def as_json(outcome: PipelineResult) -> str:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> Parser:
     parser = Parser(
         prog="python -m gridgen.mpi",
         description=_TEXT,
         epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add_urdf(parser)
     parser.add_argument("trajectory", type=Path, help="file of numpy.savez with q, qd and qdd")
@@ -208,7 +206,5 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_robot_options(parser)
     add_force(parser)
-    output = parser.add_mutually_exclusive_group()
-    output.add_argument("--json", action="store_true", help="print the rates and times as JSON")
-    output.add_argument("--quiet", action="store_true", help="print only errors")
+    parser.add_output("the rates and times")
     return parser

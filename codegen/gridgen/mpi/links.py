@@ -32,11 +32,7 @@ def require_mpi() -> Any:
 
 
 class MpiLinks:
-    """Messages to and from the other processes; see ``stage.Links``.
-
-    Args:
-        comm: mpi4py's communicator of all processes.
-    """
+    """Messages to and from the other processes; see ``stage.Links``."""
 
     def __init__(self, comm: Any) -> None:
         self._comm = comm

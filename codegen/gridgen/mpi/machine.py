@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from gridgen.functions.steps import BACKWARD, FORWARD
-from gridgen.mpi.layout import Weights
 from gridgen.mpi.stage import Stages
 from gridgen.mpi.trajectory import Trajectory
 from gridgen.schedules.pipeline.model import Machine
+from gridgen.schedules.pipeline.plan import Weights
 
 _TIMES = 20
 #: Bytes of the message that measures the bandwidth of a link.

@@ -13,11 +13,11 @@ from gridgen.functions.arrays import MOTION_NUMBERS
 from gridgen.functions.steps import BACKWARD, FORWARD
 from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
-from gridgen.mpi.layout import Layout
 from gridgen.mpi.trajectory import Trajectory
 from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.module.description import Module
+from gridgen.schedules.pipeline.plan import Layout
 
 Block = NDArray[Any]
 _WRENCH = 6
@@ -72,13 +72,7 @@ class Stages:
 
 
 class ForwardStage:
-    """A process of the forward chain.
-
-    Args:
-        stages: stages of the robot.
-        layout: layout of the pipeline.
-        number: number of the stage in its chain.
-    """
+    """A process of the forward chain."""
 
     def __init__(self, stages: Stages, layout: Layout, number: int) -> None:
         tree, self._bodies = stages.tree, layout.forward[number]
@@ -107,13 +101,7 @@ class ForwardStage:
 
 
 class BackwardStage:
-    """A process of the backward chain; the last one collects the joint torques of all bodies.
-
-    Args:
-        stages: stages of the robot.
-        layout: layout of the pipeline.
-        number: number of the stage in its chain.
-    """
+    """A process of the backward chain; the last one collects the joint torques of all bodies."""
 
     def __init__(self, stages: Stages, layout: Layout, number: int) -> None:
         tree, bodies = stages.tree, layout.backward[number]

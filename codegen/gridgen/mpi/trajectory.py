@@ -19,19 +19,12 @@ _NAMES = ("q", "qd", "qdd")
 
 @dataclass(frozen=True)
 class Trajectory:
-    """Samples of one or more trajectories, concatenated.
+    """Samples of one or more trajectories, concatenated."""
 
-    Attributes:
-        q:    joint positions      (samples, nq)  [rad or m]
-        qd:   joint velocities     (samples, nv)  [rad/s or m/s]
-        qdd:  joint accelerations  (samples, nv)  [rad/s^2 or m/s^2]
-        lead: leading axes of the arrays in the file: (T,) or (B, T).
-    """
-
-    q: NDArray[Any]
-    qd: NDArray[Any]
-    qdd: NDArray[Any]
-    lead: tuple[int, ...]
+    q: NDArray[Any]  #: joint positions      (samples, nq)  [rad or m]
+    qd: NDArray[Any]  #: joint velocities     (samples, nv)  [rad/s or m/s]
+    qdd: NDArray[Any]  #: joint accelerations  (samples, nv)  [rad/s^2 or m/s^2]
+    lead: tuple[int, ...]  #: leading axes of the arrays in the file: (T,) or (B, T).
 
     @property
     def samples(self) -> int:

@@ -28,15 +28,10 @@ __all__ = ["Drawings", "Report"]
 
 @dataclass(frozen=True)
 class Report:
-    """A page about a robot; notebooks display it.
+    """A page about a robot; notebooks display it."""
 
-    Attributes:
-        title: the robot's name.
-        html:  the self-contained page; it loads no other file.
-    """
-
-    title: str
-    html: str
+    title: str  #: the robot's name.
+    html: str  #: the self-contained page; it loads no other file.
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write the page, and return its path.
@@ -70,13 +65,7 @@ class Report:
 
 
 class Drawings:
-    """Draws one robot; see ``gridgen.runtime.drawings``.
-
-    Args:
-        tree:     the robot.
-        module:   its description, kernels and source text.
-        programs: returns the traced programs of a kernel of the thread schedule by its name.
-    """
+    """Draws one robot; see ``gridgen.runtime.drawings``."""
 
     def __init__(
         self, tree: KinematicTree, module: Module, programs: Callable[[str], Programs]

@@ -21,7 +21,7 @@ from gridgen.robot import Robot
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.planning.clocks import HostClock, least
 from gridgen.schedules.thread.plan import Programs
-from gridgen.symbolic.turns import work_per_state
+from gridgen.symbolic.iterations import work_per_state
 from gridgen.version import __version__
 
 #: The functions in a report: those that users call most.
@@ -53,19 +53,12 @@ GPU_BATCH = 1 << 20
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU cost of one function, for one state.
+    """CPU cost of one function, for one state."""
 
-    Attributes:
-        function:     its name in C++.
-        operations:   floating-point operations of the specialized program, over all iterations.
-        dense:        operations of the same program without the robot's constants; 0 for loops.
-        instructions: operations when multiplications and additions are fused.
-    """
-
-    function: str
-    operations: int
-    dense: int
-    instructions: int
+    function: str  #: its name in C++.
+    operations: int  #: floating-point operations of the specialized program, over all iterations.
+    dense: int  #: operations of the same program without the robot's constants; 0 for loops.
+    instructions: int  #: operations when multiplications and additions are fused.
 
     @property
     def removed(self) -> float:
@@ -75,26 +68,17 @@ class Cost:
 
 @dataclass(frozen=True)
 class GpuCost:
-    """GPU cost of one function in float32.
+    """GPU cost of one function in float32."""
 
-    Attributes:
-        function: its name in C++.
-        arch:     the architecture.
-        device:   the product whose published figures the prediction uses.
-        bytes:    bytes read and written per state.
-        seconds:  predicted time per state in a full launch.
-        bound:    the limiting resource of the prediction.
-        share:    predicted speed relative to the roofline bound, which memory or arithmetic sets.
-        compiled: registers and spills if NVRTC is installed; the variant for rows comes last.
-    """
-
-    function: str
-    arch: str
-    device: str
-    bytes: float
-    seconds: float
-    bound: str
+    function: str  #: its name in C++.
+    arch: str  #: the architecture.
+    device: str  #: the product whose published figures the prediction uses.
+    bytes: float  #: bytes read and written per state.
+    seconds: float  #: predicted time per state in a full launch.
+    bound: str  #: the limiting resource of the prediction.
+    #: predicted speed relative to the roofline bound, which memory or arithmetic sets.
     share: float
+    #: registers and spills if NVRTC is installed; the variant for rows comes last.
     compiled: tuple[KernelResources, ...]
 
 
@@ -130,15 +114,6 @@ def gather(
     progress: Callable[[str], None],
 ) -> Facts:
     """Return all facts.
-
-    Args:
-        tree:     the robot.
-        module:   its description, kernels and source text.
-        robot:    its functions, on the ``cpu`` backend.
-        programs: returns the traced programs of a kernel by its name.
-        archs:    GPU architectures for predicted times.
-        measure:  whether to compare functions with the reference and time them.
-        progress: called with a description of each step before it begins.
 
     Raises:
         OptionError: an architecture is unknown.

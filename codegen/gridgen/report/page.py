@@ -22,17 +22,12 @@ from gridgen.template_root import template_root
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table.
+    """A cell of a table."""
 
-    Attributes:
-        text:  its text.
-        kind:  its CSS class: ``name`` of a function, ``good``, ``bad``, a color; empty for numbers.
-        share: length of a bar instead of text, 0 to 100.
-    """
-
-    text: str
+    text: str  #: its text.
+    #: its CSS class: ``name`` of a function, ``good``, ``bad``, a color; empty for numbers.
     kind: str = ""
-    share: str = ""
+    share: str = ""  #: length of a bar instead of text, 0 to 100.
 
 
 @dataclass(frozen=True)

@@ -31,23 +31,14 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Node:
-    """A body in the picture of the tree, one line each.
+    """A body in the picture of the tree, one line each."""
 
-    Attributes:
-        x:      indentation of its dot [pixels].
-        y:      line of its dot.
-        up_x:   indentation of its parent [pixels].
-        up:     line of its parent, 0 for the base.
-        radius: radius of its dot, proportional to the cube root of the mass [pixels].
-        index:  index of the body.
-    """
-
-    x: float
-    y: int
-    up_x: float
-    up: int
-    radius: float
-    index: int
+    x: float  #: indentation of its dot [pixels].
+    y: int  #: line of its dot.
+    up_x: float  #: indentation of its parent [pixels].
+    up: int  #: line of its parent, 0 for the base.
+    radius: float  #: radius of its dot, proportional to the cube root of the mass [pixels].
+    index: int  #: index of the body.
 
 
 def tree_nodes(tree: KinematicTree) -> list[Node]:

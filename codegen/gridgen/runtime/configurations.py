@@ -34,42 +34,26 @@ _STATES = 1 << 16
 
 @dataclass(frozen=True)
 class FreeJoint:
-    """A free joint.
+    """A free joint."""
 
-    Attributes:
-        name:       name of the joint.
-        q_index:    index of its first coordinate.
-        v_index:    index of its first velocity.
-        quaternion: indices of its quaternion in q.
-    """
-
-    name: str
-    q_index: int
-    v_index: int
-    quaternion: slice
+    name: str  #: name of the joint.
+    q_index: int  #: index of its first coordinate.
+    v_index: int  #: index of its first velocity.
+    quaternion: slice  #: indices of its quaternion in q.
 
 
 @dataclass(frozen=True)
 class ConfigurationSpace:
-    """The configuration space of a robot.
+    """The configuration space of a robot."""
 
-    Attributes:
-        robot:  the robot's name, for messages.
-        nq:     number of positions.
-        nv:     number of velocities.
-        free:   the free joints.
-        scalar: (position, velocity, whether it is an angle) of every other joint.
-        lower:  (nq) lower limits, -inf without a limit.
-        upper:  (nq) upper limits, inf without a limit.
-    """
-
-    robot: str
-    nq: int
-    nv: int
-    free: tuple[FreeJoint, ...]
+    robot: str  #: the robot's name, for messages.
+    nq: int  #: number of positions.
+    nv: int  #: number of velocities.
+    free: tuple[FreeJoint, ...]  #: the free joints.
+    #: (position, velocity, whether it is an angle) of every other joint.
     scalar: tuple[tuple[int, int, bool], ...]
-    lower: tuple[float, ...]
-    upper: tuple[float, ...]
+    lower: tuple[float, ...]  #: (nq) lower limits, -inf without a limit.
+    upper: tuple[float, ...]  #: (nq) upper limits, inf without a limit.
 
 
 def configuration_space(robot: Any) -> ConfigurationSpace:

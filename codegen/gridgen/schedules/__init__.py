@@ -13,6 +13,7 @@ from gridgen.schedules.interface import KernelSelection, Schedule
 from gridgen.schedules.pipeline.schedule import PipelineSchedule
 from gridgen.schedules.rollout.schedule import RolloutSchedule
 from gridgen.schedules.scan.schedule import ScanSchedule
+from gridgen.schedules.search.schedule import SearchSchedule
 from gridgen.schedules.team.schedule import Teams, TeamSchedule
 from gridgen.schedules.thread.schedule import ThreadSchedule
 
@@ -22,6 +23,7 @@ __all__ = ["KernelSelection", "Schedule", "Schedules"]
 _ALL: tuple[Callable[[Teams], Schedule], ...] = (
     ThreadSchedule,
     RolloutSchedule,
+    SearchSchedule,
     ScanSchedule,
     CfaSchedule,
     HybridSchedule,

@@ -14,28 +14,24 @@ def is_rollout(key: KernelKey) -> bool:
     return key.function == "rollout"
 
 
+def is_search(key: KernelKey) -> bool:
+    """Return whether a kernel iterates from several starts."""
+    return key.function == "inverse_kinematics" and not key.variant
+
+
 @dataclass(frozen=True)
 class KernelSelection:
-    """The requested kernels.
+    """The requested kernels."""
 
-    Attributes:
-        functions: names of functions, of ``gridgen.functions.GENERATED``.
-        frames:    frames with kernels of their own; ``None`` for all.
-        inputs:    optional inputs that variants may read; ``None`` for all.
-        variants:  whether to include kernels that no call uses by default.
-        fused:     kernels that compute several functions.
-        products:  products with the derivatives of the functions by all their arguments: ``vjp``,
-                   ``jvp``.
-        jacobians: whether to include the ``jvp`` by all inputs except gravity.
-    """
-
-    functions: Sequence[str]
-    frames: Sequence[str] | None = None
+    functions: Sequence[str]  #: names of functions, of ``gridgen.functions.GENERATED``.
+    frames: Sequence[str] | None = None  #: frames with kernels of their own; ``None`` for all.
+    #: optional inputs that variants may read; ``None`` for all.
     inputs: Sequence[str] | None = None
-    variants: bool = True
-    fused: Sequence[KernelKey] = ()
+    variants: bool = True  #: whether to include kernels that no call uses by default.
+    fused: Sequence[KernelKey] = ()  #: kernels that compute several functions.
+    #: products with the derivatives of the functions by all their arguments: ``vjp``, ``jvp``.
     products: Sequence[str] = ()
-    jacobians: bool = False
+    jacobians: bool = False  #: whether to include the ``jvp`` by all inputs except gravity.
 
 
 class Schedule(Protocol):

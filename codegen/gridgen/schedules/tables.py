@@ -15,17 +15,11 @@ _COLUMNS = 96  # of a line of numbers, without its indentation
 
 @dataclass(frozen=True)
 class TableView:
-    """A constant array.
+    """A constant array."""
 
-    Attributes:
-        comment:     what it holds, one line.
-        declaration: ``__device__ const short kinds[7]``.
-        lines:       the initializer.
-    """
-
-    comment: str
-    declaration: str
-    lines: tuple[str, ...]
+    comment: str  #: what it holds, one line.
+    declaration: str  #: ``__device__ const short kinds[7]``.
+    lines: tuple[str, ...]  #: the initializer.
 
 
 def numbers_text(comment: str, name: str, columns: Sequence[tuple[float, ...]]) -> TableView:
@@ -39,14 +33,7 @@ def numbers_text(comment: str, name: str, columns: Sequence[tuple[float, ...]]) 
 
 
 def indices_text(comment: str, name: str, values: Sequence[int], kind: str = "short") -> TableView:
-    """Return a table of indices.
-
-    Args:
-        comment: what it holds.
-        name:    of the array.
-        values:  the indices.
-        kind:    their type.
-    """
+    """Return a table of indices."""
     return TableView(
         comment,
         f"__device__ const {kind} {name}[{len(values)}]",

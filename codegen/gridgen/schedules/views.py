@@ -16,37 +16,21 @@ from gridgen.naming import comment
 
 @dataclass(frozen=True)
 class RobotView:
-    """The robot, as generated comments describe it.
+    """The robot, as generated comments describe it."""
 
-    Attributes:
-        ident:   namespace and stem of the file names.
-        name:    the name in the URDF.
-        origin:  name of the file, without its folder.
-        digest:  SHA-256 of the file.
-        version: of the generator.
-        version_number: the same for a preprocessor: 10203 for 1.2.3.
-        base:    ``fixed`` or ``floating``.
-        nq:      number of positions.
-        nv:      number of velocities.
-        bodies:  number of bodies.
-        joints:  the joint table, one line each.
-        quaternions: initializer of the list of elements of q where one begins, ended by -1.
-        has_quaternions: whether there are any.
-    """
-
-    ident: str
-    name: str
-    origin: str
-    digest: str
-    version: str
-    version_number: int
-    base: str
-    nq: int
-    nv: int
-    bodies: int
-    joints: tuple[str, ...]
-    quaternions: str
-    has_quaternions: bool
+    ident: str  #: namespace and stem of the file names.
+    name: str  #: the name in the URDF.
+    origin: str  #: name of the file, without its folder.
+    digest: str  #: SHA-256 of the file.
+    version: str  #: of the generator.
+    version_number: int  #: the same for a preprocessor: 10203 for 1.2.3.
+    base: str  #: ``fixed`` or ``floating``.
+    nq: int  #: number of positions.
+    nv: int  #: number of velocities.
+    bodies: int  #: number of bodies.
+    joints: tuple[str, ...]  #: the joint table, one line each.
+    quaternions: str  #: initializer of the list of elements of q where one begins, ended by -1.
+    has_quaternions: bool  #: whether there are any.
 
 
 def _version_number(version: str) -> int:
@@ -94,36 +78,22 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 @dataclass(frozen=True)
 class ArrayView:
-    """One argument of a function.
+    """One argument of a function."""
 
-    Attributes:
-        name: ``qd``.
-        size: elements of one state: ``7``.
-        text: ``joint velocities``.
-        unit: ``rad/s or m/s``.
-    """
-
-    name: str
-    size: int
-    text: str
-    unit: str
+    name: str  #: ``qd``.
+    size: int  #: elements of one state: ``7``.
+    text: str  #: ``joint velocities``.
+    unit: str  #: ``rad/s or m/s``.
 
 
 @dataclass(frozen=True)
 class FunctionView:
-    """One device function.
+    """One device function."""
 
-    Attributes:
-        name:    ``inverse_dynamics``.
-        source:  where the algorithm is described.
-        inputs:  arrays read.
-        outputs: arrays written.
-    """
-
-    name: str
-    source: str
-    inputs: tuple[ArrayView, ...]
-    outputs: tuple[ArrayView, ...]
+    name: str  #: ``inverse_dynamics``.
+    source: str  #: where the algorithm is described.
+    inputs: tuple[ArrayView, ...]  #: arrays read.
+    outputs: tuple[ArrayView, ...]  #: arrays written.
 
     @property
     def arrays(self) -> tuple[ArrayView, ...]:
@@ -132,12 +102,6 @@ class FunctionView:
 
 
 def array_view(name: str, shape: Shape, kind: str = "") -> ArrayView:
-    """Describe one argument.
-
-    Args:
-        name:  its name.
-        shape: for one state.
-        kind:  which of the registry's arrays it is, if it has another name.
-    """
+    """Describe one argument."""
     known = ARRAYS[kind or name]
     return ArrayView(name, math.prod(shape), known.text, known.unit)

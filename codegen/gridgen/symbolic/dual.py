@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from gridgen.symbolic.scalars import Iteration, Kept, Scalar, Scalars, Value
+from gridgen.symbolic.scalars import Iteration, ListScalars, Scalar, Scalars, Value
 
 
 class Dual:
@@ -78,12 +78,8 @@ def _negative(tangent: Scalar) -> Scalar:
     return 0.0 if _is_none(tangent) else -tangent
 
 
-class DualScalars(Kept):
-    """Dual numbers as the scalars of an algorithm.
-
-    Args:
-        inner: scalars of the components.
-    """
+class DualScalars(ListScalars):
+    """Dual numbers as the scalars of an algorithm."""
 
     differentiates = True
 

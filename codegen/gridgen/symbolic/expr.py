@@ -26,28 +26,20 @@ ARITHMETIC = frozenset(
 
 
 class Expr:
-    """A node: an operation and its operands.
-
-    Attributes:
-        op:    ``const``, ``input``, ``neg``, one of ``ARITHMETIC`` or of ``ACTIONS``.
-        args:  the operands.
-        value: number of a constant; (array name, index) of an input; target of an action
-               (``gridgen.symbolic.memory``); otherwise ``None``.
-        index: position in the order of creation.
-        block: block of the program that contains the node (``Graph.block``).
-        scope: loop that contains the node.
-    """
+    """A node: an operation and its operands."""
 
     __array_ufunc__ = None  # NumPy numbers leave the operation to this class
     __slots__ = ("args", "block", "graph", "index", "op", "scope", "value")
 
     graph: Graph
-    op: str
-    args: tuple[Expr, ...]
+    op: str  #: ``const``, ``input``, ``neg``, one of ``ARITHMETIC`` or of ``ACTIONS``.
+    args: tuple[Expr, ...]  #: the operands.
+    #: number of a constant; (array name, index) of an input; target of an action
+    #: (``gridgen.symbolic.memory``); otherwise ``None``.
     value: float | tuple[str, int] | MemoryEntry | Entries | Memory | None
-    index: int
-    block: int
-    scope: Scope
+    index: int  #: position in the order of creation.
+    block: int  #: block of the program that contains the node (``Graph.block``).
+    scope: Scope  #: loop that contains the node.
 
     def __add__(self, other: Operand) -> Expr:
         return self.graph.add(self, self.graph.lift(other))

@@ -17,47 +17,30 @@ _SUMS = ("add", "sub")
 
 
 class Term(NamedTuple):
-    """A term of a sum.
+    """A term of a sum."""
 
-    Attributes:
-        negative: whether the node is subtracted.
-        node:     the node.
-    """
-
-    negative: bool
-    node: Expr
+    negative: bool  #: whether the node is subtracted.
+    node: Expr  #: the node.
 
 
 class Chain(NamedTuple):
-    """A sum.
+    """A sum."""
 
-    Attributes:
-        nodes:    terms to add.
-        products: products for fused multiply-adds, from the last to the first; without nodes, the
-                  sum begins with the last.
-    """
-
-    nodes: list[Term]
+    nodes: list[Term]  #: terms to add.
+    #: products for fused multiply-adds, from the last to the first; without nodes, the sum begins
+    #: with the last.
     products: list[Term]
 
 
 @dataclass(frozen=True)
 class Fused:
-    """Computation of expressions with fused multiply-adds.
+    """Computation of expressions with fused multiply-adds."""
 
-    Attributes:
-        nodes:     all nodes that they depend on except negatives, in topological order.
-        own:       indices of the products with a separate result.
-        sums:      sums with a separate result, by index.
-        in_sums:   number of sums that read a node or its negative, by index.
-        elsewhere: number of other readers, by index.
-    """
-
-    nodes: Sequence[Expr]
-    own: Set[int]
-    sums: Mapping[int, Chain]
-    in_sums: Mapping[int, int]
-    elsewhere: Mapping[int, int]
+    nodes: Sequence[Expr]  #: all nodes that they depend on except negatives, in topological order.
+    own: Set[int]  #: indices of the products with a separate result.
+    sums: Mapping[int, Chain]  #: sums with a separate result, by index.
+    in_sums: Mapping[int, int]  #: number of sums that read a node or its negative, by index.
+    elsewhere: Mapping[int, int]  #: number of other readers, by index.
 
     @property
     def computed(self) -> list[Expr]:
@@ -83,25 +66,21 @@ class Fused:
         return taken + len(self.computed) - len(chains)
 
 
-def fuse(roots: Sequence[Expr], kept: Collection[int] = ()) -> Fused:
+def fuse(roots: Sequence[Expr], unfused: Collection[int] = ()) -> Fused:
     """Choose the fused multiply-adds that compute ``roots``.
 
     A product that only sums read becomes part of each of them: an addition becomes a fused
     multiply-add, and the multiplication is eliminated. If two or more sums would begin with the
     product, it has a separate result.
-
-    Args:
-        roots: nodes to compute.
-        kept:  indices of sums that must not become parts of others.
     """
     nodes = [node for node in reachable(roots) if node.op != "neg"]
     in_sums, elsewhere = _readers(nodes, roots)
     sums = [node for node in nodes if node.op in _SUMS]
-    kept = {*kept, *_read_in_loops(nodes)}
+    unfused = {*unfused, *_read_in_loops(nodes)}
     parts = {
         node.index
         for node in sums
-        if in_sums[node.index] == 1 and not elsewhere[node.index] and node.index not in kept
+        if in_sums[node.index] == 1 and not elsewhere[node.index] and node.index not in unfused
     }
     own = {node.index for node in nodes if node.op == "mul" and elsewhere[node.index]}
     chains = {node.index: _chain(node, parts, own) for node in sums if node.index not in parts}

@@ -56,24 +56,19 @@ class JointType:
 
     Two types are equal if they have the same class and numbers. The default methods are those of a
     joint with one velocity; other types override them. Derivatives are between tangent spaces.
-
-    Attributes:
-        kind:       name of the type.
-        symbols:    names of the transform's variables: coordinates, ``s``, ``c`` (sine and cosine
-                    of an angle), ``p`` (pitch).
-        axes:       components of a spatial vector (linear part first) that span the motion
-                    subspace, one for each velocity.
-        nq:         number of coordinates.
-        quaternion: index of the first of four coordinates that form a unit quaternion.
-        pitch:      translation along the axis per radian of rotation [m].
     """
 
-    kind: ClassVar[str]
+    kind: ClassVar[str]  #: name of the type.
+    #: names of the transform's variables: coordinates, ``s``, ``c`` (sine and cosine of an angle),
+    #: ``p`` (pitch).
     symbols: ClassVar[tuple[str, ...]]
+    #: components of a spatial vector (linear part first) that span the motion subspace, one for
+    #: each velocity.
     axes: ClassVar[tuple[int, ...]]
-    nq: ClassVar[int] = 1
+    nq: ClassVar[int] = 1  #: number of coordinates.
+    #: index of the first of four coordinates that form a unit quaternion.
     quaternion: ClassVar[int | None] = None
-    pitch: float = 0.0
+    pitch: float = 0.0  #: translation along the axis per radian of rotation [m].
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and vars(other) == vars(self)
@@ -265,9 +260,6 @@ class Helical(JointType):
 
     The coordinates of a wrench are its own components, except that the joint torque replaces the
     moment about z. The coordinates of a motion are dual to them.
-
-    Args:
-        pitch: translation per radian [m].
     """
 
     kind, symbols, axes = "helical", ("q", "s", "c", "p"), (5,)
@@ -389,14 +381,11 @@ JOINT_TYPES: dict[str, JointType] = {
 
 @dataclass(frozen=True)
 class JointForm:
-    """Closed form of the transform of one type of joint.
+    """Closed form of the transform of one type of joint."""
 
-    Attributes:
-        rotation:    3x3 polynomials, successor frame to predecessor frame.
-        translation: 3 polynomials, origin of the successor in the predecessor frame.
-    """
-
+    #: 3x3 polynomials, successor frame to predecessor frame.
     rotation: tuple[tuple[Polynomial, ...], ...]
+    #: 3 polynomials, origin of the successor in the predecessor frame.
     translation: tuple[Polynomial, ...]
 
     def evaluate(self, values: Entries, scalars: Scalars) -> tuple[Matrix, Vector]:

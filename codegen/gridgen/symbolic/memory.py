@@ -127,23 +127,14 @@ class Entries:
 
 @dataclass(frozen=True)
 class Walk:
-    """The header of a loop.
+    """The header of a loop."""
 
-    Attributes:
-        variable: loop variable.
-        first:    first value of the variable.
-        going:    condition of the loop.
-        step:     update of the variable.
-        domain:   upper bound of the variable's values.
-        back:     headers of the reverse loop.
-    """
-
-    variable: str
-    first: str
-    going: str
-    step: str
-    domain: int = 0
-    back: tuple[Walk | When, ...] = ()
+    variable: str  #: loop variable.
+    first: str  #: first value of the variable.
+    going: str  #: condition of the loop.
+    step: str  #: update of the variable.
+    domain: int = 0  #: upper bound of the variable's values.
+    back: tuple[Walk | When, ...] = ()  #: headers of the reverse loop.
 
     @property
     def text(self) -> str:
@@ -178,17 +169,11 @@ class Repeat:
 
 @dataclass(frozen=True)
 class When:
-    """The header of a branch for indices less than an entry of a constant array.
+    """The header of a branch for indices less than an entry of a constant array."""
 
-    Attributes:
-        index: the index.
-        ends:  the array.
-        place: index of the entry.
-    """
-
-    index: str
-    ends: Constants
-    place: str
+    index: str  #: the index.
+    ends: Constants  #: the array.
+    place: str  #: index of the entry.
 
     @property
     def text(self) -> str:
@@ -198,19 +183,12 @@ class When:
 
 @dataclass(frozen=True)
 class Case:
-    """The header of a branch for items of one kind.
+    """The header of a branch for items of one kind."""
 
-    Attributes:
-        kinds:    constant array with the kinds of all items.
-        variable: loop variable.
-        number:   number of the kind.
-        count:    number of kinds.
-    """
-
-    kinds: Constants
-    variable: str
-    number: int
-    count: int
+    kinds: Constants  #: constant array with the kinds of all items.
+    variable: str  #: loop variable.
+    number: int  #: number of the kind.
+    count: int  #: number of kinds.
 
     @property
     def text(self) -> str:

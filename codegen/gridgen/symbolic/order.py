@@ -44,17 +44,11 @@ _LONGEST = 5_000
 
 
 class _Task(NamedTuple):
-    """A step to schedule.
+    """A step to schedule."""
 
-    Attributes:
-        step:  the step.
-        block: block of the step, where its operands are known.
-        reads: names of its operands, without inputs.
-    """
-
-    step: ScheduledStatement
-    block: Block
-    reads: tuple[str, ...]
+    step: ScheduledStatement  #: the step.
+    block: Block  #: block of the step, where its operands are known.
+    reads: tuple[str, ...]  #: names of its operands, without inputs.
 
 
 def ordered(program: Program) -> Program:
@@ -167,10 +161,6 @@ def _by_blocks(groups: Sequence[list[_Task]], most: int) -> list[list[_Task]]:
     """Return groups of tasks in an order with few live values.
 
     Each step schedules the group, with its dependencies, that leaves the fewest live values.
-
-    Args:
-        groups: tasks that stay together, operands before their users.
-        most:   most groups to schedule at a time.
     """
     made = [{name for task in group for name in task.step.defines} for group in groups]
     taken = [{name for task in group for name in task.reads} for group in groups]
@@ -231,9 +221,6 @@ def _by_statements(tasks: Sequence[_Task]) -> list[_Task]:
 
     Each step schedules, among the tasks with operands known in time, the one that leaves the fewest
     live values; among equals, the first.
-
-    Args:
-        tasks: operands before their users.
     """
     readers: dict[str, list[int]] = {}
     for number, task in enumerate(tasks):

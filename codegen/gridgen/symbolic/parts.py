@@ -19,8 +19,8 @@ from itertools import pairwise
 
 from gridgen.symbolic.fills import with_fills
 from gridgen.symbolic.program import (
-    KEPT,
     PARKED,
+    STORED,
     Block,
     Fill,
     Keep,
@@ -51,31 +51,21 @@ MOST_PARKED = 128
 
 @dataclass(frozen=True)
 class ProgramPart:
-    """Consecutive statements of a program, and the statements that pass values between parts.
+    """Consecutive statements of a program, and the statements that pass values between parts."""
 
-    Attributes:
-        blocks: the statements.
-        arrays: names of the inputs it reads, of the outputs it writes, and of the arrays that
-                pass values between parts.
-    """
-
-    blocks: tuple[Block, ...]
+    blocks: tuple[Block, ...]  #: the statements.
+    #: names of the inputs it reads, of the outputs it writes, and of the arrays that pass values
+    #: between parts.
     arrays: frozenset[str]
 
 
 @dataclass(frozen=True)
 class SplitProgram:
-    """A program split into parts, in order.
+    """A program split into parts, in order."""
 
-    Attributes:
-        parts:  the parts.
-        kept:   most values stored at once.
-        parked: most values parked at once.
-    """
-
-    parts: tuple[ProgramPart, ...]
-    kept: int
-    parked: int
+    parts: tuple[ProgramPart, ...]  #: the parts.
+    stored: int  #: most values stored at once.
+    parked: int  #: most values parked at once.
 
 
 def split_program(
@@ -197,14 +187,7 @@ def _hand_on(
     cuts: Sequence[int],
     parked: Container[str],
 ) -> SplitProgram:
-    """Assign the statements to parts, and insert the statements that pass values.
-
-    Args:
-        steps:  the statements.
-        inputs: statements that read arguments, by the names that they define.
-        cuts:   first step of each part, and the number of steps.
-        parked: names of parked values.
-    """
+    """Assign the statements to parts, and insert the statements that pass values."""
     bounds = list(pairwise(cuts))
     last_part = {
         name: part
@@ -213,8 +196,8 @@ def _hand_on(
         for name in step.reads
     }
     slots: dict[str, tuple[str, int]] = {}  # of live values: an array, an index in it
-    free: dict[str, list[int]] = {KEPT: [], PARKED: []}
-    most = {KEPT: 0, PARKED: 0}
+    free: dict[str, list[int]] = {STORED: [], PARKED: []}
+    most = {STORED: 0, PARKED: 0}
     parts: list[ProgramPart] = []
     for part, (begin, end) in enumerate(bounds):
         known: set[str] = set()
@@ -246,7 +229,7 @@ def _hand_on(
             for name in step.defines:
                 if last_part.get(name, part) > part:
                     has_place = free[PARKED] or most[PARKED] < MOST_PARKED
-                    array = PARKED if name in parked and has_place else KEPT
+                    array = PARKED if name in parked and has_place else STORED
                     arrays.add(array)
                     if not free[array]:
                         free[array].append(most[array])
@@ -255,4 +238,4 @@ def _hand_on(
                     statements.append(Keep(name, array, slot))
         parts.append(ProgramPart(tuple(blocks), frozenset(arrays)))
     assert not slots, "a stored value has no reader"
-    return SplitProgram(tuple(parts), most[KEPT], most[PARKED])
+    return SplitProgram(tuple(parts), most[STORED], most[PARKED])

@@ -58,13 +58,7 @@ def angle_lines(angles: Sequence[Expr]) -> list[str]:
 def block_lines(
     block: Block, variables: Mapping[int, str], angles: Sequence[Expr] = ()
 ) -> list[str]:
-    """Return the statements of a block, one line each.
-
-    Args:
-        block:     the block.
-        variables: names of nodes.
-        angles:    angles that ``angle_lines`` reduces together.
-    """
+    """Return the statements of a block, one line each."""
     lines = []
     for statement in block.statements:
         if isinstance(statement, SineCosine):
@@ -129,13 +123,7 @@ def literal(value: float) -> str:
 
 
 def expression(node: Expr, variables: Mapping[int, str], *, define: bool = False) -> str:
-    """Return the text of a node.
-
-    Args:
-        node:      the node.
-        variables: names of nodes; a named operand appears as its name.
-        define:    write out ``node`` itself although it has a name.
-    """
+    """Return the text of a node."""
     return _text(node, variables, define)[0]
 
 
@@ -186,14 +174,7 @@ def _text(node: Expr, variables: Mapping[int, str], define: bool) -> tuple[str, 
 def fused_expression(
     node: Expr, fused: Fused, variables: Mapping[int, str], *, define: bool = False
 ) -> str:
-    """Return the text of a node whose products and sums are calls of ``product`` and ``fma``.
-
-    Args:
-        node:      the node.
-        fused:     the chains of the node.
-        variables: names of nodes; a named operand appears as its name.
-        define:    write out ``node`` itself although it has a name.
-    """
+    """Return the text of a node whose products and sums are calls of ``product`` and ``fma``."""
     return _fused_text(node, fused, variables, define)[0]
 
 

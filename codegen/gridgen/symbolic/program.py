@@ -78,7 +78,7 @@ class Fill:
 
 
 #: The arrays that pass values between the parts of a long program.
-KEPT, PARKED = "kept", "parked"
+STORED, PARKED = "stored", "parked"
 
 
 @dataclass(frozen=True)
@@ -152,36 +152,24 @@ class Block:
 
 @dataclass(frozen=True)
 class Program:
-    """A function: straight-line code, or code with loops.
+    """A function: straight-line code, or code with loops."""
 
-    Attributes:
-        inputs:           input arrays.
-        outputs:          output arrays, written completely.
-        blocks:           the statements, operands before their users.
-        nodes:            all nodes that the outputs depend on, operands first.
-        variables:        names of the nodes that have one, by index.
-        operations:       floating-point operations per state; those of a loop count once
-                          (``turns.work_per_state``).
-        instructions:     instructions per state, with fused multiply-adds.
-        dense_operations: operations of the algorithm without specialization; 0 if not counted.
-        loops:            memory and loops of a program with loops, otherwise ``None``.
-        work:             operations and instructions of each block of a program with loops, by its
-                          number in the trace.
-    """
-
-    inputs: tuple[Array, ...]
-    outputs: tuple[Array, ...]
-    blocks: tuple[Block, ...]
-    nodes: tuple[Expr, ...]
-    variables: dict[int, str]
+    inputs: tuple[Array, ...]  #: input arrays.
+    outputs: tuple[Array, ...]  #: output arrays, written completely.
+    blocks: tuple[Block, ...]  #: the statements, operands before their users.
+    nodes: tuple[Expr, ...]  #: all nodes that the outputs depend on, operands first.
+    variables: dict[int, str]  #: names of the nodes that have one, by index.
+    #: floating-point operations per state; those of a loop count once (``turns.work_per_state``).
     operations: int
-    instructions: int
-    dense_operations: int
-    loops: Loops | None = None
+    instructions: int  #: instructions per state, with fused multiply-adds.
+    dense_operations: int  #: operations of the algorithm without specialization; 0 if not counted.
+    loops: Loops | None = None  #: memory and loops of a program with loops, otherwise ``None``.
+    #: operations and instructions of each block of a program with loops, by its number in the
+    #: trace.
     work: Mapping[int, tuple[int, int]] = field(default_factory=dict, hash=False)
 
     @property
-    def kept(self) -> list[Memory]:
+    def workspace(self) -> list[Memory]:
         """Workspace memory of loops."""
         room = [] if self.loops is None else self.loops.room
         return [memory for memory in room if memory.size and not memory.is_result]
@@ -189,7 +177,7 @@ class Program:
     @property
     def room(self) -> int:
         """Workspace numbers per state."""
-        return sum(memory.size for memory in self.kept)
+        return sum(memory.size for memory in self.workspace)
 
 
 def places(program: Program) -> dict[str, list[int]]:

@@ -50,19 +50,12 @@ _E_SERIES = (
 
 @dataclass(frozen=True)
 class Turn:
-    """Functions of a rotation vector for its exponential.
+    """Functions of a rotation vector for its exponential."""
 
-    Attributes:
-        square: s.
-        half:   sine of half the angle, divided by that half; and its cosine.
-        b:      b of the module's formulas.
-        c:      c of the module's formulas.
-    """
-
-    square: Scalar
-    half: tuple[Scalar, Scalar]
-    b: Scalar
-    c: Scalar
+    square: Scalar  #: s.
+    half: tuple[Scalar, Scalar]  #: sine of half the angle, divided by that half; and its cosine.
+    b: Scalar  #: b of the module's formulas.
+    c: Scalar  #: c of the module's formulas.
 
 
 def _slope(series: Sequence[float]) -> tuple[float, ...]:
@@ -152,17 +145,11 @@ def displacement(w: Vector, v: Vector, turn: Turn) -> Vector:
 
 @dataclass(frozen=True)
 class Angle:
-    """Functions of a rotation vector for its logarithm.
+    """Functions of a rotation vector for its logarithm."""
 
-    Attributes:
-        square: s.
-        e:      e of the module's formulas.
-        e1:     derivative of e with respect to s.
-    """
-
-    square: Scalar
-    e: Scalar
-    e1: Scalar
+    square: Scalar  #: s.
+    e: Scalar  #: e of the module's formulas.
+    e1: Scalar  #: derivative of e with respect to s.
 
 
 def rotation_vector(turn: Quaternion, scalars: Scalars) -> tuple[Vector, Angle]:

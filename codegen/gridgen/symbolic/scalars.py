@@ -110,7 +110,7 @@ def selected(
     return [scalars.select(test, a, b) for a, b in zip(negative, otherwise, strict=True)]
 
 
-class Kept:
+class ListScalars:
     """Tables as lists, for scalars whose loops are Python loops."""
 
     has_loops = False
@@ -165,17 +165,17 @@ def entries(result: Any) -> Iterator[Scalar]:
         yield from entries(entry)
 
 
-class FloatScalars(Kept):
+class FloatScalars(ListScalars):
     """Floats, complex numbers, or NumPy arrays with one entry per state: the reference.
 
     Attributes:
-        kept: every named quantity by (symbol, body), for tests of intermediate results.
+        named: every named quantity by (symbol, body), for tests of intermediate results.
     """
 
     specialize = True
 
     def __init__(self) -> None:
-        self.kept: dict[tuple[str, int], Any] = {}
+        self.named: dict[tuple[str, int], Any] = {}
 
     def constant(self, value: float) -> Scalar:
         """Return ``value``."""
@@ -228,7 +228,7 @@ class FloatScalars(Kept):
 
     def keep(self, symbol: str, body: int, value: Value) -> Value:
         """Record ``value``."""
-        self.kept[symbol, body] = value
+        self.named[symbol, body] = value
         return value
 
 
@@ -251,7 +251,7 @@ class Counter:
         return self._count()
 
 
-class CountingScalars(Kept):
+class CountingScalars(ListScalars):
     """Counters: the operation count of an algorithm without specialization."""
 
     specialize = False

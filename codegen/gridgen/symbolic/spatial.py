@@ -214,17 +214,12 @@ Factor = PlaneRotation | DenseRotation
 
 @dataclass(frozen=True)
 class Placement:
-    """Placement of a body in its parent: x_parent = E x_body + r.
+    """Placement of a body in its parent: x_parent = E x_body + r."""
 
-    Attributes:
-        vector_factors: rotations with product E (leftmost first), cheapest for vectors.
-        matrix_factors: rotations with product E, cheapest for 3x3 matrices.
-        r:              origin of the body in the parent's frame [m].
-    """
-
+    #: rotations with product E (leftmost first), cheapest for vectors.
     vector_factors: tuple[Factor, ...]
-    matrix_factors: tuple[Factor, ...]
-    r: Vector
+    matrix_factors: tuple[Factor, ...]  #: rotations with product E, cheapest for 3x3 matrices.
+    r: Vector  #: origin of the body in the parent's frame [m].
 
     def to_parent(self, a: Vector) -> Vector:
         """Return E a."""

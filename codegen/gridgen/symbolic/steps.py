@@ -9,23 +9,14 @@ from gridgen.symbolic.program import Block, Fill, SineCosine, Statement, Store
 
 
 class ScheduledStatement(NamedTuple):
-    """A statement with its dependencies.
+    """A statement with its dependencies."""
 
-    Attributes:
-        statement:    the statement.
-        block:        block of the statement.
-        reads:        names of its operands.
-        defines:      names of its results.
-        arrays:       names of the arrays in its text.
-        instructions: number of instructions; a store counts as one.
-    """
-
-    statement: Statement | SineCosine | Store | Fill
-    block: Block
-    reads: tuple[str, ...]
-    defines: tuple[str, ...]
-    arrays: frozenset[str]
-    instructions: int
+    statement: Statement | SineCosine | Store | Fill  #: the statement.
+    block: Block  #: block of the statement.
+    reads: tuple[str, ...]  #: names of its operands.
+    defines: tuple[str, ...]  #: names of its results.
+    arrays: frozenset[str]  #: names of the arrays in its text.
+    instructions: int  #: number of instructions; a store counts as one.
 
 
 def step_of(

@@ -21,45 +21,28 @@ NOWHERE = -1
 
 @dataclass(frozen=True)
 class Tile:
-    """A part of a row.
+    """A part of a row."""
 
-    Attributes:
-        begin: offset in the memory of a state, or ``NOWHERE``.
-        last:  element that is stored last.
-    """
-
-    begin: int
-    last: int
+    begin: int  #: offset in the memory of a state, or ``NOWHERE``.
+    last: int  #: element that is stored last.
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """A row of a result, split into tiles.
+    """A row of a result, split into tiles."""
 
-    Attributes:
-        length: elements of the row.
-        width:  elements of a tile; the last one may have fewer.
-        tiles:  the tiles, in order.
-    """
-
-    length: int
-    width: int
-    tiles: tuple[Tile, ...]
+    length: int  #: elements of the row.
+    width: int  #: elements of a tile; the last one may have fewer.
+    tiles: tuple[Tile, ...]  #: the tiles, in order.
 
 
 @dataclass(frozen=True)
 class Staging:
-    """Layout of a kernel's shared memory.
+    """Layout of a kernel's shared memory."""
 
-    Attributes:
-        inputs:  offsets of the rows of arguments in the memory of a state.
-        results: rows of results, by name.
-        numbers: numbers of shared memory per state.
-    """
-
-    inputs: Mapping[str, int]
-    results: Mapping[str, Tiles]
-    numbers: int
+    inputs: Mapping[str, int]  #: offsets of the rows of arguments in the memory of a state.
+    results: Mapping[str, Tiles]  #: rows of results, by name.
+    numbers: int  #: numbers of shared memory per state.
 
 
 def pitch(length: int) -> int:
@@ -73,12 +56,7 @@ def pitch(length: int) -> int:
 
 
 def plan_staging(program: Program, inputs: Iterable[str]) -> Staging | None:
-    """Plan the shared memory of a program; return ``None`` for a program with loops.
-
-    Args:
-        program: the program, with its statements in their final order.
-        inputs:  arguments whose rows are staged.
-    """
+    """Plan the shared memory of a program; return ``None`` for a program with loops."""
     if program.loops is not None:
         return None
     begins: dict[str, int] = {}
@@ -121,12 +99,6 @@ def _placed(
     begin: int,
 ) -> dict[str, Tiles]:
     """Assign memory to tiles, those with the shortest lifetime first.
-
-    Args:
-        stores:  array and element of every store, in order.
-        lengths: row lengths of each array.
-        widths:  widths of their tiles.
-        begin:   first free number.
 
     Returns:
         rows by name.

@@ -17,7 +17,7 @@ from gridgen.symbolic.memory import (
     Walk,
     When,
 )
-from gridgen.symbolic.scalars import Iteration, Kept, Scalar, Value, selected
+from gridgen.symbolic.scalars import Iteration, ListScalars, Scalar, Value, selected
 
 _AXES = ("x", "y", "z")
 _COMPONENTS: dict[int, tuple[str, ...]] = {
@@ -31,21 +31,16 @@ _SPATIAL_SYMBOLS = frozenset({"G"})
 
 @dataclass
 class Loops:
-    """Memory and loops of a program with loops.
+    """Memory and loops of a program with loops."""
 
-    Attributes:
-        effects: nodes that change memory, in order.
-        marks:   for each block, the loops that begin and end with it.
-        depths:  for each block, the number of loops around it.
-        room:    workspace memory, neither argument nor result.
-        tables:  constant arrays, by name.
-    """
-
-    effects: list[Expr] = field(default_factory=list)
+    effects: list[Expr] = field(default_factory=list)  #: nodes that change memory, in order.
+    #: for each block, the loops that begin and end with it.
     marks: dict[int, list[Walk | Repeat | When | Case | Leave]] = field(default_factory=dict)
+    #: for each block, the number of loops around it.
     depths: dict[int, int] = field(default_factory=dict)
+    #: workspace memory, neither argument nor result.
     room: list[Memory] = field(default_factory=list)
-    tables: dict[str, Constants] = field(default_factory=dict)
+    tables: dict[str, Constants] = field(default_factory=dict)  #: constant arrays, by name.
 
     def constants(self, word: str, values: Sequence[float]) -> Constants:
         """Return a constant array; equal arrays share one."""
@@ -55,7 +50,7 @@ class Loops:
         return known
 
 
-class TraceScalars(Kept):
+class TraceScalars(ListScalars):
     """Graph nodes as the scalars of an algorithm.
 
     Attributes:

@@ -20,7 +20,8 @@ def test_every_function_has_a_case(name: str) -> None:
     case = load_case(name)
     there = {function for function in INPUTS if case.has(function)}
     needs_more = {"inverse_dynamics_second_order", "delassus", "constrained_forward_dynamics"}
-    needs_more |= {"impulse_dynamics", "constrained_inverse_dynamics"}
+    needs_more |= {"constrained_forward_dynamics_gradient", "impulse_dynamics"}
+    needs_more |= {"constrained_inverse_dynamics"}
     assert set(INPUTS) - there <= needs_more
     assert all(case.result_shapes(function) for function in there)
 

@@ -48,7 +48,7 @@ def results():
 
         clock = Stopped(cupy, free=100_000)
         case = gpu.load("arm7")
-        for way in gpu.ways(case, "mass_matrix", chosen):
+        for way in gpu.variants(case, "mass_matrix", chosen):
             results["rows"] += gpu.measured(clock, case, way, [32, 4096], results)
     versions = {"date": "2026-01-01", "versions": {"gridgen": "0"}}
     results["device"] = DEVICE | versions

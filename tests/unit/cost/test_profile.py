@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 
 from gridgen.cost import profile as profiles
-from gridgen.cost.profile import DeviceIdentity, Profile, Way, find_profile
+from gridgen.cost.profile import DeviceIdentity, Profile, TimedKernel, find_profile
 from gridgen.errors import GridGenError, GridGenWarning
 
 PLACE = DeviceIdentity("Some GPU", "sm_90", "12060")
-WAY = Way("mass_matrix", "float32", 64)
+WAY = TimedKernel("mass_matrix", "float32", 64)
 PROFILE = Profile("arm", "d" * 64, PLACE, False, {WAY: {32: 2e-6, 1024: 8e-6, 4096: 32e-6}})
 
 

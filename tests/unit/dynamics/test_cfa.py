@@ -123,11 +123,11 @@ def test_constraint_forces_are_those_that_inverse_dynamics_transmits(name, armat
         expected = [
             after - before
             for part in "fn"
-            for after, before in zip(motion.kept[part, body], bias.kept[part, body], strict=True)
+            for after, before in zip(motion.named[part, body], bias.named[part, body], strict=True)
         ]
         scale = np.abs(expected).max()
         np.testing.assert_allclose(
-            np.broadcast_arrays(*found.kept["F", body], expected[0])[:6],
+            np.broadcast_arrays(*found.named["F", body], expected[0])[:6],
             expected,
             rtol=0,
             atol=TOLERANCE * scale,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,10 @@ from gridgen.dynamics.state import State
 from gridgen.errors import ModelError, OptionError, ParameterError
 from gridgen.functions.arrays import PROXIMAL
 from gridgen.model.tree import KinematicTree
+from gridgen.schedules.thread import schedule
 from gridgen.schedules.thread.plan import plan_lines
 from gridgen.symbolic.scalars import FloatScalars
-from helpers.dynamics import load_tree, robot_path, tangent_steps
+from helpers.dynamics import COMPLEX_STEP, load_tree, robot_path, tangent_steps
 from helpers.oracle import Oracle
 from helpers.program_interpreter import run
 from helpers.robots import CONSTRAINTS, needs
@@ -466,13 +468,20 @@ def test_compiled_code_keeps_to_the_reference() -> None:
         gridgen.load(robot_path("solo12")).delassus(q[:, :12])
 
 
+def test_a_program_that_is_too_long_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule, "LONGEST_WITHOUT_LOOPS", 500)
+    robot = gridgen.load(robot_path("arm6"), constraints=CONSTRAINTS["arm6"])
+    with pytest.raises(ModelError, match="none with loops over bodies: lock joints, or load"):
+        robot.delassus(np.zeros((1, 6)))
+
+
 REFUSED = [
     ({"kind": "plane"}, "kind 'plane': choose one of point, frame, joint"),
     ({"kind": "point", "link": "FL_FOO"}, 'link "FL_FOO": no link; did you mean'),
     ({"kind": "point"}, "link None: give the name of a link"),
     ({"kind": "point", "link": "base_link"}, '"base_link", which is fixed to the base'),
     ({"kind": "frame", "link": "FL_FOOT", "to": "FL_LOWER_LEG"}, "which do not move apart"),
-    ({"kind": "point", "link": "FL_FOOT", "rpy": [0, 0, 0]}, '"rpy": a point has compliance'),
+    ({"kind": "point", "link": "FL_FOOT", "rpy": [0, 0, 0]}, '"rpy": a point has active, comp'),
     ({"kind": "point", "link": "FL_FOOT", "offset": [0, 0]}, "offset [0, 0]: give 3 numbers"),
     ({"kind": "point", "link": "FL_FOOT", "compliance": -1}, "give a number, finite, 0 or more"),
     ({"kind": "point", "link": "FL_FOOT", "stabilization": [1, 1]}, "no target in the world"),
@@ -522,3 +531,89 @@ def test_files_may_be_yaml(tmp_path: Path) -> None:
 def test_two_constraints_of_one_name_are_refused() -> None:
     with pytest.raises(OptionError, match='has "FL_FOOT" twice: give each constraint a "name"'):
         load_tree("solo12", constraints=[FEET["solo12"][0]] * 2)
+
+
+GRADIENT = "constrained_forward_dynamics_gradient"
+STEPPED = [
+    *MIXED[:2],
+    pytest.param(*MIXED[2], marks=pytest.mark.exhaustive),
+    MIXED[3],
+    ("arm6", False, [{"kind": "frame", "link": "tool0", "to_rpy": [1, 2, 3]}]),
+    ("quadruped", True, [{"kind": "point", "link": "FL_foot", "to": "FR_foot"}]),
+]
+
+
+@pytest.mark.parametrize(("name", "floating", "given"), STEPPED)
+def test_gradients_are_those_of_complex_steps(name: str, floating: bool, given: list) -> None:
+    """A compliance makes unique the forces of constraints that contradict each other."""
+    tree = load_tree(name, floating, constraints=given)
+    x = random_states(tree, 2, np.random.default_rng(11))
+    x["active"][0], x["proximal"][:] = 1.0, PROXIMAL["float64"]
+    x["stabilization"] += 5.0
+    x["compliance"] += 0.1
+    for matrix, wanted in stepped(tree, x):
+        close(matrix, wanted, 1e-7)
+
+
+def stepped(tree: KinematicTree, x: dict[str, np.ndarray]) -> Iterator[tuple[np.ndarray, ...]]:
+    """Yield each result of the gradient, and the same by complex steps."""
+    found = evaluate_reference(tree, GRADIENT, x)
+    steps = np.eye(tree.nv) * 1j * COMPLEX_STEP
+    moved = {
+        "q": [tangent_steps(tree, x["q"], j) for j in range(tree.nv)],
+        "qd": [x["qd"] + step for step in steps],
+        "tau": [x["tau"] + step for step in steps],
+    }
+    for place, (argument, states) in enumerate(moved.items()):
+        results = [
+            evaluate_reference(tree, "constrained_forward_dynamics", {**x, argument: one})
+            for one in states
+        ]
+        for matrix, columns in zip(found[place::3], zip(*results, strict=True), strict=True):
+            yield matrix, np.stack([np.imag(one) / COMPLEX_STEP for one in columns], axis=-1)
+
+
+def test_gradients_of_redundant_constraints() -> None:
+    """Those of accelerations, which are unique."""
+    corners = [(a, b, 0.0) for a in (-0.1, 0.1) for b in (-0.05, 0.05)]
+    given = [
+        {"kind": "point", "link": "FL_FOOT", "offset": corner, "name": str(corner)}
+        for corner in corners
+    ]
+    tree = load_tree("solo12", True, constraints=given)
+    x = rigid(random_states(tree, 1, np.random.default_rng(13)))
+    x["active"][:] = 1.0
+    J = jacobian(tree, x, 0)
+    x["qd"][0] -= np.linalg.pinv(J, rcond=1e-9) @ J @ x["qd"][0]
+    for matrix, wanted in stepped(tree, x):
+        if matrix.shape[1] == tree.nv:
+            close(matrix, wanted, 1e-6)
+
+
+@pytest.mark.parametrize(("name", "floating", "given"), CONTACTS)
+def test_gradients_are_pinocchios(name: str, floating: bool, given: list) -> None:
+    tree = load_tree(name, floating, constraints=given)
+    peer = Peer(tree, robot_path(name))
+    x = rigid(random_states(tree, 2, np.random.default_rng(12)))
+    x["active"][0] = 1.0
+    rows = [one.rows for one in tree.constraints]
+    for i in range(2):
+        J = jacobian(tree, x, i)[np.repeat(x["active"][i] > 0, rows)]
+        x["qd"][i] -= np.linalg.pinv(J) @ J @ x["qd"][i]
+    found = evaluate_reference(tree, GRADIENT, x)
+    for i in range(2):
+        peer.dynamics(x, i)
+        models, data = peer.models(x["active"][i])
+        pinocchio.initConstraintDynamics(peer.model, peer.data, models, data)
+        settings = pinocchio.ProximalSettings(1e-14, 1e-14, 1e-12, 20)
+        state = [x[name][i] for name in ("q", "qd", "tau")]
+        pinocchio.constraintDynamics(peer.model, peer.data, *state, models, data, settings)
+        wanted = pinocchio.computeConstraintDynamicsDerivatives(
+            peer.model, peer.data, models, data, settings
+        )
+        holds = np.repeat(x["active"][i], rows) > 0
+        for place, (own, other) in enumerate(zip(found, wanted, strict=True)):
+            if place > 2:
+                assert not own[i][~holds].any()
+            if holds.any() or place < 3:
+                close(own[i][holds] if place > 2 else own[i], other, 1e-7)

@@ -279,11 +279,8 @@ def test_every_field_of_this_mujoco_is_known() -> None:
 
 def test_what_the_reader_takes_is_what_its_list_says() -> None:
     source = Path(mujoco_fields.__file__).with_name("mujoco.py").read_text(encoding="utf-8")
-    read = set(
-        re.findall(
-            r"model\.((?:opt\.)?(?:body|geom|jnt|dof|actuator|tendon|n)[a-z_0-9]+)\b", source
-        )
-    )
+    owners = "body|geom|site|eq_|jnt|dof|actuator|tendon|n"
+    read = set(re.findall(rf"model\.((?:opt\.)?(?:{owners})[a-z_0-9]+)\b", source))
     read |= set(re.findall(r'newer\("(\w+)"', source)) - {"dof", "actuator"}
     listed = re.compile("|".join(f"{mujoco_fields.TAKEN} {mujoco_fields.NAMED}".split()))
     assert len(read) > 25

@@ -14,7 +14,7 @@ Q = np.zeros((5, 7), np.float32)
 
 
 def launched(batch: int, scratch: Scratch | None) -> list[tuple[list[int], int]]:
-    found = chunks.turns(ARRAYS, batch, 4, scratch)
+    found = chunks.chunks(ARRAYS, batch, 4, scratch)
     return [(list(arguments), states) for arguments, states in found]
 
 

@@ -14,7 +14,7 @@ from gridgen.backends.cpu import backend as cpu
 from gridgen.cost import host, profile
 from gridgen.cost.devices import DEVICES
 from gridgen.cost.host import Host, predicted_on
-from gridgen.cost.profile import Profile, Way
+from gridgen.cost.profile import Profile, TimedKernel
 from gridgen.errors import DeviceError, ModelError, OptionError
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.runtime.calls.evaluation import Evaluator
@@ -149,7 +149,7 @@ def test_what_was_measured_decides(tmp_path, monkeypatch, evaluated):
     def robot(any_method, **seconds):
         new = gridgen.load(OWN / "two_link.urdf")
         times = {
-            Way(f"forward_dynamics_{method}", "float64", 0): {16: 1e-6, 64: value}
+            TimedKernel(f"forward_dynamics_{method}", "float64", 0): {16: 1e-6, 64: value}
             for method, value in seconds.items()
         }
         digest = new._module.description.digest

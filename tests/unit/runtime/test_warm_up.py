@@ -56,7 +56,7 @@ def test_methods_integrators_and_links_are_those_of_a_call(
 ) -> None:
     robot, called = gridgen.load(urdf), []
     note = lambda resolved: called.append(resolved.kernel.name)  # noqa: E731
-    monkeypatch.setattr(robot, "_ways", defaultdict(lambda: note))
+    monkeypatch.setattr(robot, "_evaluations", defaultdict(lambda: note))
     q = np.zeros((3, 2))
     for compile_, call in (
         ({}, lambda: robot.forward_dynamics(q, q, q)),

@@ -71,7 +71,7 @@ void copy(const Array* arrays, int64 begin, int64 end, bool streamed) {
 // Three components of the source into seven, of which some are the same.
 struct Shared {
     static constexpr gridgen::Axes axes[] = {{3}, {7}};
-    static constexpr int inputs = 1, kept[] = {3}, places[] = {0, 1, 1, 2, 0, 1, 2};
+    static constexpr int inputs = 1, distinct[] = {3}, places[] = {0, 1, 1, 2, 0, 1, 2};
 };
 template <class S> void share(const Array* arrays, int64 begin, int64 end) {
     const int64 width = gridgen::pack_size<S>;

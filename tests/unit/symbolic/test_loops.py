@@ -17,12 +17,12 @@ from gridgen.errors import InternalError
 from gridgen.model.kinematic_tree import KinematicTree
 from gridgen.schedules.thread.plan import plan_loops
 from gridgen.symbolic import loops
+from gridgen.symbolic.iterations import work_per_state
 from gridgen.symbolic.loops import trace_with_loops
 from gridgen.symbolic.memory import Case, Walk
 from gridgen.symbolic.printer import block_lines
 from gridgen.symbolic.program import Array, Program, build_program
 from gridgen.symbolic.scalars import FloatScalars, entries
-from gridgen.symbolic.turns import work_per_state
 from helpers import program_interpreter
 from helpers.program_interpreter import run
 from helpers.robots import joint_text, link_text, robot_text
@@ -82,7 +82,9 @@ class Traced(NamedTuple):
     @property
     def room(self) -> dict[str, int]:
         """How many numbers are kept of an item, by the name of the room."""
-        return {memory.name: memory.width for memory in self.program.kept if not memory.is_local}
+        return {
+            memory.name: memory.width for memory in self.program.workspace if not memory.is_local
+        }
 
 
 def traced(tree: KinematicTree, algorithm: Algorithm, inputs: int, outputs: int) -> Traced:

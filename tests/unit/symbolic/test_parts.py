@@ -13,7 +13,7 @@ from gridgen.symbolic import parts
 from gridgen.symbolic.order import ordered
 from gridgen.symbolic.parts import LONGEST_WHOLE, SplitProgram, split_program
 from gridgen.symbolic.printer import block_lines
-from gridgen.symbolic.program import KEPT, Fill, Keep, Load, Program, Store
+from gridgen.symbolic.program import STORED, Fill, Keep, Load, Program, Store
 from gridgen.symbolic.trace import TraceScalars
 from helpers.program_interpreter import run, run_parts
 from helpers.programs import VALUES, plan_thread, program_of, random_program
@@ -67,19 +67,19 @@ def test_values_that_are_too_many_are_parked(seed: int, monkeypatch: pytest.Monk
     program = random_program(seed)
     without = cut(program, 40)
     assert without.parked == 0
-    monkeypatch.setattr(parts, "MOST_WAITING", without.kept // 2)
+    monkeypatch.setattr(parts, "MOST_WAITING", without.stored // 2)
     split = cut(program, 40)
     check_slots(split)
     assert run_parts(split, program, {"q": VALUES}) == run(program, {"q": VALUES})
     # Whatever waits between parts waits for a later one, and can be parked.
-    assert split.kept <= without.kept // 2 < split.kept + split.parked
+    assert split.stored <= without.stored // 2 < split.stored + split.parked
     # What finds no place waits as all others.
     monkeypatch.setattr(parts, "MOST_PARKED", 1)
     fewer = cut(program, 40)
     check_slots(fewer)
     assert run_parts(fewer, program, {"q": VALUES}) == run(program, {"q": VALUES})
     assert fewer.parked == 1 < split.parked
-    assert fewer.kept > split.kept
+    assert fewer.stored > split.stored
 
 
 @pytest.mark.parametrize("longest", [40, 200])
@@ -109,7 +109,7 @@ def test_slots_are_used_again() -> None:
         a, b = trace.keep("f", 0, a * b + 1.0), a
     split = cut(program_of(trace, a), 10)
     assert len(split.parts) > 50
-    assert split.kept <= 3
+    assert split.stored <= 3
 
 
 def test_a_result_that_nothing_else_needs_is_not_kept() -> None:
@@ -118,8 +118,8 @@ def test_a_result_that_nothing_else_needs_is_not_kept() -> None:
     squares = [trace.keep("f", 0, a * a) for a in inputs]
     split = cut(ordered(program_of(trace, *reversed(squares))), 2)
     assert len(split.parts) > 5
-    assert split.kept == 0
-    assert not any(KEPT in part.arrays for part in split.parts)
+    assert split.stored == 0
+    assert not any(STORED in part.arrays for part in split.parts)
 
 
 def test_parts_end_where_little_is_handed_on() -> None:
@@ -131,7 +131,7 @@ def test_parts_end_where_little_is_handed_on() -> None:
             a = trace.keep("n", 0, a * value)
     split = cut(program_of(trace, a), 23)
     assert len(split.parts) >= 14
-    assert split.kept == 1
+    assert split.stored == 1
 
 
 def test_a_short_program_stays_whole() -> None:
@@ -147,7 +147,7 @@ def test_the_parts_of_a_robots_function_compute_it() -> None:
     split = split_program(program)
     assert split is not None
     assert len(split.parts) > 2
-    assert 0 < split.kept < program.operations / 5
+    assert 0 < split.stored < program.operations / 5
     x = random_states(tree, 1, np.random.default_rng(3))
     inputs = {array.name: x[array.name].ravel().tolist() for array in program.inputs}
     assert run_parts(split, program, inputs) == run(program, inputs)

@@ -59,7 +59,7 @@ def test_floats_compute_at_once() -> None:
     scalars = FloatScalars()
     assert polynomial(scalars.constant(3.0), scalars.constant(2.0)) == -12.0
     assert scalars.keep("f", 3, (1.0, 2.0)) == (1.0, 2.0)
-    assert scalars.kept["f", 3] == (1.0, 2.0)
+    assert scalars.named["f", 3] == (1.0, 2.0)
 
 
 def test_complex_steps_pass_through_signs() -> None:

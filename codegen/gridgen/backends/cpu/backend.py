@@ -129,19 +129,14 @@ class Share(ctypes.Structure):
 
 
 class Code(NamedTuple):
-    """Compiled code of a function, which runs without the interpreter lock.
+    """Compiled code of a function, which runs without the interpreter lock."""
 
-    Attributes:
-        entry:       computes states [begin, end) of a batch.
-        take_parts:  computes chunks of a shared batch until none remains.
-        check_parts: checks chunks of a shared batch for quaternions without unit norm.
-        close:       cancels the remaining chunks and waits for the running ones.
-    """
-
-    entry: Callable[[Arguments, int, int, int], None]
+    entry: Callable[[Arguments, int, int, int], None]  #: computes states [begin, end) of a batch.
+    #: computes chunks of a shared batch until none remains.
     take_parts: Callable[[Arguments, Share, int], None]
+    #: checks chunks of a shared batch for quaternions without unit norm.
     check_parts: Callable[[Arguments, Share], None]
-    close: Callable[[Share], None]
+    close: Callable[[Share], None]  #: cancels the remaining chunks and waits for the running ones.
 
 
 class CpuKernel:
@@ -220,12 +215,6 @@ class CpuKernel:
         """Compute the chunks of a batch in threads.
 
         On return or exception (such as from a signal handler), no thread accesses the arrays.
-
-        Args:
-            threads:   number of threads, including the caller's.
-            share:     shared state of the batch.
-            take:      compiled code that each thread calls.
-            arguments: arguments of ``take``.
         """
         try:
             for _ in range(1, threads):

@@ -43,17 +43,11 @@ _INSTALL = "install g++ or clang++, or the compiler wheel: pip install ziglang"
 
 @dataclass(frozen=True)
 class Compiler:
-    """A C++ compiler that works on this machine.
+    """A C++ compiler that works on this machine."""
 
-    Attributes:
-        command:  command line.
-        flags:    flags that this compiler always requires.
-        identity: digest of its predefined macros: version and features of this processor.
-    """
-
-    command: tuple[str, ...]
-    flags: tuple[str, ...]
-    identity: str
+    command: tuple[str, ...]  #: command line.
+    flags: tuple[str, ...]  #: flags that this compiler always requires.
+    identity: str  #: digest of its predefined macros: version and features of this processor.
 
     @property
     def label(self) -> str:
@@ -63,9 +57,6 @@ class Compiler:
 
 def host_compiler(cache: BuildCache | None = None) -> Compiler:
     """Return the compiler: ``$CXX``, one on the path, else the ``ziglang`` wheel.
-
-    Args:
-        cache: cache of the compiler's identity; by default in the user's cache folder.
 
     Raises:
         CompileError: no compiler is available, or ``$CXX`` does not work.
@@ -123,11 +114,6 @@ def _identify(command: tuple[str, ...], program: str | None, cache: BuildCache) 
     The query needs a process, so its result is cached while compiler and processor are unchanged.
     If a change of compiler goes undetected, a library's key refers to the previous compiler, but
     the library still matches this processor.
-
-    Args:
-        command: command line.
-        program: file of the compiler, if known.
-        cache:   cache of the result.
     """
     file, kind = _file_state(program), processor()
     if file is None or kind is None:
@@ -223,15 +209,7 @@ def host_entry(
 def shared_library(
     sources: Sources, function: str, unit: str, flags: tuple[str, ...], cache: BuildCache
 ) -> Path:
-    """Return the shared library of a translation unit from the cache; compile it if absent.
-
-    Args:
-        sources:  the module, with the headers that the unit includes.
-        function: function and element type, for messages.
-        unit:     text of the translation unit.
-        flags:    compiler flags, in addition to those of every shared library.
-        cache:    cache of libraries.
-    """
+    """Return the shared library of a translation unit from the cache; compile it if absent."""
     flags = ("-shared", "-fPIC", _NATIVE, *flags)
     return _compiled(sources, function, unit, flags, cache, _LIBRARY)
 

@@ -25,15 +25,10 @@ DirectCall = Callable[..., bytes | Literal[True] | None]
 
 @runtime_checkable
 class DirectKernel(RunnableKernel, Protocol):
-    """A compiled function that accepts NumPy arrays directly.
+    """A compiled function that accepts NumPy arrays directly."""
 
-    Attributes:
-        direct:  the function, or None if this interpreter does not support it.
-        at_once: maximum number of states that ``direct`` computes itself.
-    """
-
-    direct: DirectCall | None
-    at_once: int
+    direct: DirectCall | None  #: the function, or None if this interpreter does not support it.
+    at_once: int  #: maximum number of states that ``direct`` computes itself.
 
     def has_unit_quaternions(self, arguments: Arguments, batch: int) -> bool:
         """Return whether all quaternions have unit norm up to rounding, or are NaN."""
@@ -82,13 +77,7 @@ class _NumpyArray(ctypes.Structure):
 
 
 def direct_call(library: ctypes.CDLL, dtype: Dtype, prefix: str = PREFIX) -> DirectCall | None:
-    """Return the direct function of a library, or ``None`` if this interpreter does not support it.
-
-    Args:
-        library: library compiled from ``gridgen.backends.cpu.units.translation_unit``.
-        dtype:   element type.
-        prefix:  symbol prefix.
-    """
+    """Return the direct function of a library, ``None`` for an unsupported interpreter."""
     if not _is_supported():
         return None
     python = ctypes.pythonapi

@@ -39,15 +39,10 @@ class Task(ctypes.Structure):
 
 @dataclass(frozen=True)
 class StreamTask:
-    """A batch for a stream; the object must outlive the computation.
+    """A batch for a stream; the object must outlive the computation."""
 
-    Attributes:
-        task:      parameters of ``gridgen_run_task``.
-        arguments: arrays of the task.
-    """
-
-    task: Task
-    arguments: Arguments
+    task: Task  #: parameters of ``gridgen_run_task``.
+    arguments: Arguments  #: arrays of the task.
 
     def enqueue(self, stream: int) -> None:
         """Enqueue the batch on a stream.

@@ -50,14 +50,7 @@ def library_unit(robot: str, function: str, dtype: Dtype, *, is_over_time: bool)
 
 
 def translation_unit(robot: str, function: str, dtype: Dtype, prefix: str = PREFIX) -> str:
-    """Return the translation unit that instantiates one function of a module.
-
-    Args:
-        robot:    identifier of the robot.
-        function: name of the function.
-        dtype:    element type.
-        prefix:   symbol prefix.
-    """
+    """Return the translation unit that instantiates one function of a module."""
     kernel, scalar = f"::{robot}::simd::{function}", SCALARS[dtype]
     traits = f"::{robot}::{function}_traits"
     first, second = only(function)

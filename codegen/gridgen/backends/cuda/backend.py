@@ -88,14 +88,7 @@ class CudaBackend(Backend):
 
 
 class CudaKernel:
-    """A kernel, loaded on each device on its first call, and again after a failure of the device.
-
-    Args:
-        cupy:     the module CuPy.
-        compiled: compiles the kernel for an architecture.
-        itemsize: bytes per array element.
-        launch:   returns the launch configuration for an architecture.
-    """
+    """A kernel, loaded on each device on its first call, and again after a device failure."""
 
     def __init__(
         self,

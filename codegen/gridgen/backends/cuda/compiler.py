@@ -39,41 +39,25 @@ _RECORD = "record.json"
 
 @dataclass(frozen=True)
 class KernelResources:
-    """Resource usage of a kernel, as ptxas reports it.
+    """Resource usage of a kernel, as ptxas reports it."""
 
-    Attributes:
-        kernel:          name expression: ``<robot>::<function>_kernel<float>``.
-        arch:            architecture, such as ``sm_90``.
-        registers:       registers per thread.
-        spill_stores:    stores of spilled registers, called functions included [bytes].
-        spill_loads:     loads of spilled registers, called functions included [bytes].
-        stack:           stack per thread [bytes].
-        shared_memory:   static shared memory per block [bytes].
-        constant_memory: constant memory [bytes]; includes kernel parameters before sm_90.
-    """
-
-    kernel: str
-    arch: str
-    registers: int
-    spill_stores: int
-    spill_loads: int
-    stack: int
-    shared_memory: int
-    constant_memory: int
+    kernel: str  #: name expression: ``<robot>::<function>_kernel<float>``.
+    arch: str  #: architecture, such as ``sm_90``.
+    registers: int  #: registers per thread.
+    spill_stores: int  #: stores of spilled registers, called functions included [bytes].
+    spill_loads: int  #: loads of spilled registers, called functions included [bytes].
+    stack: int  #: stack per thread [bytes].
+    shared_memory: int  #: static shared memory per block [bytes].
+    constant_memory: int  #: constant memory [bytes]; includes kernel parameters before sm_90.
 
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A compiled kernel.
+    """A compiled kernel."""
 
-    Attributes:
-        image:     cubin for ``sm_..``, PTX for ``compute_..``.
-        entry:     name of the kernel in the image.
-        resources: resource usage; ``None`` for PTX, which the driver assembles.
-    """
-
-    image: bytes
-    entry: str
+    image: bytes  #: cubin for ``sm_..``, PTX for ``compute_..``.
+    entry: str  #: name of the kernel in the image.
+    #: resource usage; ``None`` for PTX, which the driver assembles.
     resources: KernelResources | None
 
 
@@ -209,12 +193,6 @@ def parse_resources(log: str, kernel: str, entry: str, arch: str) -> KernelResou
 
     Releases differ in line prefixes and in zero quantities that they omit, so the parser searches
     the whole log for each quantity.
-
-    Args:
-        log:    NVRTC's log with ``--ptxas-options=-v``.
-        kernel: name expression of the kernel.
-        entry:  name of the kernel in the image.
-        arch:   architecture.
     """
 
     def quantities(pattern: str) -> list[int]:

@@ -82,13 +82,6 @@ def load_unit(
 ) -> Entry:
     """Return the entry point of a translation unit from the cache; compile it if absent.
 
-    Args:
-        sources: files that the unit includes, except ``compiler.HEADERS``.
-        name:    name in messages.
-        text:    source text, which defines ``gridgen::emulated::kernel``.
-        flags:   compiler flags.
-        cache:   cache of libraries.
-
     Raises:
         CompileError: no compiler is available, or it rejects the source.
     """
@@ -102,13 +95,7 @@ def load_unit(
 
 
 class EmulatedKernel:
-    """A kernel compiled for the host.
-
-    Args:
-        entry:  runs the grid without the interpreter lock.
-        launch: threads, states and shared memory per block.
-        label:  name of the kernel in messages.
-    """
+    """A kernel compiled for the host."""
 
     def __init__(self, entry: Entry, launch: AnyLaunch, label: str) -> None:
         self._entry = entry

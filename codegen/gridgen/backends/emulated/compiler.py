@@ -58,23 +58,14 @@ def translation_unit(robot: str, function: str, dtype: Dtype, *, rows: bool = Fa
 
 @dataclass(frozen=True)
 class Unit:
-    """A translation unit.
+    """A translation unit."""
 
-    Attributes:
-        name:    name in messages.
-        text:    source text.
-        sources: files that it may include.
-        flags:   compiler flags.
-        output:  name of the output file.
-        linked:  another unit that is linked with it.
-    """
-
-    name: str
-    text: str
-    sources: Sources
-    flags: tuple[str, ...]
-    output: str
-    linked: Unit | None = None
+    name: str  #: name in messages.
+    text: str  #: source text.
+    sources: Sources  #: files that it may include.
+    flags: tuple[str, ...]  #: compiler flags.
+    output: str  #: name of the output file.
+    linked: Unit | None = None  #: another unit that is linked with it.
 
     def digest(self) -> str:
         """Return the digest of all inputs of the compilation except the compiler."""
@@ -95,14 +86,6 @@ def build(
     runtime_flags: tuple[str, ...] = (),
 ) -> Path:
     """Return a library or program from the cache, with its sources; compile it if absent.
-
-    Args:
-        sources:  files that the text includes, except ``HEADERS``.
-        name:     name in messages.
-        text:     translation unit.
-        flags:    compiler flags.
-        cache:    cache of libraries and programs.
-        runtime_flags: additional flags for the runtime.
 
     Raises:
         CompileError: no compiler is available, or it rejects the source.

@@ -19,44 +19,26 @@ _WIDTH = 95
 
 @dataclass(frozen=True)
 class MatrixView:
-    """An array as a matrix of CasADi.
+    """An array as a matrix of CasADi."""
 
-    Attributes:
-        name:     ``q``.
-        ident:    name of its sparsity.
-        rows:     its rows.
-        columns:  its columns.
-        sparsity: compressed columns, in CasADi's format, in lines.
-        has_quaternions: whether it is a configuration.
-    """
-
-    name: str
-    ident: str
-    rows: int
-    columns: int
-    sparsity: tuple[str, ...]
-    has_quaternions: bool = False
+    name: str  #: ``q``.
+    ident: str  #: name of its sparsity.
+    rows: int  #: its rows.
+    columns: int  #: its columns.
+    sparsity: tuple[str, ...]  #: compressed columns, in CasADi's format, in lines.
+    has_quaternions: bool = False  #: whether it is a configuration.
 
 
 @dataclass(frozen=True)
 class JacobianView:
-    """The Jacobian of a function.
+    """The Jacobian of a function."""
 
-    Attributes:
-        product: the product with it, in the C interface.
-        roles:   initializers with the role of each array of the product.
-        inputs:  those of the function.
-        results: the function's, which are inputs of a Jacobian.
-        blocks:  one for each result and input.
-        scratch: numbers of scratch memory.
-    """
-
-    product: str
-    roles: tuple[str, ...]
-    inputs: tuple[MatrixView, ...]
-    results: tuple[MatrixView, ...]
-    blocks: tuple[MatrixView, ...]
-    scratch: int
+    product: str  #: the product with it, in the C interface.
+    roles: tuple[str, ...]  #: initializers with the role of each array of the product.
+    inputs: tuple[MatrixView, ...]  #: those of the function.
+    results: tuple[MatrixView, ...]  #: the function's, which are inputs of a Jacobian.
+    blocks: tuple[MatrixView, ...]  #: one for each result and input.
+    scratch: int  #: numbers of scratch memory.
 
     @property
     def given(self) -> tuple[MatrixView, ...]:
@@ -66,25 +48,15 @@ class JacobianView:
 
 @dataclass(frozen=True)
 class CasadiFunctionView:
-    """One function for CasADi.
+    """One function for CasADi."""
 
-    Attributes:
-        name:      its name without the robot's.
-        c_name:    its name in the C interface.
-        inputs:    arrays that it reads.
-        outputs:   arrays that it returns.
-        arguments: those of the C function, in lines.
-        scratch:   numbers of scratch memory.
-        jacobian:  its Jacobian, if the robot has the product.
-    """
-
-    name: str
-    c_name: str
-    inputs: tuple[MatrixView, ...]
-    outputs: tuple[MatrixView, ...]
-    arguments: tuple[str, ...]
-    scratch: int
-    jacobian: JacobianView | None
+    name: str  #: its name without the robot's.
+    c_name: str  #: its name in the C interface.
+    inputs: tuple[MatrixView, ...]  #: arrays that it reads.
+    outputs: tuple[MatrixView, ...]  #: arrays that it returns.
+    arguments: tuple[str, ...]  #: those of the C function, in lines.
+    scratch: int  #: numbers of scratch memory.
+    jacobian: JacobianView | None  #: its Jacobian, if the robot has the product.
 
 
 def casadi_view(
@@ -93,14 +65,7 @@ def casadi_view(
     program: Program,
     product: tuple[Kernel, LibraryFunctionView, Program] | None,
 ) -> CasadiFunctionView:
-    """Describe one function for CasADi.
-
-    Args:
-        kernel:   the function.
-        function: its view in the C interface.
-        program:  its program.
-        product:  the same data of the product with its Jacobian, if the robot has it.
-    """
+    """Describe one function for CasADi."""
     inputs = tuple(
         _matrix(name, kernel.inputs[name], has_quaternions=ARRAYS[name].shape == ("nq",))
         for name in jacobian_inputs(kernel)

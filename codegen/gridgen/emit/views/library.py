@@ -20,19 +20,12 @@ _WIDTH = 95
 
 @dataclass(frozen=True)
 class TypeView:
-    """An element type.
+    """An element type."""
 
-    Attributes:
-        suffix: of the names of C functions: ``f32``.
-        scalar: its name in C.
-        macro:  macro of a translation unit that defines this element type only.
-        other:  macro of a translation unit that does not define this element type.
-    """
-
-    suffix: str
-    scalar: str
-    macro: str
-    other: str
+    suffix: str  #: of the names of C functions: ``f32``.
+    scalar: str  #: its name in C.
+    macro: str  #: macro of a translation unit that defines this element type only.
+    other: str  #: macro of a translation unit that does not define this element type.
 
 
 #: Status codes of functions, as in gridgen.h.
@@ -48,38 +41,24 @@ TYPES = (TypeView("f32", "float", "F32", "F64"), TypeView("f64", "double", "F64"
 
 @dataclass(frozen=True)
 class TypedView(TypeView):
-    """A function for one element type, in lines.
+    """A function for one element type, in lines."""
 
-    Attributes:
-        parameters: of the C function.
-        of_one:     of the C++ function of one state.
-        arrays:     arguments that the C function passes on: the number of states, and its arrays.
-    """
-
-    parameters: tuple[str, ...]
-    of_one: tuple[str, ...]
+    parameters: tuple[str, ...]  #: of the C function.
+    of_one: tuple[str, ...]  #: of the C++ function of one state.
+    #: arguments that the C function passes on: the number of states, and its arrays.
     arrays: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class ParameterView:
-    """One parameter of a C function.
+    """One parameter of a C function."""
 
-    Attributes:
-        name:        ``q``.
-        kind:        its type: ``const S*`` where S is the element type.
-        size:        numbers of one state.
-        extents:     the rows and columns of a matrix; else its size alone.
-        has_default: whether NULL selects its default.
-        is_shared:   whether all states share it.
-    """
-
-    name: str
-    kind: str
-    size: int = 0
-    extents: Shape = ()
-    has_default: bool = False
-    is_shared: bool = False
+    name: str  #: ``q``.
+    kind: str  #: its type: ``const S*`` where S is the element type.
+    size: int = 0  #: numbers of one state.
+    extents: Shape = ()  #: the rows and columns of a matrix; else its size alone.
+    has_default: bool = False  #: whether NULL selects its default.
+    is_shared: bool = False  #: whether all states share it.
 
     def declared(self, scalar: str) -> str:
         """Return its declaration in C."""
@@ -122,29 +101,17 @@ class ParameterView:
 
 @dataclass(frozen=True)
 class LibraryArrayView:
-    """One array argument of a SIMD function.
+    """One array argument of a SIMD function."""
 
-    Attributes:
-        name:      ``q``.
-        size:      its elements for one state.
-        use:       ``read`` or ``written``.
-        text:      description and layout.
-        is_result: whether it is written.
-        has_default: whether it may be NULL.
-        is_shared: whether all states share it.
-        is_number: whether it is a number passed by value.
-        fallback:  the name of its default.
-    """
-
-    name: str
-    size: int
-    use: str
-    text: str
-    is_result: bool
-    has_default: bool
-    is_shared: bool
-    is_number: bool
-    fallback: str
+    name: str  #: ``q``.
+    size: int  #: its elements for one state.
+    use: str  #: ``read`` or ``written``.
+    text: str  #: description and layout.
+    is_result: bool  #: whether it is written.
+    has_default: bool  #: whether it may be NULL.
+    is_shared: bool  #: whether all states share it.
+    is_number: bool  #: whether it is a number passed by value.
+    fallback: str  #: the name of its default.
 
     def argument(self, scalar: str, namespace: str) -> str:
         """Return its argument expression for ``gridgen::compute``."""
@@ -165,28 +132,19 @@ class DefaultView:
 
 @dataclass(frozen=True)
 class LibraryFunctionView:
-    """One function of the library.
+    """One function of the library."""
 
-    Attributes:
-        name:           ``inverse_dynamics``.
-        robot:          the robot's identifier.
-        called:         its names in C++: the name of its algorithm and, if it is the robot's first
-                        algorithm of the function, the name of the function.
-        title:          what it computes, lines.
-        arrays:         its arrays, in the order of the SIMD function.
-        parameters:     of the C function: required inputs, results, ``n``, inputs with a default.
-        traits:         its traits in the robot's namespace, as a CPU computes it.
-        instructions:   of its program.
-    """
-
-    name: str
-    robot: str
+    name: str  #: ``inverse_dynamics``.
+    robot: str  #: the robot's identifier.
+    #: its names in C++: the name of its algorithm and, if it is the robot's first algorithm of the
+    #: function, the name of the function.
     called: tuple[str, ...]
-    title: tuple[str, ...]
-    arrays: tuple[LibraryArrayView, ...]
+    title: tuple[str, ...]  #: what it computes, lines.
+    arrays: tuple[LibraryArrayView, ...]  #: its arrays, in the order of the SIMD function.
+    #: of the C function: required inputs, results, ``n``, inputs with a default.
     parameters: tuple[ParameterView, ...]
-    traits: str
-    instructions: int
+    traits: str  #: its traits in the robot's namespace, as a CPU computes it.
+    instructions: int  #: of its program.
 
     @property
     def names_of_one(self) -> tuple[str, ...]:
@@ -261,15 +219,7 @@ def library_view(
     function: ThreadFunctionView,
     instructions: int,
 ) -> LibraryFunctionView:
-    """Describe one function of the library.
-
-    Args:
-        kernel:       the function.
-        robot:        the robot's identifier.
-        called:       its names in C++.
-        function:     its CPU version.
-        instructions: of its program.
-    """
+    """Describe one function of the library."""
     shapes = {**kernel.inputs, **kernel.outputs}
     read = [_array(array, kernel.kind(array.name)) for array in function.inputs]
     written = [_array(array, "") for array in function.outputs]

@@ -15,43 +15,27 @@ from gridgen.model.tree import KinematicTree
 
 @dataclass(frozen=True)
 class SignatureView:
-    """One function of a module.
+    """One function of a module."""
 
-    Attributes:
-        name:   ``inverse_dynamics``.
-        shapes: ``q (B, 7), qd (B, 7), qdd (B, 7) -> tau (B, 7)``, in lines.
-    """
-
-    name: str
-    shapes: tuple[str, ...]
+    name: str  #: ``inverse_dynamics``.
+    shapes: tuple[str, ...]  #: ``q (B, 7), qd (B, 7), qdd (B, 7) -> tau (B, 7)``, in lines.
 
 
 @dataclass(frozen=True)
 class FusedView:
-    """Fused functions of a module.
+    """Fused functions of a module."""
 
-    Attributes:
-        name:   ``control``.
-        shapes: ``q (B, 7) -> M (B, 7, 7), J (B, 6, 7)``, in lines.
-        parts:  ``'mass_matrix'``, ``'jacobian:hand'``.
-    """
-
-    name: str
-    shapes: tuple[str, ...]
-    parts: tuple[str, ...]
+    name: str  #: ``control``.
+    shapes: tuple[str, ...]  #: ``q (B, 7) -> M (B, 7, 7), J (B, 6, 7)``, in lines.
+    parts: tuple[str, ...]  #: ``'mass_matrix'``, ``'jacobian:hand'``.
 
 
 @dataclass(frozen=True)
 class MethodView:
-    """One method of a module for calls of any function.
+    """One method of a module for calls of any function."""
 
-    Attributes:
-        name: ``bind``.
-        text: an example, and its purpose.
-    """
-
-    name: str
-    text: str
+    name: str  #: ``bind``.
+    text: str  #: an example, and its purpose.
 
 
 _METHODS = {
@@ -63,7 +47,10 @@ _METHODS = {
     "rollout_vjp": "(q0, qd0, tau, dt, (q_path_bar, qd_path_bar)): the backward pass of a rollout.",
 }
 # Functions that call others.
-_MADE_OF = {"rollout_gradient": {"step", "step_gradient"}}
+_MADE_OF = {
+    "rollout_gradient": {"step", "step_gradient"},
+    "inverse_kinematics": {"inverse_kinematics"},
+}
 
 
 def method_views(kernels: Iterable[Kernel]) -> list[MethodView]:
@@ -96,12 +83,7 @@ def signature_views(tree: KinematicTree, kernels: Iterable[Kernel]) -> list[Sign
 
 
 def fused_view(kernel: Kernel, names: Sequence[str]) -> FusedView:
-    """Describe fused functions.
-
-    Args:
-        kernel: computes them.
-        names:  the functions, as users name them.
-    """
+    """Describe fused functions."""
     read = {name: shape for name, shape in kernel.inputs.items() if name not in DEFAULTED}
     arguments, results = (
         ", ".join(_of_batch(name, shape) for name, shape in arrays.items())

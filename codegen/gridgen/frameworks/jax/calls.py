@@ -88,11 +88,6 @@ def traced(
 ) -> dict[str, Any]:
     """Return inputs as JAX values of the type of the traced ones.
 
-    Args:
-        description: description of the robot.
-        shapes:      shapes of the requested inputs, for one state.
-        inputs:      the inputs of the call; ``None`` for the default.
-
     Raises:
         DtypeError: the types differ, or are neither float32 nor float64.
     """

@@ -54,8 +54,8 @@ class _Kernel(ctypes.Structure):
 
 
 # The handler reads them for the life of the process.
-_KEPT: dict[int, Any] = {}
-keep(_KEPT)
+_COMPILED: dict[int, Any] = {}
+keep(_COMPILED)
 
 
 def _attributes(request: Request) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def _number(compiled: CompiledKernel, shared: int) -> int:
     """Return the handler's number of a kernel."""
     digest = hashlib.blake2s(compiled.image + compiled.entry.encode(), digest_size=7).digest()
     number = int.from_bytes(digest, "big")
-    if number not in _KEPT:
+    if number not in _COMPILED:
         handler, driver = _handler(), _driver()
         kernel = _Kernel(
             number=number,
@@ -105,7 +105,7 @@ def _number(compiled: CompiledKernel, shared: int) -> int:
             entry=compiled.entry.encode(),
             shared=shared,
         )
-        _KEPT[number] = kernel, compiled, driver
+        _COMPILED[number] = kernel, compiled, driver
         handler.gridgen_add(ctypes.byref(kernel))
     return number
 

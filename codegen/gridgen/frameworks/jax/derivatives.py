@@ -21,7 +21,7 @@ def _pushed(
     primals: Sequence[Any], tangents: Sequence[Any], *, operation: Operation
 ) -> tuple[list[Any], list[Any]]:
     """Return results and their tangents."""
-    if operation.key.parts:
+    if operation.key.is_fused:
         return _pushed_parts(primals, tangents, operation)
     known = dict(zip(operation.inputs, primals, strict=True))
     changes = dict(zip(operation.inputs, tangents, strict=True))

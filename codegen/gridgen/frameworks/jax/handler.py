@@ -25,35 +25,22 @@ _HEADER, _INTERFACE = "gridgen_xla.h", "xla_ffi_c_api.h"
 
 @dataclass(frozen=True)
 class Request:
-    """A call of a program of XLA.
+    """A call of a program of XLA."""
 
-    Attributes:
-        operation: operation of its kernel.
-        dtype:     type of all arrays.
-        states:    number of states.
-        strides:   strides of states and of components, for each array, inputs first.
-        room:      scratch numbers per state, in the kernel's last array.
-    """
-
-    operation: Operation
-    dtype: Dtype
-    states: int
-    strides: tuple[int, ...]
-    room: int
+    operation: Operation  #: operation of its kernel.
+    dtype: Dtype  #: type of all arrays.
+    states: int  #: number of states.
+    strides: tuple[int, ...]  #: strides of states and of components, for each array, inputs first.
+    room: int  #: scratch numbers per state, in the kernel's last array.
 
 
 class Target(NamedTuple):
-    """The handler of one platform.
+    """The handler of one platform."""
 
-    Attributes:
-        name:       name of the handler in XLA.
-        attributes: compiles a kernel, and returns the handler's attributes for a call.
-        room:       returns a kernel's scratch numbers per state.
-    """
-
-    name: str
+    name: str  #: name of the handler in XLA.
+    #: compiles a kernel, and returns the handler's attributes for a call.
     attributes: Callable[[Request], dict[str, Any]]
-    room: Callable[[Operation], int]
+    room: Callable[[Operation], int]  #: returns a kernel's scratch numbers per state.
 
 
 def compiled_handler(unit: str) -> Path:

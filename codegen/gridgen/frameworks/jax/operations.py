@@ -18,15 +18,10 @@ _MOST_PRODUCTS = 2
 
 @dataclass(frozen=True)
 class Operation:
-    """A kernel of a robot, as an operation of JAX.
+    """A kernel of a robot, as an operation of JAX."""
 
-    Attributes:
-        module: the robot's description, kernels and text.
-        key:    key of the kernel.
-    """
-
-    module: Module = field(repr=False)
-    key: KernelKey
+    module: Module = field(repr=False)  #: the robot's description, kernels and text.
+    key: KernelKey  #: key of the kernel.
 
     def __repr__(self) -> str:
         return f"{self.module.description.name}.{self.key.name}"

@@ -22,8 +22,8 @@ from gridgen.runtime.module.description import Module
 
 def evaluate(module: Module, resolved: Resolved) -> Any:
     """Evaluate a rollout with arguments that JAX traces; as ``calls.evaluate``."""
-    kernel, course, description = resolved.kernel, resolved.course, module.description
-    assert course is not None
+    kernel, settings, description = resolved.kernel, resolved.settings, module.description
+    assert settings is not None
     check_options(kernel, resolved.backend, resolved.out)
     followed = followed_in(resolved.inputs)
     shapes = {n: s for n, s in kernel.inputs.items() if n not in FEEDBACK or n in followed}
@@ -37,7 +37,7 @@ def evaluate(module: Module, resolved: Resolved) -> Any:
         lambda move, start, moving, steps: jax.lax.scan(move, start, moving, length=steps),
         jnp.asarray(description.effort_limits, given.arrays["q0"].dtype),
     )
-    return rolled_by_steps(operations, shapes, given, course)
+    return rolled_by_steps(operations, shapes, given, settings)
 
 
 def _stepped(

@@ -18,25 +18,18 @@ from gridgen.functions.calls import RolloutSettings
 from gridgen.functions.record import Function
 from gridgen.kernel import Kernel
 from gridgen.runtime.arrays.layout import broadcast
-from gridgen.runtime.arrays.times import kept_of
+from gridgen.runtime.arrays.times import stored_steps
 
 Shape = tuple[int, ...]
 
 
 class Batch(NamedTuple):
-    """A batch of states of a function.
+    """A batch of states of a function."""
 
-    Attributes:
-        axes:    extents of the batch; none for one state.
-        inputs:  shapes of one state of the given arrays, by name.
-        outputs: shapes of one state of the results, by name.
-        alone:   inputs without a batch, which serve all states.
-    """
-
-    axes: Shape
-    inputs: dict[str, Shape]
-    outputs: dict[str, Shape]
-    alone: frozenset[str]
+    axes: Shape  #: extents of the batch; none for one state.
+    inputs: dict[str, Shape]  #: shapes of one state of the given arrays, by name.
+    outputs: dict[str, Shape]  #: shapes of one state of the results, by name.
+    alone: frozenset[str]  #: inputs without a batch, which serve all states.
 
     @property
     def size(self) -> int:
@@ -80,15 +73,15 @@ def expanded(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def states_of(
-    kernel: Kernel, row: Function, shapes: Mapping[str, Shape], course: RolloutSettings | None
+    kernel: Kernel, row: Function, shapes: Mapping[str, Shape], settings: RolloutSettings | None
 ) -> dict[str, Shape]:
     """Return the shapes of a kernel's arrays for one state."""
     states = {**kernel.inputs, **kernel.outputs}
-    if course is None:
+    if settings is None:
         return states
     tau, batch = shapes["tau"], len(shapes[kernel.first]) - 1
     times = tau[-2] if len(tau) > 1 else 0
-    _, moments = kept_of(course, times)
+    _, moments = stored_steps(settings, times)
     for name in row.results:
         states[name] = states[name] if moments is None else (moments, *states[name])
     for name, shape in shapes.items():
@@ -103,21 +96,14 @@ def batch_of(
     kernel: Kernel,
     row: Function,
     shapes: Mapping[str, Shape],
-    course: RolloutSettings | None,
+    settings: RolloutSettings | None,
 ) -> Batch:
     """Return the batch of a call's arrays.
-
-    Args:
-        robot:  name of the robot, for errors.
-        kernel: kernel of the function.
-        row:    the function.
-        shapes: shapes of the given arrays, in the order of arguments.
-        course: rollout options.
 
     Raises:
         ShapeError: an array lacks the axes of one state, or has another batch.
     """
-    states = states_of(kernel, row, shapes, course)
+    states = states_of(kernel, row, shapes, settings)
     inputs = {name: states[name] for name in shapes}
     batches = {name: _axes(robot, name, shape, states[name]) for name, shape in shapes.items()}
     widest = max(batches, key=lambda name: len(batches[name]))

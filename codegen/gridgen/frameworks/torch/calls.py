@@ -20,6 +20,7 @@ from gridgen.frameworks.torch.batches import expanded
 from gridgen.frameworks.torch.operator import Words
 from gridgen.frameworks.torch.operators import OPERATORS
 from gridgen.frameworks.torch.rollouts import rolled_out
+from gridgen.frameworks.torch.search import search as search
 from gridgen.functions.arrays import ARRAYS
 from gridgen.functions.calls import Request
 from gridgen.kernel import KernelKey
@@ -61,8 +62,8 @@ def call(robot: Robot, request: Request) -> Any:
     words = Words(
         robot.handle, request.schedule, request.method, "", request.reference, backend or ""
     )
-    if request.course is not None:
-        return rolled_out(robot, given, request.course, words)
+    if request.settings is not None:
+        return rolled_out(robot, given, request.settings, words)
     given = expanded(given)
     if request.frame is None:
         return _operated(function, given, words)
@@ -76,7 +77,7 @@ def compute(
     if out is not None:
         _refuse_out("compute")
     backend = options.pop("backend", None)
-    labels, names, parts = _several(robot, functions, len(arrays), tuple(options))
+    labels, names, parts = _fused(robot, functions, len(arrays), tuple(options))
     robot.resolver.check_parameters(options)
     given = {**options, **dict(zip(names, arrays, strict=True))}
     results = []
@@ -92,28 +93,22 @@ def compute(
 
 
 @_constant
-def _several(
+def _fused(
     robot: Robot, functions: Sequence[str], arrays: int, options: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[Any, ...], ...]]:
     """Return the result type, array names and functions of a call of fused functions.
-
-    Args:
-        robot:     the robot.
-        functions: as of ``Robot.compute``.
-        arrays:    number of positional arrays.
-        options:   names of the keyword arguments.
 
     Returns:
         the names of the results; the names of the positional arrays; function, method, frame and
         reference of each part. All are strings, so a compiler treats them as constants.
     """
-    several = robot.resolver.choose_fused(functions, ())
-    several.check_options(dict.fromkeys(options))
-    several.inputs((None,) * arrays, {})
+    fused = robot.resolver.choose_fused(functions, ())
+    fused.check_options(dict.fromkeys(options))
+    fused.inputs((None,) * arrays, {})
     idents = dict(zip(robot._description.frame_idents, robot.frame_names, strict=True))
-    keys = [part.key for part in several.parts]
+    keys = [part.key for part in fused.parts]
     parts = ((key.function, key.method, idents.get(key.frame), key.reference) for key in keys)
-    return tuple(part.name for part in several.parts), several.arguments, tuple(parts)
+    return tuple(part.name for part in fused.parts), fused.arguments, tuple(parts)
 
 
 def _operated(function: str, given: Mapping[str, Tensor], words: Words) -> Any:

@@ -36,57 +36,33 @@ Further = tuple[Sequence[str], ...]
 
 
 class Words(NamedTuple):
-    """Options of a call that are not arrays.
+    """Options of a call that are not arrays."""
 
-    Attributes:
-        robot:     handle of the robot.
-        schedule:  the user's choice, ``auto`` for a function without a choice.
-        method:    likewise; or the integrator.
-        frame:     the link of a function of a frame, or empty.
-        reference: the axes of the result, or empty.
-        backend:   the backend; empty for the robot's.
-        course:    options of a rollout: see ``course_of``.
-    """
-
-    robot: str
-    schedule: str = "auto"
-    method: str = "auto"
-    frame: str = ""
-    reference: str = ""
-    backend: str = ""
-    course: str = ""
+    robot: str  #: handle of the robot.
+    schedule: str = "auto"  #: the user's choice, ``auto`` for a function without a choice.
+    method: str = "auto"  #: likewise; or the integrator.
+    frame: str = ""  #: the link of a function of a frame, or empty.
+    reference: str = ""  #: the axes of the result, or empty.
+    backend: str = ""  #: the backend; empty for the robot's.
+    settings: str = ""  #: options of a rollout: see ``course_of``.
 
 
 class Asked(NamedTuple):
-    """A call: its robot, kernel and batch.
+    """A call: its robot, kernel and batch."""
 
-    Attributes:
-        robot:  the robot.
-        kernel: kernel of the thread schedule, which declares the arrays.
-        batch:  shapes of the arrays.
-        given:  the given arrays, by name.
-    """
-
-    robot: Any
-    kernel: Kernel
-    batch: Batch
-    given: dict[str, Tensor]
+    robot: Any  #: the robot.
+    kernel: Kernel  #: kernel of the thread schedule, which declares the arrays.
+    batch: Batch  #: shapes of the arrays.
+    given: dict[str, Tensor]  #: the given arrays, by name.
 
 
 class Saved(NamedTuple):
-    """Data of a call that a graph node stores.
+    """Data of a call that a graph node stores."""
 
-    Attributes:
-        asked:   the call.
-        words:   its options that are not tensors.
-        further: selections of names.
-        results: its results, if the derivatives read them.
-    """
-
-    asked: Asked
-    words: Words
-    further: Further
-    results: Sequence[Tensor]
+    asked: Asked  #: the call.
+    words: Words  #: its options that are not tensors.
+    further: Further  #: selections of names.
+    results: Sequence[Tensor]  #: its results, if the derivatives read them.
 
 
 class Operator(ABC):
@@ -168,8 +144,8 @@ class Operator(ABC):
         robot = robot_of(words.robot)
         kernel = kernel_of(robot, self.row, words, given)
         shapes = {name: one.shape for name, one in given.items() if name in kernel.inputs}
-        course = course_of(words, given) if kernel.calls else None
-        batch = batch_of(robot.name, kernel, self.row, shapes, course)
+        settings = course_of(words, given) if kernel.calls else None
+        batch = batch_of(robot.name, kernel, self.row, shapes, settings)
         q = given[kernel.first]
         if q.dtype not in (torch.float32, torch.float64):
             raise DtypeError(f"{kernel.first} is of type {q.dtype}; give float32 or float64")
@@ -355,7 +331,7 @@ def _listed(results: Any) -> Sequence[Tensor]:
 
 def course_of(words: Words, given: Mapping[str, Tensor]) -> RolloutSettings:
     """Return the rollout options of a call."""
-    substeps, keep, limits = words.course.split()
+    substeps, keep, limits = words.settings.split()
     follow = tuple(given[name] for name in FEEDBACK if name in given)
     kept = int(keep) if keep.isdigit() else keep
     return RolloutSettings(int(substeps), kept, follow or None, limits == "limits")

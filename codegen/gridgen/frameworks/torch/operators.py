@@ -38,17 +38,12 @@ _READ_AGAIN = ("forward_dynamics", "rollout")
 
 
 class Derivable(Operator):
-    """An operator whose VJP and JVP have kernels.
+    """An operator whose VJP and JVP have kernels."""
 
-    Attributes:
-        arrays:   the array of each tensor, or the array that it is a derivative of or by.
-        possible: all possible results, by name.
-        kinds:    kinds of the product and of the product that it differentiates; empty for a
-                  function.
-    """
-
+    #: the array of each tensor, or the array that it is a derivative of or by.
     arrays: dict[str, str]
-    possible: tuple[str, ...]
+    possible: tuple[str, ...]  #: all possible results, by name.
+    #: kinds of the product and of the product that it differentiates; empty for a function.
     kinds: tuple[str, ...] = ()
 
     @abstractmethod
@@ -104,11 +99,7 @@ class Derivable(Operator):
 
 
 class Evaluation(Derivable):
-    """A function.
-
-    Args:
-        row: record of the function.
-    """
+    """A function."""
 
     def __init__(self, row: Function) -> None:
         followed = FEEDBACK if row.name == "rollout" else ()
@@ -131,8 +122,8 @@ class Evaluation(Derivable):
         if words.backend:
             options["backend"] = words.backend
         frame = words.frame or None
-        course = course_of(words, asked.given) if asked.kernel.calls else None
-        choices = (words.schedule, words.method, frame, words.reference, course)
+        settings = course_of(words, asked.given) if asked.kernel.calls else None
+        choices = (words.schedule, words.method, frame, words.reference, settings)
         found = asked.robot._call(Request(self.row.name, arrays, None, options, *choices))
         results = found if isinstance(found, tuple) else (found,)
         return [asked.batch.restored(result) for result in results]
@@ -198,9 +189,9 @@ class Product(Derivable):
         if not of.kinds and all(one is not None for one in known):
             options["results"] = _alone(known)
         if asked.kernel.calls:
-            course = course_of(words, asked.given)
-            options |= {"substeps": course.substeps, "keep": course.keep}
-            options |= {"feedback": course.feedback, "effort_limits": course.effort_limits}
+            settings = course_of(words, asked.given)
+            options |= {"substeps": settings.substeps, "keep": settings.keep}
+            options |= {"feedback": settings.feedback, "effort_limits": settings.effort_limits}
         name, changes = row.name, [self._changes(asked, further)]
         if of.kinds:
             assert isinstance(of, Product)

@@ -16,7 +16,7 @@ from gridgen.frameworks.torch.operator import Words
 from gridgen.frameworks.torch.operators import OPERATORS
 from gridgen.functions.arrays import FEEDBACK, shape_of
 from gridgen.functions.calls import RolloutSettings
-from gridgen.runtime.arrays.times import check_efforts, feedback_of, in_time, kept_of
+from gridgen.runtime.arrays.times import check_efforts, feedback_of, in_time, stored_steps
 
 # A ``gridgen.Robot``; frameworks cannot import it.
 Robot = Any
@@ -24,29 +24,22 @@ Tensor = Any
 
 
 def rolled_out(
-    robot: Robot, given: dict[str, Tensor], course: RolloutSettings, words: Words
+    robot: Robot, given: dict[str, Tensor], settings: RolloutSettings, words: Words
 ) -> tuple[Tensor, ...]:
-    """Return positions and velocities of a rollout, and joint torques on request; see ``Robot``.
-
-    Args:
-        robot:  the robot.
-        given:  arguments of the rollout by name, including those shared with other functions.
-        course: rollout options.
-        words:  other options of the call.
-    """
+    """Return positions and velocities of a rollout, and joint torques on request; see ``Robot``."""
     q = given["q0"]
     followed = {
         name: torch.as_tensor(array, dtype=q.dtype, device=q.device)
-        for name, array in feedback_of(course).items()
+        for name, array in feedback_of(settings).items()
         if array is not None
     }
     extents = {"nq": robot.nq, "nv": robot.nv, "bodies": len(robot.body_names)}
     extents["rows"] = len(robot.parameter_names)
     shapes = {name: shape_of(name, extents) for name in (*given, *followed)}
     along = in_time(robot.name, shapes, {**given, **followed})
-    kept_of(course, along.steps)
+    stored_steps(settings, along.steps)
     is_watched = torch.is_grad_enabled() and any(one.requires_grad for one in followed.values())
-    if is_watched or check_efforts(course) or forward_ad._current_level >= 0:
+    if is_watched or check_efforts(settings) or forward_ad._current_level >= 0:
         options: dict[str, Any] = {"integrator": words.method}
         if words.backend:
             options["backend"] = words.backend
@@ -64,9 +57,9 @@ def rolled_out(
             _scanned,
             torch.tensor(robot.effort_limits, dtype=q.dtype, device=q.device),
         )
-        return rolled_by_steps(operations, shapes, along, course)
-    limits = "limits" if course.effort_limits else "free"
-    words = words._replace(course=f"{course.substeps} {course.keep} {limits}")
+        return rolled_by_steps(operations, shapes, along, settings)
+    limits = "limits" if settings.effort_limits else "free"
+    words = words._replace(settings=f"{settings.substeps} {settings.keep} {limits}")
     tensors, head = {}, (*along.lead, along.steps)
     for name, shape in shapes.items():
         tensor = along.whole(name, shape, torch, alone=name not in ("q0", "qd0"))

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from gridgen.errors import UrdfError
 from gridgen.model.description import Joint, Link, RobotDescription
@@ -17,7 +18,7 @@ from gridgen.naming import show
 
 @dataclass
 class Assembly:
-    """Links and joints in order of addition; duplicate names get a suffix.
+    """Links, joints and constraints in order of addition; duplicate names get a suffix.
 
     Attributes:
         source: name of the model in messages.
@@ -27,12 +28,13 @@ class Assembly:
     source: str
     links: list[Link] = field(default_factory=list)
     joints: list[Joint] = field(default_factory=list)
+    constraints: list[Mapping[str, Any]] = field(default_factory=list)
     oddities: list[Oddity] = field(default_factory=list)
     contact_model: ContactModel = NO_CONTACTS
     _taken: set[tuple[str, str]] = field(default_factory=set)
 
     def name(self, kind: str, name: str) -> str:
-        """Return a unique name for a link or a joint."""
+        """Return a unique name for a link, a joint or a constraint."""
         while (kind, name) in self._taken:
             name += "_"
         self._taken.add((kind, name))
@@ -48,10 +50,10 @@ class Assembly:
         Raises:
             UrdfError: the robot is invalid; see ``validate``.
         """
-        links, joints = tuple(self.links), tuple(self.joints)
+        links, joints, held = tuple(self.links), tuple(self.joints), tuple(self.constraints)
         self._check_finite()
         soft = () if self.contact_model == NO_CONTACTS else (self.contact_model,)
-        text = repr((name, links, joints, "in order", *soft)).encode("utf-8", "replace")
+        text = repr((name, links, joints, held, "in order", *soft)).encode("utf-8", "replace")
         digest = hashlib.sha256(text).hexdigest()
         description = RobotDescription(
             name,
@@ -60,6 +62,7 @@ class Assembly:
             self.source,
             digest,
             in_order=True,
+            constraints=held,
             contact_model=self.contact_model,
         )
         validate(description)

@@ -32,6 +32,7 @@ from gridgen.model.pose import (
     from_quaternion,
     scale,
     symmetric,
+    to_rpy,
     unit,
     vector3,
 )
@@ -50,8 +51,16 @@ FREE, BALL, SLIDE, HINGE = range(4)
 JOINT, JOINT_IN_PARENT = range(2)
 """MuJoCo's transmission types that act on a joint (mjtTrn)."""
 
+CONNECT, WELD, JOINTS = range(3)
+"""MuJoCo's types of equality constraints (mjtEq) that are read."""
+
+SITE = 6
+"""MuJoCo's type of a site (mjtObj)."""
+
+IMPEDANCES = 1e-4, 0.9999
+"""Bounds of ``solimp`` (mjMINIMP, mjMAXIMP)."""
+
 NOT_TAKEN = {
-    "neq": ("equality constraints", ("EQUALITY", "CONSTRAINT")),
     "ntendon": ("tendons", ()),
     "nu": ("actuators", ()),
     "nplugin": ("plugins", ()),
@@ -129,13 +138,14 @@ def from_model(
 
     The description contains bodies, inertias, and hinge, slide and free joints in MuJoCo's order,
     with their limits, armature, damping and friction. It includes armature and damping of
-    actuators on joints. Contacts, equality constraints, tendons, actuator forces and springs are
-    ignored with a warning, since forces are arguments of functions.
+    actuators on joints. Equality constraints of bodies, sites and joints become constraints, whose
+    stabilization is ``solref``. Contacts, tendons, actuator forces and springs are ignored with a
+    warning, since forces are arguments of functions.
 
     Raises:
         ModelError: the model has a ball joint, a flex, a free joint with translational armature,
             armature that acts on no joint, damping that is a polynomial of the velocity, or more
-            than ``most_bodies`` joints.
+            than ``most_bodies`` joints. An equality of joints is a polynomial of degree 2.
         UrdfError:  names or inertias are invalid.
     """
     made, name = _Reader(model, source).robot(most_bodies)
@@ -173,6 +183,9 @@ class _Reader:
         self.made.contact_model = read_contacts(
             self.model, self.mujoco, self.link_of, self.joint_of
         )
+        if not self.is_disabled("EQUALITY", "CONSTRAINT"):
+            for index in range(self.model.neq):
+                self.equality(index)
         self.note_forces()
         if names := used(self.model, self.mujoco):
             problem = f"uses {listing(names)}, which gridgen does not support"
@@ -330,6 +343,65 @@ class _Reader:
         for geom in range(first, first + model.body_geomnum[index]):
             if model.geom_contype[geom] or model.geom_conaffinity[geom]:
                 yield shape_of(model, geom)
+
+    def equality(self, index: int) -> None:
+        """Add an equality constraint, or record that it is ignored."""
+        model, kind = self.model, self.model.eq_type[index]
+        name = model.equality(index).name or f"equality{index}"
+        entry: dict[str, Any] = {"active": bool(model.eq_active0[index])}
+        entry["stabilization"] = self.gains(index)
+        first, second = model.eq_obj1id[index], model.eq_obj2id[index]
+        data, where = model.eq_data[index], f"equality {show(name)}"
+        if kind == JOINTS:
+            if np.any(data[2:5]):
+                problem = "relates joints by a polynomial of degree 2 or more"
+                raise self.refused(where, problem, "give a polynomial of degree 1")
+            at = [float(model.qpos0[model.jnt_qposadr[joint]]) for joint in (first, second)]
+            entry |= {"kind": "joint", "joint": self.joint_of[first], "multiplier": float(data[1])}
+            entry["offset"] = at[0] + float(data[0])
+            if second >= 0:
+                entry["to"] = self.joint_of[second]
+                entry["offset"] -= entry["multiplier"] * at[1]
+        elif kind in (CONNECT, WELD):
+            ends = [self.end(index, end) for end in (0, 1)]
+            if any(model.body_mocapid[body] >= 0 for body, _ in ends):
+                self.made.note(where, "holds a mocap body, which gridgen ignores", _F)
+                return
+            turns = kind == WELD and data[10]  # the scale of torques; without any, a connect
+            entry["kind"] = "frame" if turns else "point"
+            for prefix, key, (body, pose) in zip(("", "to_"), ("link", "to"), ends, strict=True):
+                entry[key] = self.link_of[body]
+                entry[f"{prefix}offset"] = pose.translation
+                if turns:
+                    entry[f"{prefix}rpy"] = to_rpy(pose.rotation)
+        else:
+            self.made.note(where, "is not of bodies or joints, so that gridgen ignores it", _F)
+            return
+        self.made.constraints.append({"name": self.made.name("constraint", name), **entry})
+
+    def end(self, index: int, end: int) -> tuple[int, Pose]:
+        """Return the body of an end of a connect or weld, and the pose of its frame there."""
+        model = self.model
+        held = int((model.eq_obj1id, model.eq_obj2id)[end][index])
+        if self.newer("eq_objtype", index) == SITE:
+            pose = Pose(_rotation(model.site_quat[held]), _vector(model.site_pos[held]))
+            return int(model.site_bodyid[held]), pose
+        data = model.eq_data[index]
+        if model.eq_type[index] == CONNECT:
+            return held, Pose(IDENTITY, _vector(data[3 * end : 3 * end + 3]))
+        turn = IDENTITY if end else _rotation(data[6:10])  # the pose is relative to body1
+        return held, Pose(turn, _vector(data[3 - 3 * end : 6 - 3 * end]))
+
+    def gains(self, index: int) -> tuple[float, float]:
+        """Return the gains that MuJoCo has close to the target: ``solref`` with ``solimp[0]``."""
+        model = self.model
+        least, most = np.clip(model.eq_solimp[index, :2], *IMPEDANCES).tolist()
+        time, ratio = model.eq_solref[index].tolist()
+        if time <= 0.0:
+            return -time * least / most**2, -ratio / most
+        if not self.is_disabled("REFSAFE"):
+            time = max(time, 2.0 * model.opt.timestep)
+        return least / (most * time * ratio) ** 2, 2.0 / (most * time)
 
     def note_forces(self) -> None:
         """Record ignored sources of force and a non-default gravity, for a warning."""

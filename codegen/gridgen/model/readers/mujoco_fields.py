@@ -14,9 +14,11 @@ import numpy as np
 
 TAKEN = r"""
     nbody names opt qpos0
-    body_(parentid|pos|quat|ipos|iquat|mass|inertia|jntadr|jntnum|geomadr|geomnum)
+    body_(parentid|pos|quat|ipos|iquat|mass|inertia|jntadr|jntnum|geomadr|geomnum|mocapid)
     geom_(type|size|pos|quat|bodyid|contype|conaffinity|condim|priority|friction|margin|gap)
     geom_(solmix|solref|solimp) pair_\w+ npair exclude_signature body_weldid
+    site_(bodyid|pos|quat)
+    eq_(type|objtype|obj1id|obj2id|active0|data|solref|solimp)
     jnt_(type|qposadr|dofadr|pos|axis|range|limited|actfrclimited|actfrcrange|margin)
     jnt_(solref|solimp) dof_(solref|solimp)
     dof_(armature|damping|frictionloss)
@@ -43,8 +45,8 @@ INSIDE = r"""
     tendon_(type|adr|num|actuatorid|plasticadr|limited|actfrclimited|range|actfrcrange|margin)
     tendon_(stiffness|stiffnesspoly|damping|dampingpoly|frictionloss|lengthspring|springyield)
     tendon_(length0|invweight0|solref_lim|solimp_lim|solref_fri|solimp_fri|treenum|treeid)
-    ten_J_\w+ wrap_\w+ eq_\w+ exclude_\w+ plugin\w* flex\w+ nflex\w+
-    jnt_(springyield|plasticadr|actgravcomp) body_(mocapid|plugin)
+    ten_J_\w+ wrap_\w+ exclude_\w+ plugin\w* flex\w+ nflex\w+
+    jnt_(springyield|plasticadr|actgravcomp) body_plugin
 """
 """Details of features that raise an error or a warning: forces and deformable bodies."""
 
@@ -61,14 +63,15 @@ OTHER = r"""
     vis narena nbuffer njmax nconmax npolygonmax nhistory tree_sleep_policy qpos_spring
     body_margin jnt_(solref|solimp|margin|group) dof_(solref|solimp)
     actuator_group tendon_(group|width|matid|rgba)
-    n?bvh\w* oct_\w+ ngeom geom_(?!contype|conaffinity|(type|size|pos|quat)$)\w+ nsite site_\w+
+    n?bvh\w* oct_\w+ ngeom geom_(?!contype|conaffinity|(type|size|pos|quat)$)\w+
+    nsite site_(?!(bodyid|pos|quat)$)\w+
     ncam cam_\w+ nlight light_\w+
     nmesh\w* mesh_\w+ nskin\w* skin_\w+ nhfield\w* hfield_\w+ nmat mat_\w+ ntex\w* tex_\w+
     nsensor\w* sensor_\w+ nkey key_\w+ nnumeric\w* numeric_\w+ text_\w+ ntuple\w* tuple_\w+
     nuser\w+ \w+_user nnames\w* names_map name_\w+ n?paths npluginattr npluginstate
     opt.(ccd|mpr|ls|noslip|sdf|o)_\w+ opt.(apirate|cone|disableactuator|enableflags|impratio)
-    opt.(integrator|iterations|jacobian|sleep_tolerance|solver|timestep|tolerance|magnetic|wind)
-    mjDSBL_(CLAMPCTRL|WARMSTART|FILTERPARENT|REFSAFE|SENSOR|MIDPHASE|EULERDAMP|AUTORESET)
+    opt.(integrator|iterations|jacobian|sleep_tolerance|solver|tolerance|magnetic|wind)
+    mjDSBL_(CLAMPCTRL|WARMSTART|FILTERPARENT|SENSOR|MIDPHASE|EULERDAMP|AUTORESET)
     mjDSBL_(NATIVECCD|ISLAND|MULTICCD|ACTUATION)
     mjNDISABLE mjNENABLE
     mjENBL_(OVERRIDE|ENERGY|FWDINV|INVDISCRETE|ISLAND|MULTICCD|SLEEP|DIAGEXACT|IPC|SPECULATIVE)

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gridgen.errors import ModelError
-from gridgen.model.description import Inertial, Joint, Limits, Link, Mimic, RobotDescription
+from gridgen.model.description import (
+    Inertial,
+    Joint,
+    Limits,
+    Link,
+    Mimic,
+    RobotDescription,
+    listing,
+)
 from gridgen.model.pose import (
     IDENTITY,
     NO_DISPLACEMENT,
@@ -21,6 +30,7 @@ from gridgen.model.pose import (
     snap,
     snapped,
     symmetric,
+    to_rpy,
     unit,
     vector3,
 )
@@ -36,26 +46,39 @@ CHAINS = {
 }
 """Joints that expand to a chain of one-coordinate joints, and their axes."""
 
+_OFFSETS = ("constraint_offset", "constraint_velocity", "constraint_acceleration")
+CONSTRAINTS = {
+    "RigidConstraintModel": (
+        "",
+        "m_baumgarte_parameters",
+        ("contact_velocity", "contact_acceleration"),
+    ),
+    "PointAnchorConstraintModel": ("point", "baumgarte_corrector_parameters", _OFFSETS),
+    "FrameAnchorConstraintModel": ("frame", "baumgarte_corrector_parameters", _OFFSETS),
+}
+"""Constraint models: kind (empty if it is an attribute), gains, attributes that must be zero."""
+
 AXES: dict[str, Vector3] = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 
 
 def is_model(source: object) -> bool:
-    """Return whether an object is a ``pinocchio.Model``."""
-    kind = type(source)
+    """Return whether an object is a ``pinocchio.Model``, or a tuple that begins with one."""
+    kind = type(source[0] if isinstance(source, tuple) and source else source)
     return kind.__module__.split(".")[0] == "pinocchio" and kind.__name__ == "Model"
 
 
-def from_model(model: Any) -> RobotDescription:
-    """Read a ``pinocchio.Model``.
+def from_model(source: Any) -> RobotDescription:
+    """Read a ``pinocchio.Model``, or a tuple of one and lists of constraint models.
 
     As in Pinocchio, a moving body includes the inertia of the links fixed to it. As in a URDF, an
     unbounded joint has one coordinate (an angle) and a planar joint three.
 
     Raises:
-        ModelError: a joint type is not supported (spherical, composite).
+        ModelError: a joint type is not supported (spherical, composite), or a constraint.
         UrdfError:  names or inertias are invalid.
     """
-    return _Reader(model).robot()
+    model, *lists = source if isinstance(source, tuple) else (source,)
+    return _Reader(model).robot([one for models in lists for one in models])
 
 
 class _Reader:
@@ -68,7 +91,7 @@ class _Reader:
         self.link_of: dict[int, str] = {}  # the link of each joint
         self.neutral = sys.modules["pinocchio"].neutral(model)  # loaded, for it made the model
 
-    def robot(self) -> RobotDescription:
+    def robot(self, constraints: Sequence[Any]) -> RobotDescription:
         """Return the robot."""
         own: dict[int, Any] = {}  # for each joint, the first link whose frame is the joint's
         for frame in self.frames:
@@ -85,6 +108,8 @@ class _Reader:
         for frame in self.frames:
             if str(frame.type) in ("BODY", "OP_FRAME") and own.get(frame.parentJoint) is not frame:
                 self.fixed(frame)
+        for index, one in enumerate(constraints):
+            self.constraint(index, one)
         gravity = self.model.gravity.vector.tolist()
         if gravity != [0.0, 0.0, -9.81, 0.0, 0.0, 0.0]:
             what = "which gridgen takes as an argument of functions"
@@ -205,9 +230,41 @@ class _Reader:
             "armature": (armature,) if armature else (),
         }
 
-    def refused(self, name: str, problem: str, advice: str) -> ModelError:
-        """Return the error for an unsupported joint."""
-        return ModelError(f"{self.made.source}: joint {show(name)}: {problem}; {advice}")
+    def constraint(self, index: int, one: Any) -> None:
+        """Add a constraint of a point or a frame."""
+        what = type(one).__name__
+        name = self.made.name("constraint", str(getattr(one, "name", "")) or f"constraint{index}")
+        if what not in CONSTRAINTS:
+            problem, advice = f"is a {what}, which gridgen does not support", listing(CONSTRAINTS)
+            raise self.refused(name, problem, f"give one of {advice}", "constraint")
+        kind, gains, desired = CONSTRAINTS[what]
+        targets = (getattr(one, f"desired_{value}") for value in desired)
+        if any(np.any(getattr(value, "vector", value)) for value in targets):
+            problem = "has a desired offset, velocity or acceleration"
+            raise self.refused(name, problem, "set it to zero", "constraint")
+        rotates = (kind or str(one.type)) in ("frame", "CONTACT_6D")
+        corrector = getattr(one, gains)
+        entry: dict[str, Any] = {"name": name, "kind": "frame" if rotates else "point"}
+        numbers = (corrector.Kp, corrector.Kd, one.retrieveCompliance())
+        uniform = [set(np.ravel(values).tolist()) or {0.0} for values in numbers]
+        if any(len(values) > 1 for values in uniform):
+            problem = "has different gains or compliances in its rows"
+            raise self.refused(name, problem, "give the same to all", "constraint")
+        position, velocity, entry["compliance"] = (values.pop() for values in uniform)
+        entry["stabilization"] = (position, velocity)
+        for prefix, key, joint, placement in (
+            ("", "link", one.joint1_id, one.joint1_placement),
+            ("to_", "to", one.joint2_id, one.joint2_placement),
+        ):
+            entry[key] = self.link_of[joint]
+            entry[f"{prefix}offset"] = vector3(placement.translation.tolist())
+            if rotates:
+                entry[f"{prefix}rpy"] = to_rpy(_pose(placement).rotation)
+        self.made.constraints.append(entry)
+
+    def refused(self, name: str, problem: str, advice: str, what: str = "joint") -> ModelError:
+        """Return the error for an unsupported joint or constraint."""
+        return ModelError(f"{self.made.source}: {what} {show(name)}: {problem}; {advice}")
 
 
 def _pose(placement: Any) -> Pose:

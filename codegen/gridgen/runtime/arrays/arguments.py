@@ -23,12 +23,13 @@ from gridgen.runtime.arrays.staging import Operand, apart, numbers_of, operand
 from gridgen.runtime.arrays.times import (
     followed_in,
     in_time,
-    kept_of,
     rollout_words,
+    stored_steps,
     without_time,
 )
 from gridgen.runtime.module.description import RobotRecord
 from gridgen.runtime.parameters import check_active
+from gridgen.runtime.poses import POSES, check_poses
 
 # Scalars for all states, of any type: converted to the type of the states.
 _SINGLE = (float, int, np.floating, np.integer)
@@ -36,34 +37,24 @@ _NO_TIMES: Mapping[str, int] = MappingProxyType({})
 
 
 class Call(NamedTuple):
-    """One evaluation: validated arguments, and arrays for the results.
+    """One evaluation: validated arguments, and arrays for the results."""
 
-    Attributes:
-        kernel:  kernel of the call.
-        inputs:  its arrays in the kernel's order, including defaults; arrays for one state have no
-                 leading axes, except the first.
-        lead:    the leading axes: none, one of states, or several, which are merged in the arrays
-                 of ``inputs`` and ``outputs``.
-        like:    the argument that determines the library of the results.
-        copied:  names of the inputs that are copies, because their leading axes cannot be merged
-                 in memory.
-        course:  rollout options.
-        times:   extents of the time axes of inputs that were given with one.
-        outputs: arrays for the results, including the caller's.
-        out:     the caller's argument for the results.
-        result_shapes: shapes of the results for the caller.
-    """
-
-    kernel: Kernel
+    kernel: Kernel  #: kernel of the call.
+    #: its arrays in the kernel's order, including defaults; arrays for one state have no leading
+    #: axes, except the first.
     inputs: list[Operand]
+    #: the leading axes: none, one of states, or several, which are merged in the arrays of
+    #: ``inputs`` and ``outputs``.
     lead: tuple[int, ...]
-    like: Any
+    like: Any  #: the argument that determines the library of the results.
+    #: names of the inputs that are copies, because their leading axes cannot be merged in memory.
     copied: tuple[str, ...] = ()
-    course: RolloutWords | None = None
+    settings: RolloutWords | None = None  #: rollout options.
+    #: extents of the time axes of inputs that were given with one.
     times: Mapping[str, int] = _NO_TIMES
-    outputs: Sequence[Operand] = ()
-    out: Any = None
-    result_shapes: Sequence[Shape] = ()
+    outputs: Sequence[Operand] = ()  #: arrays for the results, including the caller's.
+    out: Any = None  #: the caller's argument for the results.
+    result_shapes: Sequence[Shape] = ()  #: shapes of the results for the caller.
 
     @property
     def batch(self) -> int | None:
@@ -92,21 +83,23 @@ class Call(NamedTuple):
         states: int = math.prod(self.lead)
         return states
 
-    def numbers(self, operands: Iterable[Operand]) -> list[int]:
-        """Return the launch arguments of the kernel for arrays that it can use."""
+    def numbers(self, operands: Iterable[Operand], states: int) -> list[int]:
+        """Return the launch arguments of the kernel for some states in arrays that it can use."""
         numbers = numbers_of(operands)
-        if self.course is not None:
-            pairs = zip(self.course[::2], self.course[1::2], strict=True)
+        if self.kernel.along:
+            numbers += (0, self.lead[-1], states)
+        if self.settings is not None:
+            pairs = zip(self.settings[::2], self.settings[1::2], strict=True)
             numbers += [number for first, second in pairs for number in (first, 0, second)]
         return numbers
 
     @property
     def trail(self) -> int:
         """The numbers per state that the backward pass stores between two checkpoints."""
-        if self.course is None or not self.kernel.key.wrt:
+        if self.settings is None or not self.kernel.key.wrt:
             return 0
         size = sum(math.prod(self.kernel.inputs[name]) for name in ("q_path", "qd_path"))
-        return self.course.between * self.course.substeps * size
+        return self.settings.between * self.settings.substeps * size
 
     @property
     def answer(self) -> Any:
@@ -145,7 +138,7 @@ class Call(NamedTuple):
         axes, count = len(shape), len(self.lead)
         if count > 1:
             array = with_one_axis(array, count)
-        if self.course is None:
+        if self.settings is None:
             return operand(array, axes)
         has_time = array.ndim > axes + bool(count)
         if has_time and array.shape[-axes - 1] == 1:  # constant in time: a kernel sums over steps
@@ -164,28 +157,20 @@ def checked_call(
     inputs: dict[str, Array | None],
     q: Array,
     out: Any,
-    course: RolloutSettings | None = None,
+    settings: RolloutSettings | None = None,
 ) -> Call:
     """Validate the arguments of a kernel, and allocate results.
-
-    Args:
-        description: the robot's description.
-        kernel: the kernel.
-        inputs: arguments by name, in the kernel's order; ``None`` for the default.
-        q:      the first of them, adopted.
-        out:    array for the result; a tuple for a kernel with several.
-        course: rollout options.
 
     Raises:
         ShapeError, DtypeError, DeviceError: an argument is not compatible.
         ParameterError: a row of ``params`` is not physically valid.
         OptionError: ``substeps``, ``keep`` or ``feedback`` are invalid.
     """
-    call = checked_inputs(description, kernel, inputs, q, course)
-    if course is None or call.course is None:
+    call = checked_inputs(description, kernel, inputs, q, settings)
+    if settings is None or call.settings is None:
         return call.with_results(out)
-    _, kept = kept_of(course, call.course.steps)
-    moments = dict.fromkeys(kernel.outputs, kept) | {"tau_path": call.course.steps}
+    _, kept = stored_steps(settings, call.settings.steps)
+    moments = dict.fromkeys(kernel.outputs, kept) | {"tau_path": call.settings.steps}
     return call.with_results(out, moments)
 
 
@@ -194,23 +179,25 @@ def checked_inputs(
     kernel: Kernel,
     inputs: dict[str, Array | None],
     q: Array,
-    course: RolloutSettings | None,
+    settings: RolloutSettings | None,
 ) -> Call:
     """Validate the inputs of a kernel; see ``checked_call``."""
     first, shapes, robot = kernel.first, kernel.inputs, description.name
     check_dtype(q, first)
-    followed = FEEDBACK if course is None else followed_in(inputs)
+    followed = FEEDBACK if settings is None else followed_in(inputs)
     arrays = {
         name: q if name == first else adopted(description, name, shape, inputs[name], q, first)
         for name, shape in shapes.items()
-        if course is None or name not in FEEDBACK or name in followed
+        if settings is None or name not in FEEDBACK or name in followed
     }
     words, steps, times, timed = None, 0, _NO_TIMES, _NO_TIMES
-    if course is None:
+    if settings is None:
+        if kernel.along:
+            arrays = _along(robot, shapes, arrays)
         lead = leading_axes(robot, shapes, arrays)
     else:
         arrays, lead, steps, times, timed = in_time(robot, shapes, arrays)
-        words = rollout_words(course, steps, follows=bool(followed))
+        words = rollout_words(settings, steps, follows=bool(followed))
     xp, count = namespace(q), len(lead)
     unread: Operand | None = None
     if len(arrays) < len(shapes):  # arrays that are not read get the first state's address
@@ -232,15 +219,27 @@ def checked_inputs(
     return Call(kernel, operands, lead, inputs[first], tuple(copied), words, times)
 
 
+def _along(robot: str, shapes: Mapping[str, Shape], arrays: dict[str, Array]) -> dict[str, Array]:
+    """Return the inputs of trajectories; those of a whole trajectory get an axis for samples."""
+    paths = {name: shape for name, shape in shapes.items() if not ARRAYS[name].shared}
+    lead = leading_axes(robot, paths, arrays)
+    if not lead:
+        first, (components,) = next(iter(paths.items()))
+        raise ShapeError(
+            f"{first} has shape {arrays[first].shape}; {robot} needs a row for every sample, "
+            f"(B, T, {components}) or (T, {components})"
+        )
+    for name in shapes.keys() - paths:
+        shape, array = shapes[name], arrays[name]
+        if len(lead) > 1 and array.shape == (*lead[:-1], *shape):
+            arrays[name] = array.reshape(*lead[:-1], 1, *shape)
+    return arrays
+
+
 def leading_axes(
     robot: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]
 ) -> tuple[int, ...]:
     """Return the leading axes of several arrays, broadcast as in NumPy.
-
-    Args:
-        robot:  the robot's name.
-        shapes: shapes of the arrays for one state, by name.
-        arrays: the arrays.
 
     Raises:
         ShapeError: an array lacks the axes of a state, or its leading axes are not compatible.
@@ -301,17 +300,9 @@ def adopted(
 ) -> Array:
     """Return an input as an array with the type and the device of the first one.
 
-    Args:
-        description: the robot's description.
-        name:  name of the input.
-        shape: shape for one state.
-        value: the caller's argument; ``None`` for the default.
-        q:     the first argument, adopted.
-        first: its name.
-
     Raises:
         DtypeError, DeviceError: it has another type or device.
-        ParameterError: a row of ``params`` is not physically valid.
+        ParameterError: a row of ``params`` is not physically valid, or a pose is none.
     """
     if value is None and name in DEFAULTED:
         return default(name, shape, q, description.parameters.own.get(name))
@@ -324,6 +315,8 @@ def adopted(
         check_active(array)
     if name == "params":
         description.parameters.check(array)
+    if name in POSES:
+        check_poses(name, array)
     return array
 
 
@@ -332,26 +325,3 @@ def _as_float(value: Any, name: str) -> float:
         return float(value)
     except OverflowError as error:
         raise DtypeError(f"{name} is {show_value(value)}: {error}") from None
-
-
-def over_time(
-    name: str, array: Array, lead: Shape, shape: Shape, xp: Any, *, once: bool
-) -> Array | None:
-    """Return an array with axes of trajectories and samples; ``None`` if it is not compatible.
-
-    Args:
-        name:  name of the array; one that all states may share is returned unchanged if it is.
-        array: the array to broadcast.
-        lead:  the leading axes, samples last.
-        shape: shape of one sample.
-        xp:    the library of the array.
-        once:  whether one value per trajectory may serve all its samples.
-    """
-    own, state = array.shape[: array.ndim - len(shape)], array.shape[array.ndim - len(shape) :]
-    if ARRAYS[name].shared and array.shape == shape:
-        return array
-    if once and own and own == lead[:-1]:
-        array, own = array.reshape(*own, 1, *state), (*own, 1)
-    pairs = zip(reversed(own), reversed(lead), strict=False)
-    fits = len(own) <= len(lead) and all(extent in (1, most) for extent, most in pairs)
-    return xp.broadcast_to(array, (*lead, *shape)) if fits and state == shape else None

@@ -37,13 +37,6 @@ def check_like(
 ) -> None:
     """Raise unless an array has the type and the device of the first argument.
 
-    Args:
-        array:      the array.
-        name:       its name.
-        first:      the first argument.
-        first_name: its name.
-        host_too:   whether it may be on the host while the first is on a GPU.
-
     Raises:
         DtypeError, DeviceError: it has another type or device.
     """
@@ -100,15 +93,7 @@ def seen_in_place(array: Array, axes: int, time: int | None = None) -> tuple[int
 def spread(
     array: Array, shape: Shape, lead: tuple[int, ...], xp: Any, *, alone: bool = True
 ) -> Array:
-    """Return an array with all leading axes.
-
-    Args:
-        array: the array to broadcast.
-        shape: shape for one state.
-        lead:  the leading axes.
-        xp:    the library of the array.
-        alone: whether an array of one state is returned unchanged.
-    """
+    """Return an array with all leading axes."""
     own = array.ndim - len(shape)
     if array.shape[:own] == lead or (alone and not own):
         return array

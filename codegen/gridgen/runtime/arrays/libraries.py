@@ -165,10 +165,6 @@ def current_handle(value: Any) -> int:
 def check_no_capture(array: Array, refusal: str) -> None:
     """Raise if the current stream of an adopted array's GPU is being captured.
 
-    Args:
-        array:   the array; nothing is captured on the CPU.
-        refusal: the unsupported operation, and the remedy.
-
     Raises:
         DeviceError: the stream is being captured.
     """

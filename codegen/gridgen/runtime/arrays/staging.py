@@ -29,24 +29,17 @@ _MULTIPLE = 64
 
 
 class Operand(NamedTuple):
-    """An array of a call.
+    """An array of a call."""
 
-    Attributes:
-        array:  (B, ...), or (...) for one state or a shared argument; in rollouts also (B, T, ...)
-                or (T, ...).
-        axes:   number of axes of one state, including time.
-        seen:   the kernel's address and strides, see ``seen_in_place``; ``None`` for a copy.
-        adjust: changes the copy before the kernel reads it.
-        time:   as of ``seen_in_place``.
-        is_read: whether a kernel reads it, or it replaces an array that is not given.
-    """
-
+    #: (B, ...), or (...) for one state or a shared argument; in rollouts also (B, T, ...) or (T,
+    #: ...).
     array: Array
-    axes: int
+    axes: int  #: number of axes of one state, including time.
+    #: the kernel's address and strides, see ``seen_in_place``; ``None`` for a copy.
     seen: tuple[int, ...] | None
-    adjust: Callable[[Array], None] | None = None
-    time: int | None = None
-    is_read: bool = True
+    adjust: Callable[[Array], None] | None = None  #: changes the copy before the kernel reads it.
+    time: int | None = None  #: as of ``seen_in_place``.
+    is_read: bool = True  #: whether a kernel reads it, or it replaces an array that is not given.
 
     @property
     def copied(self) -> bool:
@@ -91,87 +84,65 @@ def apart(outputs: Sequence[Operand], inputs: Sequence[Operand]) -> list[Operand
     ]
 
 
-def run_in_place(
-    run: Run,
-    names: Sequence[str],
-    inputs: Sequence[Operand],
-    outputs: Sequence[Operand],
-    batch: int,
-    part_bytes: int | None = None,
-) -> None:
-    """Compute a batch, with copies of the arrays that a kernel cannot use.
+class Batch(NamedTuple):
+    """States to compute."""
 
-    Args:
-        run:        computes a number of states of arrays that a kernel can use.
-        names:      names of the inputs, for errors.
-        inputs:     the arguments, on the kernel's device.
-        outputs:    the results, likewise.
-        batch:      number of states.
-        part_bytes: bytes of the copies of a chunk on the CPU; by default ``PART_BYTES``.
+    names: Sequence[str]  #: names of the inputs, for errors.
+    inputs: Sequence[Operand]  #: the arguments.
+    outputs: Sequence[Operand]  #: arrays for the results.
+    states: int  #: number of states.
+    part_bytes: int | None = None  #: bytes of the copies of a chunk, if not the usual ones.
+
+
+def run_in_place(run: Run, batch: Batch) -> None:
+    """Compute arrays of the kernel's device, with copies of those that the kernel cannot use.
 
     Raises:
         ShapeError:  a result overlaps an argument so that the copy would be too large.
         DeviceError: a copy is needed, and a stream is being captured.
     """
-    operands = [*inputs, *outputs]
+    operands = [*batch.inputs, *batch.outputs]
     if not any(item.copied for item in operands):
-        run(operands, batch)
+        run(operands, batch.states)
         return
+    q = batch.inputs[0].array
     check_no_capture(
-        inputs[0].array,
+        q,
         "an array takes a copy, which a graph would not keep; give contiguous arrays, and results "
         "that overlap no argument",
     )
-    part_bytes = GPU_PART_BYTES if on_gpu(inputs[0].array) else part_bytes or PART_BYTES
-    sizes = part_sizes(names, inputs, outputs, batch, part_bytes)
-    in_parts(partial(_run_part, run, inputs, outputs), batch, sizes)
+    sizes = part_sizes(batch, GPU_PART_BYTES if on_gpu(q) else batch.part_bytes or PART_BYTES)
+    in_parts(partial(_run_part, run, batch), batch.states, sizes)
 
 
 class PartSizes(NamedTuple):
-    """The division of a batch into chunks.
+    """The division of a batch into chunks."""
 
-    Attributes:
-        wanted: states of a chunk.
-        least:  minimum when memory is short.
-    """
-
-    wanted: int
-    least: int
+    wanted: int  #: states of a chunk.
+    least: int  #: minimum when memory is short.
 
 
-def part_sizes(
-    names: Sequence[str],
-    inputs: Sequence[Operand],
-    outputs: Sequence[Operand],
-    batch: int,
-    part_bytes: int,
-) -> PartSizes:
+def part_sizes(batch: Batch, part_bytes: int) -> PartSizes:
     """Return the states of a chunk, which is copied, computed and written before the next.
-
-    Args:
-        names:      names of the inputs, for errors.
-        inputs:     the arguments.
-        outputs:    the results.
-        batch:      number of states.
-        part_bytes: maximum bytes of the copies of a chunk.
 
     Raises:
         ShapeError: a result overlaps an argument so that the copy would be too large.
     """
-    per_state = sum(item.bytes_per_state(batch) for item in (*inputs, *outputs))
+    names, inputs, outputs, states, _ = batch
+    per_state = sum(item.bytes_per_state(states) for item in (*inputs, *outputs))
     most = max(MOST_BYTES, part_bytes)
     for output in outputs:
         for i in overlapping(output, inputs):
             if _is_state_by_state(output, inputs[i]):
                 continue
-            if per_state * batch > most:
+            if per_state * states > most:
                 raise ShapeError(
                     f"out overlaps {names[i]}, state i the memory of another state, and is too "
-                    f"large for a copy ({per_state * batch >> 20} MB, the limit is {most >> 20} "
+                    f"large for a copy ({per_state * states >> 20} MB, the limit is {most >> 20} "
                     f"MB): give an array of its own, or {names[i]}'s very memory"
                 )
-            return PartSizes(batch, batch)
-    return PartSizes(_rows(per_state, batch, part_bytes), 1)
+            return PartSizes(states, states)
+    return PartSizes(_rows(per_state, states, part_bytes), 1)
 
 
 def in_parts(
@@ -206,14 +177,9 @@ def in_parts(
             begin = end
 
 
-def _run_part(
-    run: Run,
-    inputs: Sequence[Operand],
-    outputs: Sequence[Operand],
-    begin: int,
-    end: int,
-) -> None:
+def _run_part(run: Run, batch: Batch, begin: int, end: int) -> None:
     """Compute states [begin, end); the copies are freed before the next chunk."""
+    inputs, outputs = batch.inputs, batch.outputs
     xp = namespace(inputs[0].array)
     arrays = [_loaded(xp, item, item.part(begin, end)) for item in inputs]
     targets = [item.part(begin, end) for item in outputs]

@@ -12,14 +12,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import cycle
-from typing import Any, TypeAlias
+from typing import Any
 
 from gridgen.backends.cuda.failures import failures
 from gridgen.errors import DeviceError
 from gridgen.functions.types import Array
 from gridgen.runtime.arrays.layout import address
 from gridgen.runtime.arrays.libraries import on_gpu, require_cupy
-from gridgen.runtime.arrays.staging import Operand, Run, in_parts, part_sizes, run_in_place
+from gridgen.runtime.arrays.staging import Batch, Operand, Run, in_parts, part_sizes, run_in_place
 
 #: Bytes of the copies of a chunk, which take longer than their launches.
 PART_BYTES = 1 << 24
@@ -30,26 +30,9 @@ _PINNED = 1  # cudaMemoryTypeHost
 # Idle streams, by device and its number of failures. List operations are atomic across threads.
 _IDLE: dict[tuple[int, int], list[Any]] = {}
 
-_RunPart: TypeAlias = Callable[[list[Operand], list[Operand], int], None]
 
-
-def run_streamed(
-    run: Run,
-    names: Sequence[str],
-    inputs: Sequence[Operand],
-    outputs: Sequence[Operand],
-    batch: int,
-    part_bytes: int | None = None,
-) -> None:
+def run_streamed(run: Run, batch: Batch) -> None:
     """Compute a batch with host arrays on the current GPU; return when it is complete.
-
-    Args:
-        run:        enqueues a number of states of arrays on the GPU.
-        names:      names of the inputs, for errors.
-        inputs:     the arguments, on the host or on the GPU.
-        outputs:    the results, likewise.
-        batch:      number of states.
-        part_bytes: bytes of the copies of a chunk; by default ``PART_BYTES``.
 
     Raises:
         ShapeError:  a result overlaps an argument so that the copy would be too large.
@@ -62,25 +45,26 @@ def run_streamed(
             "a stream is being captured: a call with NumPy arrays synchronizes, which a graph "
             "does not support; give arrays on the GPU"
         )
-    inputs, outputs = ([_as_copied(item) for item in items] for items in (inputs, outputs))
-    sizes = part_sizes(names, inputs, outputs, batch, part_bytes or PART_BYTES)
+    inputs, outputs = _as_copied(batch.inputs), _as_copied(batch.outputs)
+    batch = batch._replace(inputs=inputs, outputs=outputs)
+    sizes = part_sizes(batch, batch.part_bytes or PART_BYTES)
     device = cupy.cuda.runtime.getDevice()
     idle = _IDLE.setdefault((device, failures(device)), [])
-    count = min(LANES, -(-batch // sizes.wanted))
+    count = min(LANES, -(-batch.states // sizes.wanted))
     lanes = [_Lane(cupy, idle.pop() if idle else None) for _ in range(count)]
-    turns, streams = cycle(lanes), [lane.stream for lane in lanes]
+    order, streams = cycle(lanes), [lane.stream for lane in lanes]
     wait = type(streams[0]).synchronize
 
     def run_part(begin: int, end: int) -> None:
-        lane = next(turns)
+        lane = next(order)
         lane.finish()
-        lane.begin(partial(run_in_place, run, names), inputs, outputs, slice(begin, end))
+        lane.begin(run, batch, slice(begin, end))
 
     try:
         arguments_are_there = now.record()
         for lane in lanes:
             lane.stream.wait_event(arguments_are_there)
-        in_parts(run_part, batch, sizes, partial(_clear, lanes))
+        in_parts(run_part, batch.states, sizes, partial(_clear, lanes))
         _clear(lanes)
     except BaseException:
         # Also after an exception: no copy may use freed memory or the caller's memory.
@@ -93,9 +77,9 @@ def run_streamed(
     idle.extend(streams)
 
 
-def _as_copied(item: Operand) -> Operand:
-    """Return an array of the host marked as copied."""
-    return item if on_gpu(item.array) else item._replace(seen=None)
+def _as_copied(items: Sequence[Operand]) -> list[Operand]:
+    """Return arrays; those of the host are marked as copied."""
+    return [item if on_gpu(item.array) else item._replace(seen=None) for item in items]
 
 
 def _clear(lanes: Sequence[_Lane]) -> None:
@@ -119,22 +103,22 @@ class _Lane:
         self._cupy = cupy
         self._arriving: list[tuple[Array, Array]] = []
 
-    def begin(
-        self, run: _RunPart, inputs: Sequence[Operand], outputs: Sequence[Operand], part: slice
-    ) -> None:
+    def begin(self, run: Run, batch: Batch, part: slice) -> None:
         """Enqueue the copies and the computation of some states."""
+        names, inputs, outputs, *_ = batch
         with self.stream:
             operands = [
                 self._operand(i, item, part, is_input=i < len(inputs))
                 for i, item in enumerate((*inputs, *outputs))
             ]
-            run(operands[: len(inputs)], operands[len(inputs) :], part.stop - part.start)
+            given, found = operands[: len(inputs)], operands[len(inputs) :]
+            run_in_place(run, Batch(names, given, found, part.stop - part.start))
             for i, item in enumerate(outputs, len(inputs)):
                 if i in self.rooms:
                     room, target = self.rooms[i], item.part(part.start, part.stop)
-                    found = room.fetch(operands[i].array, target, self.stream)
+                    copy = room.fetch(operands[i].array, target, self.stream)
                     if room.is_pinned:
-                        self._arriving.append((found, target))
+                        self._arriving.append((copy, target))
 
     def finish(self) -> None:
         """Wait for pending work, and copy the results to the caller's arrays."""

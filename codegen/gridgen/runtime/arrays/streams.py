@@ -56,11 +56,6 @@ def first_adopted(first: Any, name: str, others: Sequence[Any] = ()) -> Iterator
 
     Errors of a GPU library in the context are explained.
 
-    Args:
-        first:  the caller's first argument.
-        name:   its name.
-        others: the other arguments, and results.
-
     Yields:
         the first argument, adopted.
     """

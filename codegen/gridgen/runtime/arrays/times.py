@@ -21,16 +21,16 @@ _MOST = 2**31 - 1
 _TIME_FIRST = ("tau", *FEEDBACK)
 
 
-def feedback_of(course: RolloutSettings) -> dict[str, Array | None]:
+def feedback_of(settings: RolloutSettings) -> dict[str, Array | None]:
     """Return the controller's gains and reference, by the names of arrays."""
-    if course.feedback is None:
+    if settings.feedback is None:
         return dict.fromkeys(FEEDBACK)
-    if not isinstance(course.feedback, (tuple, list)) or len(course.feedback) != len(FEEDBACK):
+    if not isinstance(settings.feedback, (tuple, list)) or len(settings.feedback) != len(FEEDBACK):
         raise OptionError(
-            f"feedback is {show_value(course.feedback)}; give gains, and positions and velocities "
-            "to be followed: (K, q_ref, qd_ref)"
+            f"feedback is {show_value(settings.feedback)}; give gains, and positions and "
+            "velocities to be followed: (K, q_ref, qd_ref)"
         )
-    return _whole(dict(zip(FEEDBACK, course.feedback, strict=True)))
+    return _whole(dict(zip(FEEDBACK, settings.feedback, strict=True)))
 
 
 def followed_in(inputs: Mapping[str, Array | None]) -> dict[str, Array]:
@@ -48,18 +48,18 @@ def _whole(followed: dict[str, Array | None]) -> dict[str, Array]:
     return followed
 
 
-def rollout_words(course: RolloutSettings, steps: int, *, follows: bool) -> RolloutWords:
+def rollout_words(settings: RolloutSettings, steps: int, *, follows: bool) -> RolloutWords:
     """Return the launch arguments of a rollout with a number of steps; see ``RolloutSettings``."""
-    every, moments = kept_of(course, steps)
+    every, moments = stored_steps(settings, steps)
     begins = moments is not None or not steps
-    return RolloutWords(steps, course.substeps, every, begins, follows, course.effort_limits)
+    return RolloutWords(steps, settings.substeps, every, begins, follows, settings.effort_limits)
 
 
-def kept_of(course: RolloutSettings, steps: int) -> tuple[int, int | None]:
+def stored_steps(settings: RolloutSettings, steps: int) -> tuple[int, int | None]:
     """Return the steps per stored state, and the count of stored states; ``None`` for the last."""
-    _check_switch("effort_limits", course.effort_limits)
-    check_substeps(course.substeps)
-    keep: Any = course.keep
+    _check_switch("effort_limits", settings.effort_limits)
+    check_substeps(settings.substeps)
+    keep: Any = settings.keep
     if isinstance(keep, str) and keep in ("all", "last"):
         return (1, steps + 1) if keep == "all" else (steps, None)
     if not _is_count(keep) or steps % keep:
@@ -70,10 +70,10 @@ def kept_of(course: RolloutSettings, steps: int) -> tuple[int, int | None]:
     return int(keep), steps // int(keep) + 1
 
 
-def check_efforts(course: RolloutSettings) -> bool:
+def check_efforts(settings: RolloutSettings) -> bool:
     """Return whether a rollout returns joint torques; raise unless the option is a bool."""
-    _check_switch("return_efforts", course.return_efforts)
-    return course.return_efforts
+    _check_switch("return_efforts", settings.return_efforts)
+    return settings.return_efforts
 
 
 def _check_switch(name: str, value: Any) -> None:
@@ -94,21 +94,14 @@ def _is_count(value: Any) -> bool:
 
 
 class Inputs(NamedTuple):
-    """The inputs of a rollout, with their axes.
+    """The inputs of a rollout, with their axes."""
 
-    Attributes:
-        arrays: the arrays by name; none has a time axis of extent 1, if there are several steps.
-        lead:   the leading axes of states.
-        steps:  number of steps.
-        times:  extents of the time axes of arrays that were given with one.
-        timed:  the arrays with a time axis now, after the axes of states.
-    """
-
+    #: the arrays by name; none has a time axis of extent 1, if there are several steps.
     arrays: dict[str, Array]
-    lead: Shape
-    steps: int
-    times: Mapping[str, int]
-    timed: Mapping[str, int]
+    lead: Shape  #: the leading axes of states.
+    steps: int  #: number of steps.
+    times: Mapping[str, int]  #: extents of the time axes of arrays that were given with one.
+    timed: Mapping[str, int]  #: the arrays with a time axis now, after the axes of states.
 
     def whole(self, name: str, shape: Shape, xp: Any, *, alone: bool = True) -> Array:
         """Return an array with all axes of states; see ``spread``."""
@@ -121,11 +114,6 @@ def in_time(robot: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]
 
     Axes of states broadcast as in NumPy. An array with an optional time axis has one if it has one
     more axis than the axes of states.
-
-    Args:
-        robot:  the robot's name.
-        shapes: shapes for one state at one time, by name.
-        arrays: the given arrays.
 
     Raises:
         ShapeError: an array has other axes.

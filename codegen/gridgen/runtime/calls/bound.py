@@ -23,9 +23,8 @@ from gridgen.runtime.arrays.libraries import (
 )
 from gridgen.runtime.arrays.staging import Operand, overlapping
 from gridgen.runtime.arrays.streams import caller_streams, captured, first_adopted
-from gridgen.runtime.calls.chunks import turns
 from gridgen.runtime.calls.evaluation import Evaluator, is_streamed
-from gridgen.runtime.calls.resolved import Resolved, Way
+from gridgen.runtime.calls.resolved import Evaluation, Resolved
 from gridgen.runtime.configurations import ConfigurationSpace, needs_normalizing
 from gridgen.runtime.module.description import Module
 
@@ -41,7 +40,7 @@ class Bound:
         compute: computes the results.
         answer:  result of a call.
         gpu:     index of its GPU, for errors.
-        kept:    further objects that must stay in memory.
+        references: further objects that must stay in memory.
         is_on_cupys_stream: whether CuPy's current stream alone orders its work on a GPU.
     """
 
@@ -51,14 +50,14 @@ class Bound:
         compute: Callable[[], object],
         answer: Any,
         gpu: int | None,
-        kept: Any,
+        references: Any,
         is_on_cupys_stream: bool,
     ) -> None:
         self._label = label
         self._gpu = gpu
         self._compute = compute
         self._answer = answer
-        self._kept = kept
+        self._references = references
         self._is_on_cupys_stream = is_on_cupys_stream
 
     def __call__(self) -> Any:
@@ -118,12 +117,7 @@ class Bound:
 
 
 class Binder:
-    """Makes bound calls of a robot's functions.
-
-    Args:
-        module:    the robot's module.
-        evaluator: validates arguments, and compiles kernels.
-    """
+    """Makes bound calls of a robot's functions."""
 
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
         self._robot, self._space = module.description.name, module.description.space
@@ -135,24 +129,24 @@ class Binder:
         Raises:
             the errors of ``Robot.bind``.
         """
-        if resolved.way in _UNBOUND:
-            raise OptionError(_UNBOUND[resolved.way])
+        if resolved.evaluation in _UNBOUND:
+            raise OptionError(_UNBOUND[resolved.evaluation])
         _check_mutable(resolved.inputs)
         kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
         values = (*inputs.values(), *results_given(out))
         streams, first = caller_streams(values), kernel.first
         with first_adopted(inputs[first], first, values) as q, _settled(q):
-            call = self._evaluator.checked(kernel, inputs, q, out, resolved.course)
+            call = self._evaluator.checked(kernel, inputs, q, out, resolved.settings)
             _check_in_place(call)
-            compute, kept = self._computation(call, resolved.backend)
+            compute, references = self._computation(call, resolved.backend)
             label = f"{kernel.key.function} of {show(self._robot)}, batch {call.states}"
             answer = call.answer
-        if resolved.several is not None:
-            answer = resolved.several.answer(answer)
+        if resolved.fused is not None:
+            answer = resolved.fused.answer(answer)
         is_on_cupys_stream = streams is nullcontext
         if not is_on_cupys_stream:
             compute = partial(_in_context, streams, compute)
-        return Bound(label, compute, answer, gpu_of(call.q), (kept, call), is_on_cupys_stream)
+        return Bound(label, compute, answer, gpu_of(call.q), (references, call), is_on_cupys_stream)
 
     def _computation(self, call: Call, backend: str | None) -> tuple[Callable[[], object], Any]:
         """Return a function that computes a call, and the objects that must stay in memory."""
@@ -166,8 +160,8 @@ class Binder:
         if direct and direct.direct and call.states <= direct.at_once:
             return partial(_directly, partial(direct.direct, *call.arrays), anyhow), None
         scratch = compiled.scratch(call.states, call.q, call.trail)
-        numbers = call.numbers((*call.inputs, *call.outputs))
-        parts = [*turns(numbers, call.states, call.q.dtype.itemsize, scratch)]
+        numbers = call.numbers((*call.inputs, *call.outputs), call.states)
+        parts = [*compiled.chunks(numbers, call.states, call.q, scratch)]
         launches = [kernel.prepare(*part) for part in parts]
         compute = launches[0] if len(launches) == 1 else partial(_in_turn, launches)
         space = self._space
@@ -182,11 +176,9 @@ class Binder:
 
 
 # Evaluations without a bound form, with the error message.
-_UNBOUND: Mapping[Way, str] = {
+_UNBOUND: Mapping[Evaluation, str] = {
     "hybrid": 'schedule is "hybrid", whose halves are computed by two processors and which cannot '
     "be bound: call the function, or bind another schedule",
-    "pipeline": 'schedule is "pipeline", which cannot be bound: call the function, or bind another '
-    "schedule with the samples as one batch",
     "frames": "the module's only kernel is for all frames, and a bound call makes no copies: "
     "omit frames, or use gridgen.load()",
 }

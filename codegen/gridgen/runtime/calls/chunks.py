@@ -20,17 +20,12 @@ _TEAMS = 1024
 
 
 class Scratch(NamedTuple):
-    """Scratch memory of a kernel; successive launches share it.
+    """Scratch memory of a kernel; successive launches share it."""
 
-    Attributes:
-        states:  number of states of a launch.
-        numbers: address, batch stride and component stride, as of any other array.
-        array:   the memory, if any.
-    """
-
-    states: int
+    states: int  #: number of states of a launch.
+    #: address, batch stride and component stride, as of any other array.
     numbers: tuple[int, int, int]
-    array: Array | None
+    array: Array | None  #: the memory, if any.
 
 
 def workspace(team: TeamLaunch, batch: int, q: Array) -> Scratch:
@@ -62,11 +57,6 @@ def loop_room(numbers: int, batch: int, q: Array) -> Scratch:
 def _as_far_as_there_is_room(make: Callable[[int], Array], wanted: int, least: int) -> Array:
     """Allocate memory for a number of states or blocks, or fewer if memory is short.
 
-    Args:
-        make:   allocates it for a number of them.
-        wanted: desired number.
-        least:  minimum number.
-
     Raises:
         MemoryError: the minimum cannot be allocated.
     """
@@ -79,7 +69,7 @@ def _as_far_as_there_is_room(make: Callable[[int], Array], wanted: int, least: i
             wanted = max(wanted // 2, least)
 
 
-def turns(
+def chunks(
     numbers: Sequence[int], batch: int, itemsize: int, scratch: Scratch | None
 ) -> Iterator[tuple[Arguments, int]]:
     """Yield the arguments of a kernel, and the number of states, for each launch.
@@ -101,9 +91,5 @@ def turns(
 
 
 def arguments_of(numbers: Sequence[int]) -> Arguments:
-    """Return the arguments of a kernel.
-
-    Args:
-        numbers: address, batch stride and component stride of each array.
-    """
+    """Return the arguments of a kernel."""
     return as_arguments(array("q", numbers).tobytes())  # faster than a loop over the numbers

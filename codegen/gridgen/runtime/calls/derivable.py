@@ -13,19 +13,12 @@ from gridgen.naming import show, show_value, similar
 
 @dataclass(frozen=True)
 class Derivable:
-    """A function or a product that can be differentiated.
+    """A function or a product that can be differentiated."""
 
-    Attributes:
-        key:       key of its kernel.
-        arguments: the inputs to differentiate by, by default.
-        inputs:    shapes, for one state, of all differentiable inputs.
-        outputs:   shapes of its results.
-    """
-
-    key: KernelKey
-    arguments: tuple[str, ...]
-    inputs: Mapping[str, Shape]
-    outputs: Mapping[str, Shape]
+    key: KernelKey  #: key of its kernel.
+    arguments: tuple[str, ...]  #: the inputs to differentiate by, by default.
+    inputs: Mapping[str, Shape]  #: shapes, for one state, of all differentiable inputs.
+    outputs: Mapping[str, Shape]  #: shapes of its results.
 
     def given(self, kind: str, wrt: Iterable[str]) -> dict[str, Shape]:
         """Return the arrays that a product reads in addition to the inputs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, NamedTuple, get_args
@@ -21,9 +21,9 @@ from gridgen.backends import (
     backend,
     target_for,
 )
-from gridgen.backends.along import TrajectoryKernel
 from gridgen.backends.cpu.direct import DirectCall, DirectKernel, as_arguments
 from gridgen.backends.cuda.failures import ERRORS, raise_device_error
+from gridgen.backends.interface import Arguments
 from gridgen.errors import DeviceError, DtypeError, OptionError
 from gridgen.functions.arrays import configurations
 from gridgen.functions.calls import Request, RolloutSettings
@@ -44,10 +44,10 @@ from gridgen.runtime.arrays.libraries import (
     memory_of,
     on_gpu,
 )
-from gridgen.runtime.arrays.staging import Operand, Run, run_in_place
+from gridgen.runtime.arrays.staging import Batch, Operand, Run, run_in_place
 from gridgen.runtime.arrays.streaming import run_streamed
 from gridgen.runtime.arrays.streams import caller_streams, first_adopted
-from gridgen.runtime.calls.chunks import Scratch, loop_room, turns, workspace
+from gridgen.runtime.calls.chunks import Scratch, arguments_of, chunks, loop_room, workspace
 from gridgen.runtime.calls.launch_cache import LaunchCache, layout_key
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.configurations import needs_normalizing, normalize
@@ -55,6 +55,7 @@ from gridgen.runtime.module.description import Module
 from gridgen.runtime.parameters import neither_0_nor_1
 from gridgen.runtime.planning.devices import place_of
 from gridgen.runtime.planning.planner import Planner
+from gridgen.runtime.poses import POSES, no_poses
 
 BACKENDS: tuple[str, ...] = get_args(BackendChoice)
 #: Bytes of the widest pack: one number for each of several states.
@@ -83,19 +84,12 @@ class _Direct(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """A compiled kernel with its memory requirements.
+    """A compiled kernel with its memory requirements."""
 
-    Attributes:
-        kernel:  the compiled function.
-        record:  record of the kernel.
-        numbers: scratch numbers per state of its loops; 0 if it needs none.
-        is_given_room: whether the caller allocates its scratch memory.
-    """
-
-    kernel: RunnableKernel
-    record: KernelRecord
-    numbers: int
-    is_given_room: bool
+    kernel: RunnableKernel  #: the compiled function.
+    record: KernelRecord  #: record of the kernel.
+    numbers: int  #: scratch numbers per state of its loops; 0 if it needs none.
+    is_given_room: bool  #: whether the caller allocates its scratch memory.
 
     def scratch(self, states: int, q: Array, further: int = 0) -> Scratch | None:
         """Return scratch memory for a call.
@@ -118,14 +112,23 @@ class Compiled(NamedTuple):
             numbers: addresses and strides of the arrays.
         """
         scratch = self.scratch(states, q, further)
-        for arguments, count in turns(numbers, states, q.dtype.itemsize, scratch):
+        for arguments, count in self.chunks(numbers, states, q, scratch):
             self.kernel(arguments, count)
+
+    def chunks(
+        self, numbers: list[int], states: int, q: Array, scratch: Scratch | None
+    ) -> Iterator[tuple[Arguments, int]]:
+        """Yield arguments and size of each launch: states, or trajectories of many samples."""
+        if self.record.along:
+            yield arguments_of(numbers), -(-states // numbers[-2])
+        else:
+            yield from chunks(numbers, states, q.dtype.itemsize, scratch)
 
     @property
     def direct(self) -> DirectKernel | None:
         """The kernel if NumPy arrays can be passed to it; a rollout's arrays have other axes."""
         kernel = self.kernel
-        return kernel if isinstance(kernel, DirectKernel) and not self.record.calls else None
+        return kernel if isinstance(kernel, DirectKernel) and not self.record.is_over_time else None
 
     @property
     def takes_memory(self) -> bool:
@@ -190,13 +193,13 @@ class Evaluator:
         kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
         first = inputs[kernel.first]
         try:
-            along = resolved.course is not None and type(first) is np.ndarray
+            along = resolved.settings is not None and type(first) is np.ndarray
             if kernel.numbers and not along and is_native(first):
                 with on_device(first):
                     for name in kernel.numbers:
                         if type(value := inputs[name]) is float:
                             inputs[name] = number(value, name, first)
-            if resolved.backend is None and resolved.course is None:
+            if resolved.backend is None and resolved.settings is None:
                 results = self._evaluate_directly(kernel, inputs, out)
                 if results is not None:
                     return results
@@ -207,8 +210,8 @@ class Evaluator:
 
     def evaluate_fused(self, resolved: Resolved) -> Any:
         """Return the results of fused functions, which one kernel computes."""
-        assert resolved.several is not None
-        return resolved.several.answer(self.evaluate(resolved))
+        assert resolved.fused is not None
+        return resolved.fused.answer(self.evaluate(resolved))
 
     def evaluate_frames(self, resolved: Resolved) -> Any:
         """Return the results of some frames from the kernel of all frames."""
@@ -227,9 +230,10 @@ class Evaluator:
     def _evaluate(self, resolved: Resolved) -> Any:
         """Evaluate with arrays that need full validation."""
         kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
-        backend_name, course = resolved.backend, resolved.course
+        backend_name, settings = resolved.backend, resolved.settings
         values = tuple(inputs.values())
-        key = layout_key(kernel.name, values, out, course) if backend_name is None else None
+        is_cached = backend_name is None and not kernel.along
+        key = layout_key(kernel.name, values, out, settings) if is_cached else None
         if key is not None and (layout := self._launches.get(key)) is not None:
             if not layout.on_host or self._are_usual(kernel, inputs):
                 results = layout.computed(values, out)
@@ -241,7 +245,7 @@ class Evaluator:
         with caller_streams((*values, *results_given(out)))():
             q = adopt(inputs[kernel.first], kernel.first)
             with on_device(q):
-                call = self.checked(kernel, inputs, q, out, course)
+                call = self.checked(kernel, inputs, q, out, settings)
                 results = self.evaluate_checked(call, backend_name)
         if key is not None and call.states and not is_streamed(call.arrays, self.target(q, None)):
             compiled = self.compiled(kernel, q, None)
@@ -252,10 +256,14 @@ class Evaluator:
         return results
 
     def _are_accepted(self, inputs: Mapping[str, Any]) -> bool:
-        """Return whether compiled code may read ``params`` and ``active`` without a message."""
+        """Return whether compiled code may read these inputs without a message."""
         params, active = inputs.get("params"), inputs.get("active")
         if params is not None and not self._description.parameters.are_accepted(params):
             return False
+        for name in POSES:
+            pose = inputs.get(name)
+            if pose is not None and (type(pose) is not np.ndarray or no_poses(pose).any()):
+                return False
         return active is None or (type(active) is np.ndarray and not neither_0_nor_1(active).any())
 
     def _are_usual(self, kernel: KernelRecord, inputs: dict[str, Array | None]) -> bool:
@@ -274,10 +282,10 @@ class Evaluator:
         inputs: dict[str, Array | None],
         q: Array,
         out: Any,
-        course: RolloutSettings | None = None,
+        settings: RolloutSettings | None = None,
     ) -> Call:
         """Validate the arguments of a kernel; see ``checked_call``."""
-        return checked_call(self._description, kernel, inputs, q, out, course)
+        return checked_call(self._description, kernel, inputs, q, out, settings)
 
     def evaluate_checked(self, call: Call, backend_name: str | None = None) -> Any:
         """Run the kernel of a validated call; as ``evaluate``."""
@@ -285,12 +293,7 @@ class Evaluator:
         return self.computed(call, target, functools.partial(self._run, call, backend_name))
 
     def offer(self, request: Request, kernel: KernelRecord) -> None:
-        """Compute later calls with NumPy arrays without resolving them, if possible.
-
-        Args:
-            request: such a call, without a backend.
-            kernel:  kernel of all calls with the same names and options.
-        """
+        """Compute later calls with NumPy arrays without resolving them, if possible."""
         dtype, options = request.arrays[0].dtype, request.options
         entry = self._direct.get((kernel.name, dtype))
         names = [*kernel.inputs]
@@ -381,11 +384,9 @@ class Evaluator:
             target: the target that computes it.
             run:    computes states of inputs and outputs on the target's device.
         """
-        batch = call.states
-        if not batch:
+        if not call.states:
             return call.answer
-        inputs, outputs = call.inputs, call.outputs
-        space = self._description.space
+        inputs, space = call.inputs, self._description.space
         # Validating numbers on a GPU would synchronize every call.
         if space.free and not on_gpu(call.q):
             inputs = [*inputs]
@@ -394,8 +395,9 @@ class Evaluator:
                     adjust = functools.partial(normalize, space)
                     inputs[i] = inputs[i]._replace(seen=None, adjust=adjust)
         compute = run_streamed if is_streamed(call.arrays, target) else run_in_place
-        part_bytes = None if call.course is None else staging.ROLLOUT_PART_BYTES
-        compute(run, tuple(call.kernel.inputs), inputs, outputs, batch, part_bytes)
+        part_bytes = None if call.settings is None else staging.ROLLOUT_PART_BYTES
+        names = tuple(call.kernel.inputs)
+        compute(run, Batch(names, inputs, call.outputs, call.states, part_bytes))
         return call.answer
 
     def _run(
@@ -407,7 +409,7 @@ class Evaluator:
         if compiled.takes_memory or (call.trail and compiled.is_given_room):
             refusal = f"{call.kernel.name} takes memory that a graph would not keep; bind the call"
             check_no_capture(q, refusal)
-        compiled.launch(batch, q, call.trail, call.numbers(operands))
+        compiled.launch(batch, q, call.trail, call.numbers(operands, batch))
 
     def target(self, q: Array, backend_name: str | None) -> Target:
         """Return the selected target, or the one for ``q``, an adopted array."""
@@ -438,7 +440,7 @@ class Evaluator:
         if kernel is None:
             kernel = self._compile(record, q, target)
             self._kernels[key] = kernel
-            if target is self.target(q, None) and not record.calls:
+            if target is self.target(q, None) and not record.is_over_time:
                 self._offer_directly(record, q, kernel)
         has_room = record.team is None and target.teams
         numbers = self._module.sources(record).room.get(record.name, 0) if has_room else 0
@@ -468,8 +470,7 @@ class Evaluator:
             sources = self._module.sources(record)
             if not target.teams:
                 _check_size(self._description.name, record, sources.room.get(record.name, 0))
-            compiled = backend(target.name).kernel(sources, record.name, DTYPES[q.dtype], launch)
-        return TrajectoryKernel(compiled) if team is not None and team.along else compiled
+            return backend(target.name).kernel(sources, record.name, DTYPES[q.dtype], launch)
 
 
 def _check_size(robot: str, record: KernelRecord, room: int) -> None:

@@ -17,16 +17,11 @@ from gridgen.naming import show_value
 
 
 @dataclass(frozen=True)
-class Several:
-    """Fused functions, computed by one kernel.
+class FusedFunctions:
+    """Fused functions, computed by one kernel."""
 
-    Attributes:
-        parts:  the functions, in the requested order.
-        kernel: computes them in that order.
-    """
-
-    parts: tuple[FusedPart, ...]
-    kernel: Kernel
+    parts: tuple[FusedPart, ...]  #: the functions, in the requested order.
+    kernel: Kernel  #: computes them in that order.
 
     @cached_property
     def arguments(self) -> tuple[str, ...]:
@@ -55,10 +50,6 @@ class Several:
 
     def inputs(self, arrays: Sequence[Array], options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the kernel's inputs by name.
-
-        Args:
-            arrays:  positional arguments.
-            options: keyword arguments.
 
         Raises:
             OptionError: an array is missing, or there are too many.

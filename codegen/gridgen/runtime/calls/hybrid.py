@@ -38,12 +38,7 @@ _HOST = target_for("host")
 
 
 class HybridDynamics:
-    """Forward dynamics on two processors.
-
-    Args:
-        module:    the robot's kernels.
-        evaluator: evaluates kernels.
-    """
+    """Forward dynamics on two processors."""
 
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
         self._kernels = module.kernels
@@ -154,13 +149,6 @@ class HybridDynamics:
     ) -> Any:
         """Enqueue the computation of inertias on the CPU; quaternions of a GPU are not validated.
 
-        Args:
-            transfer: the transfer and its stream.
-            carried:  the kernel.
-            given:    its arguments, on the GPU.
-            target:   its result, on the GPU.
-            now:      the stream to wait for first.
-
         Returns:
             the event after the copy of the result.
         """
@@ -215,12 +203,6 @@ class _Transfer:
         """Copy arrays to the host, compute there, and copy the result to the GPU.
 
         The stream orders successive calls, so all calls share the pinned memory.
-
-        Args:
-            given:  arrays of the GPU, each with its host memory.
-            task:   computation on the host.
-            result: host memory of the result, and the GPU array to copy it to.
-            now:    the stream to wait for first.
 
         Returns:
             the event after the copy of the result.

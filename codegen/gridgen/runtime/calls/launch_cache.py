@@ -36,43 +36,27 @@ _Key = tuple[Any, ...]
 
 
 class Layout(NamedTuple):
-    """Cached data of a call.
+    """Cached data of a call."""
 
-    Attributes:
-        enqueue:   computes it, from the addresses of the arrays.
-        addresses: addresses of the arrays, and other launch arguments in their positions.
-        given:     positions of the arrays that a caller gives, with their positions among the
-                   arguments; the other addresses do not change.
-        unread:    positions of arrays that no kernel reads; they have the first one's device.
-        spans:     position of each array, and the offsets from its address to its first byte and to
-                   its end [bytes].
-        inputs:    number of inputs among them.
-        shapes:    shapes of the results.
-        address:   returns the address of an array.
-        is_tensor: whether the arrays are PyTorch's.
-        on_host:   whether they are NumPy's.
-        kept:      the other arrays, whose addresses do not change.
-    """
-
-    enqueue: Enqueue
-    addresses: list[int]
+    enqueue: Enqueue  #: computes it, from the addresses of the arrays.
+    addresses: list[int]  #: addresses of the arrays, and other launch arguments in their positions.
+    #: positions of the arrays that a caller gives, with their positions among the arguments; the
+    #: other addresses do not change.
     given: list[tuple[int, int]]
+    #: positions of arrays that no kernel reads; they have the first one's device.
     unread: list[int]
+    #: position of each array, and the offsets from its address to its first byte and to its end
+    #: [bytes].
     spans: list[tuple[int, int, int]]
-    inputs: int
-    shapes: Sequence[tuple[int, ...]]
-    address: Callable[[Any], int]
-    is_tensor: bool
-    on_host: bool
-    kept: list[Any]
+    inputs: int  #: number of inputs among them.
+    shapes: Sequence[tuple[int, ...]]  #: shapes of the results.
+    address: Callable[[Any], int]  #: returns the address of an array.
+    is_tensor: bool  #: whether the arrays are PyTorch's.
+    on_host: bool  #: whether they are NumPy's.
+    fixed: list[Any]  #: the other arrays, whose addresses do not change.
 
     def computed(self, values: Sequence[Any], out: Any) -> Any | None:
-        """Return the results of a call with this layout, or ``None`` if it cannot compute them.
-
-        Args:
-            values: the inputs, ``None`` for the default.
-            out:    the caller's argument for the results.
-        """
+        """Return the results of a call with this layout, or ``None`` if it cannot compute them."""
         q, results = values[0], out
         if out is not None:
             arrays = [*values, *results_given(out)]
@@ -118,19 +102,11 @@ class LaunchCache(dict[_Key, Layout]):
         kernel: Any,
         launch: Callable[[list[int]], None],
     ) -> None:
-        """Cache a call unless it needs copies, or scratch memory of a GPU.
-
-        Args:
-            key:    key of ``layout_key``.
-            values: the inputs, ``None`` for the default.
-            call:   the computed call.
-            kernel: its kernel; on a GPU, without scratch memory.
-            launch: computes it on the CPU, from addresses and strides.
-        """
+        """Cache a call unless it needs copies, or scratch memory of a GPU."""
         operands = [*call.inputs, *call.outputs]
         if not call.states or call.copied or any(item.seen is None for item in operands):
             return
-        numbers = call.numbers(operands)
+        numbers = call.numbers(operands, call.states)
         on_host = type(values[0]) is np.ndarray
         if on_host:
             enqueue = _with_addresses(numbers, launch)
@@ -138,7 +114,7 @@ class LaunchCache(dict[_Key, Layout]):
             enqueue = kernel.prepare_anywhere(arguments_of(numbers), call.states)
         else:
             return
-        spans, given, unread, kept, place = [], [], [], [], 0
+        spans, given, unread, fixed, place = [], [], [], [], 0
         names = (*call.kernel.inputs, *call.kernel.outputs)
         for i, (item, name) in enumerate(zip(operands, names, strict=True)):
             begin, end = extent(item.array)
@@ -149,7 +125,7 @@ class LaunchCache(dict[_Key, Layout]):
             elif values[i] is None and name in FEEDBACK:
                 unread.append(place)
             else:
-                kept.append(item.array)
+                fixed.append(item.array)
             place += len(item.seen or ()) // 3
         is_tensor = has_own_stream(values[0])
         whereabouts = methodcaller("data_ptr") if is_tensor else attrgetter("data.ptr")
@@ -166,7 +142,7 @@ class LaunchCache(dict[_Key, Layout]):
             address if on_host else whereabouts,
             is_tensor,
             on_host,
-            kept,
+            fixed,
         )
 
 
@@ -180,16 +156,9 @@ def _with_addresses(numbers: list[int], launch: Callable[[list[int]], None]) -> 
 
 
 def layout_key(
-    function: str, values: Sequence[Any], out: Any, course: RolloutSettings | None = None
+    function: str, values: Sequence[Any], out: Any, settings: RolloutSettings | None = None
 ) -> _Key | None:
-    """Return the cache key of a call, or ``None`` for one that cannot be cached.
-
-    Args:
-        function: name of the kernel.
-        values:   the inputs, ``None`` for the default.
-        out:      the caller's argument for the results.
-        course:   rollout options.
-    """
+    """Return the cache key of a call, or ``None`` for one that cannot be cached."""
     cupy: Any = sys.modules.get("cupy")
     q, arrays = values[0], (*values, *results_given(out))
     device: int | None = None
@@ -210,9 +179,9 @@ def layout_key(
             return None
         layouts.append(failures(device))
     key = function, isinstance(out, (tuple, list)), type(q), *layouts
-    if course is None:
+    if settings is None:
         return key
-    said = course.substeps, course.keep, course.effort_limits
+    said = settings.substeps, settings.keep, settings.effort_limits
     key = *key, *said, *map(type, said)
     try:
         hash(key)

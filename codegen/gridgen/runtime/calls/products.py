@@ -28,13 +28,7 @@ _GIVEN = {"vjp": "cotangents", "jvp": "tangents"}
 
 
 class Products:
-    """Derivative products of a robot's functions.
-
-    Args:
-        module:    the robot's module.
-        evaluator: the robot's evaluator.
-        resolver:  the robot's resolver.
-    """
+    """Derivative products of a robot's functions."""
 
     def __init__(self, module: Module, evaluator: Evaluator, resolver: Resolver) -> None:
         self._module, self._evaluator, self._resolver = module, evaluator, resolver
@@ -52,8 +46,8 @@ class Products:
         """Return the cotangents of the arguments; see ``Robot.vjp``."""
         resolved, of, known = self._of(function, arguments, options)
         by = checked_wrt(wrt, of)
-        if resolved.course is not None:
-            if resolved.course.return_efforts:
+        if resolved.settings is not None:
+            if resolved.settings.return_efforts:
                 raise OptionError(
                     "return_efforts is True, and the backward pass begins with states: omit it"
                 )
@@ -91,7 +85,7 @@ class Products:
         if any(kind == "jvp" for kind, _ in _read(function)[1]):
             raise OptionError(f"no jvp of {function}: take that of a vjp, or the vjp of this")
         resolved, of, known = self._of(function, arguments, options)
-        if resolved.course is not None:
+        if resolved.settings is not None:
             raise OptionError("no jvp of rollout: take those of step, one after the other")
         by = checked_wrt(wrt, of)
         changes = by_name("tangents", function, tangents, of.given("jvp", by))
@@ -135,13 +129,7 @@ class Products:
         return resolved.out
 
     def rollout(self, kernel: Kernel, arrays: Mapping[str, Any], backend: str | None) -> Any:
-        """Return the derivatives of a backward pass, from arrays by name.
-
-        Args:
-            kernel:  kernel of the backward pass.
-            arrays:  inputs of the rollout, and the derivatives by its results.
-            backend: overrides the robot's backend.
-        """
+        """Return the derivatives of a backward pass, from arrays by name."""
         there = self._module.kernels.find(kernel.key.primal)
         inputs = {name: arrays.get(name) for name in there.inputs}
         cotangents = tuple(arrays.get(cotangent(name)) for name in there.outputs)
@@ -165,7 +153,7 @@ class Products:
             options["schedule"] = "thread"
         resolved = self._resolver.resolve_named(name, *arguments, **options)
         kernel = resolved.kernel
-        if resolved.way == "frames":
+        if resolved.evaluation == "frames":
             raise OptionError(
                 f"{name} of some links has no product in this module, whose only kernel is for all "
                 "links: omit frames, and give zeros as cotangents of the others (frame_names)"
@@ -174,7 +162,7 @@ class Products:
             raise OptionError(f"{name} of several links has no vjp: give one link at a time")
         of = Derivable(kernel.key, row.arguments, kernel.inputs, kernel.outputs)
         known = dict(resolved.inputs)
-        if resolved.course is not None and inner:
+        if resolved.settings is not None and inner:
             raise OptionError(f"{function} has no derivative products")
         for (kind, wrt), change in zip(inner, changes, strict=True):
             by = checked_wrt(wrt, of)

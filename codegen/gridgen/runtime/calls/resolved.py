@@ -7,33 +7,23 @@ from typing import Any, Literal
 
 from gridgen.functions.calls import RolloutSettings
 from gridgen.kernel import Kernel
-from gridgen.runtime.calls.fused import Several
+from gridgen.runtime.calls.fused import FusedFunctions
 
 #: How a call is computed: by its kernel; by the kernel of all frames; by a kernel of fused
-#: functions; in halves on two processors; along trajectories.
-Way = Literal["kernel", "frames", "several", "hybrid", "pipeline"]
+#: functions; in halves on two processors.
+Evaluation = Literal["kernel", "frames", "fused", "hybrid"]
 
 
 @dataclass(slots=True)
 class Resolved:
-    """A call with its kernel.
+    """A call with its kernel."""
 
-    Attributes:
-        kernel:  computes it, or declares its arrays.
-        inputs:  the given arrays by name; ``None`` for the default.
-        backend: overrides the robot's backend.
-        out:     arrays for the results.
-        course:  rollout options.
-        way:     how it is computed.
-        frames:  indices of the requested frames, where the kernel computes all.
-        several: result type of fused functions.
-    """
-
-    kernel: Kernel
-    inputs: dict[str, Any]
-    backend: str | None = None
-    out: Any = None
-    course: RolloutSettings | None = None
-    way: Way = "kernel"
+    kernel: Kernel  #: computes it, or declares its arrays.
+    inputs: dict[str, Any]  #: the given arrays by name; ``None`` for the default.
+    backend: str | None = None  #: overrides the robot's backend.
+    out: Any = None  #: arrays for the results.
+    settings: RolloutSettings | None = None  #: rollout options.
+    evaluation: Evaluation = "kernel"  #: how it is computed.
+    #: indices of the requested frames, where the kernel computes all.
     frames: int | list[int] | None = None
-    several: Several | None = None
+    fused: FusedFunctions | None = None  #: result type of fused functions.

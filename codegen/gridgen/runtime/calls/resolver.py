@@ -22,13 +22,11 @@ from gridgen.runtime.arrays.libraries import adopt, is_traced
 from gridgen.runtime.arrays.streams import caller_streams
 from gridgen.runtime.arrays.times import check_efforts, feedback_of
 from gridgen.runtime.calls.evaluation import Evaluator, check_choice
-from gridgen.runtime.calls.fused import Several
-from gridgen.runtime.calls.resolved import Resolved, Way
+from gridgen.runtime.calls.fused import FusedFunctions
+from gridgen.runtime.calls.resolved import Evaluation, Resolved
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.planning.devices import host_place, place_of
 
-# Schedules with their own evaluation.
-_WAYS: Mapping[str, Way] = {"hybrid": "hybrid", "pipeline": "pipeline"}
 # The cache key of a choice.
 _Words = tuple[Any, ...]
 
@@ -42,6 +40,9 @@ class _Requests(Declared):
     def _linearized(self, function: str, *_: Any) -> Any:
         raise OptionError(f"{function} has no kernel of its own: call it")
 
+    def _searched(self, *_: Any) -> Any:
+        raise OptionError("inverse_kinematics has a kernel for each list of frames: call it")
+
     def _configuration(self, function: str, *_: Any) -> Any:
         raise OptionError(f"{function} has no kernel: call it")
 
@@ -50,12 +51,7 @@ _REQUESTS = _Requests()
 
 
 class Resolver:
-    """Resolves the kernels of a robot's calls.
-
-    Args:
-        module:    the robot's description and kernels.
-        evaluator: determines the backend.
-    """
+    """Resolves the kernels of a robot's calls."""
 
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
         self._module = module
@@ -67,8 +63,8 @@ class Resolver:
         # Whether calls with NumPy arrays have a choice; the first call determines it.
         self._numpy_is_planned = True
         self._numpy_on_gpu = evaluator.target(np.empty(0), None).prefers_teams
-        self._chosen: dict[_Words, tuple[Kernel, Way, Any]] = {}
-        self._several: dict[_Words, Several] = {}
+        self._chosen: dict[_Words, tuple[Kernel, Evaluation, Any]] = {}
+        self._fused: dict[_Words, FusedFunctions] = {}
 
     def forget(self) -> None:
         """Discard cached plans."""
@@ -87,7 +83,7 @@ class Resolver:
         Raises:
             OptionError, ModelError: as of the function.
         """
-        function, frame, course = request.function, request.frame, request.course
+        function, frame, settings = request.function, request.frame, request.settings
         schedule, method = request.schedule, request.method
         options: dict[str, Any] = request.options  # type: ignore[assignment]
         row = FUNCTIONS[function]
@@ -105,32 +101,26 @@ class Resolver:
             if self._numpy_is_planned or type(q) is not np.ndarray or backend is not None:
                 is_planned = True
                 method, schedule = self._planned(row, method, q, backend)
-        variant = WITH_EFFORTS if course is not None and check_efforts(course) else ""
+        variant = WITH_EFFORTS if settings is not None and check_efforts(settings) else ""
         words = (function, schedule, method, frame, request.reference, given, variant)
         try:
-            kernel, way, frames = self._chosen[words]
+            kernel, evaluation, frames = self._chosen[words]
         except (KeyError, TypeError):  # the first call; or a list instead of a name
-            kernel, way, frames = self._chosen[words] = self._choose(row, *words[1:])
+            kernel, evaluation, frames = self._chosen[words] = self._choose(row, *words[1:])
         inputs: dict[str, Any] = kernel.nothing.copy()
         for name, array in zip(inputs, request.arrays, strict=False):
             inputs[name] = array
         if options:
             inputs.update((name, options[name]) for name in options if name in inputs)
-        if course is not None:
-            inputs |= feedback_of(course)
-        elif offer and way == "kernel" and not is_planned and backend is None:
+        if settings is not None:
+            inputs |= feedback_of(settings)
+        elif offer and evaluation == "kernel" and not is_planned and backend is None:
             if type(q) is np.ndarray and frame is request.frame:  # not a list
                 self._evaluator.offer(request, kernel)
-        return Resolved(kernel, inputs, backend, request.out, course, way, frames)
+        return Resolved(kernel, inputs, backend, request.out, settings, evaluation, frames)
 
     def resolve_named(self, function: Any, *arguments: Any, **options: Any) -> Resolved:
-        """Return a call with its kernel, by the function's name and its arguments.
-
-        Args:
-            function:  name of a function; or a list of names, as of ``Robot.compute``.
-            arguments: arguments of the function.
-            options:   keyword arguments of the function.
-        """
+        """Return a call with its kernel, by the function's name and its arguments."""
         if isinstance(function, (tuple, list)):
             out = options.pop("out", None)
             return self.resolve_fused(function, arguments, out, options)
@@ -151,23 +141,23 @@ class Resolver:
         backend = options.pop("backend", None)
         given = _inputs_given(options) if options else ()
         try:
-            several = self._several[functions, given]
+            fused = self._fused[functions, given]
         except (KeyError, TypeError):  # the first call; or a list
-            several = self.choose_fused(functions, given)
+            fused = self.choose_fused(functions, given)
         if options:
-            several.check_options(options)
+            fused.check_options(options)
             self.check_parameters(options)
-        inputs = several.inputs(arrays, options)
-        room = None if out is None else several.flat(out)
-        return Resolved(several.kernel, inputs, backend, room, None, "several", several=several)
+        inputs = fused.inputs(arrays, options)
+        room = None if out is None else fused.flat(out)
+        return Resolved(fused.kernel, inputs, backend, room, None, "fused", fused=fused)
 
-    def choose_fused(self, functions: Sequence[str], given: tuple[str, ...]) -> Several:
+    def choose_fused(self, functions: Sequence[str], given: tuple[str, ...]) -> FusedFunctions:
         """Return the fused functions of a call of ``compute``, and cache them."""
         parts = self.read_parts(functions)
         can_read = optional_inputs_of(parts)
         key = key_of(parts, tuple(name for name in given if name in can_read))
-        found = Several(parts, self._module.kernels.find(key))
-        self._several[tuple(functions), given] = found
+        found = FusedFunctions(parts, self._module.kernels.find(key))
+        self._fused[tuple(functions), given] = found
         return found
 
     def read_parts(self, functions: object) -> tuple[FusedPart, ...]:
@@ -289,7 +279,7 @@ class Resolver:
         reference: str,
         given: tuple[str, ...],
         variant: str,
-    ) -> tuple[Kernel, Way, int | list[int] | None]:
+    ) -> tuple[Kernel, Evaluation, int | list[int] | None]:
         """Return the kernel of a call's arrays, its evaluation, and the indices of frames."""
         method = self.method(row, method, schedule)
         schedules = row.methods[method].schedules
@@ -301,11 +291,11 @@ class Resolver:
         chosen = schedules[0] if schedule == "auto" else schedule
         # The hybrid schedule converts the arguments of the thread schedule for its kernels.
         kernel = find(key if chosen == "hybrid" else replace(key, schedule=chosen))
-        return kernel, _WAYS.get(chosen, "kernel"), None
+        return kernel, "hybrid" if chosen == "hybrid" else "kernel", None
 
     def _find_frames(
         self, row: Function, key: KernelKey, frame: object, reference: str
-    ) -> tuple[Kernel, Way, int | list[int] | None]:
+    ) -> tuple[Kernel, Evaluation, int | list[int] | None]:
         """Return the kernel of one, several or all frames, and the indices among all."""
         kernels, whole = self._module.kernels, key
         key = self.key_of_frames(row, key, frame, reference)

@@ -25,7 +25,7 @@ from gridgen.runtime.arrays.arguments import (
 from gridgen.runtime.arrays.libraries import namespace
 from gridgen.runtime.arrays.staging import Operand, operand
 from gridgen.runtime.arrays.streams import first_adopted
-from gridgen.runtime.arrays.times import kept_of
+from gridgen.runtime.arrays.times import stored_steps
 from gridgen.runtime.calls.evaluation import PACK_BYTES, Evaluator
 from gridgen.runtime.calls.outputs import by_name
 from gridgen.runtime.calls.resolved import Resolved
@@ -37,12 +37,7 @@ _NEAR_BYTES = 256 << 10
 
 
 class RolloutPullbacks:
-    """The backward passes of one robot's rollouts.
-
-    Args:
-        description: the robot's description.
-        evaluator:   compiles kernels.
-    """
+    """The backward passes of one robot's rollouts."""
 
     def __init__(self, description: RobotRecord, evaluator: Evaluator) -> None:
         self._description, self._evaluator = description, evaluator
@@ -50,25 +45,19 @@ class RolloutPullbacks:
     def evaluate(self, kernel: Kernel, resolved: Resolved, cotangents: Any, results: Any) -> Any:
         """Validate the arguments, and compute the derivatives by some of them.
 
-        Args:
-            kernel:     kernel of the backward pass.
-            resolved:   the rollout's call; its ``out`` takes the derivatives.
-            cotangents: derivatives by the rollout's results.
-            results:    the rollout's results, if known.
-
         Raises:
             ShapeError, DtypeError, DeviceError: an argument is not compatible.
             OptionError: as of the rollout.
         """
-        first, course, there = resolved.inputs["q0"], resolved.course, resolved.kernel
-        assert course is not None
+        first, settings, there = resolved.inputs["q0"], resolved.settings, resolved.kernel
+        assert settings is not None
         function, names = there.key.function, [*there.outputs]
         bars = by_name("cotangents", function, cotangents, names)
         known = {} if results is None else by_name("results", function, results, names)
         others = (*bars.values(), *known.values(), *results_given(resolved.out))
         bars = {cotangent(name): bar for name, bar in bars.items()}
         with first_adopted(first, "q0", (*resolved.inputs.values(), *others)) as q:
-            call = self._checked(kernel, resolved, q, course, bars, known)
+            call = self._checked(kernel, resolved, q, settings, bars, known)
             return self._evaluator.evaluate_checked(call, resolved.backend)
 
     def _checked(
@@ -76,18 +65,18 @@ class RolloutPullbacks:
         kernel: Kernel,
         resolved: Resolved,
         q: Array,
-        course: RolloutSettings,
+        settings: RolloutSettings,
         bars: dict[str, Any],
         known: dict[str, Any],
     ) -> Call:
         """Return the call of the backward kernel, with states recomputed when necessary."""
-        there = checked_inputs(self._description, resolved.kernel, resolved.inputs, q, course)
-        words = there.course
+        there = checked_inputs(self._description, resolved.kernel, resolved.inputs, q, settings)
+        words = there.settings
         assert words is not None
-        every, moments = kept_of(course, words.steps)
+        every, moments = stored_steps(settings, words.steps)
         is_known = bool(known) and moments is not None
         between = every if is_known else self._between(there, resolved.backend)
-        back = there._replace(kernel=kernel, course=words._replace(between=between), copied=())
+        back = there._replace(kernel=kernel, settings=words._replace(between=between), copied=())
         paths = [self._path(back, name, bar, moments) for name, bar in bars.items()]
         if is_known:
             made = [self._path(back, name, path, moments) for name, path in known.items()]
@@ -114,8 +103,8 @@ class RolloutPullbacks:
 
     def _between(self, there: Call, backend: str | None) -> int:
         """Return the number of steps between checkpoints."""
-        assert there.course is not None
-        steps, substeps = there.course.steps, there.course.substeps
+        assert there.settings is not None
+        steps, substeps = there.settings.steps, there.settings.substeps
         size = sum(math.prod(there.kernel.inputs[name]) for name in ("q0", "qd0"))
         is_near = steps * substeps * size * PACK_BYTES <= _NEAR_BYTES
         if is_near and not self._evaluator.target(there.q, backend).teams:
@@ -124,7 +113,7 @@ class RolloutPullbacks:
 
     def _checkpoints(self, there: Call, back: Call, backend: str | None) -> list[Operand]:
         """Return the checkpoints: the initial state, and arrays for the others."""
-        words = back.course
+        words = back.settings
         assert words is not None
         count = -(-words.steps // words.between)
         if count <= 1:
@@ -132,6 +121,6 @@ class RolloutPullbacks:
         steps = (count - 1) * words.between
         words = words._replace(steps=steps, every=words.between, begins=1, between=0)
         moments = dict.fromkeys(there.kernel.outputs, count)
-        call = there._replace(course=words).with_results(None, moments)
+        call = there._replace(settings=words).with_results(None, moments)
         self._evaluator.evaluate_checked(call, backend)
         return [*call.outputs]

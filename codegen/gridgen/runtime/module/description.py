@@ -29,78 +29,45 @@ _INPUTS = {"parameter_values": "parameters", "parameter_names": "parameter_names
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RobotRecord:
-    """Description of a robot.
+    """Description of a robot."""
 
-    Attributes:
-        name:            name in the URDF.
-        ident:           identifier: C++ namespace, stem of the file names.
-        source:          name of the robot's file.
-        sha256:          digest of its text.
-        versions:        versions of the generator and of the libraries that determine its output.
-        floating_base:   whether the root moves freely.
-        options:         ``RobotOptions``, as data.
-        armature:        (nv) added to the diagonal of the mass matrix.
-        parameter_values: values of parameters that are inputs, by input.
-        parameter_names: links with rows of ``params``.
-        longest_program: operations of the longest straight-line program.
-        longest_gpu_program: the same for a thread of a GPU.
-        nq:              number of positions.
-        nv:              number of velocities.
-        joint_names:     moving joints, in order of their bodies.
-        angles:          whether each joint's coordinate is an angle.
-        quaternions:     index of each joint's quaternion in its coordinates, or None.
-        body_names:      bodies in order, parents first.
-        frame_names:     every link of the URDF.
-        constraint_names: constraints of the robot.
-        contact_names: contacts of the robot.
-        frame_idents:    their identifiers in the names of functions.
-        parents:         parent of each body, -1 for the base.
-        levels:          bodies by distance from the base.
-        q_indices:       first position of each body's joint.
-        v_indices:       first velocity of each body's joint.
-        mimics:          whether each body's joint mimics another.
-        lower_limits:    (nq) [rad or m], -inf without a limit.
-        upper_limits:    (nq) [rad or m], inf without a limit.
-        effort_limits:   (nv) [N m or N].
-        velocity_limits: (nv) [rad/s or m/s].
-        masses:          masses of the bodies [kg].
-        total_mass:      mass of all bodies [kg].
-        singular_joint:  a joint that moves no mass, for which forward dynamics is undefined.
-    """
-
-    name: str
-    ident: str
-    source: str
-    sha256: str
+    name: str  #: name in the URDF.
+    ident: str  #: identifier: C++ namespace, stem of the file names.
+    source: str  #: name of the robot's file.
+    sha256: str  #: digest of its text.
+    #: versions of the generator and of the libraries that determine its output.
     versions: Mapping[str, str]
-    floating_base: bool
-    options: Mapping[str, Any]
-    armature: tuple[float, ...]
+    floating_base: bool  #: whether the root moves freely.
+    options: Mapping[str, Any]  #: ``RobotOptions``, as data.
+    armature: tuple[float, ...]  #: (nv) added to the diagonal of the mass matrix.
+    #: values of parameters that are inputs, by input.
     parameter_values: Mapping[str, Any] = field(default_factory=dict)
-    parameter_names: tuple[str, ...] = ()
-    longest_program: int
-    longest_gpu_program: int
-    nq: int
-    nv: int
-    joint_names: tuple[str, ...]
-    angles: tuple[bool, ...]
+    parameter_names: tuple[str, ...] = ()  #: links with rows of ``params``.
+    longest_program: int  #: operations of the longest straight-line program.
+    longest_gpu_program: int  #: the same for a thread of a GPU.
+    nq: int  #: number of positions.
+    nv: int  #: number of velocities.
+    joint_names: tuple[str, ...]  #: moving joints, in order of their bodies.
+    angles: tuple[bool, ...]  #: whether each joint's coordinate is an angle.
+    #: index of each joint's quaternion in its coordinates, or None.
     quaternions: tuple[int | None, ...]
-    body_names: tuple[str, ...]
-    frame_names: tuple[str, ...]
-    constraint_names: tuple[str, ...]
-    contact_names: tuple[str, ...]
-    frame_idents: tuple[str, ...]
-    parents: tuple[int, ...]
-    levels: tuple[tuple[int, ...], ...]
-    q_indices: tuple[int, ...]
-    v_indices: tuple[int, ...]
-    mimics: tuple[bool, ...]
-    lower_limits: tuple[float, ...]
-    upper_limits: tuple[float, ...]
-    effort_limits: tuple[float, ...]
-    velocity_limits: tuple[float, ...]
-    masses: tuple[float, ...]
-    total_mass: float
+    body_names: tuple[str, ...]  #: bodies in order, parents first.
+    frame_names: tuple[str, ...]  #: every link of the URDF.
+    constraint_names: tuple[str, ...]  #: constraints of the robot.
+    contact_names: tuple[str, ...]  #: contacts of the robot.
+    frame_idents: tuple[str, ...]  #: their identifiers in the names of functions.
+    parents: tuple[int, ...]  #: parent of each body, -1 for the base.
+    levels: tuple[tuple[int, ...], ...]  #: bodies by distance from the base.
+    q_indices: tuple[int, ...]  #: first position of each body's joint.
+    v_indices: tuple[int, ...]  #: first velocity of each body's joint.
+    mimics: tuple[bool, ...]  #: whether each body's joint mimics another.
+    lower_limits: tuple[float, ...]  #: (nq) [rad or m], -inf without a limit.
+    upper_limits: tuple[float, ...]  #: (nq) [rad or m], inf without a limit.
+    effort_limits: tuple[float, ...]  #: (nv) [N m or N].
+    velocity_limits: tuple[float, ...]  #: (nv) [rad/s or m/s].
+    masses: tuple[float, ...]  #: masses of the bodies [kg].
+    total_mass: float  #: mass of all bodies [kg].
+    #: a joint that moves no mass, for which forward dynamics is undefined.
     singular_joint: str | None
 
     def as_data(self) -> dict[str, Any]:
@@ -159,23 +126,14 @@ def _tuples(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class ModuleRecord:
-    """Content of a module's ``model.json``.
+    """Content of a module's ``model.json``."""
 
-    Attributes:
-        robot:   description of the robot.
-        arrays:  descriptions of the kernels' arrays, for readers.
-        kernels: the kernels.
-        room:    scratch numbers per state of a kernel's loops, by name.
-        rows:    row layout of a kernel that stages rows in shared memory, by name.
-        work:    work of a kernel per state, by name.
-    """
-
-    robot: RobotRecord
-    arrays: Mapping[str, Any]
-    kernels: Kernels
-    room: Mapping[str, int]
-    rows: Mapping[str, Rows]
-    work: Mapping[str, Work]
+    robot: RobotRecord  #: description of the robot.
+    arrays: Mapping[str, Any]  #: descriptions of the kernels' arrays, for readers.
+    kernels: Kernels  #: the kernels.
+    room: Mapping[str, int]  #: scratch numbers per state of a kernel's loops, by name.
+    rows: Mapping[str, Rows]  #: row layout of a kernel that stages rows in shared memory, by name.
+    work: Mapping[str, Work]  #: work of a kernel per state, by name.
 
     def as_data(self) -> dict[str, Any]:
         """Return all fields as JSON data."""

@@ -67,11 +67,7 @@ class WholeModule(ABC):
 
 
 class FolderModule(WholeModule):
-    """A module that ``grid-gen`` wrote.
-
-    Args:
-        folder: the folder with ``model.json``.
-    """
+    """A module that ``grid-gen`` wrote."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

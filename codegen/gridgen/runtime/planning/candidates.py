@@ -11,7 +11,7 @@ from gridgen.cost.devices import Device
 from gridgen.cost.gpu import Prediction, predicted
 from gridgen.cost.host import LEAST_SHARE, HostPrediction, predicted_on, this_host
 from gridgen.cost.hybrid import STATES, Halves, predicted_hybrid
-from gridgen.cost.profile import DeviceIdentity, Profile, Way
+from gridgen.cost.profile import DeviceIdentity, Profile, TimedKernel
 from gridgen.functions.record import Function
 from gridgen.functions.steps import ACCELERATIONS, BIAS, INERTIAS
 from gridgen.functions.types import Dtype
@@ -85,15 +85,7 @@ class Candidates:
         dtype: Dtype,
         profile: Profile | None,
     ) -> list[Candidate]:
-        """Return the launch candidates of a kernel, the default one first.
-
-        Args:
-            kernel:  the kernel.
-            place:   the device.
-            batch:   number of states, at least one.
-            dtype:   element type.
-            profile: measured times of the device.
-        """
+        """Return the launch candidates of a kernel, the default one first."""
         if place.arch == "cpu":
             return [_timed(self._on_host(kernel, batch, dtype), dtype, batch, profile)]
         device = place.device
@@ -146,16 +138,16 @@ def _candidate(kernel: Kernel, block: int, seconds: float, bound: str, detail: s
     return Candidate(kernel.name, key.method, key.schedule, block, seconds, bound, detail)
 
 
-def way_of(candidate: Candidate, place: DeviceIdentity, dtype: Dtype) -> Way:
+def timed_kernel(candidate: Candidate, place: DeviceIdentity, dtype: Dtype) -> TimedKernel:
     """Return a profile's key of a candidate."""
-    return Way(candidate.kernel, dtype, 0 if place.arch == "cpu" else candidate.block)
+    return TimedKernel(candidate.kernel, dtype, 0 if place.arch == "cpu" else candidate.block)
 
 
 def _timed(candidate: Candidate, dtype: Dtype, batch: int, profile: Profile | None) -> Candidate:
     """Return a candidate with its measured time, if known."""
     if profile is None:
         return candidate
-    seconds = profile.seconds(way_of(candidate, profile.place, dtype), batch)
+    seconds = profile.seconds(timed_kernel(candidate, profile.place, dtype), batch)
     if seconds is None:
         return candidate
     return replace(candidate, seconds=seconds, is_measured=True)

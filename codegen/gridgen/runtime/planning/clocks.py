@@ -65,11 +65,7 @@ class HostClock:
 
 
 class GpuClock:
-    """Timer with events on a stream of the current GPU.
-
-    Args:
-        cupy: the CuPy module.
-    """
+    """Timer with events on a stream of the current GPU."""
 
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy

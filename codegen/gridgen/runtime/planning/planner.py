@@ -101,16 +101,7 @@ class Planner:
         dtype: Dtype,
         is_open: bool,
     ) -> Candidate | None:
-        """Return the selection of ``auto``; ``None`` without a choice.
-
-        Args:
-            key:     the kernel of the thread schedule, without optional inputs.
-            row:     the function.
-            batch:   number of states, at least one.
-            place:   the device.
-            dtype:   element type.
-            is_open: whether ``auto`` also selects the method.
-        """
+        """Return the selection of ``auto``; ``None`` without a choice."""
         profile = self.profile(place)
         keys = self._keys(key, row) if is_open and profile and profile.any_method else [key]
         kernels = list(self._kernels(keys, row, place))
@@ -123,13 +114,7 @@ class Planner:
         )
 
     def launch(self, kernel: Kernel, place: DeviceIdentity, dtype: Dtype) -> ThreadLaunch:
-        """Return the launch configuration of a kernel with one thread per state on a GPU.
-
-        Args:
-            kernel: the kernel; optional inputs do not change its launch.
-            place:  the GPU.
-            dtype:  element type.
-        """
+        """Return the launch configuration of a kernel with one thread per state on a GPU."""
         plain = self._module.kernels.by_name.get(kernel.key.plain.name, kernel)
         profile = self.profile(place)
         blocks: list[tuple[int, int]] = []
@@ -146,13 +131,6 @@ class Planner:
         self, key: KernelKey, row: Function, batch: int, place: DeviceIdentity, dtype: Dtype
     ) -> Plan:
         """Return the candidates of a call, and the selection of ``auto``.
-
-        Args:
-            key:    the thread-schedule kernel of the default method.
-            row:    the function.
-            batch:  number of states, at least one.
-            place:  the device.
-            dtype:  element type.
 
         Raises:
             OptionError: the device is unknown.

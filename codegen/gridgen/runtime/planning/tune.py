@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gridgen.backends.interface import ThreadLaunch
-from gridgen.cost.profile import DeviceIdentity, Profile, Way, find_profile
+from gridgen.cost.profile import DeviceIdentity, Profile, TimedKernel, find_profile
 from gridgen.errors import DeviceError, OptionError
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.functions.arrays import ARRAYS, configurations
@@ -27,7 +27,7 @@ from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.calls.resolver import Resolver
 from gridgen.runtime.configurations import random_configuration
 from gridgen.runtime.module.description import Module
-from gridgen.runtime.planning.candidates import Candidate, way_of
+from gridgen.runtime.planning.candidates import Candidate, timed_kernel
 from gridgen.runtime.planning.clocks import Call, Clock, GpuClock, HostClock, least
 from gridgen.runtime.planning.devices import place_named
 from gridgen.runtime.planning.planner import Planner
@@ -56,21 +56,13 @@ _HOPELESS, _FEW = 8.0, 1024
 
 @dataclass(frozen=True)
 class TuneSelection:
-    """Options of a measurement.
+    """Options of a measurement."""
 
-    Attributes:
-        device:     ``cuda``, the current GPU, or ``cpu``.
-        functions:  names of functions; empty means all with several candidates.
-        batches:    numbers of states.
-        dtypes:     element types.
-        any_method: whether ``auto`` may select a method that is not the most accurate.
-    """
-
-    device: TunedDevice = "cuda"
-    functions: tuple[str, ...] = ()
-    batches: tuple[int, ...] = BATCHES
-    dtypes: tuple[Dtype, ...] = ("float32", "float64")
-    any_method: bool = False
+    device: TunedDevice = "cuda"  #: ``cuda``, the current GPU, or ``cpu``.
+    functions: tuple[str, ...] = ()  #: names of functions; empty means all with several candidates.
+    batches: tuple[int, ...] = BATCHES  #: numbers of states.
+    dtypes: tuple[Dtype, ...] = ("float32", "float64")  #: element types.
+    any_method: bool = False  #: whether ``auto`` may select a method that is not the most accurate.
 
     def __post_init__(self) -> None:
         check_choice("device", self.device, ("cuda", "cpu"))
@@ -194,7 +186,7 @@ class _Measurement:
         for name in self._wanted.functions or MEASURED:
             row = FUNCTIONS[name]
             keys = [KernelKey(name, method) for method in row.methods]
-            there = [key for key in keys if self._ways(key, row, 1, "float32")]
+            there = [key for key in keys if self._candidates(key, row, 1, "float32")]
             if self._wanted.functions and not there:
                 kernels.find(keys[0])  # raises the error
             is_asked = bool(self._wanted.functions) or row.is_default
@@ -202,17 +194,19 @@ class _Measurement:
                 yield from there[:1] if row.method_word == "method" else there
 
     def _has_choice(self, key: KernelKey, row: Function) -> bool:
-        return bool(self._wanted.functions) or len(self._ways(key, row, 1, "float32")) > 1
+        return bool(self._wanted.functions) or len(self._candidates(key, row, 1, "float32")) > 1
 
-    def _ways(self, key: KernelKey, row: Function, batch: int, dtype: Dtype) -> list[Candidate]:
+    def _candidates(
+        self, key: KernelKey, row: Function, batch: int, dtype: Dtype
+    ) -> list[Candidate]:
         return self._planner.candidates(key, row, batch, self.place, dtype)
 
     def times(
-        self, key: KernelKey, dtype: Dtype, batch: int, hopeless: Collection[Way]
-    ) -> dict[Way, float]:
+        self, key: KernelKey, dtype: Dtype, batch: int, hopeless: Collection[TimedKernel]
+    ) -> dict[TimedKernel, float]:
         """Return the seconds of each candidate of a function; empty if memory is short."""
-        ways = self._ways(key, FUNCTIONS[key.function], batch, dtype)
-        record = self._module.kernels.by_name[ways[0].kernel]
+        candidates = self._candidates(key, FUNCTIONS[key.function], batch, dtype)
+        record = self._module.kernels.by_name[candidates[0].kernel]
         shapes = (*record.inputs.values(), *record.outputs.values())
         size = batch * np.dtype(dtype).itemsize * sum(map(math.prod, shapes))
         if size > _SHARE_OF_MEMORY * self._clock.free_bytes():
@@ -223,8 +217,8 @@ class _Measurement:
             for shape in record.outputs.values()
         )
         out = outs if len(outs) > 1 else outs[0]
-        named = ((way_of(way, self.place, dtype), way) for way in ways)
-        calls = {name: self._call(way, inputs, out) for name, way in named if name not in hopeless}
+        named = {timed_kernel(one, self.place, dtype): one for one in candidates}
+        calls = {key: self._call(named[key], inputs, out) for key in named if key not in hopeless}
         return least(self._clock, calls)
 
     def _drawn(self, record: Kernel, dtype: Dtype, batch: int) -> dict[str, Array]:
@@ -244,25 +238,25 @@ class _Measurement:
             drawn[name] = self._clock.placed(np.resize(numbers.astype(dtype), (batch, *shape)))
         return drawn
 
-    def _call(self, way: Candidate, inputs: dict[str, Array], out: Any) -> Call:
+    def _call(self, candidate: Candidate, inputs: dict[str, Array], out: Any) -> Call:
         """Return a call of one candidate."""
-        record = self._module.kernels.by_name[way.kernel]
+        record = self._module.kernels.by_name[candidate.kernel]
         function, device = record.key.function, self._wanted.device
-        if way.schedule == "hybrid":
+        if candidate.schedule == "hybrid":
             plain = self._module.kernels.find(replace(record.key, schedule="thread"))
             given = dict.fromkeys(plain.inputs) | inputs
             resolved = Resolved(plain, given, device, out)
             return partial(self._hybrid.forward_dynamics, resolved)
-        if way.block not in self._pinned:
-            evaluator = Evaluator(self._module, device, _Pinned(self._module, way.block))
+        if candidate.block not in self._pinned:
+            evaluator = Evaluator(self._module, device, _Pinned(self._module, candidate.block))
             resolver = Resolver(self._module, evaluator)
-            self._pinned[way.block] = resolver, Binder(self._module, evaluator)
+            self._pinned[candidate.block] = resolver, Binder(self._module, evaluator)
         row = FUNCTIONS[function]
-        options = {"schedule": way.schedule, row.method_word: way.method}
+        options = {"schedule": candidate.schedule, row.method_word: candidate.method}
         chosen = {
             option: word for option, word in options.items() if option in row.options and word
         }
-        resolver, binder = self._pinned[way.block]
+        resolver, binder = self._pinned[candidate.block]
         return binder.bind(resolver.resolve_named(function, *inputs.values(), out=out, **chosen))
 
 
@@ -273,29 +267,24 @@ def tune(
 
     Cached times of other functions and types remain valid.
 
-    Args:
-        module:   the robot's description and kernels.
-        wanted:   options of the measurement.
-        progress: called with a text before each function.
-
     Raises:
         DeviceError:  the device is not available.
         ModelError:   the robot does not support a function.
         GridGenError: the times cannot be cached.
     """
     measurement = _Measurement(module, wanted)
-    times: dict[Way, dict[int, float]] = {}
+    times: dict[TimedKernel, dict[int, float]] = {}
     keys = [*measurement.keys()]
     for key in keys:
         for dtype in wanted.dtypes:
             progress(f"measuring {key.function} in {dtype} on {wanted.device}")
-            hopeless: set[Way] = set()
+            hopeless: set[TimedKernel] = set()
             for batch in sorted(set(wanted.batches)):
                 found = measurement.times(key, dtype, batch, hopeless)
-                for way, seconds in found.items():
-                    times.setdefault(way, {})[batch] = seconds
+                for candidate, seconds in found.items():
+                    times.setdefault(candidate, {})[batch] = seconds
                     if batch >= _FEW and seconds > _HOPELESS * min(found.values()):
-                        hopeless.add(way)
+                        hopeless.add(candidate)
     description, place = module.description, measurement.place
     known = find_profile(description.digest, place)[0]
     every = {**known.times, **times} if known else times
@@ -317,6 +306,6 @@ def _outcomes(
             for batch in sorted(set(wanted.batches)):
                 found = after.plan(key, row, batch, profile.place, dtype).chosen
                 unasked = before.plan(key, row, batch, profile.place, dtype).chosen
-                took = profile.seconds(way_of(unasked, profile.place, dtype), batch)
+                took = profile.seconds(timed_kernel(unasked, profile.place, dtype), batch)
                 if found.is_measured and took is not None:
                     yield Outcome(key.function, dtype, batch, found, took)

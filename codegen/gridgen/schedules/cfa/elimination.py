@@ -17,44 +17,30 @@ SMALLEST_LIMIT = 3
 
 @dataclass(frozen=True)
 class Product:
-    """One product that updates a block: minus the transpose of ``left`` times ``right``.
+    """One product that updates a block: minus the transpose of ``left`` times ``right``."""
 
-    Attributes:
-        left:  coupling of the eliminated body with the row of the target.
-        right: coupling of the eliminated body with the column of the target.
-    """
-
-    left: int
-    right: int
+    left: int  #: coupling of the eliminated body with the row of the target.
+    right: int  #: coupling of the eliminated body with the column of the target.
 
 
 @dataclass(frozen=True)
 class Update:
-    """The products that one round subtracts from one block, in a fixed order.
+    """The products that one round subtracts from one block, in a fixed order."""
 
-    Attributes:
-        target:   a position for a diagonal block, a coupling for any other.
-        products: empty only for a diagonal block that the round does not change.
-    """
-
-    target: int
+    target: int  #: a position for a diagonal block, a coupling for any other.
+    #: empty only for a diagonal block that the round does not change.
     products: tuple[Product, ...]
 
 
 @dataclass(frozen=True)
 class Round:
-    """Bodies eliminated in parallel.
+    """Bodies eliminated in parallel."""
 
-    Attributes:
-        positions: of the bodies, consecutive.
-        diagonal:  updates of the diagonal blocks of all remaining bodies, in order; left and
-                   right of their products are the same.
-        coupled:   updates of couplings.
-    """
-
-    positions: range
+    positions: range  #: of the bodies, consecutive.
+    #: updates of the diagonal blocks of all remaining bodies, in order; left and right of their
+    #: products are the same.
     diagonal: tuple[Update, ...]
-    coupled: tuple[Update, ...]
+    coupled: tuple[Update, ...]  #: updates of couplings.
 
 
 @dataclass(frozen=True)
@@ -63,20 +49,13 @@ class Elimination:
 
     Positions number the bodies in the order of their elimination. A coupling is a pair of
     positions, the earlier one first: the block's rows belong to it.
-
-    Attributes:
-        order:     the body at every position.
-        couplings: all blocks off the diagonal, by position.
-        first:     couplings of position p are ``first[p]`` to ``first[p + 1]``.
-        original:  for every coupling, the link that causes it; -1 for fill-in.
-        rounds:    in the order of elimination.
     """
 
-    order: tuple[int, ...]
-    couplings: tuple[tuple[int, int], ...]
-    first: tuple[int, ...]
-    original: tuple[int, ...]
-    rounds: tuple[Round, ...]
+    order: tuple[int, ...]  #: the body at every position.
+    couplings: tuple[tuple[int, int], ...]  #: all blocks off the diagonal, by position.
+    first: tuple[int, ...]  #: couplings of position p are ``first[p]`` to ``first[p + 1]``.
+    original: tuple[int, ...]  #: for every coupling, the link that causes it; -1 for fill-in.
+    rounds: tuple[Round, ...]  #: in the order of elimination.
 
     @property
     def widest(self) -> int:

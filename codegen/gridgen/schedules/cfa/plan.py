@@ -18,15 +18,10 @@ AVAILABLE = SHARED_BYTES // 8
 
 @dataclass(frozen=True)
 class CfaPlan:
-    """The constraint-force algorithm for one robot.
+    """The constraint-force algorithm for one robot."""
 
-    Attributes:
-        scan:        the teams, and the scans that compute the bias motion.
-        elimination: the rounds.
-    """
-
-    scan: ScanPlan
-    elimination: Elimination
+    scan: ScanPlan  #: the teams, and the scans that compute the bias motion.
+    elimination: Elimination  #: the rounds.
 
     @property
     def tree(self) -> KinematicTree:

@@ -21,61 +21,36 @@ _SHORTEST_INT = 1 << 15
 
 @dataclass(frozen=True)
 class CfaView:
-    """The system of the kernels.
+    """The system of the kernels."""
 
-    Attributes:
-        size:      rows of a block.
-        joints:    joints that have a block.
-        couplings: blocks off the diagonal.
-        rounds:    rounds of elimination.
-        passes:    solutions: the first and its refinements.
-        numbers:   numbers that a team shares.
-        body_numbers: those of each body among them, without its joint.
-        threads:   of a block, at most.
-        on_warp:   whether a state uses a part of a warp.
-        layout:    how states map to threads, one line.
-        tables:    the constants.
-    """
-
-    size: int
-    joints: int
-    couplings: int
-    rounds: int
-    passes: int
-    numbers: int
-    body_numbers: int
-    threads: int
-    on_warp: bool
-    layout: str
-    tables: tuple[TableView, ...]
+    size: int  #: rows of a block.
+    joints: int  #: joints that have a block.
+    couplings: int  #: blocks off the diagonal.
+    rounds: int  #: rounds of elimination.
+    passes: int  #: solutions: the first and its refinements.
+    numbers: int  #: numbers that a team shares.
+    body_numbers: int  #: those of each body among them, without its joint.
+    threads: int  #: of a block, at most.
+    on_warp: bool  #: whether a state uses a part of a warp.
+    layout: str  #: how states map to threads, one line.
+    tables: tuple[TableView, ...]  #: the constants.
 
 
 @dataclass(frozen=True)
 class KernelView:
-    """One kernel around a device function.
+    """One kernel around a device function."""
 
-    Attributes:
-        name:     ``<name>_kernel``.
-        title:    description of the computation and its source, as lines.
-        observed: whether it records intermediate quantities.
-        watch:    the observer that it passes to the device function.
-    """
-
-    name: str
-    title: tuple[str, ...]
-    observed: bool
-    watch: str
+    name: str  #: ``<name>_kernel``.
+    title: tuple[str, ...]  #: description of the computation and its source, as lines.
+    observed: bool  #: whether it records intermediate quantities.
+    watch: str  #: the observer that it passes to the device function.
 
 
 @dataclass(frozen=True)
 class CfaFunctionView(TeamFunctionView):
-    """One device function and its kernels.
+    """One device function and its kernels."""
 
-    Attributes:
-        kernels: around it.
-    """
-
-    kernels: tuple[KernelView, ...]
+    kernels: tuple[KernelView, ...]  #: around it.
 
 
 def cfa_view(plan: CfaPlan) -> CfaView:

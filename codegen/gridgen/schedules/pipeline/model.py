@@ -21,30 +21,19 @@ Goal = Literal["rate", "latency"]
 
 @dataclass(frozen=True)
 class Machine:
-    """The times of one kind of processor and its links [s].
+    """The times of one kind of processor and its links [s]."""
 
-    Attributes:
-        operation: of one operation, t_e.
-        start:     of starting an input and an output, T_c.
-        message:   of passing a result to the next stage, k l.
-    """
-
-    operation: float
-    start: float
-    message: float
+    operation: float  #: of one operation, t_e.
+    start: float  #: of starting an input and an output, T_c.
+    message: float  #: of passing a result to the next stage, k l.
 
 
 @dataclass(frozen=True)
 class Operations:
-    """Operation counts of a joint.
+    """Operation counts of a joint."""
 
-    Attributes:
-        forward:  operations of a joint in the forward chain.
-        backward: operations of a joint in the backward chain.
-    """
-
-    forward: float
-    backward: float
+    forward: float  #: operations of a joint in the forward chain.
+    backward: float  #: operations of a joint in the backward chain.
 
 
 @dataclass(frozen=True)
@@ -57,17 +46,11 @@ class Split:
 
 @dataclass(frozen=True)
 class Chain:
-    """A pipeline of equal stages.
+    """A pipeline of equal stages."""
 
-    Attributes:
-        operations: of all stages in one cycle, C.
-        cycles:     of each stage per sample: one per joint.
-        stages:     number of processors, N.
-    """
-
-    operations: float
-    cycles: int
-    stages: int
+    operations: float  #: of all stages in one cycle, C.
+    cycles: int  #: of each stage per sample: one per joint.
+    stages: int  #: number of processors, N.
 
     def cycle(self, machine: Machine) -> float:
         """Return the time of a stage per joint: D t_e + T_c with D = C / N (eq. 3) [s].
@@ -94,15 +77,10 @@ class Chain:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The two chains of a robot.
+    """The two chains of a robot."""
 
-    Attributes:
-        forward:  from the base to the tips.
-        backward: from the tips to the base.
-    """
-
-    forward: Chain
-    backward: Chain
+    forward: Chain  #: from the base to the tips.
+    backward: Chain  #: from the tips to the base.
 
     def interval(self, machine: Machine) -> float:
         """Return the time between two samples: that of the slower chain [s]."""
@@ -126,11 +104,6 @@ def pipeline(joints: int, split: Split, operations: Operations) -> Pipeline:
     """Return the pipeline of a serial arm.
 
     The first joint moves on a base at rest and needs no input: the forward chain starts at joint 2.
-
-    Args:
-        joints:     number of joints, n.
-        split:      processors of each chain.
-        operations: of a joint.
     """
     return Pipeline(
         Chain(operations.forward, max(joints - 1, 1), split.forward),

@@ -12,32 +12,18 @@ from gridgen.schedules.pipeline.model import Split
 
 @dataclass(frozen=True)
 class PipelineView:
-    """The chains.
+    """The chains."""
 
-    Attributes:
-        forward:  warps of the forward chain.
-        backward: warps of the backward chain.
-        at_once:  samples that a chain processes at a time.
-        layout:   a description, one line.
-    """
-
-    forward: int
-    backward: int
-    at_once: int
-    layout: str
+    forward: int  #: warps of the forward chain.
+    backward: int  #: warps of the backward chain.
+    at_once: int  #: samples that a chain processes at a time.
+    layout: str  #: a description, one line.
 
 
 def with_chains(
     view: Mapping[str, Any], kernels: Sequence[Kernel], split: Split, at_once: int
 ) -> dict[str, Any]:
-    """Extend the template data of the scan schedule by the chains.
-
-    Args:
-        view:    data of the scan schedule.
-        kernels: the schedule's.
-        split:   warps of each chain.
-        at_once: samples that a chain processes at a time.
-    """
+    """Extend the template data of the scan schedule by the chains."""
     counted = ["one warp" if count == 1 else f"{count} warps" for count in vars(split).values()]
     layout = f"{counted[0]} forward, {counted[1]} back, up to {at_once} samples at a time"
     teams = [kernel.team for kernel in kernels]

@@ -11,11 +11,6 @@ from gridgen.schedules.team.rounds import doublings
 
 
 def pipeline_work(plan: ScanPlan, kernel: ScanKernel) -> Work:
-    """Return the work of a sample in both chains: a scan with the placements doubled twice.
-
-    Args:
-        plan:   of the robot.
-        kernel: identifies it.
-    """
+    """Return the work of a sample in both chains: a scan with the placements doubled twice."""
     handed_over = Work(0, 0, 2)
     return scan_work(plan, kernel) + doublings(plan, of.COMPOSE, 0) + handed_over

@@ -27,11 +27,7 @@ _STATE_AND_EFFORTS = {"q0": "q", "qd0": "qd", "tau": "tau"}
 
 
 class RolloutSchedule:
-    """The rollouts of one robot, one for each integrator.
-
-    Args:
-        teams: of the robot; not used.
-    """
+    """The rollouts of one robot, one for each integrator."""
 
     name = "rollout"
 

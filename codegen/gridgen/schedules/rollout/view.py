@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gridgen.functions.arrays import CONSTANT_IN_TIME, FEEDBACK, PARAMETERS, cotangent
+from gridgen.functions.arrays import CONSTANT_IN_TIME, FEEDBACK, OWN_PARAMETERS, cotangent
 from gridgen.kernel import Kernel, KernelKey, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import number_literal
@@ -42,27 +42,16 @@ _ENDS = {"q0_bar": "bar.now().q", "qd0_bar": "bar.now().qd"}
 
 @dataclass(frozen=True)
 class RolloutArrayView(ArrayView):
-    """One argument of a rollout.
+    """One argument of a rollout."""
 
-    Attributes:
-        shape:     for one state and one time.
-        kind:      type of the parameter.
-        result:    type of a result in a template.
-        is_input:  whether it is read.
-        over_time: whether it has a time axis.
-        is_now:    whether the program of a step reads its value at that time.
-        is_parameter: whether it is a parameter of the robot.
-        known:     declaration of that value; joint torques are modified before use.
-    """
-
-    shape: Shape
-    kind: str
-    result: str
-    is_input: bool
-    over_time: bool
-    is_now: bool
-    is_parameter: bool
-    known: str
+    shape: Shape  #: for one state and one time.
+    kind: str  #: type of the parameter.
+    result: str  #: type of a result in a template.
+    is_input: bool  #: whether it is read.
+    over_time: bool  #: whether it has a time axis.
+    is_now: bool  #: whether the program of a step reads its value at that time.
+    is_parameter: bool  #: whether it is a parameter of the robot, constant in time.
+    known: str  #: declaration of that value; joint torques are modified before use.
 
 
 @dataclass(frozen=True)
@@ -75,23 +64,14 @@ class CallView:
 
 @dataclass(frozen=True)
 class SumView:
-    """Derivatives by an input of the steps: the sum over all steps.
+    """Derivatives by an input of the steps: the sum over all steps."""
 
-    Attributes:
-        name:   of the input: ``gravity``.
-        size:   of the input.
-        result: the sum: ``gravity_bar``.
-        is_of_efforts: whether the input is the joint torques.
-        is_written:    whether the sum is a result.
-        may_move:      whether it has one value per time if its input has a time axis.
-    """
-
-    name: str
-    size: int
-    result: str
-    is_of_efforts: bool
-    is_written: bool
-    may_move: bool
+    name: str  #: of the input: ``gravity``.
+    size: int  #: of the input.
+    result: str  #: the sum: ``gravity_bar``.
+    is_of_efforts: bool  #: whether the input is the joint torques.
+    is_written: bool  #: whether the sum is a result.
+    may_move: bool  #: whether it has one value per time if its input has a time axis.
 
 
 @dataclass(frozen=True)
@@ -105,55 +85,31 @@ class EndView:
 
 @dataclass(frozen=True)
 class RolloutView:
-    """One rollout or backward pass, and its entry points.
+    """One rollout or backward pass, and its entry points."""
 
-    Attributes:
-        name:    ``rollout_rk4``.
-        title:   what it computes, lines.
-        source:  where the algorithm is described.
-        template: path of its template.
-        called:  names of the programs that it calls.
-        step:    the program of a step.
-        difference: the program of the difference from the reference.
-        step_back: the pullback of a step, in a backward pass.
-        difference_back: the pullback of the difference from the reference.
-        is_own:  whether it is for CPUs only, in the namespace ``straight``.
-        inputs:  arrays read.
-        outputs: arrays written.
-        traits:  definitions of its ``gridgen::RolloutTraits``, in lines.
-        nq:      number of positions.
-        nv:      number of velocities.
-        scratch: numbers of scratch memory per state for the loops of the programs.
-        has_efforts: whether to write the applied joint torques.
-        trail:   numbers of scratch memory per state and substep of a backward pass.
-        limits:  the velocities with limited joint torques, and the limits.
-        sums:    sums over the steps of a backward pass.
-        ends:    the other results of a backward pass.
-        quaternions: offsets in q of the quaternions to normalize before use.
-    """
-
-    name: str
-    title: tuple[str, ...]
-    source: str
-    template: str
-    called: tuple[str, ...]
-    step: CallView
-    difference: CallView
-    step_back: CallView | None
-    difference_back: CallView | None
-    inputs: tuple[RolloutArrayView, ...]
-    outputs: tuple[RolloutArrayView, ...]
-    traits: tuple[str, ...]
-    nq: int
-    nv: int
-    scratch: int
-    has_efforts: bool
-    trail: int
-    is_own: bool
+    name: str  #: ``rollout_rk4``.
+    title: tuple[str, ...]  #: what it computes, lines.
+    source: str  #: where the algorithm is described.
+    template: str  #: path of its template.
+    called: tuple[str, ...]  #: names of the programs that it calls.
+    step: CallView  #: the program of a step.
+    difference: CallView  #: the program of the difference from the reference.
+    step_back: CallView | None  #: the pullback of a step, in a backward pass.
+    difference_back: CallView | None  #: the pullback of the difference from the reference.
+    inputs: tuple[RolloutArrayView, ...]  #: arrays read.
+    outputs: tuple[RolloutArrayView, ...]  #: arrays written.
+    traits: tuple[str, ...]  #: definitions of its ``gridgen::RolloutTraits``, in lines.
+    nq: int  #: number of positions.
+    nv: int  #: number of velocities.
+    scratch: int  #: numbers of scratch memory per state for the loops of the programs.
+    has_efforts: bool  #: whether to write the applied joint torques.
+    trail: int  #: numbers of scratch memory per state and substep of a backward pass.
+    is_own: bool  #: whether it is for CPUs only, in the namespace ``straight``.
+    #: the velocities with limited joint torques, and the limits.
     limits: tuple[tuple[int, str], ...]
-    sums: tuple[SumView, ...]
-    ends: tuple[EndView, ...]
-    quaternions: tuple[int, ...]
+    sums: tuple[SumView, ...]  #: sums over the steps of a backward pass.
+    ends: tuple[EndView, ...]  #: the other results of a backward pass.
+    quaternions: tuple[int, ...]  #: offsets in q of the quaternions to normalize before use.
 
     @property
     def arrays(self) -> tuple[RolloutArrayView, ...]:
@@ -195,14 +151,7 @@ class RolloutView:
 def rollout_view(
     tree: KinematicTree, kernel: Kernel, programs: Mapping[str, Programs], on_cpu: str = ""
 ) -> RolloutView:
-    """Describe a rollout of a robot.
-
-    Args:
-        tree:     the robot.
-        kernel:   the rollout.
-        programs: those that it calls, by name.
-        on_cpu:   the robot's namespace, for the CPU version of the rollout.
-    """
+    """Describe a rollout of a robot."""
     arrays = list(_array_views(kernel))
     count = len(kernel.inputs)
     called = [programs[key.name] for key in kernel.calls]
@@ -288,7 +237,7 @@ def _sum_views(kernel: Kernel, step_back: Program) -> Iterator[SumView]:
 
 
 def _end_views(kernel: Kernel, outputs: Sequence[RolloutArrayView]) -> Iterator[EndView]:
-    sums = {cotangent(name): f"{name}_sum.x" for name in PARAMETERS}
+    sums = {cotangent(name): f"{name}_sum.x" for name in OWN_PARAMETERS}
     of_time = {cotangent("dt"): "gridgen::Substep<T>(dt_sum, options).x"}
     known = _ENDS | sums | of_time
     for array in outputs:
@@ -309,7 +258,7 @@ def _array_views(kernel: Kernel) -> Iterator[RolloutArrayView]:
             result=result,
             is_input=is_input,
             over_time=over_time,
-            is_parameter=name in PARAMETERS,
+            is_parameter=name in OWN_PARAMETERS,
             is_now=is_input and over_time and _is_read_by_steps(name, checkpoints),
             known="auto" if name == "tau" else "const auto",
         )

@@ -10,24 +10,16 @@ from gridgen.schedules.team.schedule import TeamKernel, by_name
 
 @dataclass(frozen=True)
 class ScanKernel(TeamKernel):
-    """One kernel of the scan schedule.
+    """One kernel of the scan schedule."""
 
-    Attributes:
-        part:     the template of its device function, in the folder of its schedule.
-        merged:   whether the two scans toward the root are one (prefix sums eq. 20).
-        parks:    numbers that each lane of a warp saves in shared memory, to free registers.
-        parks_if_free: additional numbers, for a robot with a free joint.
-        parks_effort: whether the joint torque is among these numbers.
-        memory:   arrays in a team's memory, see ``gridgen.schedules.team.memory``.
-        broadcasts_rows: whether it broadcasts rows of the mass matrix to the whole team.
-    """
-
-    part: str
-    merged: bool = False
-    parks: int = 0
-    parks_if_free: int = 0
-    parks_effort: bool = False
+    part: str  #: the template of its device function, in the folder of its schedule.
+    merged: bool = False  #: whether the two scans toward the root are one (prefix sums eq. 20).
+    parks: int = 0  #: numbers that each lane of a warp saves in shared memory, to free registers.
+    parks_if_free: int = 0  #: additional numbers, for a robot with a free joint.
+    parks_effort: bool = False  #: whether the joint torque is among these numbers.
+    #: arrays in a team's memory, see ``gridgen.schedules.team.memory``.
     memory: tuple[str, ...] = ()
+    #: whether it broadcasts rows of the mass matrix to the whole team.
     broadcasts_rows: bool = False
 
 

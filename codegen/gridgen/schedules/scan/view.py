@@ -20,141 +20,78 @@ from gridgen.schedules.views import FunctionView, array_view
 
 @dataclass(frozen=True)
 class RoundView:
-    """One round of a scan.
+    """One round of a scan."""
 
-    Attributes:
-        index: of the round.
-        next:  index of the next round.
-        last:  whether it is the last round.
-        most:  length of the longest list of descendants of a body in this round.
-    """
-
-    index: int
-    next: int
-    last: bool
-    most: int
+    index: int  #: of the round.
+    next: int  #: index of the next round.
+    last: bool  #: whether it is the last round.
+    most: int  #: length of the longest list of descendants of a body in this round.
 
 
 @dataclass(frozen=True)
 class ScanView:
-    """The robot, as kernels of the scan schedule use it.
+    """The robot, as kernels of the scan schedule use it."""
 
-    Attributes:
-        team:         the type of a state's team, for a scalar ``T``.
-        layout:       how states map to threads, one line.
-        bodies:       number of bodies.
-        tables:       the robot's constants.
-        rounds:       of a scan.
-        round_count:  number of rounds.
-        spans:        stored placements: over 1, 2, 4, ... joints.
-        deepest:      the deepest level; that of the children of the base is 0.
-        most_children: of one body.
-        most_followers: of one joint.
-        columns:      number of inverse dynamics that compute the mass matrix.
-        freedoms:     most velocities of one body.
-        row_capacity: most numbers in the rows of the mass matrix of one body.
-        at_once_float32: inverse dynamics that a lane computes at once.
-        at_once_float64: the same in float64.
-        kinds:        kinds of its joints.
-        has_free:     whether a joint is free.
-        holds_free:   whether a free joint with armature has a parent body.
-        has_mimic:    whether a joint mimics another.
-        has_losses:   whether a joint has damping or friction.
-        has_armature: whether a joint has an armature.
-        has_damping:  whether a joint has damping.
-        given:        parameters of the robot that are inputs of each state.
-        row_numbers:  of a row of ``params``.
-        has_gradients: whether a kernel computes derivatives or inverses.
-        has_second_derivatives: whether a kernel computes second derivatives.
-        pairs:        number of pairs of a body and itself or an ancestor.
-        axes:         number of axes of all joints.
-        deepest_velocity: most velocities on the path of one to the base.
-        barrier:      the statement that synchronizes a team's lanes.
-    """
-
-    team: str
-    layout: str
-    bodies: int
-    tables: tuple[TableView, ...]
-    rounds: tuple[RoundView, ...]
-    round_count: int
-    spans: int
-    deepest: int
-    most_children: int
-    most_followers: int
-    columns: int
-    freedoms: int
-    row_capacity: int
-    at_once_float32: int
-    at_once_float64: int
-    kinds: frozenset[str]
-    has_free: bool
-    holds_free: bool
-    has_mimic: bool
-    has_losses: bool
-    has_armature: bool
-    has_damping: bool
-    given: dict[str, bool]
-    row_numbers: int
-    has_gradients: bool
-    has_second_derivatives: bool
-    pairs: int
-    axes: int
-    deepest_velocity: int
-    barrier: str
+    team: str  #: the type of a state's team, for a scalar ``T``.
+    layout: str  #: how states map to threads, one line.
+    bodies: int  #: number of bodies.
+    tables: tuple[TableView, ...]  #: the robot's constants.
+    rounds: tuple[RoundView, ...]  #: of a scan.
+    round_count: int  #: number of rounds.
+    spans: int  #: stored placements: over 1, 2, 4, ... joints.
+    deepest: int  #: the deepest level; that of the children of the base is 0.
+    most_children: int  #: of one body.
+    most_followers: int  #: of one joint.
+    columns: int  #: number of inverse dynamics that compute the mass matrix.
+    freedoms: int  #: most velocities of one body.
+    row_capacity: int  #: most numbers in the rows of the mass matrix of one body.
+    at_once_float32: int  #: inverse dynamics that a lane computes at once.
+    at_once_float64: int  #: the same in float64.
+    kinds: frozenset[str]  #: kinds of its joints.
+    has_free: bool  #: whether a joint is free.
+    holds_free: bool  #: whether a free joint with armature has a parent body.
+    has_mimic: bool  #: whether a joint mimics another.
+    has_losses: bool  #: whether a joint has damping or friction.
+    has_armature: bool  #: whether a joint has an armature.
+    has_damping: bool  #: whether a joint has damping.
+    given: dict[str, bool]  #: parameters of the robot that are inputs of each state.
+    row_numbers: int  #: of a row of ``params``.
+    has_gradients: bool  #: whether a kernel computes derivatives or inverses.
+    has_second_derivatives: bool  #: whether a kernel computes second derivatives.
+    pairs: int  #: number of pairs of a body and itself or an ancestor.
+    axes: int  #: number of axes of all joints.
+    deepest_velocity: int  #: most velocities on the path of one to the base.
+    barrier: str  #: the statement that synchronizes a team's lanes.
 
 
 @dataclass(frozen=True)
 class TeamFunctionView(FunctionView):
-    """A device function that a team computes.
+    """A device function that a team computes."""
 
-    Attributes:
-        reads:  whether it reads an array, by name.
-        before: offset of an observed quantity: the numbers of each body that precede it.
-    """
-
-    reads: dict[str, bool]
+    reads: dict[str, bool]  #: whether it reads an array, by name.
+    #: offset of an observed quantity: the numbers of each body that precede it.
     before: dict[str, int]
 
 
 @dataclass(frozen=True)
 class ScanFunctionView(TeamFunctionView):
-    """One device function and its kernel, ``<name>_kernel``.
+    """One device function and its kernel, ``<name>_kernel``."""
 
-    Attributes:
-        title:    description of the computation and its source, as lines.
-        part:     the template of the device function.
-        observed: numbers of each body that an observer records.
-        parks_effort: whether lanes save the joint torques in shared memory during scans.
-        parked_inertia: offset of the saved inertias.
-        merged:   whether the two scans toward the root are one.
-        memory:   offsets of the arrays in a team's memory, by name.
-        memory_numbers: numbers in a team's memory.
-        has_workspace: whether this memory is a workspace instead of shared memory.
-        exchanged: numbers of shared memory before them.
-        threads:  of a block, at most.
-    """
-
-    title: tuple[str, ...]
-    part: str
-    observed: int
-    parks_effort: bool
-    parked_inertia: int
-    merged: bool
-    memory: dict[str, int]
-    memory_numbers: int
-    has_workspace: bool
-    exchanged: int
-    threads: int
+    title: tuple[str, ...]  #: description of the computation and its source, as lines.
+    part: str  #: the template of the device function.
+    observed: int  #: numbers of each body that an observer records.
+    parks_effort: bool  #: whether lanes save the joint torques in shared memory during scans.
+    parked_inertia: int  #: offset of the saved inertias.
+    merged: bool  #: whether the two scans toward the root are one.
+    memory: dict[str, int]  #: offsets of the arrays in a team's memory, by name.
+    memory_numbers: int  #: numbers in a team's memory.
+    has_workspace: bool  #: whether this memory is a workspace instead of shared memory.
+    exchanged: int  #: numbers of shared memory before them.
+    threads: int  #: of a block, at most.
 
 
 def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
-    """Describe the robot and the schedule.
-
-    Args:
-        plan:    the schedule.
-        kernels: the kernels to generate.
-    """
+    """Describe the robot and the schedule."""
     kernels = tuple(kernels)
     has_gradients = any(kernel.memory for kernel in kernels)
     has_second_derivatives = any("above" in kernel.memory for kernel in kernels)

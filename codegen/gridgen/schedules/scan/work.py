@@ -22,12 +22,7 @@ from gridgen.schedules.team.rounds import (
 
 
 def scan_work(plan: ScanPlan, kernel: ScanKernel) -> Work:
-    """Return the work of a kernel.
-
-    Args:
-        plan:   the schedule of the robot.
-        kernel: identifies it.
-    """
+    """Return the work of a kernel."""
     parts = sum(len(body.parts) for body in plan.tree.bodies)
     if parts and kernel.part != "articulated_accelerations":
         most = max(len(body.parts) for body in plan.tree.bodies)
@@ -141,11 +136,11 @@ def _factors(plan: ScanPlan) -> Work:
 def _solutions(plan: ScanPlan, count: int) -> Work:
     """Return the work of solving: the whole team for one system, one lane each for several."""
     branches = Branches(plan.tree)
-    turns = -(-count // lanes_of(plan))
+    rounds = -(-count // lanes_of(plan))
     one = 2 * branches.starts[-1]
     if count == 1:
         return divided(plan, one, 2 * (max(branches.depths) + 1))
-    return Work(count * one, turns * of.ENTRY * one, turns * 2 * plan.tree.nv)
+    return Work(count * one, rounds * of.ENTRY * one, rounds * 2 * plan.tree.nv)
 
 
 def _second_order(plan: ScanPlan) -> Work:

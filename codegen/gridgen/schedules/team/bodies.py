@@ -26,34 +26,21 @@ _WIDTH = 100
 
 @dataclass(frozen=True)
 class OperatorView:
-    """One function.
+    """One function."""
 
-    Attributes:
-        comment:      what it computes, one line.
-        head:         its type, name and parameters, as lines.
-        lines:        its body.
-        instructions: number of its instructions; a fused multiply-add counts as one.
-    """
-
-    comment: str
-    head: tuple[str, ...]
-    lines: tuple[str, ...]
-    instructions: int
+    comment: str  #: what it computes, one line.
+    head: tuple[str, ...]  #: its type, name and parameters, as lines.
+    lines: tuple[str, ...]  #: its body.
+    instructions: int  #: number of its instructions; a fused multiply-add counts as one.
 
 
 @dataclass(frozen=True)
 class RecordView:
-    """One struct.
+    """One struct."""
 
-    Attributes:
-        comment: what it holds, one line.
-        name:    of the struct.
-        fields:  declarations of its members.
-    """
-
-    comment: str
-    name: str
-    fields: tuple[str, ...]
+    comment: str  #: what it holds, one line.
+    name: str  #: of the struct.
+    fields: tuple[str, ...]  #: declarations of its members.
 
 
 @cache

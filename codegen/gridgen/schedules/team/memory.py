@@ -15,12 +15,9 @@ class Branches:
     """Velocities that the mass matrix couples: each with those on its path to the base.
 
     With mimic joints branches couple, and every velocity follows the previous one.
-
-    Attributes:
-        tree: the robot.
     """
 
-    tree: KinematicTree
+    tree: KinematicTree  #: the robot.
 
     @cached_property
     def parents(self) -> tuple[int, ...]:

@@ -57,36 +57,23 @@ _NUMBERS = FloatScalars()
 
 @dataclass(frozen=True)
 class Record:
-    """A struct of numbers.
+    """A struct of numbers."""
 
-    Attributes:
-        comment: what it holds, one line.
-        fields:  type of every field by name: ``T`` for a number, or a record.
-        make:    makes the corresponding value of ``gridgen.dynamics`` from the fields.
-    """
-
-    comment: str
-    fields: Mapping[str, str]
+    comment: str  #: what it holds, one line.
+    fields: Mapping[str, str]  #: type of every field by name: ``T`` for a number, or a record.
+    #: makes the corresponding value of ``gridgen.dynamics`` from the fields.
     make: Callable[..., Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """A function of records.
+    """A function of records."""
 
-    Attributes:
-        name:     in C++; functions of one name are overloads.
-        comment:  what it computes, one line.
-        operands: their types by name: ``T`` for a number, or a record.
-        result:   its type.
-        function: of ``gridgen.dynamics``, applied to the values of the operands.
-    """
-
-    name: str
-    comment: str
-    operands: Mapping[str, str]
-    result: str
-    function: Callable[..., Any]
+    name: str  #: in C++; functions of one name are overloads.
+    comment: str  #: what it computes, one line.
+    operands: Mapping[str, str]  #: their types by name: ``T`` for a number, or a record.
+    result: str  #: its type.
+    function: Callable[..., Any]  #: of ``gridgen.dynamics``, applied to the values of the operands.
 
 
 def build(kind: str, path: str, number: Callable[[str], Any]) -> Any:

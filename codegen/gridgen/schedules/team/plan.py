@@ -52,17 +52,11 @@ class Needs(Protocol):
 
 @dataclass(frozen=True)
 class ScanPlan:
-    """The scan schedule of one robot.
+    """The scan schedule of one robot."""
 
-    Attributes:
-        tree:    the robot.
-        width:   lanes per state if a state uses a part of a warp; 0 if it uses a block.
-        threads: threads of a block.
-    """
-
-    tree: KinematicTree
-    width: int
-    threads: int
+    tree: KinematicTree  #: the robot.
+    width: int  #: lanes per state if a state uses a part of a warp; 0 if it uses a block.
+    threads: int  #: threads of a block.
 
     @property
     def bodies(self) -> int:
@@ -182,21 +176,21 @@ class ScanPlan:
         has_free = any(body.joint_type.is_free for body in self.tree.bodies)
         return self.threads * (kernel.parks + (kernel.parks_if_free if has_free else 0))
 
-    def kept_in_shared_memory(self, kernel: Needs) -> bool:
+    def fits_shared_memory(self, kernel: Needs) -> bool:
         """Return whether the memory of a block's teams fits in shared memory; else a workspace."""
-        kept = self.states_of(kernel) * self.memory_numbers(kernel)
-        return self.exchanged_numbers(kernel) + kept <= AVAILABLE
+        needed = self.states_of(kernel) * self.memory_numbers(kernel)
+        return self.exchanged_numbers(kernel) + needed <= AVAILABLE
 
     def shared_numbers(self, kernel: Needs) -> int:
         """Return how many numbers of dynamic shared memory a block of a kernel has."""
         exchanged = self.exchanged_numbers(kernel)
-        if not self.kept_in_shared_memory(kernel):
+        if not self.fits_shared_memory(kernel):
             return exchanged
         return exchanged + self.states_of(kernel) * self.memory_numbers(kernel)
 
     def workspace_numbers(self, kernel: Needs) -> int | None:
         """Return the numbers of scratch memory per state; ``None`` if the kernel has none."""
-        if self.kept_in_shared_memory(kernel):
+        if self.fits_shared_memory(kernel):
             return None
         return self.memory_numbers(kernel)
 

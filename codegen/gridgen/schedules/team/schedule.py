@@ -20,18 +20,12 @@ from gridgen.schedules.views import RobotView
 
 @dataclass(frozen=True)
 class TeamKernel:
-    """One kernel with a team of threads per state.
+    """One kernel with a team of threads per state."""
 
-    Attributes:
-        key:      identifies it.
-        same:     the computation of ``gridgen.dynamics.functions`` with the same arrays.
-        source:   reference of its algorithm.
-        observed: quantities of each body for an observer, in order: symbol and number of numbers.
-    """
-
-    key: KernelKey
-    same: KernelKey
-    source: str
+    key: KernelKey  #: identifies it.
+    same: KernelKey  #: the computation of ``gridgen.dynamics.functions`` with the same arrays.
+    source: str  #: reference of its algorithm.
+    #: quantities of each body for an observer, in order: symbol and number of numbers.
     observed: tuple[tuple[str, int], ...]
 
     @property
@@ -93,12 +87,7 @@ class Teams:
 
 
 class TeamSchedule(ABC, Generic[Row]):
-    """A schedule with one team of threads per state, for one robot.
-
-    Args:
-        teams: of the robot.
-        rows:  its kernels, without optional inputs.
-    """
+    """A schedule with one team of threads per state, for one robot."""
 
     name: ClassVar[str]
 
@@ -138,13 +127,7 @@ class TeamSchedule(ABC, Generic[Row]):
     def view(
         self, robot: RobotView, kernels: Sequence[Kernel], *, observed: bool = False
     ) -> dict[str, Any]:
-        """Return the fields of the template that contains the kernels of the schedule.
-
-        Args:
-            robot:    what the banner shows.
-            kernels:  the schedule's.
-            observed: whether to include the kernels that record intermediate quantities.
-        """
+        """Return the fields of the template that contains the kernels of the schedule."""
         rows = [self.row(kernel.key) for kernel in kernels]
         pairs = zip(kernels, rows, strict=True)
         return {

@@ -27,15 +27,10 @@ from gridgen.symbolic.trace import TraceScalars
 
 @dataclass(frozen=True)
 class Programs:
-    """The programs of one kernel: a single one, unless a GPU alone has loops.
+    """The programs of one kernel: a single one, unless a GPU alone has loops."""
 
-    Attributes:
-        cpu: the program for SIMD packs.
-        gpu: the program for a GPU thread.
-    """
-
-    cpu: Program
-    gpu: Program
+    cpu: Program  #: the program for SIMD packs.
+    gpu: Program  #: the program for a GPU thread.
 
     @property
     def are_one(self) -> bool:
@@ -66,8 +61,12 @@ def is_never_in_loops(tree: KinematicTree, key: KernelKey) -> bool:
     """Return whether a kernel has no version with loops: the jvp of a vjp, constraints."""
     if [product.kind for product in key.products] == ["vjp", "jvp"]:
         return True
+    if key.function == "inverse_kinematics":
+        return True
     rows = [(FUNCTIONS[part.function], part.method) for part in key.parts or (key,)]
     if tree.contact_model.contacts and any("tolerance" in row.options for row, _ in rows):
+        return True
+    if tree.constraints and any("active" in row.options for row, _ in rows):
         return True
     methods = (row.methods.get(method) for row, method in rows)
     return any(method is not None and not method.in_loops for method in methods)

@@ -16,8 +16,8 @@ from gridgen.dynamics.functions import (
 )
 from gridgen.functions import FUNCTIONS
 from gridgen.kernel import Kernel, KernelKey, Work
-from gridgen.options import LONGEST_PROGRAM
-from gridgen.schedules.interface import KernelSelection, is_rollout
+from gridgen.options import LONGEST_PROGRAM, LONGEST_WITHOUT_LOOPS
+from gridgen.schedules.interface import KernelSelection, is_rollout, is_search
 from gridgen.schedules.team.schedule import Teams
 from gridgen.schedules.thread.plan import is_never_in_loops, jacobian_key
 from gridgen.schedules.thread.work import is_longer, thread_work
@@ -27,17 +27,13 @@ _NOT_TWICE = (
     "the vjp of the jvp, or of the vjp"
 )
 _NO_LOOPS = (
-    f"its program would have more than {LONGEST_PROGRAM} operations, and it has none with loops "
-    "over bodies: lock joints, or load the robot with fewer constraints"
+    f"its program would have more than {LONGEST_WITHOUT_LOOPS} operations, and it has none with "
+    "loops over bodies: lock joints, or load the robot with fewer constraints"
 )
 
 
 class ThreadSchedule:
-    """The thread schedule of one robot.
-
-    Args:
-        teams: of the robot; not used.
-    """
+    """The thread schedule of one robot."""
 
     name = "thread"
 
@@ -72,7 +68,7 @@ class ThreadSchedule:
 
     def has(self, key: KernelKey) -> bool:
         """Return whether a kernel belongs to this schedule; see ``Schedule``."""
-        return key.schedule == self.name and not is_rollout(key)
+        return key.schedule == self.name and not (is_rollout(key) or is_search(key))
 
     def refusal(self, key: KernelKey) -> str | None:
         """Return why the robot does not support a kernel; see ``Schedule``."""
@@ -81,8 +77,10 @@ class ThreadSchedule:
             return reason
         # Those of frames are many, and about as long as the mass matrix.
         measured = KernelKey("mass_matrix") if key.frame else key
-        if is_never_in_loops(self.tree, key) and is_longer(self.tree, measured, LONGEST_PROGRAM):
-            return _NOT_TWICE if len(key.products) == 2 else _NO_LOOPS
+        is_twice = len(key.products) == 2
+        longest = LONGEST_PROGRAM if is_twice else LONGEST_WITHOUT_LOOPS
+        if is_never_in_loops(self.tree, key) and is_longer(self.tree, measured, longest):
+            return _NOT_TWICE if is_twice else _NO_LOOPS
         return None
 
     def kernel(self, key: KernelKey) -> Kernel:

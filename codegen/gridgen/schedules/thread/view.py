@@ -24,9 +24,9 @@ from gridgen.symbolic.parts import (
 )
 from gridgen.symbolic.printer import angle_lines, angles_of, block_lines
 from gridgen.symbolic.program import (
-    KEPT,
     LONGEST_NAMED,
     PARKED,
+    STORED,
     Block,
     Program,
     places,
@@ -86,29 +86,23 @@ _PHASES = {
 
 @dataclass(frozen=True)
 class ThreadArrayView(ArrayView):
-    """One argument of a function.
+    """One argument of a function."""
 
-    Attributes:
-        shape:     for one state.
-        parameter: its name in a parameter list, in comment signs if the robot does not need it.
-        kind:      its type in a template: ``In``, or ``Out``, ``Out2``, ... for each result.
-        places:    of a result, for each element the index among its distinct elements.
-    """
-
-    shape: Shape
-    parameter: str
-    kind: str = "In"
+    shape: Shape  #: for one state.
+    parameter: str  #: its name in a parameter list, in comment signs if the robot does not need it.
+    kind: str = "In"  #: its type in a template: ``In``, or ``Out``, ``Out2``, ... for each result.
+    #: of a result, for each element the index among its distinct elements.
     places: tuple[int, ...] = ()
 
     @property
-    def kept(self) -> int:
+    def distinct(self) -> int:
         """The number of distinct elements of a result."""
         return len(set(self.places)) or self.size
 
     @property
     def repeats(self) -> bool:
         """Whether some elements of a result are equal."""
-        return self.kept < self.size
+        return self.distinct < self.size
 
 
 @dataclass(frozen=True)
@@ -121,21 +115,14 @@ class BlockView:
 
 @dataclass(frozen=True)
 class PartView:
-    """One part of a function that is too long to be compiled in one piece.
+    """One part of a function that is too long to be compiled in one piece."""
 
-    Attributes:
-        name:        ``forward_dynamics_gradient_part_3``.
-        parameters:  ``In q``, ``Out tau``, ``T* kept``: the function's parameters that it uses.
-        arguments:   their names.
-        blocks:      the body.
-        has_numbers: whether the body has real constants.
-    """
-
-    name: str
+    name: str  #: ``forward_dynamics_gradient_part_3``.
+    #: ``In q``, ``Out tau``, ``T* stored``: the function's parameters that it uses.
     parameters: tuple[str, ...]
-    arguments: tuple[str, ...]
-    blocks: tuple[BlockView, ...]
-    has_numbers: bool
+    arguments: tuple[str, ...]  #: their names.
+    blocks: tuple[BlockView, ...]  #: the body.
+    has_numbers: bool  #: whether the body has real constants.
 
 
 @dataclass(frozen=True)
@@ -149,59 +136,36 @@ class MemoryView:
 
 @dataclass(frozen=True)
 class KernelView:
-    """One kernel of a function.
+    """One kernel of a function."""
 
-    Attributes:
-        name:       ``inverse_dynamics_rows_kernel``.
-        parameters: its parameter list, in lines.
-        body:       its call of ``run_states`` or ``run_rows``, in lines.
-    """
-
-    name: str
-    parameters: tuple[str, ...]
-    body: tuple[str, ...]
+    name: str  #: ``inverse_dynamics_rows_kernel``.
+    parameters: tuple[str, ...]  #: its parameter list, in lines.
+    body: tuple[str, ...]  #: its call of ``run_states`` or ``run_rows``, in lines.
 
 
 @dataclass(frozen=True)
 class ThreadFunctionView(FunctionView):
-    """One device function and its entry points.
-
-    Attributes:
-        title:      what it computes, lines.
-        cost:       counts, one line.
-        blocks:     the body; empty if there are parts.
-        has_numbers: whether the body has real constants.
-        parts:      functions that the body calls, in order.
-        kept:       number of values that the parts exchange, live at once.
-        parked:     number of additional long-lived values, which a GPU may park in shared memory.
-        packs:      number of packs that a part computes before the next part does, or 0 if each
-                    pack runs all parts alone.
-        scratch:    number of values in the scratch memory of loops.
-        memories:   arrays in the scratch memory.
-        traits:     definitions of its ``gridgen::FunctionTraits``, in lines.
-        has_rows:   whether there is a kernel for arrays in rows.
-        is_joined:  whether a GPU inlines its parts, if any, into one function.
-        is_joined_float: whether it does so in float32 alone.
-        is_own:     whether it is for CPUs only, in the namespace ``straight``.
-    """
+    """One device function and its entry points."""
 
     inputs: tuple[ThreadArrayView, ...]
     outputs: tuple[ThreadArrayView, ...]
-    title: tuple[str, ...]
-    cost: str
-    blocks: tuple[BlockView, ...]
-    has_numbers: bool
-    parts: tuple[PartView, ...]
-    kept: int
-    parked: int
+    title: tuple[str, ...]  #: what it computes, lines.
+    cost: str  #: counts, one line.
+    blocks: tuple[BlockView, ...]  #: the body; empty if there are parts.
+    has_numbers: bool  #: whether the body has real constants.
+    parts: tuple[PartView, ...]  #: functions that the body calls, in order.
+    stored: int  #: number of values that the parts exchange, live at once.
+    parked: int  #: number of additional long-lived values, which a GPU may park in shared memory.
+    #: number of packs that a part computes before the next part does, or 0 if each pack runs all
+    #: parts alone.
     packs: int
-    scratch: int
-    memories: tuple[MemoryView, ...]
-    traits: tuple[str, ...]
-    has_rows: bool
-    is_joined: bool
-    is_joined_float: bool
-    is_own: bool = False
+    scratch: int  #: number of values in the scratch memory of loops.
+    memories: tuple[MemoryView, ...]  #: arrays in the scratch memory.
+    traits: tuple[str, ...]  #: definitions of its ``gridgen::FunctionTraits``, in lines.
+    has_rows: bool  #: whether there is a kernel for arrays in rows.
+    is_joined: bool  #: whether a GPU inlines its parts, if any, into one function.
+    is_joined_float: bool  #: whether it does so in float32 alone.
+    is_own: bool = False  #: whether it is for CPUs only, in the namespace ``straight``.
 
     @property
     def names(self) -> str:
@@ -290,7 +254,7 @@ def _function_view(
             _part_view(tree, f"{kernel.name}_part_{number}", part, program, outputs)
             for number, part in enumerate(parts, 1)
         ),
-        kept=0 if split is None else split.kept,
+        stored=0 if split is None else split.stored,
         parked=0 if split is None else split.parked,
         packs=packs,
         scratch=program.room,
@@ -313,7 +277,7 @@ def _array_traits(function: ThreadFunctionView, configurations: int) -> Iterable
     shapes = [array.shape for array in (*function.inputs, *function.outputs)]
     yield f"gridgen::Axes axes[] = {braces(map(braces, shapes))}"
     numbers = {"inputs": len(function.inputs), "configurations": configurations}
-    more = {"scratch": function.scratch, "stored": function.kept, "parked": function.parked}
+    more = {"scratch": function.scratch, "stored": function.stored, "parked": function.parked}
     numbers |= {name: value for name, value in more.items() if value}
     yield f"int {', '.join(f'{name} = {value}' for name, value in numbers.items())}"
 
@@ -342,8 +306,8 @@ def _pack_traits(function: ThreadFunctionView) -> Iterable[str]:
     places = [place for array in function.outputs if array.repeats for place in array.places]
     if places and not function.scratch:
         yield "bool repeats = true"
-        kept = braces(array.kept for array in function.outputs)
-        yield f"int kept[] = {kept}, places[] = {braces(places)}"
+        distinct = braces(array.distinct for array in function.outputs)
+        yield f"int distinct[] = {distinct}, places[] = {braces(places)}"
     if function.packs:
         yield f"int parts = {len(function.parts)}, packs = {function.packs}"
 
@@ -365,7 +329,7 @@ def _constant_view(table: Constants) -> TableView:
 
 def _memory_views(program: Program) -> Iterable[MemoryView]:
     start = 0
-    for memory in program.kept:
+    for memory in program.workspace:
         yield MemoryView(memory.name, start, memory.width)
         start += memory.size
 
@@ -387,7 +351,7 @@ def _packs(
 ) -> int:
     """Return how many packs each part computes before the next one, 0 for one pack alone."""
     arguments = sum(array.size for array in inputs)
-    values = arguments + sum(array.kept for array in outputs) + split.kept + split.parked
+    values = arguments + sum(array.distinct for array in outputs) + split.stored + split.parked
     if INSTRUCTIONS_OF_VALUE * values > instructions:
         return 0
     packs = min(MOST_PACKS, MOST_VALUES // values)
@@ -403,7 +367,7 @@ def _part_view(
 ) -> PartView:
     typed = [("In ", array.name) for array in program.inputs if array.name in part.arrays]
     typed += [(f"{array.kind} ", array.name) for array in outputs if array.name in part.arrays]
-    typed += [("T* ", KEPT)] * (KEPT in part.arrays) + [("Parked ", PARKED)] * (
+    typed += [("T* ", STORED)] * (STORED in part.arrays) + [("Parked ", PARKED)] * (
         PARKED in part.arrays
     )
     blocks = _block_views(tree, part.blocks, program)

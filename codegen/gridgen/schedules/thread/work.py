@@ -41,12 +41,6 @@ def has_loops_on_gpu(
     """Return whether a GPU's program of a function has loops over bodies.
 
     It has if straight-line code would take too long to compile, or has a longer predicted time.
-
-    Args:
-        tree:       the robot.
-        function:   name of the computation, or its key.
-        operations: its operations, counted.
-        longest:    operations of the longest straight-line program.
     """
     if operations > longest:
         return True
@@ -69,11 +63,6 @@ def is_longer(tree: KinematicTree, function: str | KernelKey, most: int) -> bool
     """Return whether a function's program has more operations, without tracing it.
 
     The count, of ``FoldingScalars``, is somewhat too high.
-
-    Args:
-        tree:     the robot.
-        function: name of the computation, or its key.
-        most:     number of operations.
     """
     return count_operations(tree, function, most) > most
 
@@ -82,13 +71,7 @@ def is_longer(tree: KinematicTree, function: str | KernelKey, most: int) -> bool
 def count_operations(
     tree: KinematicTree, function: str | KernelKey, most: int = MOST_COUNTED
 ) -> int:
-    """Count the operations of a function's program, as ``FoldingScalars`` does.
-
-    Args:
-        tree:     the robot.
-        function: name of the computation, or its key.
-        most:     the count ends beyond it.
-    """
+    """Count the operations of a function's program, as ``FoldingScalars`` does."""
     spec, scalars = computation_of(tree, function), FoldingScalars(most)
     inputs = {name: scalars.inputs(math.prod(spec.shape(name, tree))) for name in spec.inputs}
     with suppress(LongProgramError):

@@ -28,22 +28,18 @@ Entry = tuple[Memory, int]
 
 @dataclass(eq=False)
 class LoopScope:
-    """A loop, a branch for members of one kind, or a whole program.
+    """A loop, a branch for members of one kind, or a whole program."""
 
-    Attributes:
-        mark:   header of the loop or branch; ``None`` for the program.
-        outer:  the enclosing scope.
-        items:  nodes and inner scopes, in order.
-        free:   nodes of enclosing scopes that have adjoints in this one.
-        sums:   adjoints of nodes, by index, in the reverse pass.
-        values: recomputed numbers, by the node's index.
-    """
-
+    #: header of the loop or branch; ``None`` for the program.
     mark: Walk | Repeat | When | Case | None = None
-    outer: LoopScope | None = None
+    outer: LoopScope | None = None  #: the enclosing scope.
+    #: nodes and inner scopes, in order.
     items: list[Expr | LoopScope] = field(default_factory=list)
+    #: nodes of enclosing scopes that have adjoints in this one.
     free: dict[int, Expr] = field(default_factory=dict)
+    #: adjoints of nodes, by index, in the reverse pass.
     sums: dict[int, tuple[Expr, Expr]] = field(default_factory=dict)
+    #: recomputed numbers, by the node's index.
     values: dict[int, Expr] = field(default_factory=dict)
 
     @property
@@ -92,12 +88,7 @@ def needed_nodes(tracer: LoopScalars, results: Sequence[Any]) -> list[Expr]:
 
 
 def active_nodes(nodes: Sequence[Expr], inputs: Collection[str]) -> tuple[set[int], set[Entry]]:
-    """Return the nodes, by index, and the entries of memory that depend on some inputs.
-
-    Args:
-        nodes:  nodes of a program, in order.
-        inputs: names of the inputs.
-    """
+    """Return the nodes, by index, and the entries of memory that depend on some inputs."""
     active: set[int] = set()
     changed: set[Entry] = set()
     while True:
@@ -134,13 +125,7 @@ def first_writes(nodes: Sequence[Expr]) -> dict[Entry, int]:
 def read_parts(
     tracer: LoopScalars, nodes: Sequence[Expr], active: Collection[int]
 ) -> tuple[LoopScope, dict[int, LoopScope]]:
-    """Return the tree of a program's scopes, and the scope of each node, by index.
-
-    Args:
-        tracer: scalars of the trace.
-        nodes:  needed nodes of the program.
-        active: indices of the nodes with adjoints.
-    """
+    """Return the tree of a program's scopes, and the scope of each node, by index."""
     by_block: dict[int, list[Expr]] = {}
     for node in nodes:
         by_block.setdefault(node.block, []).append(node)

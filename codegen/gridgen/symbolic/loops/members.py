@@ -14,25 +14,19 @@ Key = tuple[Any, ...]
 
 @dataclass
 class Notes:
-    """Results of the attempts to trace an algorithm.
+    """Results of the attempts to trace an algorithm."""
 
-    Attributes:
-        splits:  for each loop, answers that differ between members, by member.
-        dense:   entries of tables, by table and number, that need memory.
-        known:   numbers of the other entries, by member, in the last attempt.
-        results: tables that are results, with the name of their array.
-        changed: whether an attempt has new results, so that another must follow.
-        attempts: number of attempts.
-        ended:   number of attempts that ran to their end.
-    """
-
+    #: for each loop, answers that differ between members, by member.
     splits: dict[Key, list[dict[int, Any]]] = field(default_factory=dict)
+    #: entries of tables, by table and number, that need memory.
     dense: set[tuple[Key, int]] = field(default_factory=set)
+    #: numbers of the other entries, by member, in the last attempt.
     known: dict[tuple[Key, int], dict[int, float]] = field(default_factory=dict)
+    #: tables that are results, with the name of their array.
     results: dict[Key, str] = field(default_factory=dict)
-    changed: bool = False
-    attempts: int = 0
-    ended: int = 0
+    changed: bool = False  #: whether an attempt has new results, so that another must follow.
+    attempts: int = 0  #: number of attempts.
+    ended: int = 0  #: number of attempts that ran to their end.
 
 
 class UnsettledError(Exception):
@@ -41,23 +35,14 @@ class UnsettledError(Exception):
 
 @dataclass(eq=False)
 class Group:
-    """Members of a loop that share one trace.
+    """Members of a loop that share one trace."""
 
-    Attributes:
-        loop:    key of the loop.
-        text:    variable of the loop.
-        members: values of the variable; fewer after an answer has separated some.
-        domain:  upper bound of the variable's values.
-        notes:   results of the attempts.
-        loops:   loops of the program, with its constant arrays.
-    """
-
-    loop: Key
-    text: str
-    members: tuple[int, ...]
-    domain: int
-    notes: Notes
-    loops: Loops
+    loop: Key  #: key of the loop.
+    text: str  #: variable of the loop.
+    members: tuple[int, ...]  #: values of the variable; fewer after an answer has separated some.
+    domain: int  #: upper bound of the variable's values.
+    notes: Notes  #: results of the attempts.
+    loops: Loops  #: loops of the program, with its constant arrays.
 
     def answer(self, values: Sequence[Any]) -> Any:
         """Return the value that the members have in common, or the value of the first.
@@ -86,12 +71,7 @@ class Group:
 
 
 class PerMember:
-    """A value that differs between members of a loop.
-
-    Args:
-        group:  the members.
-        values: value of each member.
-    """
+    """A value that differs between members of a loop."""
 
     __slots__ = ("_by_member", "group")
 

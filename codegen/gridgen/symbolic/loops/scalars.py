@@ -120,12 +120,7 @@ class LoopScalars(MemoryScalars):
     # -- loops --------------------------------------------------------------------------------
 
     def walk(self, word: str, members: range) -> Iterator[Any]:
-        """Yield an index for each run of members of one kind, or one for each kind in a loop.
-
-        Args:
-            word:    name of a member.
-            members: the members, in order.
-        """
+        """Yield an index for each run of members of one kind, or one for each kind in a loop."""
         where = self._where
         loop = (*where, word, self._ordinal((*where, word)))
         kinds = self._kinds(loop, members)

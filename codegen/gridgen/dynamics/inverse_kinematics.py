@@ -1,0 +1,372 @@
+"""Inverse kinematics: one Levenberg-Marquardt iteration on poses of frames, with joint limits.
+
+The error e of frames in the axes of the base has the Jacobian -J. The step is
+
+    dq = z + J^T (J J^T + mu 1)^-1 (e - J z),   mu = DAMPING |e|^2 / 2 + floor
+
+where z leads towards a rest posture. As e vanishes, so does mu (Sugihara 2011): convergence is
+superlinear, and z acts in the null space of J alone. Columns of joints at a limit that the
+gradient J^T e would exceed are zero. If J has more rows than columns, the normal equations of the
+columns replace those of the rows.
+
+The rotational error has the axis of the rotation that is left and the length 2 sin(angle / 2).
+
+Source: Sugihara 2011.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gridgen.dynamics.computation import Computation, Inputs
+from gridgen.dynamics.configurations import difference, integrate
+from gridgen.dynamics.frames import find_frame, jacobian, pose
+from gridgen.dynamics.linear import ldlt, ldlt_solve
+from gridgen.dynamics.state import Numbers, State
+from gridgen.functions.arrays import cotangent, tangent
+from gridgen.kernel import KernelKey, Shape
+from gridgen.model.tree import KinematicTree
+from gridgen.naming import comment
+from gridgen.symbolic.branches import Branches
+from gridgen.symbolic.rotations import at_least
+from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import dot, matmul, scale, transpose
+
+#: Damping per unit of the cost |e|^2 / 2.
+DAMPING = 0.03
+#: A start is abandoned when the cost falls by less than this factor in two iterations.
+STALLED = 0.7
+#: Cost before the first iteration.
+NO_COST = 1e30
+#: Length of the last step towards a rest posture [rad or m].
+SETTLED = 1e-2
+#: Part of the iterations in which the way to the rest posture shrinks to zero: the last ones find
+#: the poses.
+FADING = 0.6
+#: Cost below which a start with a rest posture is not abandoned, per unit of its gain.
+PATIENCE = 0.1
+#: What ``settings`` contains.
+SETTINGS = ("position", "orientation", "iterations", "seeds", "first", "rest", "floor")
+
+Rows = list[list[Scalar]]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The progress of a search: costs of the last two iterations, number of iterations."""
+
+    cost: Scalar
+    before: Scalar
+    count: Scalar
+
+
+def moving_velocities(tree: KinematicTree, frames: Sequence[str]) -> list[int]:
+    """Return the velocities that move at least one of some frames."""
+    found = set()
+    for name in frames:
+        tip = find_frame(tree, name).body
+        for index in (tip, *tree.ancestors(tip)) if tip >= 0 else ():
+            body = tree.bodies[index]
+            found |= set(range(body.v_index, body.v_index + body.joint_type.nv))
+    return sorted(found)
+
+
+def iteration(
+    state: State,
+    rest: Numbers,
+    targets: Numbers,
+    pose_weights: Numbers,
+    settings: Numbers,
+    progress: Numbers,
+    frames: Sequence[str],
+) -> tuple[list[Scalar], list[Scalar], list[Scalar], Scalar]:
+    """Return the next configuration, the progress, the errors and the outcome of an iteration.
+
+    Args:
+        rest:         rest posture, nq scalars.
+        targets:      poses of the frames, 16 scalars each.
+        pose_weights: factors of the position and orientation errors of each frame; 0 omits one.
+        settings:     see ``SETTINGS``.
+        progress:     see ``Progress``.
+        frames:       names of frames.
+
+    Returns:
+        the configuration; the progress; the largest position [m] and orientation error [rad] of
+        the state; 1 if it is a solution, -1 if the search is to be abandoned, otherwise 0.
+    """
+    given, before = dict(zip(SETTINGS, settings, strict=True)), Progress(*progress)
+    tree, scalars = state.tree, state.scalars
+    zero, one = scalars.constant(0.0), scalars.constant(1.0)
+    moving = moving_velocities(tree, frames)
+    error, rows, largest = _errors(state, targets, pose_weights, frames, moving)
+    scalars.begin("solve", -1)
+    cost = scalars.constant(0.5) * _product(error, error, zero)
+    free = _free_columns(state, rows, error, moving)
+    rows = [[entry * mask for entry, mask in zip(row, free, strict=True)] for row in rows]
+    share = one - before.count / (scalars.constant(FADING) * given["iterations"])
+    gain = given["rest"] * scalars.select(share, zero, share)
+    ways = _ways(state, rest, moving)
+    wish = [mask * (gain * way) for mask, way in zip(free, ways, strict=True)]
+    left = [entry - _product(row, wish, zero) for row, entry in zip(rows, error, strict=True)]
+    damping = scalars.constant(DAMPING) * cost + given["floor"]
+    found = damped_solution(rows, left, damping, scalars)
+    change = [a + b for a, b in zip(wish, found, strict=True)]
+    scalars.begin("step", -1)
+    v = [zero] * tree.nv
+    for j, entry in zip(moving, change, strict=True):
+        v[j] = entry
+    after = _within_limits(state, integrate(state, v), moving)
+
+    count = before.count + one
+    relative = [
+        square / (given[name] * given[name])
+        for square, name in zip(largest, ("position", "orientation"), strict=True)
+    ]
+    unsolved = _larger(relative[0], relative[1], scalars) - one
+    longest = scalars.constant(SETTLED * SETTLED)
+    unsettled = scalars.select(-given["rest"], _product(change, change, zero) - longest, -one)
+    more = given["iterations"] - count - scalars.constant(0.5)  # negative in the last iteration
+    patience = given["rest"] * scalars.constant(PATIENCE)
+    stalled = scalars.constant(STALLED) * before.before + patience - cost
+    solved = scalars.select(unsettled, one, scalars.select(more, one, zero))
+    failed = scalars.select(more, -one, scalars.select(stalled, -one, zero))
+    outcome = scalars.select(unsolved, solved, failed)
+    return after, [cost, before.cost, count], [scalars.sqrt(e) for e in largest], outcome
+
+
+def correction(
+    state: State,
+    targets: Numbers,
+    pose_weights: Numbers,
+    settings: Numbers,
+    frames: Sequence[str],
+) -> list[Scalar]:
+    """Return a solution for targets near those of the state, to the first order.
+
+    Its derivative by the targets is that of the solution of least change. Joints at a limit stay.
+    Arguments as of ``iteration``.
+    """
+    tree, scalars = state.tree, state.scalars
+    moving = moving_velocities(tree, frames)
+    error, rows, _ = _errors(state, targets, pose_weights, frames, moving)
+    scalars.begin("solve", -1)
+    free = _free_columns(state, rows, None, moving)
+    rows = [[entry * mask for entry, mask in zip(row, free, strict=True)] for row in rows]
+    floor = settings[SETTINGS.index("floor")]
+    v = [scalars.constant(0.0)] * tree.nv
+    for j, entry in zip(moving, damped_solution(rows, error, floor, scalars), strict=True):
+        v[j] = entry
+    scalars.begin("step", -1)
+    return integrate(state, v)
+
+
+def _errors(
+    state: State,
+    targets: Numbers,
+    pose_weights: Numbers,
+    frames: Sequence[str],
+    moving: Sequence[int],
+) -> tuple[list[Scalar], Rows, list[Scalar]]:
+    """Return weighted errors, their Jacobian with the opposite sign, and the largest squares."""
+    scalars = state.scalars
+    error: list[Scalar] = []
+    rows: Rows = []
+    zero, one = scalars.constant(0.0), scalars.constant(1.0)
+    largest = [zero, zero]
+    for k, name in enumerate(frames):
+        here = pose(state, name)
+        J = jacobian(state, name, "local_world_aligned")
+        scalars.begin("frame", find_frame(state.tree, name).body)
+        goal = [targets[16 * k + 4 * i : 16 * k + 4 * i + 4] for i in range(3)]
+        R: Any = tuple(tuple(row[:3]) for row in here[:3])
+        turned_to: Any = tuple(tuple(row[:3]) for row in goal)
+        turn = matmul(turned_to, transpose(R))
+        axis = (turn[2][1] - turn[1][2], turn[0][2] - turn[2][0], turn[1][0] - turn[0][1])
+        trace = turn[0][0] + turn[1][1] + turn[2][2]
+        # |axis| is 2 sin(angle), and the trace 1 + 2 cos(angle).
+        length = scalars.sqrt(one / at_least(trace + one, 1e-6, scalars))
+        turned = scale(length, axis)
+        moved = tuple(row[3] - own[3] for row, own in zip(goal, here, strict=False))
+        # At an angle of pi the axis vanishes.
+        beyond = scalars.constant(3.0) - trace
+        squares = dot(moved, moved), scalars.select(trace - one, beyond, dot(turned, turned))
+        for part, (vector, square) in enumerate(zip((moved, turned), squares, strict=True)):
+            weight = pose_weights[2 * k + part]
+            error += [weight * entry for entry in vector]
+            rows += [[weight * row[j] for j in moving] for row in J[3 * part : 3 * part + 3]]
+            counted = scalars.select(-weight, square, zero)
+            largest[part] = counted if k == 0 else _larger(largest[part], counted, scalars)
+    return error, rows, largest
+
+
+def _free_columns(
+    state: State, rows: Rows, error: Numbers | None, moving: Sequence[int]
+) -> list[Scalar]:
+    """Return 0 for each joint at a limit that the gradient would exceed, otherwise 1.
+
+    Without an error, 0 for each joint at a limit.
+    """
+    scalars, q = state.scalars, state.q
+    zero, one = scalars.constant(0.0), scalars.constant(1.0)
+    free = []
+    for column, (place, lower, upper) in enumerate(_limits(state.tree, moving)):
+        mask = slope = one
+        if error is not None:
+            slope = _product([row[column] for row in rows], error, zero)
+        for limit, sign in ((lower, 1.0), (upper, -1.0)):
+            if math.isfinite(limit):
+                way = scalars.constant(sign)
+                at = way * (q[place] - scalars.constant(limit + sign * _margin(limit)))
+                beyond = -one if error is None else way * slope
+                mask = scalars.select(at, scalars.select(beyond, zero, mask), mask)
+        free.append(mask)
+    return free
+
+
+def _margin(limit: float) -> float:
+    """Return the distance at which a joint counts as at a limit: rounding of float32."""
+    return 1e-6 * max(1.0, abs(limit))
+
+
+def _limits(tree: KinematicTree, moving: Sequence[int]) -> list[tuple[int, float, float]]:
+    """Return the index in q and the limits of velocities; none of free joints."""
+    found = {j: (-1, -math.inf, math.inf) for j in moving}
+    for body in tree.bodies:
+        if body.v_index in found and body.joint_type.nq == 1 and not body.mimics:
+            place = body.q_index
+            found[body.v_index] = place, tree.lower_limits[place], tree.upper_limits[place]
+    return [found[j] for j in moving]
+
+
+def _within_limits(state: State, q: list[Scalar], moving: Sequence[int]) -> list[Scalar]:
+    """Clamp the moving joints to their limits."""
+    scalars = state.scalars
+    for place, lower, upper in _limits(state.tree, moving):
+        for limit, sign in ((lower, 1.0), (upper, -1.0)):
+            if math.isfinite(limit):
+                bound = scalars.constant(limit)
+                beyond = scalars.constant(sign) * (q[place] - bound)
+                q[place] = scalars.select(beyond, bound, q[place])
+    return q
+
+
+def _ways(state: State, rest: Numbers, moving: Sequence[int]) -> list[Scalar]:
+    """Return the way to the rest posture; zero for free joints."""
+    way = difference(state, state.q, rest)
+    zero = state.scalars.constant(0.0)
+    places = _limits(state.tree, moving)
+    return [zero if place < 0 else way[j] for j, (place, _, _) in zip(moving, places, strict=True)]
+
+
+def damped_solution(rows: Rows, right: Numbers, damping: Scalar, scalars: Scalars) -> list[Scalar]:
+    """Return the x that minimizes |rows x - right|^2 + damping |x|^2."""
+    zero, one = scalars.constant(0.0), scalars.constant(1.0)
+    columns = list(map(list, zip(*rows, strict=True)))
+    is_wide = len(rows) <= len(columns)
+    vectors = rows if is_wide else columns
+    count = len(vectors)
+    matrix = [[zero] * count for _ in range(count)]
+    for i, a in enumerate(vectors):
+        for j, b in enumerate(vectors[: i + 1]):
+            entry = _product(a, b, zero)
+            matrix[i][j] = entry + damping if i == j else entry
+    if not is_wide:
+        right = [_product(column, right, zero) for column in columns]
+    solved = ldlt_solve(ldlt(matrix, Branches(range(-1, count - 1)), one), right)
+    if not is_wide:
+        return solved
+    return [_product(column, solved, zero) for column in columns]
+
+
+def _product(a: Numbers, b: Numbers, zero: Scalar) -> Scalar:
+    total = zero
+    for x, y in zip(a, b, strict=True):
+        total = total + x * y
+    return total
+
+
+def _larger(a: Scalar, b: Scalar, scalars: Scalars) -> Scalar:
+    return scalars.select(a - b, b, a)
+
+
+#: Variants of the key: the algorithm, its title, its inputs and outputs.
+_VARIANTS: dict[str, tuple[Any, str, tuple[str, ...], tuple[str, ...]]] = {
+    "iteration": (
+        iteration,
+        "One iteration",
+        ("q", "rest", "targets", "pose_weights", "settings", "progress"),
+        ("q_next", "progress_next", "residual", "outcome"),
+    ),
+    "correction": (
+        correction,
+        "Correction for other targets",
+        ("q", "targets", "pose_weights", "settings"),
+        ("q_next",),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class SearchIteration(Computation):
+    """One iteration of inverse kinematics for some frames, or the correction of a solution.
+
+    Attributes:
+        key:    key of its kernel.
+        frames: names of the frames.
+    """
+
+    key: KernelKey
+    frames: tuple[str, ...]
+
+    @property
+    def search_title(self) -> str:
+        """Title of the search."""
+        return "Inverse kinematics of " + ",\n".join(map(comment, self.frames))
+
+    @property
+    def title(self) -> str:
+        """See ``Computation``."""
+        return f"{_VARIANTS[self.key.variant][1]}. {self.search_title}"
+
+    @property
+    def source(self) -> str:
+        """See ``Computation``."""
+        return "Levenberg-Marquardt method with a damping that vanishes, Sugihara 2011"
+
+    @property
+    def plain_inputs(self) -> tuple[str, ...]:
+        """See ``Computation``."""
+        return _VARIANTS[self.key.variant][2]
+
+    @property
+    def optional_inputs(self) -> tuple[str, ...]:
+        """See ``Computation``."""
+        return ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """See ``Computation``."""
+        return _VARIANTS[self.key.variant][3]
+
+    def shape(self, name: str, tree: KinematicTree) -> Shape:
+        """See ``Computation``."""
+        shape = super().shape(name, tree)
+        names = ("targets", "pose_weights")
+        is_of_frames = name in (*names, *map(cotangent, names), *map(tangent, names))
+        return (len(self.frames), *shape) if is_of_frames else shape
+
+    def refusal(self, tree: KinematicTree) -> str | None:
+        """See ``Computation``."""
+        if moving_velocities(tree, self.frames):
+            return None
+        return f"inverse_kinematics: no joint moves {' or '.join(self.frames)}"
+
+    def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
+        """See ``Computation``."""
+        given = {name: x[name] for name in self.plain_inputs if name != "q"}
+        algorithm = _VARIANTS[self.key.variant][0]
+        results = algorithm(State.of(tree, scalars, x), **given, frames=self.frames)
+        return results if len(self.outputs) > 1 else (results,)

@@ -1,0 +1,1 @@
+"""Searches: each lane or thread follows a problem from several starts."""
