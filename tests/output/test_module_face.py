@@ -132,6 +132,7 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
         parameters=("all", "armature", "damping"),
         constraints=() if (touches := name == "contact_forward_dynamics") else CONSTRAINTS["arm6"],
         ground=GROUND["arm6"] if touches else (),
+        spheres={"base_link": [(0.0, 0.0, 0.0, 0.3)], "wrist_3_link": [(0.0, 0.0, 0.0, 0.3)]},
     )
     seen = []
 

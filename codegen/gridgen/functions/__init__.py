@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from gridgen.functions.collision import Collisions
 from gridgen.functions.configurations import Configurations
 from gridgen.functions.constraints import ConstrainedDynamics
 from gridgen.functions.contacts import ContactDynamics
@@ -31,6 +32,7 @@ class Declared(
     Frames,
     OperationalSpace,
     WholeBody,
+    Collisions,
     Regressors,
     Configurations,
 ):
@@ -77,6 +79,9 @@ FunctionName = Literal[
     "centroidal_momentum",
     "kinetic_energy",
     "potential_energy",
+    "self_distance",
+    "world_distance",
+    "collision_free",
     "joint_torque_regressor",
     "kinetic_energy_regressor",
     "potential_energy_regressor",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 #: Size of one articulated-body inertia: M by xx, xy, xz, yy, yz, zz; H by rows; I like M.
@@ -13,6 +13,13 @@ BODY_PARAMETERS = 10
 MOTION_NUMBERS = 9
 
 
+#: Numbers before the obstacles of a world; of a sphere, capsule, box and half-space; and before the
+#: values of a grid.
+WORLD_HEAD, WORLD_SIZES, GRID_HEAD = 8, (4, 7, 10, 4), 4
+#: Extent of an axis whose length varies from call to call.
+OPEN = -1
+
+
 @dataclass(frozen=True)
 class ArrayKind:
     """One argument or result, independent of the robot.
@@ -20,12 +27,14 @@ class ArrayKind:
     Attributes:
         shape:  shape for one state: numbers and the robot's ``nq``, ``nv``, ``bodies``,
                 ``frames``, ``parameters``, ``rows`` (of ``params``), ``constraints``,
-                ``constraint_rows``, ``contacts`` and ``contact_points``.
+                ``constraint_rows``, ``contacts`` and ``contact_points``; ``OPEN`` for an axis of
+                any length.
         text:   description.
         unit:   unit of the elements. Spatial vectors have the linear part first.
         shared: whether one value may apply to the whole batch.
         path:   whether it has a time axis: the initial state and each stored step.
         is_change: whether it is a tangent or a cotangent of another array.
+        is_fixed: whether functions are not differentiated by it.
     """
 
     shape: tuple[str | int, ...]
@@ -34,6 +43,7 @@ class ArrayKind:
     shared: bool = False
     path: bool = False
     is_change: bool = False
+    is_fixed: bool = False
 
 
 _NV = ("nv",)
@@ -196,6 +206,12 @@ ARRAYS: dict[str, ArrayKind] = {
     "residual": ArrayKind((2,), "largest position and orientation error of a frame", "m, rad"),
     "outcome": ArrayKind((), "1 for a solution, -1 for the end of a search, otherwise 0", "1"),
     "success": ArrayKind((), "1 for a solution, otherwise 0", "1"),
+    "world": ArrayKind((OPEN,), "obstacles, of gridgen.world", "m", True, is_fixed=True),
+    "margin": ArrayKind((), "least distance", "m", True, is_fixed=True),
+    "clearance": ArrayKind((), "smallest signed distance", "m"),
+    "pair": ArrayKind((), "index of the nearest pair of links", "1"),
+    "sphere": ArrayKind((), "index of the nearest sphere", "1"),
+    "free": ArrayKind((), "1 without a collision, otherwise 0", "1"),
     "base_velocity": ArrayKind((6,), "spatial velocity of the base", "m/s, rad/s", True),
     "base_acceleration": ArrayKind((6,), "derivative of the base velocity", "m/s^2, rad/s^2", True),
 }
@@ -301,3 +317,11 @@ def shape_of(name: str, robot: Mapping[str, int]) -> tuple[int, ...]:
     shape = ARRAYS[name].shape
     robot = {**robot, "2 nv": 2 * robot["nv"]}
     return tuple(robot[extent] if isinstance(extent, str) else extent for extent in shape)
+
+
+def closed(shape: tuple[int, ...], there: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape of one state with the extents of an array in place of ``OPEN``."""
+    if OPEN not in shape or len(there) < len(shape):
+        return shape
+    own = there[len(there) - len(shape) :]
+    return tuple(n if extent == OPEN else extent for extent, n in zip(shape, own, strict=True))
