@@ -285,7 +285,9 @@ BY_PRECISION = {"proximal": PROXIMAL, "tolerance": TOLERANCE}
 
 #: Default arrays that a rollout is differentiated with respect to.
 BEGINNING_AND_TORQUES = ("q0", "qd0", "tau")
-_CONSTANT = ("q0", "qd0", "dt", *OWN_PARAMETERS, *CONTACT_INPUTS)
+#: Parameters that are constant along a rollout.
+CONSTANT_PARAMETERS = (*OWN_PARAMETERS, *CONTACT_INPUTS)
+_CONSTANT = ("q0", "qd0", "dt", *CONSTANT_PARAMETERS)
 #: Arrays of a rollout that are constant in time; all others may have a time axis.
 CONSTANT_IN_TIME = (*_CONSTANT, *map(cotangent, _CONSTANT))
 
