@@ -84,10 +84,17 @@ def random_states(tree: KinematicTree, count: int, rng: np.random.Generator) -> 
     for start in tree.quaternions:
         turn = rng.normal(size=(count, 4))
         q[:, start : start + 4] = turn / np.linalg.norm(turn, axis=1, keepdims=True)
-    names = ("qd", "qdd", "tau", "v", "f_ext", "base_velocity", "base_acceleration")
+    names = [
+        *("qd", "qdd", "tau", "v", "f_ext", "base_velocity", "base_acceleration"),
+        *("multipliers", "costate"),
+    ]
     states = {name: rng.normal(size=(count, *array_shape(name, tree))) for name in names}
     states |= {"q": q, "q0": q, "q1": np.roll(q, 1, axis=0), "u": rng.uniform(size=count)}
     states |= {"gravity": np.tile(STANDARD_GRAVITY, (count, 1))}
+    turn = np.linalg.qr(rng.normal(size=(count, 3, 3)))[0]
+    turn[:, 0] *= np.linalg.det(turn)[:, None]
+    states["offset"] = np.tile(np.eye(4), (count, 1, 1))
+    states["offset"][:, :3] = np.concatenate([turn, rng.normal(size=(count, 3, 1))], axis=2)
     states["dt"] = rng.uniform(1e-3, 1e-2, count)
     states |= {"world": random_world(count, rng), "margin": rng.uniform(-0.05, 0.05, count)}
     states |= random_parameters(tree, count, rng)

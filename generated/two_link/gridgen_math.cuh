@@ -146,7 +146,7 @@ template <int begin, int end, class T> GRIDGEN_DEVICE void fill(View<T> result, 
 // The axes of an array argument of one state.
 struct Axes {
     int count;
-    int extent[3];
+    int extent[4];
 
     template <class... Extents>
     GRIDGEN_DEVICE constexpr Axes(Extents... extents)

@@ -782,12 +782,13 @@ def contact_step(
     state: State,
     tau: Numbers,
     dt: Scalar,
+    share: float = 1.0,
     *,
-    is_explicit: bool = False,
     is_damping_implicit: bool = False,
 ) -> tuple[list[Scalar], list[Scalar]]:
     """Return the state after a step of MuJoCo's Euler method.
 
+    The velocities after a ``share`` of the step move the configuration.
     The velocity of a free joint's origin changes in the world, where it also moves the origin.
     With implicit damping D, the accelerations are (M + dt D)^-1 M a, as of MuJoCo's ``eulerdamp``
     and ``implicitfast``.
@@ -803,7 +804,7 @@ def contact_step(
         a = ldlt_solve(factorized(state, H), found.Ma)
     scalars.begin("step", -1)
     end = [v + dt * rate for v, rate in zip(qd, a, strict=True)]
-    along = [dt * v for v in (qd if is_explicit else end)]
+    along = [dt * (v + share * dt * rate) for v, rate in zip(qd, a, strict=True)]
     slides = [tuple(along[body.v_index : body.v_index + 3]) for body in free]
     for body in free:
         along[body.v_index : body.v_index + 3] = [scalars.constant(0.0)] * 3

@@ -109,8 +109,8 @@ def of_free_joints(tree: KinematicTree) -> str | None:
     for body in tree.bodies:
         if body.nv > 1:
             return (
-                f'joint "{body.joint}" is free, and second derivatives require joints of one '
-                "velocity: take differences of inverse_dynamics_gradient"
+                f'joint "{body.joint}" is free, and a team of threads computes second derivatives '
+                'of joints with one velocity: use schedule="thread"'
             )
     return None
 
@@ -159,6 +159,15 @@ def of_no_pairs(tree: KinematicTree) -> str | None:
     if not tree.spheres.links or tree.spheres.pairs:
         return of_no_spheres(tree)
     return "no pair of links may touch: give more links spheres, or allowed_collisions="
+
+
+def of_constraints(tree: KinematicTree) -> str | None:
+    """Refuse a robot with constraints."""
+    if not tree.constraints:
+        return None
+    return (
+        "second derivatives with constraints are not supported: take differences of step_gradient"
+    )
 
 
 def of_no_contacts(tree: KinematicTree) -> str | None:

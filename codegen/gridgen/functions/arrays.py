@@ -49,6 +49,7 @@ class ArrayKind:
 _NV = ("nv",)
 _SQUARE = ("nv", "nv")
 _CUBE = ("nv", "nv", "nv")
+_REGRESSED = ("nv", "parameters", "nv")
 
 #: Every array by its name.
 ARRAYS: dict[str, ArrayKind] = {
@@ -122,9 +123,29 @@ ARRAYS: dict[str, ArrayKind] = {
     "dM_dq": ArrayKind(
         _CUBE, "derivative of the joint-space inertia, [row, column, q]", "as M, per rad or m"
     ),
+    "d2qdd_dqdq": ArrayKind(
+        _CUBE, "second derivative of the accelerations, [acceleration, q, q]", "per square"
+    ),
+    "d2qdd_dqddqd": ArrayKind(
+        _CUBE, "second derivative of the accelerations, [acceleration, qd, qd]", "per square"
+    ),
+    "d2qdd_dqdqd": ArrayKind(
+        _CUBE, "second derivative of the accelerations, [acceleration, q, qd]", "per product"
+    ),
+    "d2qdd_dqdtau": ArrayKind(
+        _CUBE, "second derivative of the accelerations, [acceleration, q, tau]", "per product"
+    ),
+    "multipliers": ArrayKind(_NV, "weights of the accelerations", "any"),
+    "costate": ArrayKind(("2 nv",), "weights of the state at the end of a step", "any"),
+    "H": ArrayKind(
+        ("3 nv", "3 nv"), "second derivatives of a weighted sum by (q, qd, tau)", "mixed"
+    ),
     "poses": ArrayKind(("frames", 4, 4), "pose of every frame in the base, homogeneous", "1 and m"),
     "pose": ArrayKind((4, 4), "pose of a frame in the base, homogeneous", "1 and m"),
     "J": ArrayKind((6, "nv"), "Jacobian of a frame, rows (v, w)", "m or 1"),
+    "dJ_dq": ArrayKind(
+        (6, "nv", "nv"), "derivative of J by the positions, [row, column, q]", "as J, per rad or m"
+    ),
     "drift": ArrayKind(
         (6,),
         "acceleration (a, wd) of a frame for zero qdd: derivative of J times qd",
@@ -133,10 +154,24 @@ ARRAYS: dict[str, ArrayKind] = {
     "com": ArrayKind((3,), "center of mass in the base frame", "m"),
     "Jcom": ArrayKind((3, "nv"), "Jacobian of the center of mass", "m or 1"),
     "Ag": ArrayKind((6, "nv"), "centroidal momentum matrix, rows (linear, angular)", "kg m or kg"),
+    "dAg": ArrayKind((6, "nv"), "time derivative of Ag", "kg m/s or kg/s"),
+    "Ig": ArrayKind((3, 3), "rotational inertia about the center of mass", "kg m^2"),
+    "dhg_dq": ArrayKind((6, "nv"), "derivative of hg by the positions", "mixed"),
+    "dhgdot_dq": ArrayKind((6, "nv"), "derivative of the rate of hg by the positions", "mixed"),
+    "dhgdot_dqd": ArrayKind((6, "nv"), "derivative of the rate of hg by the velocities", "mixed"),
     "hg": ArrayKind((6,), "centroidal momentum, (linear, angular)", "kg m/s, kg m^2/s"),
     "energy": ArrayKind((), "energy", "J"),
     "Y": ArrayKind(
         ("nv", "parameters"), "regressor: tau = Y params", "N m or N per unit of the parameter"
+    ),
+    "Yp": ArrayKind(("nv", "parameters"), "regressor: M qd = Yp params", "as Y, times s"),
+    "Yr": ArrayKind(
+        ("nv", "parameters"), "regressor: derivative of M qd = tau + Yr params", "as Y"
+    ),
+    "dY_dq": ArrayKind(_REGRESSED, "derivative of Y by the positions", "as Y, per rad or m"),
+    "dY_dqd": ArrayKind(_REGRESSED, "derivative of Y by the velocities", "as Y, per rad/s, m/s"),
+    "dY_dqdd": ArrayKind(
+        _REGRESSED, "derivative of Y by the accelerations", "as Y, per rad/s^2, m/s^2"
     ),
     "y": ArrayKind(("parameters",), "regressor: energy = y params", "J per unit of the parameter"),
     "gravity": ArrayKind((3,), "acceleration of free fall in the base frame", "m/s^2", True),
@@ -197,6 +232,7 @@ ARRAYS: dict[str, ArrayKind] = {
     "f_ext": ArrayKind(
         ("bodies", 6), "wrench on each body at its link frame, in its axes", "N, N m"
     ),
+    "offset": ArrayKind((4, 4), "pose of a tool in the frame, homogeneous", "1 and m", True),
     "rest": ArrayKind(("nq",), "rest posture", "rad or m"),
     "targets": ArrayKind((4, 4), "target pose of each frame in the base, homogeneous", "1 and m"),
     "pose_weights": ArrayKind((2,), "factors of the errors of each frame's pose", "1", True),
@@ -246,10 +282,10 @@ ARRAYS |= {**_FIRST, **_changes(_FIRST)}
 class OptionalInput:
     """An input that only some variants of a kernel read.
 
-    Its default must be equivalent to zero: a kernel with more inputs than a call reads zeros.
+    A kernel with more inputs than a call reads their defaults.
 
     Attributes:
-        arrays: arguments that it adds; each defaults to zero.
+        arrays: arguments that it adds; each defaults to zero, ``offset`` to the identity.
         text:   description in titles of functions.
     """
 
@@ -261,6 +297,7 @@ class OptionalInput:
 OPTIONAL_INPUTS: dict[str, OptionalInput] = {
     "f_ext": OptionalInput(("f_ext",), "external wrenches"),
     "base_motion": OptionalInput(("base_velocity", "base_acceleration"), "a moving base"),
+    "offset": OptionalInput(("offset",), "an offset of the frame"),
 }
 
 #: Arrays of the feedback controller of a rollout: gains, reference positions and velocities.
@@ -293,7 +330,7 @@ CONSTANT_IN_TIME = (*_CONSTANT, *map(cotangent, _CONSTANT))
 
 #: Default of ``gravity`` [m/s^2].
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
-#: Inputs with a default; optional inputs default to zero.
+#: Inputs with a default; optional inputs except ``offset`` default to zero.
 DEFAULTED = {
     "gravity",
     *PARAMETERS,
@@ -317,7 +354,7 @@ def shape_of(name: str, robot: Mapping[str, int]) -> tuple[int, ...]:
                ``constraint_rows``, ``contacts`` and ``contact_points``.
     """
     shape = ARRAYS[name].shape
-    robot = {**robot, "2 nv": 2 * robot["nv"]}
+    robot = {**robot, "2 nv": 2 * robot["nv"], "3 nv": 3 * robot["nv"]}
     return tuple(robot[extent] if isinstance(extent, str) else extent for extent in shape)
 
 
