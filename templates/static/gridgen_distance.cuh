@@ -14,7 +14,6 @@ namespace gridgen {
 constexpr float far_away = 1e9f;
 constexpr int world_head = 8, grid_head = 4, record_size = 12;
 
-template <class T> GRIDGEN_DEVICE bool any_negative(T x) { return Lanes<T>::any_negative(x); }
 template <class T> GRIDGEN_DEVICE T least(T a, T b) { return select<T>(a - b, a, b); }
 template <class T> GRIDGEN_DEVICE T most(T a, T b) { return select<T>(b - a, a, b); }
 template <class T> GRIDGEN_DEVICE T absolute(T x) { return select<T>(x, -x, x); }
