@@ -290,6 +290,7 @@ def jacobian(tree: KinematicTree, x: dict[str, np.ndarray], i: int) -> np.ndarra
 def rows_at(tree: KinematicTree, x: dict[str, np.ndarray], q: Any = None) -> tuple[Any, State]:
     """Return the constraints of a state, and the state."""
     columns = {name: list(np.moveaxis(np.atleast_2d(v), 0, -1)) for name, v in x.items()}
+    del columns["offset"]  # of tools
     if q is not None:
         columns["q"] = list(q.T)
     names = ("active", "stabilization", "compliance", "proximal")
