@@ -22,7 +22,16 @@ from gridgen.symbolic.program import Program
 from helpers.oracle import pinocchio_model
 from helpers.program_interpreter import run
 from helpers.programs import plan_thread
-from helpers.robots import CONSTRAINTS, OWN, OWN_ROBOTS, SCREW, SCREWS, described, example_urdf
+from helpers.robots import (
+    CONSTRAINTS,
+    GROUND,
+    OWN,
+    OWN_ROBOTS,
+    SCREW,
+    SCREWS,
+    described,
+    example_urdf,
+)
 
 Arrays = Mapping[str, np.ndarray]
 #: ``evaluate(urdf, function, arrays, **options of gridgen.load)``: the fixture of conftest.py.
@@ -47,7 +56,7 @@ def load_tree(
 ) -> KinematicTree:
     """Return the tree of a file or a text, without warnings.
 
-    ``constraints`` is a name in ``CONSTRAINTS``.
+    ``constraints`` is a name in ``CONSTRAINTS`` and ``GROUND``.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridGenWarning)
@@ -57,6 +66,7 @@ def load_tree(
             armature=armature,
             parameters=parameters,
             constraints=CONSTRAINTS.get(constraints, ()),
+            ground=GROUND.get(constraints, ()),
         )
         if SCREW in str(urdf):
             return build_tree(described(urdf), options)
@@ -78,6 +88,7 @@ def resisting(urdf: str | Path, floating_base: bool = False) -> dict[str, object
 def load_robot(urdf: str | Path, *, constraints: str = "", **options: object) -> gridgen.Robot:
     """Return the robot of a file or a text on the ``cpu`` backend; options as of ``load_tree``."""
     options["constraints"] = CONSTRAINTS.get(constraints, ())
+    options["ground"] = GROUND.get(constraints, ())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridGenWarning)
         if SCREW in str(urdf):

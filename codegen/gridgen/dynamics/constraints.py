@@ -89,6 +89,12 @@ class Turn:
     screws: Sequence[Motion]
     is_forward: bool
 
+    def add_to(self, rows: Rows) -> None:
+        """Add the motion to rows of a Jacobian: three of a point, or six."""
+        for j, screw in zip(self.columns, self.screws, strict=True):
+            for row, entry in zip(rows, chain(*screw), strict=False):
+                row[j] = row[j] + entry
+
     def combined(self, rates: Numbers) -> Motion:
         """Return the motion of ``link`` by the joint, for rates of all joints."""
         parts = [
@@ -175,39 +181,37 @@ class Constraints:
         first = next((line[0] for line in moving if line), -1)
         if axes < 0 and tree.bodies[first].joint_type.is_free:
             axes = first
-        poses = tuple(self._pose(axes, body) for body in ends)
+        poses = tuple(self.pose(axes, body) for body in ends)
         link, to = (
             pose.child(in_canonical(self._state, frame))
             for pose, frame in zip(poses, (constraint.link, constraint.to), strict=True)
         )
         rows = [[scalars.constant(0.0)] * tree.nv for _ in range(constraint.rows)]
-        turns = [self._turn(axes, index, link.p, -1.0) for index in reversed(moving[1])]
-        turns += [self._turn(axes, index, link.p, 1.0) for index in moving[0]]
+        turns = [self.turn(axes, index, link.p, -1.0) for index in reversed(moving[1])]
+        turns += [self.turn(axes, index, link.p, 1.0) for index in moving[0]]
         for turn in turns:
-            for j, screw in zip(turn.columns, turn.screws, strict=True):
-                for row, entry in zip(rows, chain(*screw), strict=False):
-                    row[j] = row[j] + entry
+            turn.add_to(rows)
         return Held(constraint, rows, turns, poses, link, to)  # type: ignore[arg-type]
 
-    def _pose(self, axes: int, body: int) -> Pose:
+    def pose(self, axes: int, body: int) -> Pose:
         """Return the pose of a body in the axes of another one; -1 is the base."""
         if (axes, body) not in self._poses:
             if body == axes:
                 pose = base_pose(self.scalars)
             elif body < 0:
-                above = self._pose(-1, axes)
+                above = self.pose(-1, axes)
                 back = transpose(above.R)
                 pose = Pose(back, scale(self.scalars.constant(-1.0), apply(back, above.p)))
             else:
                 parent = self.tree.bodies[body].parent
-                pose = self._pose(axes, parent).child(self._state.placed[body])
+                pose = self.pose(axes, parent).child(self._state.placed[body])
             self._poses[axes, body] = pose
         return self._poses[axes, body]
 
-    def _turn(self, axes: int, index: int, point: Vector, sign: float) -> Turn:
+    def turn(self, axes: int, index: int, point: Vector, sign: float) -> Turn:
         """Return the joint of a body, one of those between ``to`` and ``link``."""
         scalars, body = self.scalars, self.tree.bodies[index]
-        pose = self._pose(axes, index)
+        pose = self.pose(axes, index)
         scalars.begin("axis", index)
         arm = sub(pose.p, point)
         factor = scalars.constant(sign * (body.multiplier if body.mimics else 1.0))
