@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import gridgen
 from fake_gpu.ptx.backend import PTX_TARGETS
 from gridgen.backends import TARGETS
 from gridgen.errors import ModelError, OptionError, ParameterError, ShapeError
+from gridgen.robot import open_module
 from helpers.robots import example_urdf
 from numerics.robots import urdf_path
 
@@ -279,6 +281,14 @@ def test_refusals() -> None:
     ):
         with pytest.raises(OptionError, match=word):
             robot.inverse_kinematics(target, "tool0", **{word: value})
+
+
+def test_a_generated_module_has_none(tmp_path: Path) -> None:
+    options = gridgen.GenerateOptions(output=tmp_path, functions=("mass_matrix",))
+    written = gridgen.generate(urdf_path("arm6"), options)
+    robot = open_module(str(written.folder / "__init__.py"))
+    with pytest.raises(ModelError, match=r"no inverse_kinematics: use gridgen\.load"):
+        robot.inverse_kinematics(np.eye(4), "tool0")
 
 
 def derivatives(

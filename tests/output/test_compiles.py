@@ -143,6 +143,7 @@ OF_LINKS = ("operational_space_inertia", "point_inertia", "operational_space_bia
     ("name", "functions", "frames"),
     [
         ("two_link", CONSTRAINED, ()),
+        ("arm7", ("self_distance", "world_distance", "collision_free"), ()),
         ("two_link", TOUCHING, ()),
         pytest.param(
             "arm6",
@@ -152,13 +153,16 @@ OF_LINKS = ("operational_space_inertia", "point_inertia", "operational_space_bia
         ),
     ],
 )
-def test_functions_of_constraints_and_links_compile(name, functions, frames, tmp_path):
+def test_functions_of_constraints_links_and_collisions_compile(name, functions, frames, tmp_path):
     options = gridgen.GenerateOptions(
         output=tmp_path,
         functions=functions,
         frames=frames,
         constraints=() if (touches := functions == TOUCHING) else CONSTRAINTS[name],
         ground=GROUND[name] if touches else (),
+        spheres={"link0": [(0.0, 0.0, 0.0, 0.2)], "tool": [(0.0, 0.0, 0.0, 0.2)] * 2}
+        if name == "arm7"
+        else {},
     )
     module = gridgen.generate(ROBOTS / f"{name}.urdf", options)
     instances = [
