@@ -24,7 +24,6 @@ from helpers.program_interpreter import run
 from helpers.programs import plan_thread
 from helpers.robots import (
     CONSTRAINTS,
-    GROUND,
     OWN,
     OWN_ROBOTS,
     SCREW,
@@ -56,7 +55,7 @@ def load_tree(
 ) -> KinematicTree:
     """Return the tree of a file or a text, without warnings.
 
-    ``constraints`` is a name in ``CONSTRAINTS`` and ``GROUND``.
+    ``constraints`` is a name in ``CONSTRAINTS``.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridGenWarning)
@@ -66,7 +65,6 @@ def load_tree(
             armature=armature,
             parameters=parameters,
             constraints=CONSTRAINTS.get(constraints, ()),
-            ground=GROUND.get(constraints, ()),
         )
         if SCREW in str(urdf):
             return build_tree(described(urdf), options)
@@ -88,7 +86,6 @@ def resisting(urdf: str | Path, floating_base: bool = False) -> dict[str, object
 def load_robot(urdf: str | Path, *, constraints: str = "", **options: object) -> gridgen.Robot:
     """Return the robot of a file or a text on the ``cpu`` backend; options as of ``load_tree``."""
     options["constraints"] = CONSTRAINTS.get(constraints, ())
-    options["ground"] = GROUND.get(constraints, ())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridGenWarning)
         if SCREW in str(urdf):

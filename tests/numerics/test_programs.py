@@ -103,9 +103,9 @@ def test_long_programs_do_too(name: str, floating: bool, function: str) -> None:
 @pytest.mark.parametrize(
     ("name", "floating", "few"),
     [
-        ("arm7", False, {"step_hessian"}),
-        ("quadruped", True, {"step_hessian"}),
-        ("gripper", False, {"aba", "articulated", "step_hessian"}),
+        ("arm7", False, {"step_hessian", "contact_forward"}),
+        ("quadruped", True, {"step_hessian", "contact_forward"}),
+        ("gripper", False, {"aba", "articulated", "step_hessian", "contact_forward"}),
     ],
 )
 def test_what_is_left_out_of_the_cases(name: str, floating: bool, few: set[str]) -> None:

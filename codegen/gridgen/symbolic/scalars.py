@@ -152,17 +152,23 @@ class ListScalars:
         """Return a ``Carried`` value; see ``Scalars``."""
         return Carried(value)
 
+    def has_ended(self, test: Scalar) -> bool:
+        """Return whether iterations end; never for scalars that cannot be compared."""
+        return False
+
     def iterate(
-        self: Scalars,
+        self: Any,
         symbol: str,
         most: int,
         start: Sequence[Scalar],
         step: Iteration,
         test: Scalar = -1.0,
     ) -> list[Scalar]:
-        """Iterate, in full for scalars that cannot be compared; see ``Scalars``."""
+        """Iterate until all states have converged; see ``Scalars``."""
         values = list(start)
         for _ in range(most):
+            if self.has_ended(test):
+                break
             after, new_test = step(values)
             values = selected(self, test, after, values)
             test = self.select(test, new_test, test)
@@ -218,23 +224,9 @@ class FloatScalars(ListScalars):
         """Select by the real part; complex steps are unaffected."""
         return np.where(np.real(test) < 0.0, negative, otherwise)
 
-    def iterate(
-        self,
-        symbol: str,
-        most: int,
-        start: Sequence[Scalar],
-        step: Iteration,
-        test: Scalar = -1.0,
-    ) -> list[Scalar]:
-        """Iterate until all states have converged; see ``Scalars``."""
-        values = list(start)
-        for _ in range(most):
-            if not np.any(np.real(test) < 0.0):
-                break
-            after, new_test = step(values)
-            values = selected(self, test, after, values)
-            test = self.select(test, new_test, test)
-        return values
+    def has_ended(self, test: Scalar) -> bool:
+        """Return whether no state continues; see ``ListScalars``."""
+        return not np.any(np.real(test) < 0.0)
 
     def query(
         self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]

@@ -20,6 +20,7 @@ from helpers.dynamics import load_tree
 from helpers.robots import OWN, exhaustive
 
 mujoco = pytest.importorskip("mujoco")
+mujoco.set_mju_user_warning(lambda text: None)  # no file of warnings
 pytestmark = pytest.mark.filterwarnings("ignore::gridgen.errors.GridGenWarning")
 
 FEET = ("FL_foot", "FR_foot", "RL_foot", "RR_foot")
@@ -321,6 +322,7 @@ def test_a_rollout_stays_with_mujoco() -> None:
     assert touches > steps
 
 
+@exhaustive
 def test_products_are_those_of_differences() -> None:
     peer = Peer(model_of("hopper", "elliptic"), 6)
     robot = gridgen.load(peer.model, joint_dynamics=True, contact=True, backend="cpu")
