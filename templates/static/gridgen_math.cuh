@@ -378,7 +378,7 @@ template <class T, class A, class B> GRIDGEN_DEVICE T select(T test, A a, B b) {
 
 // Whether the number of any lane is negative; NaN is not.
 template <class T> GRIDGEN_DEVICE bool any_negative(T test) {
-    return Lanes<T>::any_beyond(select(test, Real<T>(2), Real<T>(0)), 1);
+    return Lanes<T>::any_negative(test);
 }
 
 // The square root, correctly rounded.

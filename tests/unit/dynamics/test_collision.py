@@ -284,6 +284,17 @@ def test_a_world_by_name_is_that_of_its_array(robot: gridgen.Robot) -> None:
     assert_array_equal(robot.collision_free(x["q"]), robot.self_distance(x["q"])[0] >= 0.0)
 
 
+def test_a_configuration_with_nan_is_not_free(robot: gridgen.Robot) -> None:
+    q = np.zeros((20, 7))
+    q[3, 2] = q[5, 0] = np.nan
+    every = world(**random_obstacles(0))
+    free = robot.collision_free(q, every, -1.0)
+    expected = np.isfinite(q).all(axis=1)
+    assert_array_equal(free, expected)
+    for clearance, _ in (robot.self_distance(q), robot.world_distance(q, every)):
+        assert_array_equal(np.isfinite(clearance), expected)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
