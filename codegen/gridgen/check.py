@@ -94,7 +94,7 @@ def random_states(tree: KinematicTree, count: int, rng: np.random.Generator) -> 
     turn = np.linalg.qr(rng.normal(size=(count, 3, 3)))[0]
     turn[:, 0] *= np.linalg.det(turn)[:, None]
     states["offset"] = np.tile(np.eye(4), (count, 1, 1))
-    states["offset"][:, :3] = np.concatenate([turn, rng.normal(size=(count, 3, 1))], axis=2)
+    states["offset"][:, :3] = np.concatenate([turn, 0.1 * rng.normal(size=(count, 3, 1))], axis=2)
     states["dt"] = rng.uniform(1e-3, 1e-2, count)
     states |= {"world": random_world(count, rng), "margin": rng.uniform(-0.05, 0.05, count)}
     states |= random_parameters(tree, count, rng)

@@ -14,6 +14,7 @@ from frameworks.jax_for_tests import SUBJECTS, case
 from gridgen.errors import ModelError
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.robot import open_module
+from helpers.robots import TESTED_APART
 from numerics.robots import load_robot, urdf_path
 
 #: Of a mass of a gram, a ten-thousandth more is much.
@@ -35,8 +36,7 @@ CASES = [
     pytest.param(subject, name, marks=pytest.mark.exhaustive if is_long else ())
     for subject in SUBJECTS
     for name in GENERATED
-    # The robots have constraints, and no ground: see test_contacts.py.
-    if name not in ("rollout", "step_hessian", "contact_forward_dynamics")
+    if name not in ("rollout", *TESTED_APART)
     if not FUNCTIONS[name].of_frame
     or not FUNCTIONS[name].solves
     or name in FINITE.get(subject, GENERATED)

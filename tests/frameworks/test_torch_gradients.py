@@ -11,6 +11,7 @@ import torch
 from frameworks.torch_for_tests import ROBOTS, SCREWED, STATES, arguments, drawn, load
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED
+from helpers.robots import TESTED_APART
 
 # PyTorch's own, of its forward derivatives.
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
@@ -22,8 +23,7 @@ CASES = [
     pytest.param(robot, name, marks=pytest.mark.exhaustive if name in LONG else ())
     for robot in ROBOTS
     for name in GENERATED
-    # The robots have constraints, and no ground: see test_contacts.py.
-    if name not in ("rollout", "step_hessian", "contact_forward_dynamics")
+    if name not in ("rollout", *TESTED_APART)
     # The last link of the gripper moves in two directions: it has no inertia.
     if robot != "gripper" or not (FUNCTIONS[name].of_frame and FUNCTIONS[name].solves)
 ]

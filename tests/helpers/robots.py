@@ -65,6 +65,15 @@ ALL_CASES = [
     pytest.param("screws", True, id="screws-floating"),
 ]
 
+#: Functions that no robot with `CONSTRAINTS` has: they need a ground, spheres, or no constraints.
+TESTED_APART = (
+    "contact_forward_dynamics",
+    "self_distance",
+    "world_distance",
+    "collision_free",
+    "step_hessian",
+)
+
 #: Constraints of our own robots: a joint that stands still, points in the world, a loop.
 CONSTRAINTS: dict[str, list[dict[str, object]]] = {
     "two_link": [{"kind": "joint", "joint": "elbow"}],
