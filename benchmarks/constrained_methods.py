@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gridgen.dynamics.aba import ArticulatedInertia, rigid_inertia, rigid_inertias
-from gridgen.dynamics.constraints import ITERATIONS, Constraints, Rows
+from gridgen.dynamics.constraints import ITERATIONS, Constraints, Forces, Rows
 from gridgen.dynamics.frames import in_canonical
 from gridgen.dynamics.kinematics import all_motions, each
 from gridgen.dynamics.linear import Factorization, begin_in_place, finish_in_place, ldlt
@@ -175,7 +175,7 @@ def recursive_delassus(state: State, tau: Numbers) -> tuple[list[Scalar], list[S
         for j in range(i + 1):
             A[i][j] = A[j][i] = dot(scaled[i], Y[j])
     b = [-(g + dot(y, z)) for g, y in zip(work.rest, scaled, strict=True)]
-    f = work.constraints.forces(A, b)
+    f = Forces(work.constraints, A).solve(b)
     for y, force in zip(Y, f, strict=True):
         z = [a + force * entry for a, entry in zip(z, y, strict=True)]
     qdd, change = [zero] * tree.nv, [((zero,) * 3, (zero,) * 3)] * len(tree.bodies)

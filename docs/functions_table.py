@@ -49,9 +49,9 @@ def _arguments(row: Function) -> str:
 
 def _keywords(row: Function) -> str:
     """Return the keyword arguments that not every function has, all optional inputs as loads."""
-    loads = [array for one in OPTIONAL_INPUTS.values() for array in one.arrays]
+    loads = [array for one in OPTIONAL_INPUTS.values() for array in one.arrays if array != "offset"]
     has_all = set(loads) <= set(row.options)
-    named = ("schedule", "gravity", *(() if has_all else loads))
+    named = ("schedule", "gravity", "offset", *(() if has_all else loads))
     shown = [f"`{name}`" for name in row.options if name in named]
     return ", ".join([*shown, "loads"] if has_all else shown)
 

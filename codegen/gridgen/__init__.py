@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         ShapeError,
         UrdfError,
     )
+    from gridgen.functions.worlds import world
     from gridgen.identification import BaseParameters, base_parameters
     from gridgen.modules import GeneratedModule
     from gridgen.options import GenerateOptions
@@ -67,6 +68,7 @@ __all__ = [
     "inertia_from_log_cholesky_gradient",
     "load",
     "log_cholesky",
+    "world",
 ]
 
 _HOMES = {
@@ -82,6 +84,7 @@ _HOMES = {
     "inertia_from_log_cholesky_gradient": "gridgen.runtime.log_cholesky",
     "load": "gridgen.compiler",
     "log_cholesky": "gridgen.runtime.log_cholesky",
+    "world": "gridgen.functions.worlds",
 }
 
 

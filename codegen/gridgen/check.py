@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from gridgen.dynamics.rollout import evaluate_rollout_back
 from gridgen.dynamics.state import State
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import ARRAYS, STANDARD_GRAVITY
+from gridgen.functions.worlds import world
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.robot import Robot
@@ -82,16 +84,47 @@ def random_states(tree: KinematicTree, count: int, rng: np.random.Generator) -> 
     for start in tree.quaternions:
         turn = rng.normal(size=(count, 4))
         q[:, start : start + 4] = turn / np.linalg.norm(turn, axis=1, keepdims=True)
-    names = ("qd", "qdd", "tau", "v", "f_ext", "base_velocity", "base_acceleration")
+    names = [
+        *("qd", "qdd", "tau", "v", "f_ext", "base_velocity", "base_acceleration"),
+        *("multipliers", "costate"),
+    ]
     states = {name: rng.normal(size=(count, *array_shape(name, tree))) for name in names}
     states |= {"q": q, "q0": q, "q1": np.roll(q, 1, axis=0), "u": rng.uniform(size=count)}
     states |= {"gravity": np.tile(STANDARD_GRAVITY, (count, 1))}
+    turn = np.linalg.qr(rng.normal(size=(count, 3, 3)))[0]
+    turn[:, 0] *= np.linalg.det(turn)[:, None]
+    states["offset"] = np.tile(np.eye(4), (count, 1, 1))
+    states["offset"][:, :3] = np.concatenate([turn, rng.normal(size=(count, 3, 1))], axis=2)
     states["dt"] = rng.uniform(1e-3, 1e-2, count)
+    states |= {"world": random_world(count, rng), "margin": rng.uniform(-0.05, 0.05, count)}
     states |= random_parameters(tree, count, rng)
     (states["h"],) = evaluate_reference(tree, "bias_forces", states)
     if refusal(tree, "articulated_inertias") is None:
         (states["articulated"],) = evaluate_reference(tree, "articulated_inertias", states)
     return states
+
+
+def random_world(count: int, rng: np.random.Generator) -> Array:
+    """Return obstacles of every kind around each state."""
+
+    def near(*shape: int) -> Array:
+        return rng.normal(size=(count, *shape))
+
+    def sizes(*shape: int) -> Array:
+        return rng.uniform(0.02, 0.2, (count, *shape))
+
+    turns, normals = near(2, 4), near(1, 3)
+    turns /= np.linalg.norm(turns, axis=-1, keepdims=True)
+    normals /= np.linalg.norm(normals, axis=-1, keepdims=True)
+    joined = partial(np.concatenate, axis=-1)
+    made: Array = world(
+        spheres=joined([near(3, 3), sizes(3, 1)]),
+        capsules=joined([near(2, 6), sizes(2, 1)]),
+        boxes=joined([near(2, 3), turns, sizes(2, 3)]),
+        half_spaces=joined([normals, np.full((count, 1, 1), -1.0)]),
+        grid={"origin": (-1.0, -1.0, -1.0), "spacing": 0.7, "values": near(3, 4, 3) + 2.0},
+    )
+    return made
 
 
 def random_parameters(

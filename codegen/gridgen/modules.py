@@ -56,6 +56,8 @@ def record_of(tree: KinematicTree, ident: str, limits: tuple[int, int]) -> Robot
         quaternions=tuple(body.joint_type.quaternion for body in tree.bodies),
         body_names=tree.body_names,
         constraint_names=tuple(constraint.name for constraint in tree.constraints),
+        sphere_links=tree.spheres.names,
+        self_collision_pairs=tree.spheres.pair_names,
         frame_names=tree.frame_names,
         frame_idents=tuple(frame_idents(tree).values()),
         parents=tree.parents,

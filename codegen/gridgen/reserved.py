@@ -85,7 +85,7 @@ _SCAN = frozenset(
     Element eliminate Everyone extend fma followed freed from_below from_joint_order FromAbove
     FromBelow across_joint Handed Length let_go lever Lists load load_articulated load_spatial
     load_vector Mass Matrix Mobility moment momentum motion_of motion_wrench MotionChange Motions
-    Moved moving MovingMass multiply origin_drift own_second_wrench passed_on Paths Placement
+    Moved moving MovingMass multiply origin_drift passed_on Paths Placement
     product propagate quadratic_row rate_of read Recorder reduced scale_add scaled Screw slid Slots
     solve solve_block solve_column solve_lower solve_upper Spatial spun Square square_root subtract
     subtract_applied subtract_product subtract_square subtract_transposed Symmetric team to_ancestor

@@ -192,6 +192,16 @@ class Robot(Declared, Drawn, Exported):
         """Names of the constraints, in the order of ``active``."""
         return self._description.constraint_names
 
+    @property
+    def sphere_links(self) -> tuple[str, ...]:
+        """Link of each sphere, in the order of ``sphere`` of ``world_distance``."""
+        return self._description.sphere_links
+
+    @property
+    def self_collision_pairs(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of links that may touch, in the order of ``pair`` of ``self_distance``."""
+        return self._description.self_collision_pairs
+
     def parameters(self, name: str = "params") -> NDArray[np.float64]:
         """Return the default of an input: the numbers of the file, or those of the options.
 

@@ -1464,6 +1464,9 @@ GRIDGEN_DEVICE EffortRow<T> turned_row(const Spatial<T>& axis, Vector<T> w, cons
     const T t0 = fma(-axis.angular.y, w.z, axis.angular.z * w.y);
     const T t1 = fma(-axis.angular.z, w.x, axis.angular.x * w.z);
     const T t2 = fma(-axis.angular.x, w.y, axis.angular.y * w.x);
+    const T t3 = product(T(2), fma(-axis.linear.y, w.z, axis.linear.z * w.y));
+    const T t4 = product(T(2), fma(-axis.linear.z, w.x, axis.linear.x * w.z));
+    const T t5 = product(T(2), fma(-axis.linear.x, w.y, axis.linear.y * w.x));
     const T a_x = fma(-axis.angular.z, below.row.a.y, axis.angular.y * below.row.a.z);
     const T a_y = fma(-axis.angular.x, below.row.a.z, axis.angular.z * below.row.a.x);
     const T a_z = fma(-axis.angular.y, below.row.a.x, axis.angular.x * below.row.a.y);
@@ -1473,18 +1476,15 @@ GRIDGEN_DEVICE EffortRow<T> turned_row(const Spatial<T>& axis, Vector<T> w, cons
         fma(-axis.angular.x, below.row.alpha.z, axis.angular.z * below.row.alpha.x)));
     const T alpha_z = fma(-axis.linear.y, below.row.a.x, fma(axis.linear.x, below.row.a.y,
         fma(-axis.angular.y, below.row.alpha.x, axis.angular.x * below.row.alpha.y)));
-    const T t3 = fma(-axis.linear.y, w.z, axis.linear.z * w.y);
-    const T t4 = fma(-axis.linear.z, w.x, axis.linear.x * w.z);
-    const T t5 = fma(-axis.linear.x, w.y, axis.linear.y * w.x);
-    const T w_x = fma(T(2), fma(-below.row.a.y, t5, below.row.a.z * t4), fma(-axis.angular.z,
-        below.row.w.y, fma(axis.angular.y, below.row.w.z, fma(below.mass.Q.z.x, t2,
-        fma(below.mass.Q.y.x, t1, -(t0 * (below.mass.Q.y.y + below.mass.Q.z.z)))))));
-    const T w_y = fma(T(2), fma(-below.row.a.z, t3, below.row.a.x * t5), fma(-axis.angular.x,
-        below.row.w.z, fma(axis.angular.z, below.row.w.x, fma(below.mass.Q.z.y, t2,
-        fma(below.mass.Q.x.y, t0, -(t1 * (below.mass.Q.x.x + below.mass.Q.z.z)))))));
-    const T w_z = fma(T(2), fma(-below.row.a.x, t4, below.row.a.y * t3), fma(-axis.angular.y,
-        below.row.w.x, fma(axis.angular.x, below.row.w.y, fma(below.mass.Q.y.z, t1,
-        fma(below.mass.Q.x.z, t0, -(t2 * (below.mass.Q.x.x + below.mass.Q.y.y)))))));
+    const T w_x = fma(-below.row.a.y, t5, fma(below.row.a.z, t4, fma(-axis.angular.z, below.row.w.y,
+        fma(axis.angular.y, below.row.w.z, fma(below.mass.Q.z.x, t2, fma(below.mass.Q.y.x, t1, -(t0
+        * (below.mass.Q.y.y + below.mass.Q.z.z))))))));
+    const T w_y = fma(-below.row.a.z, t3, fma(below.row.a.x, t5, fma(-axis.angular.x, below.row.w.z,
+        fma(axis.angular.z, below.row.w.x, fma(below.mass.Q.z.y, t2, fma(below.mass.Q.x.y, t0, -(t1
+        * (below.mass.Q.x.x + below.mass.Q.z.z))))))));
+    const T w_z = fma(-below.row.a.x, t4, fma(below.row.a.y, t3, fma(-axis.angular.y, below.row.w.x,
+        fma(axis.angular.x, below.row.w.y, fma(below.mass.Q.y.z, t1, fma(below.mass.Q.x.z, t0, -(t2
+        * (below.mass.Q.x.x + below.mass.Q.y.y))))))));
     return {{a_x, a_y, a_z}, {alpha_x, alpha_y, alpha_z}, {w_x, w_y, w_z}};
 }
 
@@ -1501,106 +1501,6 @@ GRIDGEN_DEVICE Vector<T> quadratic_row(const Spatial<T>& axis, const FromBelow<T
         fma(-axis.angular.z, below.mass.Q.x.x + below.mass.Q.y.y, T(2) * fma(-axis.linear.y,
         below.row.a.x, axis.linear.x * below.row.a.y))));
     return {x, y, z};
-}
-
-// The second derivative of the transmitted wrench F by its own joint's position.
-template <class T>
-GRIDGEN_DEVICE Spatial<T> own_second_wrench(const FromAbove<T>& own, const MovingMass<T>& mass,
-    const Spatial<T>& F) {
-    const T t0 = fma(-own.axis.linear.y, own.position.alpha.z, fma(own.axis.linear.z,
-        own.position.alpha.y, fma(-own.axis.angular.y, own.position.a.z, own.axis.angular.z *
-        own.position.a.y)));
-    const T t1 = fma(-own.axis.linear.z, own.position.alpha.x, fma(own.axis.linear.x,
-        own.position.alpha.z, fma(-own.axis.angular.z, own.position.a.x, own.axis.angular.x *
-        own.position.a.z)));
-    const T t2 = fma(-own.axis.linear.x, own.position.alpha.y, fma(own.axis.linear.y,
-        own.position.alpha.x, fma(-own.axis.angular.x, own.position.a.y, own.axis.angular.y *
-        own.position.a.x)));
-    const T t3 = fma(-own.axis.angular.y, own.position.alpha.z, own.axis.angular.z *
-        own.position.alpha.y);
-    const T t4 = fma(-own.axis.angular.z, own.position.alpha.x, own.axis.angular.x *
-        own.position.alpha.z);
-    const T t5 = fma(-own.axis.angular.x, own.position.alpha.y, own.axis.angular.y *
-        own.position.alpha.x);
-    const T t6 = fma(-own.axis.angular.y, own.position.w.z, own.axis.angular.z * own.position.w.y);
-    const T t7 = fma(-own.axis.angular.z, own.position.w.x, own.axis.angular.x * own.position.w.z);
-    const T t8 = fma(-own.axis.angular.x, own.position.w.y, own.axis.angular.y * own.position.w.x);
-    const T t9 = mass.K.y.y + mass.K.z.z;
-    const T t10 = mass.K.x.x + mass.K.z.z;
-    const T t11 = mass.K.x.x + mass.K.y.y;
-    const T t12 = product(T(2), own.position.w.x);
-    const T t13 = product(T(2), own.position.w.y);
-    const T t14 = product(T(2), own.position.w.z);
-    const T t15 = fma(-own.position.w.z, mass.rest.h.y, own.position.w.y * mass.rest.h.z);
-    const T t16 = fma(-own.position.w.x, mass.rest.h.z, own.position.w.z * mass.rest.h.x);
-    const T t17 = fma(-own.position.w.y, mass.rest.h.x, own.position.w.x * mass.rest.h.y);
-    const T t18 = fma(own.position.w.z, mass.rest.I.xz, fma(own.position.w.y, mass.rest.I.xy,
-        own.position.w.x * mass.rest.I.xx));
-    const T t19 = fma(own.position.w.z, mass.rest.I.yz, fma(own.position.w.y, mass.rest.I.yy,
-        own.position.w.x * mass.rest.I.xy));
-    const T t20 = fma(own.position.w.z, mass.rest.I.zz, fma(own.position.w.y, mass.rest.I.yz,
-        own.position.w.x * mass.rest.I.xz));
-    const T t21 = fma(-own.position.w.z, mass.p.y, fma(own.position.w.y, mass.p.z,
-        fma(-own.position.alpha.z, mass.rest.h.y, fma(own.position.alpha.y, mass.rest.h.z,
-        own.position.a.x * mass.rest.m))));
-    const T t22 = fma(-own.position.w.x, mass.p.z, fma(own.position.w.z, mass.p.x,
-        fma(-own.position.alpha.x, mass.rest.h.z, fma(own.position.alpha.z, mass.rest.h.x,
-        own.position.a.y * mass.rest.m))));
-    const T t23 = fma(-own.position.w.y, mass.p.x, fma(own.position.w.x, mass.p.y,
-        fma(-own.position.alpha.y, mass.rest.h.x, fma(own.position.alpha.x, mass.rest.h.y,
-        own.position.a.z * mass.rest.m))));
-    const T t24 = fma(-own.position.w.z, mass.K.x.z, fma(-own.position.w.y, mass.K.x.y,
-        fma(own.position.w.x, t9, fma(-own.position.a.y, mass.rest.h.z, fma(own.position.a.z,
-        mass.rest.h.y, fma(own.position.alpha.z, mass.rest.I.xz, fma(own.position.alpha.y,
-        mass.rest.I.xy, own.position.alpha.x * mass.rest.I.xx)))))));
-    const T t25 = fma(-own.position.w.z, mass.K.y.z, fma(-own.position.w.x, mass.K.y.x,
-        fma(own.position.w.y, t10, fma(-own.position.a.z, mass.rest.h.x, fma(own.position.a.x,
-        mass.rest.h.z, fma(own.position.alpha.z, mass.rest.I.yz, fma(own.position.alpha.y,
-        mass.rest.I.yy, own.position.alpha.x * mass.rest.I.xy)))))));
-    const T t26 = fma(-own.position.w.y, mass.K.z.y, fma(-own.position.w.x, mass.K.z.x,
-        fma(own.position.w.z, t11, fma(-own.position.a.x, mass.rest.h.y, fma(own.position.a.y,
-        mass.rest.h.x, fma(own.position.alpha.z, mass.rest.I.zz, fma(own.position.alpha.y,
-        mass.rest.I.yz, own.position.alpha.x * mass.rest.I.xz)))))));
-    const T t27 = fma(-own.axis.angular.z, F.linear.y, own.axis.angular.y * F.linear.z);
-    const T t28 = fma(-own.axis.angular.x, F.linear.z, own.axis.angular.z * F.linear.x);
-    const T t29 = fma(-own.axis.angular.y, F.linear.x, own.axis.angular.x * F.linear.y);
-    const T t30 = fma(-own.axis.linear.z, F.linear.y, fma(own.axis.linear.y, F.linear.z,
-        fma(-own.axis.angular.z, F.angular.y, own.axis.angular.y * F.angular.z)));
-    const T t31 = fma(-own.axis.linear.x, F.linear.z, fma(own.axis.linear.z, F.linear.x,
-        fma(-own.axis.angular.x, F.angular.z, own.axis.angular.z * F.angular.x)));
-    const T t32 = fma(-own.axis.linear.y, F.linear.x, fma(own.axis.linear.x, F.linear.y,
-        fma(-own.axis.angular.y, F.angular.x, own.axis.angular.x * F.angular.y)));
-    const T linear_x = fma(T(2), fma(-own.axis.angular.z, t22, own.axis.angular.y * t23),
-        fma(-own.axis.angular.z, t28, fma(own.axis.angular.y, t29, fma(-t14, t16, fma(t13, t17,
-        fma(-mass.p.y, t8, fma(mass.p.z, t7, fma(-mass.rest.h.y, t5, fma(mass.rest.h.z, t4,
-        mass.rest.m * t0)))))))));
-    const T linear_y = fma(T(2), fma(-own.axis.angular.x, t23, own.axis.angular.z * t21),
-        fma(-own.axis.angular.x, t29, fma(own.axis.angular.z, t27, fma(-t12, t17, fma(t14, t15,
-        fma(-mass.p.z, t6, fma(mass.p.x, t8, fma(-mass.rest.h.z, t3, fma(mass.rest.h.x, t5,
-        mass.rest.m * t1)))))))));
-    const T linear_z = fma(T(2), fma(-own.axis.angular.y, t21, own.axis.angular.x * t22),
-        fma(-own.axis.angular.y, t27, fma(own.axis.angular.x, t28, fma(-t13, t15, fma(t12, t16,
-        fma(-mass.p.x, t7, fma(mass.p.y, t6, fma(-mass.rest.h.x, t4, fma(mass.rest.h.y, t3,
-        mass.rest.m * t2)))))))));
-    const T angular_x = fma(T(2), fma(-own.axis.linear.z, t22, fma(own.axis.linear.y, t23,
-        fma(-own.axis.angular.z, t25, own.axis.angular.y * t26))), fma(-own.axis.linear.z, t28,
-        fma(own.axis.linear.y, t29, fma(-own.axis.angular.z, t31, fma(own.axis.angular.y, t32,
-        fma(-t14, t19, fma(t13, t20, fma(-mass.K.x.z, t8, fma(-mass.K.x.y, t7, fma(t6, t9,
-        fma(-mass.rest.h.z, t1, fma(mass.rest.h.y, t2, fma(mass.rest.I.xz, t5, fma(mass.rest.I.xy,
-        t4, mass.rest.I.xx * t3))))))))))))));
-    const T angular_y = fma(T(2), fma(-own.axis.linear.x, t23, fma(own.axis.linear.z, t21,
-        fma(-own.axis.angular.x, t26, own.axis.angular.z * t24))), fma(-own.axis.linear.x, t29,
-        fma(own.axis.linear.z, t27, fma(-own.axis.angular.x, t32, fma(own.axis.angular.z, t30,
-        fma(-t12, t20, fma(t14, t18, fma(-mass.K.y.z, t8, fma(-mass.K.y.x, t6, fma(t7, t10,
-        fma(-mass.rest.h.x, t2, fma(mass.rest.h.z, t0, fma(mass.rest.I.yz, t5, fma(mass.rest.I.yy,
-        t4, mass.rest.I.xy * t3))))))))))))));
-    const T angular_z = fma(T(2), fma(-own.axis.linear.y, t21, fma(own.axis.linear.x, t22,
-        fma(-own.axis.angular.y, t24, own.axis.angular.x * t25))), fma(-own.axis.linear.y, t27,
-        fma(own.axis.linear.x, t28, fma(-own.axis.angular.y, t30, fma(own.axis.angular.x, t31,
-        fma(-t13, t18, fma(t12, t19, fma(-mass.K.z.y, t7, fma(-mass.K.z.x, t6, fma(t8, t11,
-        fma(-mass.rest.h.y, t0, fma(mass.rest.h.x, t1, fma(mass.rest.I.zz, t5, fma(mass.rest.I.yz,
-        t4, mass.rest.I.xz * t3))))))))))))));
-    return {{linear_x, linear_y, linear_z}, {angular_x, angular_y, angular_z}};
 }
 
 }  // namespace scan

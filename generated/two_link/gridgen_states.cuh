@@ -435,12 +435,14 @@ template <class T, class F, int k, bool is_input, bool is_staged> struct RowOf :
 
 // An input that is read without staging.
 template <class T, class F, int k> struct RowOf<T, F, k, true, false> : NotStaged {
+    static constexpr int length = F::is_loaded ? size_of<F, k> : 1;
+
     const T* begin;
-    Loaded<T, size_of<F, k>> loaded;
+    Loaded<T, length> loaded;
 
     GRIDGEN_DEVICE RowOf(const Input<T>& array, T*, const Warp& warp)
         : begin(warp.state(array.data, array.batch)) {
-        if constexpr (F::is_loaded) loaded = Loaded<T, size_of<F, k>>(begin);
+        if constexpr (F::is_loaded) loaded = Loaded<T, length>(begin);
     }
     GRIDGEN_DEVICE const auto& state() const {
         if constexpr (F::is_loaded) return loaded;

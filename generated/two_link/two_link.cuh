@@ -52,6 +52,21 @@
 #define GRIDGEN_ONLY_difference
 #endif
 
+#ifdef GRIDGEN_ONLY_rollout_midpoint  // it calls these
+#define GRIDGEN_ONLY_step_midpoint
+#define GRIDGEN_ONLY_difference
+#endif
+
+#ifdef GRIDGEN_ONLY_rollout_trapezoidal  // it calls these
+#define GRIDGEN_ONLY_step_trapezoidal
+#define GRIDGEN_ONLY_difference
+#endif
+
+#ifdef GRIDGEN_ONLY_rollout_constant_acceleration  // it calls these
+#define GRIDGEN_ONLY_step_constant_acceleration
+#define GRIDGEN_ONLY_difference
+#endif
+
 namespace two_link {
 
 using gridgen::fma;
@@ -808,7 +823,7 @@ struct forward_dynamics_gradient_traits : Traits {
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 // Source: semi-implicit Euler method, forward dynamics of articulated bodies.
-// 39 instructions; specialization left 58 operations of 1106.
+// 39 instructions; specialization left 58 operations of 1111.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void step_semi_implicit(
     gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> dt,
@@ -1239,7 +1254,7 @@ struct step_rk4_traits : Traits {
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 // Source: semi-implicit Euler method with M + dt D, D the damping.
-// 39 instructions; specialization left 58 operations of 1106.
+// 39 instructions; specialization left 58 operations of 1111.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void step_implicit(
     gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> dt,
@@ -1316,6 +1331,385 @@ struct step_implicit_traits : Traits {
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::step_implicit<T, In>(arrays...);
+    }
+};
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_midpoint)
+
+// Time step: the state after a time with constant joint torques,
+// explicit midpoint method.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint torques [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+// Source: explicit midpoint method, forward dynamics of articulated bodies.
+// 79 instructions; specialization left 117 operations of 2213.
+template <class T, class In = const T*, class Out, class Out2>
+GRIDGEN_LARGE void step_midpoint(
+    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> dt,
+    gridgen::Same<In> gravity, Out q_next, Out2 qd_next)
+{
+    using R = gridgen::Real<T>;
+
+    // range reduction of all angles
+    const gridgen::Angles<T, 2> angles([&] {
+        return gridgen::Numbers<T, 2>{q[0], q[1]};
+    });
+
+    // inputs
+    const T dt0 = dt[0];
+    const T t0 = R(0.5) * dt0;
+
+    // upper_arm (revolute shoulder on the base): placement in the parent
+    const T q0 = q[0];
+    T s_upper_arm, c_upper_arm;
+    angles.sincos(0, q0, s_upper_arm, c_upper_arm);
+
+    // forearm (revolute elbow on upper_arm): placement in the parent
+    const T q1 = q[1];
+    T s_forearm, c_forearm;
+    angles.sincos(1, q1, s_forearm, c_forearm);
+
+    // upper_arm (revolute shoulder on the base): motion and inertial force
+    const T gravity2 = gravity[2];
+    const T gravity0 = gravity[0];
+    const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
+    const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
+    const T qd0 = qd[0];
+    const T t1 = qd0 * qd0;
+
+    // forearm (revolute elbow on upper_arm): motion and inertial force
+    const T t2 = fma(R(-0.4), t1, a_upper_arm_x);
+    const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t2);
+    const T a_forearm_y = fnma(s_forearm, t2, c_forearm * a_upper_arm_y);
+    const T qd1 = qd[1];
+    const T w_forearm_z = qd0 + qd1;
+    const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
+
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
+    const T tau1 = tau[1];
+    const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
+    const T t3 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
+        s_forearm * f_forearm_x);
+    const T n_upper_arm_z = fma(R(0.4), t3, fma(R(0.44), a_upper_arm_y, tau1));
+    const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
+        s_forearm, R(0.3942302909723948)), R(0.1268));
+
+    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
+    const T tau0 = tau[0];
+    const T u_upper_arm = tau0 - n_upper_arm_z;
+    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
+    const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
+
+    // forearm (revolute elbow on upper_arm): acceleration
+    const T dv_forearm_y = c_forearm * (R(0.4) * rate_upper_arm);
+    const T qdd_forearm = fma(R(-4.476498383486695), dv_forearm_y, fma(R(24.869435463814973),
+        u_forearm, -rate_upper_arm));
+
+    // integration over the step
+    const T w_upper_arm_z = fma(t0, rate_upper_arm, qd0);
+    q_next[0] = fma(dt0, w_upper_arm_z, q0);
+    const T t4 = fma(t0, qdd_forearm, qd1);
+    q_next[1] = fma(dt0, t4, q1);
+
+    // upper_arm (revolute shoulder on the base): integration over the step
+    const T t5 = fma(qd0, t0, q0);
+
+    // forearm (revolute elbow on upper_arm): integration over the step
+    const T t6 = fma(qd1, t0, q1);
+
+    // upper_arm (revolute shoulder on the base): placement in the parent
+    T s_upper_arm_2, c_upper_arm_2;
+    gridgen::sincos<T>(t5, s_upper_arm_2, c_upper_arm_2);
+
+    // forearm (revolute elbow on upper_arm): placement in the parent
+    T s_forearm_2, c_forearm_2;
+    gridgen::sincos<T>(t6, s_forearm_2, c_forearm_2);
+
+    // upper_arm (revolute shoulder on the base): motion and inertial force
+    const T a_upper_arm_x_2 = fma(gravity2, s_upper_arm_2, -gravity0 * c_upper_arm_2);
+    const T a_upper_arm_y_2 = fma(gravity0, s_upper_arm_2, gravity2 * c_upper_arm_2);
+    const T t7 = w_upper_arm_z * w_upper_arm_z;
+
+    // forearm (revolute elbow on upper_arm): motion and inertial force
+    const T t8 = fma(R(-0.4), t7, a_upper_arm_x_2);
+    const T a_forearm_x_2 = fma(s_forearm_2, a_upper_arm_y_2, c_forearm_2 * t8);
+    const T a_forearm_y_2 = fnma(s_forearm_2, t8, c_forearm_2 * a_upper_arm_y_2);
+    const T w_forearm_z_2 = w_upper_arm_z + t4;
+    const T f_forearm_x_2 = fma(R(-0.18), w_forearm_z_2 * w_forearm_z_2, R(1.2) * a_forearm_x_2);
+
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
+    const T u_forearm_2 = fma(R(-0.18), a_forearm_y_2, tau1);
+    const T t9 = fma(c_forearm_2, fma(R(4.476498383486695), u_forearm_2, R(1.2) * a_forearm_y_2),
+        s_forearm_2 * f_forearm_x_2);
+    const T n_upper_arm_z_2 = fma(R(0.4), t9, fma(R(0.44), a_upper_arm_y_2, tau1));
+    const T I_upper_arm_zz_2 = fma(R(0.16000000000000003), fma(s_forearm_2, R(0.8057697090276051) *
+        s_forearm_2, R(0.3942302909723948)), R(0.1268));
+
+    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
+    const T u_upper_arm_2 = tau0 - n_upper_arm_z_2;
+    const T inverse_upper_arm_2 = R(1) / I_upper_arm_zz_2;
+    const T rate_upper_arm_2 = u_upper_arm_2 * inverse_upper_arm_2;
+    qd_next[0] = fma(dt0, rate_upper_arm_2, qd0);
+
+    // forearm (revolute elbow on upper_arm): acceleration
+    const T dv_forearm_y_2 = c_forearm_2 * (R(0.4) * rate_upper_arm_2);
+    const T qdd_forearm_2 = fma(R(-4.476498383486695), dv_forearm_y_2, fma(R(24.869435463814973),
+        u_forearm_2, -rate_upper_arm_2));
+    qd_next[1] = fma(dt0, qdd_forearm_2, qd1);
+}
+
+struct step_midpoint_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2}, {2}};
+    static constexpr int inputs = 5, configurations = 1;
+    static constexpr int staged = 8, begins[] = {0, 2, 4, -1, -1}, widths[] = {2, 2};
+    static constexpr gridgen::Tile tiles[] = {{6, 1}, {6, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::step_midpoint<T, In>(arrays...);
+    }
+};
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_trapezoidal)
+
+// Time step: the state after a time with constant joint torques,
+// explicit trapezoidal method.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint torques [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+// Source: Heun's method, forward dynamics of articulated bodies.
+// 81 instructions; specialization left 121 operations of 2217.
+template <class T, class In = const T*, class Out, class Out2>
+GRIDGEN_LARGE void step_trapezoidal(
+    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> dt,
+    gridgen::Same<In> gravity, Out q_next, Out2 qd_next)
+{
+    using R = gridgen::Real<T>;
+
+    // range reduction of all angles
+    const gridgen::Angles<T, 2> angles([&] {
+        return gridgen::Numbers<T, 2>{q[0], q[1]};
+    });
+
+    // inputs
+    const T dt0 = dt[0];
+    const T t0 = R(0.5) * dt0;
+
+    // upper_arm (revolute shoulder on the base): placement in the parent
+    const T q0 = q[0];
+    T s_upper_arm, c_upper_arm;
+    angles.sincos(0, q0, s_upper_arm, c_upper_arm);
+
+    // forearm (revolute elbow on upper_arm): placement in the parent
+    const T q1 = q[1];
+    T s_forearm, c_forearm;
+    angles.sincos(1, q1, s_forearm, c_forearm);
+
+    // upper_arm (revolute shoulder on the base): motion and inertial force
+    const T gravity2 = gravity[2];
+    const T gravity0 = gravity[0];
+    const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
+    const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
+    const T qd0 = qd[0];
+    const T t1 = qd0 * qd0;
+
+    // forearm (revolute elbow on upper_arm): motion and inertial force
+    const T t2 = fma(R(-0.4), t1, a_upper_arm_x);
+    const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t2);
+    const T a_forearm_y = fnma(s_forearm, t2, c_forearm * a_upper_arm_y);
+    const T qd1 = qd[1];
+    const T w_forearm_z = qd0 + qd1;
+    const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
+
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
+    const T tau1 = tau[1];
+    const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
+    const T t3 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
+        s_forearm * f_forearm_x);
+    const T n_upper_arm_z = fma(R(0.4), t3, fma(R(0.44), a_upper_arm_y, tau1));
+    const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
+        s_forearm, R(0.3942302909723948)), R(0.1268));
+
+    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
+    const T tau0 = tau[0];
+    const T u_upper_arm = tau0 - n_upper_arm_z;
+    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
+    const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
+
+    // forearm (revolute elbow on upper_arm): acceleration
+    const T dv_forearm_y = c_forearm * (R(0.4) * rate_upper_arm);
+    const T qdd_forearm = fma(R(-4.476498383486695), dv_forearm_y, fma(R(24.869435463814973),
+        u_forearm, -rate_upper_arm));
+
+    // integration over the step
+    const T w_upper_arm_z = fma(dt0, rate_upper_arm, qd0);
+
+    // upper_arm (revolute shoulder on the base): integration over the step
+    const T t4 = fma(qd0, dt0, q0);
+
+    // forearm (revolute elbow on upper_arm): integration over the step
+    const T t5 = fma(qd1, dt0, q1);
+
+    // integration over the step
+    const T t6 = fma(t0, rate_upper_arm, qd0);
+    q_next[0] = fma(dt0, t6, q0);
+    const T t7 = fma(t0, qdd_forearm, qd1);
+    q_next[1] = fma(dt0, t7, q1);
+
+    // upper_arm (revolute shoulder on the base): placement in the parent
+    T s_upper_arm_2, c_upper_arm_2;
+    gridgen::sincos<T>(t4, s_upper_arm_2, c_upper_arm_2);
+
+    // forearm (revolute elbow on upper_arm): placement in the parent
+    T s_forearm_2, c_forearm_2;
+    gridgen::sincos<T>(t5, s_forearm_2, c_forearm_2);
+
+    // upper_arm (revolute shoulder on the base): motion and inertial force
+    const T a_upper_arm_x_2 = fma(gravity2, s_upper_arm_2, -gravity0 * c_upper_arm_2);
+    const T a_upper_arm_y_2 = fma(gravity0, s_upper_arm_2, gravity2 * c_upper_arm_2);
+    const T t8 = w_upper_arm_z * w_upper_arm_z;
+
+    // forearm (revolute elbow on upper_arm): motion and inertial force
+    const T t9 = fma(R(-0.4), t8, a_upper_arm_x_2);
+    const T a_forearm_x_2 = fma(s_forearm_2, a_upper_arm_y_2, c_forearm_2 * t9);
+    const T a_forearm_y_2 = fnma(s_forearm_2, t9, c_forearm_2 * a_upper_arm_y_2);
+    const T w_forearm_z_2 = fma(dt0, qdd_forearm, qd1 + w_upper_arm_z);
+    const T f_forearm_x_2 = fma(R(-0.18), w_forearm_z_2 * w_forearm_z_2, R(1.2) * a_forearm_x_2);
+
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
+    const T u_forearm_2 = fma(R(-0.18), a_forearm_y_2, tau1);
+    const T t10 = fma(c_forearm_2, fma(R(4.476498383486695), u_forearm_2, R(1.2) * a_forearm_y_2),
+        s_forearm_2 * f_forearm_x_2);
+    const T n_upper_arm_z_2 = fma(R(0.4), t10, fma(R(0.44), a_upper_arm_y_2, tau1));
+    const T I_upper_arm_zz_2 = fma(R(0.16000000000000003), fma(s_forearm_2, R(0.8057697090276051) *
+        s_forearm_2, R(0.3942302909723948)), R(0.1268));
+
+    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
+    const T u_upper_arm_2 = tau0 - n_upper_arm_z_2;
+    const T inverse_upper_arm_2 = R(1) / I_upper_arm_zz_2;
+    const T rate_upper_arm_2 = u_upper_arm_2 * inverse_upper_arm_2;
+    qd_next[0] = fma(t0, rate_upper_arm_2, t6);
+
+    // forearm (revolute elbow on upper_arm): acceleration
+    const T dv_forearm_y_2 = c_forearm_2 * (R(0.4) * rate_upper_arm_2);
+    const T qdd_forearm_2 = fma(R(-4.476498383486695), dv_forearm_y_2, fma(R(24.869435463814973),
+        u_forearm_2, -rate_upper_arm_2));
+    qd_next[1] = fma(t0, qdd_forearm_2, t7);
+}
+
+struct step_trapezoidal_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2}, {2}};
+    static constexpr int inputs = 5, configurations = 1;
+    static constexpr int staged = 8, begins[] = {0, 2, 4, -1, -1}, widths[] = {2, 2};
+    static constexpr gridgen::Tile tiles[] = {{6, 1}, {6, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::step_trapezoidal<T, In>(arrays...);
+    }
+};
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_constant_acceleration)
+
+// Time step: the state after a time with constant joint torques,
+// constant accelerations during the step.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint torques [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+// Source: Taylor series of order two, forward dynamics of articulated bodies.
+// 42 instructions; specialization left 63 operations of 1111.
+template <class T, class In = const T*, class Out, class Out2>
+GRIDGEN_LARGE void step_constant_acceleration(
+    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> dt,
+    gridgen::Same<In> gravity, Out q_next, Out2 qd_next)
+{
+    using R = gridgen::Real<T>;
+
+    // range reduction of all angles
+    const gridgen::Angles<T, 2> angles([&] {
+        return gridgen::Numbers<T, 2>{q[0], q[1]};
+    });
+
+    // upper_arm (revolute shoulder on the base): placement in the parent
+    const T q0 = q[0];
+    T s_upper_arm, c_upper_arm;
+    angles.sincos(0, q0, s_upper_arm, c_upper_arm);
+
+    // forearm (revolute elbow on upper_arm): placement in the parent
+    const T q1 = q[1];
+    T s_forearm, c_forearm;
+    angles.sincos(1, q1, s_forearm, c_forearm);
+
+    // upper_arm (revolute shoulder on the base): motion and inertial force
+    const T gravity2 = gravity[2];
+    const T gravity0 = gravity[0];
+    const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
+    const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
+    const T qd0 = qd[0];
+    const T t0 = qd0 * qd0;
+
+    // forearm (revolute elbow on upper_arm): motion and inertial force
+    const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
+    const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
+    const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
+    const T qd1 = qd[1];
+    const T w_forearm_z = qd0 + qd1;
+    const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
+
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
+    const T tau1 = tau[1];
+    const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
+    const T t2 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
+        s_forearm * f_forearm_x);
+    const T n_upper_arm_z = fma(R(0.4), t2, fma(R(0.44), a_upper_arm_y, tau1));
+    const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
+        s_forearm, R(0.3942302909723948)), R(0.1268));
+
+    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
+    const T u_upper_arm = tau[0] - n_upper_arm_z;
+    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
+    const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
+    const T dt0 = dt[0];
+    qd_next[0] = fma(dt0, rate_upper_arm, qd0);
+
+    // forearm (revolute elbow on upper_arm): acceleration
+    const T dv_forearm_y = c_forearm * (R(0.4) * rate_upper_arm);
+    const T qdd_forearm = fma(R(-4.476498383486695), dv_forearm_y, fma(R(24.869435463814973),
+        u_forearm, -rate_upper_arm));
+    qd_next[1] = fma(dt0, qdd_forearm, qd1);
+
+    // integration over the step
+    const T t3 = R(0.5) * dt0;
+    const T t4 = fma(rate_upper_arm, t3, qd0);
+    q_next[0] = fma(dt0, t4, q0);
+    const T t5 = fma(qdd_forearm, t3, qd1);
+    q_next[1] = fma(dt0, t5, q1);
+}
+
+struct step_constant_acceleration_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2}, {2}};
+    static constexpr int inputs = 5, configurations = 1;
+    static constexpr int staged = 8, begins[] = {0, 2, 4, -1, -1}, widths[] = {2, 2};
+    static constexpr gridgen::Tile tiles[] = {{6, 1}, {6, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::step_constant_acceleration<T, In>(arrays...);
     }
 };
 #endif
@@ -2454,6 +2848,258 @@ struct rollout_implicit_traits : Traits, gridgen::RolloutTraits {
     static GRIDGEN_DEVICE void compute(const gridgen::RolloutOptions& options, Arrays&&... arrays)
     {
         ::two_link::rollout_implicit<T>(options, static_cast<Arrays&&>(arrays)...);
+    }
+};
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_midpoint)
+// Rollout: the states of a trajectory,
+// explicit midpoint method.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
+//   tau               2     read     joint torques [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gains             8     read     joint torques per unit of deviation from the reference [per rad, rad/s]
+//   q_ref             2     read     reference joint positions [rad or m]
+//   qd_ref            2     read     reference joint velocities [rad/s or m/s]
+//   q_path            2     written  joint positions of the trajectory [rad or m]
+//   qd_path           2     written  joint velocities of the trajectory [rad/s or m/s]
+// Source: as step_midpoint, from state to state.
+template <class T, class Input, class Out1, class Out2>
+GRIDGEN_LARGE void rollout_midpoint(
+    const gridgen::RolloutOptions& options,
+    const Input& q0,
+    const Input& qd0,
+    const Input& tau,
+    const Input& dt,
+    const Input& gravity,
+    const Input& gains,
+    const Input& q_ref,
+    const Input& qd_ref,
+    Out1&& q_path,
+    Out2&& qd_path)
+{
+    constexpr int nq = 2, nv = 2;
+    gridgen::Rolled<T, nq, nv> state(
+        q0.template at<nq>(0), qd0.template at<nv>(0));
+    const gridgen::Substep<T> step(dt.template at<1>(0), options);
+    gridgen::StoredSteps stored(options);
+    if (options.begins) {
+        q_path.template put<nq>(0, state.now().q);
+        qd_path.template put<nv>(0, state.now().qd);
+    }
+    GRIDGEN_ROLLED
+    for (gridgen::int64 t = 0; t < options.steps; ++t) {
+        auto tau_now = tau.template at<2>(t);
+        const auto gravity_now = gravity.template at<3>(t);
+        if (options.follows) {
+            const auto reference = q_ref.template at<nq>(t);
+            gridgen::Deviation<T, nv> way(qd_ref.template at<nv>(t), state.now().qd);
+            difference<T, const T*>(state.now().q, reference.x, way.x);
+            gridgen::follow<T, nv>(tau_now.x, gains, t, way);
+        }
+        if (options.limits) {
+            using R = gridgen::Real<T>;
+            gridgen::limit(tau_now.x[0], R(40));
+            gridgen::limit(tau_now.x[1], R(20));
+        }
+        GRIDGEN_ROLLED
+        for (gridgen::int64 s = 0; s < options.substeps; ++s) {
+            step_midpoint<T, const T*>(
+                state.now().q,
+                state.now().qd,
+                tau_now.x,
+                step.x,
+                gravity_now.x,
+                state.next().q,
+                state.next().qd);
+            state.move();
+        }
+        if (stored.is_next()) {
+            q_path.template put<nq>(stored.count, state.now().q);
+            qd_path.template put<nv>(stored.count, state.now().qd);
+            ++stored.count;
+        }
+    }
+}
+struct rollout_midpoint_traits : Traits, gridgen::RolloutTraits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
+    static constexpr int inputs = 8, configurations = 1;
+    static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
+        true};
+    template <class T, class... Arrays>
+    static GRIDGEN_DEVICE void compute(const gridgen::RolloutOptions& options, Arrays&&... arrays)
+    {
+        ::two_link::rollout_midpoint<T>(options, static_cast<Arrays&&>(arrays)...);
+    }
+};
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_trapezoidal)
+// Rollout: the states of a trajectory,
+// explicit trapezoidal method.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
+//   tau               2     read     joint torques [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gains             8     read     joint torques per unit of deviation from the reference [per rad, rad/s]
+//   q_ref             2     read     reference joint positions [rad or m]
+//   qd_ref            2     read     reference joint velocities [rad/s or m/s]
+//   q_path            2     written  joint positions of the trajectory [rad or m]
+//   qd_path           2     written  joint velocities of the trajectory [rad/s or m/s]
+// Source: as step_trapezoidal, from state to state.
+template <class T, class Input, class Out1, class Out2>
+GRIDGEN_LARGE void rollout_trapezoidal(
+    const gridgen::RolloutOptions& options,
+    const Input& q0,
+    const Input& qd0,
+    const Input& tau,
+    const Input& dt,
+    const Input& gravity,
+    const Input& gains,
+    const Input& q_ref,
+    const Input& qd_ref,
+    Out1&& q_path,
+    Out2&& qd_path)
+{
+    constexpr int nq = 2, nv = 2;
+    gridgen::Rolled<T, nq, nv> state(
+        q0.template at<nq>(0), qd0.template at<nv>(0));
+    const gridgen::Substep<T> step(dt.template at<1>(0), options);
+    gridgen::StoredSteps stored(options);
+    if (options.begins) {
+        q_path.template put<nq>(0, state.now().q);
+        qd_path.template put<nv>(0, state.now().qd);
+    }
+    GRIDGEN_ROLLED
+    for (gridgen::int64 t = 0; t < options.steps; ++t) {
+        auto tau_now = tau.template at<2>(t);
+        const auto gravity_now = gravity.template at<3>(t);
+        if (options.follows) {
+            const auto reference = q_ref.template at<nq>(t);
+            gridgen::Deviation<T, nv> way(qd_ref.template at<nv>(t), state.now().qd);
+            difference<T, const T*>(state.now().q, reference.x, way.x);
+            gridgen::follow<T, nv>(tau_now.x, gains, t, way);
+        }
+        if (options.limits) {
+            using R = gridgen::Real<T>;
+            gridgen::limit(tau_now.x[0], R(40));
+            gridgen::limit(tau_now.x[1], R(20));
+        }
+        GRIDGEN_ROLLED
+        for (gridgen::int64 s = 0; s < options.substeps; ++s) {
+            step_trapezoidal<T, const T*>(
+                state.now().q,
+                state.now().qd,
+                tau_now.x,
+                step.x,
+                gravity_now.x,
+                state.next().q,
+                state.next().qd);
+            state.move();
+        }
+        if (stored.is_next()) {
+            q_path.template put<nq>(stored.count, state.now().q);
+            qd_path.template put<nv>(stored.count, state.now().qd);
+            ++stored.count;
+        }
+    }
+}
+struct rollout_trapezoidal_traits : Traits, gridgen::RolloutTraits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
+    static constexpr int inputs = 8, configurations = 1;
+    static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
+        true};
+    template <class T, class... Arrays>
+    static GRIDGEN_DEVICE void compute(const gridgen::RolloutOptions& options, Arrays&&... arrays)
+    {
+        ::two_link::rollout_trapezoidal<T>(options, static_cast<Arrays&&>(arrays)...);
+    }
+};
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_constant_acceleration)
+// Rollout: the states of a trajectory,
+// constant accelerations during the step.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
+//   tau               2     read     joint torques [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gains             8     read     joint torques per unit of deviation from the reference [per rad, rad/s]
+//   q_ref             2     read     reference joint positions [rad or m]
+//   qd_ref            2     read     reference joint velocities [rad/s or m/s]
+//   q_path            2     written  joint positions of the trajectory [rad or m]
+//   qd_path           2     written  joint velocities of the trajectory [rad/s or m/s]
+// Source: as step_constant_acceleration, from state to state.
+template <class T, class Input, class Out1, class Out2>
+GRIDGEN_LARGE void rollout_constant_acceleration(
+    const gridgen::RolloutOptions& options,
+    const Input& q0,
+    const Input& qd0,
+    const Input& tau,
+    const Input& dt,
+    const Input& gravity,
+    const Input& gains,
+    const Input& q_ref,
+    const Input& qd_ref,
+    Out1&& q_path,
+    Out2&& qd_path)
+{
+    constexpr int nq = 2, nv = 2;
+    gridgen::Rolled<T, nq, nv> state(
+        q0.template at<nq>(0), qd0.template at<nv>(0));
+    const gridgen::Substep<T> step(dt.template at<1>(0), options);
+    gridgen::StoredSteps stored(options);
+    if (options.begins) {
+        q_path.template put<nq>(0, state.now().q);
+        qd_path.template put<nv>(0, state.now().qd);
+    }
+    GRIDGEN_ROLLED
+    for (gridgen::int64 t = 0; t < options.steps; ++t) {
+        auto tau_now = tau.template at<2>(t);
+        const auto gravity_now = gravity.template at<3>(t);
+        if (options.follows) {
+            const auto reference = q_ref.template at<nq>(t);
+            gridgen::Deviation<T, nv> way(qd_ref.template at<nv>(t), state.now().qd);
+            difference<T, const T*>(state.now().q, reference.x, way.x);
+            gridgen::follow<T, nv>(tau_now.x, gains, t, way);
+        }
+        if (options.limits) {
+            using R = gridgen::Real<T>;
+            gridgen::limit(tau_now.x[0], R(40));
+            gridgen::limit(tau_now.x[1], R(20));
+        }
+        GRIDGEN_ROLLED
+        for (gridgen::int64 s = 0; s < options.substeps; ++s) {
+            step_constant_acceleration<T, const T*>(
+                state.now().q,
+                state.now().qd,
+                tau_now.x,
+                step.x,
+                gravity_now.x,
+                state.next().q,
+                state.next().qd);
+            state.move();
+        }
+        if (stored.is_next()) {
+            q_path.template put<nq>(stored.count, state.now().q);
+            qd_path.template put<nv>(stored.count, state.now().qd);
+            ++stored.count;
+        }
+    }
+}
+struct rollout_constant_acceleration_traits : Traits, gridgen::RolloutTraits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
+    static constexpr int inputs = 8, configurations = 1;
+    static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
+        true};
+    template <class T, class... Arrays>
+    static GRIDGEN_DEVICE void compute(const gridgen::RolloutOptions& options, Arrays&&... arrays)
+    {
+        ::two_link::rollout_constant_acceleration<T>(options, static_cast<Arrays&&>(arrays)...);
     }
 };
 #endif

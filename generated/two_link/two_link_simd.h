@@ -162,6 +162,39 @@ void step_implicit(
 }
 #endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_midpoint)
+// Time step: the state after a time with constant joint torques,
+// explicit midpoint method.
+template <class S>
+void step_midpoint(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
+{
+    gridgen::run_packs<S, step_midpoint_traits>(arrays, begin, end, batch);
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_trapezoidal)
+// Time step: the state after a time with constant joint torques,
+// explicit trapezoidal method.
+template <class S>
+void step_trapezoidal(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
+{
+    gridgen::run_packs<S, step_trapezoidal_traits>(arrays, begin, end, batch);
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_constant_acceleration)
+// Time step: the state after a time with constant joint torques,
+// constant accelerations during the step.
+template <class S>
+void step_constant_acceleration(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
+{
+    gridgen::run_packs<S, step_constant_acceleration_traits>(arrays, begin, end, batch);
+}
+#endif
+
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_kinematics)
 // Forward kinematics: poses of all frames.
 template <class S>
@@ -343,6 +376,39 @@ void rollout_implicit(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
 {
     gridgen::run_rollout_packs<S, rollout_implicit_traits>(arrays, begin, end);
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_midpoint)
+// Rollout: the states of a trajectory,
+// explicit midpoint method.
+template <class S>
+void rollout_midpoint(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
+{
+    gridgen::run_rollout_packs<S, rollout_midpoint_traits>(arrays, begin, end);
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_trapezoidal)
+// Rollout: the states of a trajectory,
+// explicit trapezoidal method.
+template <class S>
+void rollout_trapezoidal(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
+{
+    gridgen::run_rollout_packs<S, rollout_trapezoidal_traits>(arrays, begin, end);
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_constant_acceleration)
+// Rollout: the states of a trajectory,
+// constant accelerations during the step.
+template <class S>
+void rollout_constant_acceleration(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
+{
+    gridgen::run_rollout_packs<S, rollout_constant_acceleration_traits>(arrays, begin, end);
 }
 #endif
 

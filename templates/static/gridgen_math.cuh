@@ -146,7 +146,7 @@ template <int begin, int end, class T> GRIDGEN_DEVICE void fill(View<T> result, 
 // The axes of an array argument of one state.
 struct Axes {
     int count;
-    int extent[3];
+    int extent[4];
 
     template <class... Extents>
     GRIDGEN_DEVICE constexpr Axes(Extents... extents)
@@ -168,7 +168,7 @@ struct Tile {
 
 // Traits of a function F for kernels and entry points. Those of a robot's functions derive from this:
 //
-//   axes, inputs    axes of its arrays; number of inputs, which are the first arrays
+//   axes, inputs    axes of its arrays, -1 for one of any length; number of inputs, which are the first arrays
 //   configurations  number of inputs, the first ones, that are configurations
 //   compute         the function
 //   scratch         numbers of scratch memory for its loops
@@ -212,6 +212,7 @@ template <> struct Lanes<float> {
     static constexpr Bits sign_bit = Bits(1) << 31;
 
     static GRIDGEN_DEVICE float broadcast(float value) { return value; }
+    static GRIDGEN_DEVICE bool any_negative(float x) { return x < 0; }
     static GRIDGEN_DEVICE bool any_beyond(float x, float limit) {  // a NaN is
 #if defined(__CUDA_ARCH__)
         return !(fabsf(x) <= limit);
@@ -270,6 +271,7 @@ template <> struct Lanes<double> {
     static constexpr Bits sign_bit = Bits(1) << 63;
 
     static GRIDGEN_DEVICE double broadcast(double value) { return value; }
+    static GRIDGEN_DEVICE bool any_negative(double x) { return x < 0; }
     static GRIDGEN_DEVICE bool any_beyond(double x, double limit) {  // a NaN is
 #if defined(__CUDA_ARCH__)
         return !(fabs(x) <= limit);

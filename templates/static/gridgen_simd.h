@@ -113,6 +113,29 @@ template <class S> struct PackLanes {
 #endif
     }
 
+    static GRIDGEN_DEVICE bool any_negative(Pack<S> x) {
+#if defined(__AVX512F__) && GRIDGEN_HAS_BUILTIN(__builtin_ia32_cmpps512_mask)
+        constexpr int less = 1, current_rounding = 4;
+        if constexpr (sizeof(S) == 4) {
+            return __builtin_ia32_cmpps512_mask(x, Pack<S>{}, less, -1, current_rounding);
+        } else {
+            return __builtin_ia32_cmppd512_mask(x, Pack<S>{}, less, -1, current_rounding);
+        }
+#else
+        const auto negative = x < S(0);
+#if GRIDGEN_HAS_BUILTIN(__builtin_reduce_or)
+        return __builtin_reduce_or(negative);
+#elif defined(__AVX__) && GRIDGEN_HAS_BUILTIN(__builtin_ia32_movmskps256)
+        return __builtin_ia32_movmskps256((Pack<float>)negative);
+#else
+        const auto words = (Pack<int64>)negative;
+        int64 any = 0;
+        for (int i = 0; i < pack_bytes / 8; ++i) any |= words[i];
+        return any;
+#endif
+#endif
+    }
+
     static GRIDGEN_DEVICE bool any_beyond(Pack<S> x, S limit) {
 #if defined(__AVX512F__) && GRIDGEN_HAS_BUILTIN(__builtin_ia32_cmpps512_mask)
         constexpr int not_less_or_equal = 6, current_rounding = 4;
@@ -401,6 +424,36 @@ template <class S, int N> struct Argument {
     }
 };
 
+// Rows of W states that have no fixed length, read where they are; see gridgen_distance.cuh.
+template <class S> struct OpenRow {
+    const S* data;
+    int64 batch, component, count;
+
+    GRIDGEN_DEVICE Pack<S> operator[](int j) const {
+        const S* const first = data + j * component;
+        if (batch == 0) return Lanes<Pack<S>>::broadcast(*first);
+        Pack<S> found;
+        for (int i = 0; i < pack_size<S>; ++i) found[i] = first[lane(i)];
+        return found;
+    }
+    GRIDGEN_DEVICE int64 lane(int i) const { return (i < count ? i : count - 1) * batch; }
+};
+template <class S> GRIDGEN_DEVICE S leading(const OpenRow<S>& row, int j) {
+    return row.data[j * row.component];
+}
+template <class T, class S> T gathered(const OpenRow<S>& row, int begin, T index) {
+    T found;
+    for (int i = 0; i < pack_size<S>; ++i)
+        found[i] = row.data[row.lane(i) + (begin + int(index[i])) * row.component];
+    return found;
+}
+GRIDGEN_DEVICE Pack<float> truncated(Pack<float> x) {
+    return __builtin_convertvector(__builtin_convertvector(x, Pack<int>), Pack<float>);
+}
+GRIDGEN_DEVICE Pack<double> truncated(Pack<double> x) {
+    return __builtin_convertvector(__builtin_convertvector(x, Pack<int64>), Pack<double>);
+}
+
 // The pack of each of the N components of a result: its own.
 template <int N> struct OwnPacks {
     static constexpr bool repeats = false;
@@ -522,6 +575,19 @@ template <class S, int n, int packs> struct PackedInput {
     GRIDGEN_DEVICE void store(const Array&, int64, int64, int64, bool) {}
 };
 
+// An input without a fixed length.
+template <class S, int packs> struct PackedOpenRow {
+    OpenRow<S> rows[packs];
+
+    PackedOpenRow() {}
+    GRIDGEN_DEVICE void load(const Array& array, int64 p, int64 i, int64 count) {
+        rows[p] = {static_cast<const S*>(array.data) + i * array.batch, array.batch,
+                   array.component, count};
+    }
+    GRIDGEN_DEVICE OpenRow<S> elements(int64 p) const { return rows[p]; }
+    GRIDGEN_DEVICE void store(const Array&, int64, int64, int64, bool) {}
+};
+
 // A result.
 template <class S, int n, int packs, class Packs> struct PackedResult {
     Result<S, n, Packs> packed[packs];
@@ -535,15 +601,19 @@ template <class S, int n, int packs, class Packs> struct PackedResult {
 };
 
 // Array k of a function. Few types for many functions, which shortens compilation.
-template <bool is_input> struct PackedArrayOf {
+template <bool is_input, bool is_open> struct PackedArrayOf {
     template <class S, class F, int k, int packs> using Type = PackedInput<S, size_of<F, k>, packs>;
 };
-template <> struct PackedArrayOf<false> {
+template <> struct PackedArrayOf<true, true> {
+    template <class S, class F, int k, int packs> using Type = PackedOpenRow<S, packs>;
+};
+template <> struct PackedArrayOf<false, false> {
     template <class S, class F, int k, int packs>
     using Type = PackedResult<S, size_of<F, k>, packs, decltype(packs_of<F, k>())>;
 };
 template <class S, class F, int k, int packs = 1>
-using PackedArray = typename PackedArrayOf<is_input<F, k>>::template Type<S, F, k, packs>;
+using PackedArray =
+    typename PackedArrayOf<is_input<F, k>, (size_of<F, k> < 0)>::template Type<S, F, k, packs>;
 
 // All arrays of a function, and its scratch memory.
 template <int k, class Packed> struct Member {

@@ -73,7 +73,8 @@ inline int64 count(const XLA_FFI_Buffer* buffer) {
     return numbers;
 }
 
-// Parses the arrays of a call. `numbers`: per state, for each array. Returns an error for other shapes.
+// Parses the arrays of a call. `numbers`: per state, for each array; negative
+// for a row of any length. Returns an error for other shapes.
 inline const char* read_arrays(const XLA_FFI_CallFrame* frame, const int64* numbers, int inputs,
                                int arrays, Arrays& found) {
     if (frame->args.size != inputs || frame->rets.size != arrays - inputs)
@@ -86,11 +87,13 @@ inline const char* read_arrays(const XLA_FFI_CallFrame* frame, const int64* numb
     for (int i = inputs; i < arrays; ++i)
         if (numbers[i]) found.states = count(buffer(i)) / numbers[i];
     for (int i = 0; i < arrays; ++i) {
-        const int64 there = count(buffer(i));
-        const bool is_batch = there == found.states * numbers[i];
-        if (!is_batch && (i >= inputs || there != numbers[i]))
+        const int64 there = count(buffer(i)), rank = buffer(i)->rank;
+        const bool is_open = numbers[i] < 0 && rank > 0;
+        const int64 own = is_open ? buffer(i)->dims[rank - 1] : numbers[i];
+        const bool is_batch = there == found.states * own && (!is_open || rank > 1);
+        if (!is_batch && (i >= inputs || there != own))
             return "the shape of an array differs from the kernel's";
-        found.array[i] = {buffer(i)->data, is_batch ? numbers[i] : 0, 1};
+        found.array[i] = {buffer(i)->data, is_batch ? own : 0, 1};
     }
     return nullptr;
 }

@@ -19,7 +19,7 @@ from numerics.robots import load_robot, urdf_path
 #: Of a mass of a gram, a ten-thousandth more is much.
 STEP = 1e-7
 #: Matrices of derivatives have many more entries than what they are of, and take long to compile.
-WORDS = ("gradient", "second_order", "constrained", "impulse")
+WORDS = ("gradient", "second_order", "hessian", "constrained", "impulse")
 LARGE = [name for name in GENERATED if any(word in name for word in WORDS)]
 #: Inertias of the last link that are finite: it moves in 2 directions on the gripper, 3 on screws.
 FINITE = {"gripper": (), "screws": ("point_inertia",)}

@@ -16,7 +16,8 @@ from gridgen.functions import FUNCTIONS, GENERATED
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 
 #: Programs that take long to trace and to compile.
-LONG = {name for name in GENERATED if "gradient" in name or "second_order" in name}
+WORDS = ("gradient", "second_order", "hessian")
+LONG = {name for name in GENERATED if any(word in name for word in WORDS)}
 CASES = [
     pytest.param(robot, name, marks=pytest.mark.exhaustive if name in LONG else ())
     for robot in ROBOTS

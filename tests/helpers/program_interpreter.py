@@ -13,12 +13,14 @@ import numpy as np
 from gridgen.symbolic.parts import SplitProgram
 from gridgen.symbolic.printer import block_lines
 from gridgen.symbolic.program import PARKED, STORED, Block, Declare, Program
+from gridgen.symbolic.query import Query
 
 _SINCOS = re.compile(r"gridgen::sincos<T>\((.*), (\w+), (\w+)\);")
 _DEFINITION = re.compile(r"const T (\w+) = (.*);")
 _STORE = re.compile(r"(\w+)\[(\d+)\] = (.*);")
 _FILL = re.compile(r"gridgen::fill<(\d+), (\d+)>\((\w+), (.*)\);")
-_DECLARATION = re.compile(r"T \w+, \w+;")
+_DECLARATION = re.compile(r"T [\w, ]+;")
+_QUERY = re.compile(r"gridgen::(\w+)<T>\(gridgen::Numbers<T, \d+>\{(.*)\}, (.*)\);")
 
 
 def value_of(text: str, names: Mapping[str, Any], number: Callable[[str], Any] = float) -> Any:
@@ -37,8 +39,13 @@ def run(program: Program, inputs: Mapping[str, Sequence[Any]]) -> dict[str, list
     outputs = {array.name: [math.nan] * array.size for array in program.outputs}
     if program.loops is not None:
         return _run_loops(program, inputs, outputs)
-    _execute(statements(program.blocks, program), dict(inputs), outputs)
+    names = dict(inputs) | _queries(program)
+    _execute(statements(program.blocks, program), names, outputs)
     return outputs
+
+
+def _queries(program: Program) -> dict[str, Query]:
+    return {node.value.function: node.value for node in program.nodes if node.op == "query"}
 
 
 def names_of(program: Program) -> list[str]:
@@ -124,6 +131,7 @@ def run_parts(
     handed = {STORED: [math.nan] * split.stored, PARKED: [math.nan] * split.parked}
     for part in split.parts:
         names: dict[str, Any] = {name: inputs[name] for name in part.arrays if name in inputs}
+        names |= _queries(program)
         targets = {name: outputs[name] for name in part.arrays if name in outputs}
         names |= (own := {name: handed[name] for name in part.arrays if name in handed})
         targets |= own
@@ -144,6 +152,14 @@ def _execute(lines: Sequence[str], names: dict[str, Any], targets: dict[str, lis
             angle, sine, cosine = match.groups()
             text.append(f"{sine}, {cosine} = sin({angle}), cos({angle})")
             defined.update((sine, cosine))
+        elif match := _QUERY.fullmatch(statement):
+            function, operands, words = match.groups()
+            query = names[function]
+            arguments = words.split(", ")[len(query.tables) :]
+            given, found = arguments[: len(query.arrays)], arguments[len(query.arrays) :]
+            given = given or ["[]"]
+            text.append(f"{', '.join(found)}, = {function}.reference([{operands}], {given[0]})")
+            defined.update(found)
         elif match := _DEFINITION.fullmatch(statement):
             text.append(f"{match[1]} = {match[2]}")
             defined[match[1]] += 1

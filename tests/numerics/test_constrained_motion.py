@@ -13,15 +13,16 @@ import pytest
 import gridgen
 from fake_gpu.ptx.backend import PTX_TARGETS
 from gridgen.backends import TARGETS
-from gridgen.check import random_states
+from gridgen.check import compare_function, random_states
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import OptionError, ShapeError
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import PROXIMAL
+from gridgen.schedules.thread.plan import plan_lines
 from helpers.dynamics import COMPLEX_STEP, tangent_steps
 from helpers.oracle import Oracle
 from helpers.robots import exhaustive
-from numerics.robots import load_robot, load_tree, urdf_path
+from numerics.robots import load_robot, load_tree, run_program, urdf_path
 
 STATES, TIMES = 3, 5
 INPUTS = ("active", "stabilization", "compliance", "proximal")
@@ -199,6 +200,28 @@ def test_linearized_steps_are_those_of_complex_steps(
         found = A[:, :, column] if column < 2 * n else B[:, :, column - 2 * n]
         scale = max(1.0, np.abs(wanted).max())
         np.testing.assert_allclose(found, wanted, rtol=0.0, atol=1e-7 * scale)
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("arm6", "constrained_forward_dynamics_gradient"),
+        ("gripper", "step_gradient_semi_implicit"),
+        *(
+            pytest.param(*case, marks=pytest.mark.exhaustive)
+            for case in itertools.product(
+                ("two_link", "arm6", "gripper", "screws", "quadruped", "humanoid"),
+                ("constrained_forward_dynamics_gradient", "step_rk4", "step_gradient_implicit"),
+            )
+        ),
+    ],
+)
+def test_programs_compute_what_the_reference_computes(name: str, function: str) -> None:
+    tree = load_tree(urdf_path(name), name in ("quadruped", "humanoid"), constraints=name)
+    x = random_states(tree, STATES, np.random.default_rng(7))
+    results = run_program(tree, plan_lines(tree, function), x)
+    row = compare_function(tree, function, "float64", x, results)
+    assert row.passed, row
 
 
 @pytest.mark.parametrize("backend", ["cpu", "emulated", *exhaustive(*PTX_TARGETS)])

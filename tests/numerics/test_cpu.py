@@ -53,7 +53,10 @@ REGRESSORS = [c.name for c in _OF_FUNCTIONS if set(c.outputs) & {"Y", "y"}]
 _OF_ONE_RESULT = [c.name for c in _OF_FUNCTIONS if len(c.outputs) == 1]
 FUNCTIONS = [*(name for name in _OF_ONE_RESULT if name not in REGRESSORS), *OF_FRAMES]
 #: Functions whose programs for large robots no one compiles.
-BEYOND_COMPILERS = ("forward_dynamics_gradient_f_ext_base_motion", "inverse_dynamics_second_order")
+BEYOND_COMPILERS = (
+    "forward_dynamics_gradient_f_ext_base_motion",
+    *(name for name in COMPUTATIONS if "second_order" in name or "hessian" in name),
+)
 #: Robots that have every function compiled, with a slide and skew axes, branches and a mimic joint,
 #: a free joint.
 THOROUGH = [("arm6", False), ("gripper", False), ("cart_pole", True)]

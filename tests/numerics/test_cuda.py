@@ -71,7 +71,8 @@ def functions_of(robot: gridgen.Robot) -> list[str]:
     robot with many joints not the derivatives, which take minutes each. Rollouts are tried by
     themselves.
     """
-    long = ("gradient", "second_order") if robot.nv > 10 else ("second_order",)
+    second = ("second_order", "hessian")
+    long = ("gradient", *second) if robot.nv > 10 else second
     return [
         name
         for name in robot.functions

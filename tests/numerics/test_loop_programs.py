@@ -43,7 +43,7 @@ from numerics.robots import load_robot, load_tree, run_program, urdf_path
 STATES = 3
 #: Whole SIMD packs and a part of one.
 BATCH = 37
-SECOND_ORDER = [name for name in COMPUTATIONS if "second_order" in name]
+SECOND_ORDER = [n for n in COMPUTATIONS if "second_order" in n or "hessian" in n]
 FIRST_ORDER = [name for name in COMPUTATIONS if name not in SECOND_ORDER]
 #: Robots of our own on which everything is tried in every run.
 SMALL = ("cart_pole", "pendulum")
@@ -80,7 +80,7 @@ def is_further(name: str, floating: bool, function: str) -> bool:
     if name == "gripper":
         of_steps = function.startswith("step_") and (with_loads or not function.startswith(STEPS))
         return function in SECOND_ORDER or of_steps
-    is_long = any(word in function for word in ("gradient", "torque_regressor", "second_order"))
+    is_long = function in SECOND_ORDER or "gradient" in function or "torque_regressor" in function
     if function.startswith("step_"):
         return name != "pendulum"
     on_one_base = name == "quadruped" and floating
@@ -164,12 +164,29 @@ def test_a_large_robot_of_everything(mimic: bool, loaded: bool) -> None:
     check(tree, functions)
 
 
-@pytest.mark.parametrize("mimic", [False, True])
-def test_second_order_of_a_chain(mimic: bool) -> None:
-    tree = load_tree(random_robot(5, 2, branches=False, mimic=mimic), joint_dynamics=True)
+#: Functions of second order that every run tries, and the robots: with mimic joints, floating.
+TRIED = {
+    "inverse_dynamics_second_order": [(False, True), (True, True)],
+    "forward_dynamics_second_order": [(True, False)],
+    "step_hessian_semi_implicit": [(False, True)],
+}
+
+
+@pytest.mark.parametrize(
+    ("mimic", "floating", "function"),
+    [
+        pytest.param(*base, name, marks=() if is_tried else pytest.mark.exhaustive)
+        for base in ((False, False), (True, False), (False, True), (True, True))
+        for name in SECOND_ORDER
+        for is_tried in [base in TRIED.get(name, ())]
+    ],
+)
+def test_second_order_of_few_bodies(mimic: bool, floating: bool, function: str) -> None:
+    robot = random_robot(5, 2, branches=floating, mimic=mimic)
+    tree = load_tree(robot, floating, joint_dynamics=True)
     assert tree.has_mimic == mimic
-    assert all(refusal(tree, function) is None for function in SECOND_ORDER)
-    check(tree, SECOND_ORDER)
+    assert refusal(tree, function) is None
+    check(tree, [function])
 
 
 #: The first joint follows one that comes after it.

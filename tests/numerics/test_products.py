@@ -83,11 +83,13 @@ def check(
     for array in spec.inputs:
         if array not in x:
             x[array] = rng.normal(size=(states, *array_shape(array, tree)))
+    # Loops multiply with inverses of the mass matrix: a third derivative with several.
+    limit = 5e-11 if "second_order" in name or "hessian" in name else 1e-11
     found = run_program(tree, plan(tree, spec.key), x)
     for array, result, steps in zip(
         spec.outputs, found, evaluate_reference(tree, spec.key, x), strict=True
     ):
-        assert relative_errors(result, steps).max() < 1e-11, array
+        assert relative_errors(result, steps).max() < limit, array
 
 
 @refused(lambda robot, floating, name: refusal(tree_of(robot, floating), name))

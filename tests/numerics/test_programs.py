@@ -23,10 +23,11 @@ STATES = 3
 FIRST_LARGE = "humanoid"
 #: Functions whose programs grow fast with the robot. Of large ones the first is looked at in every
 #: run, for the others are made of the same parts; of robots of others those without loads.
+SECOND = ("second_order", "hessian")
 LONG = [
     name
     for name in COMPUTATIONS
-    if "dynamics_gradient" in name or "second_order" in name or "torque_regressor" in name
+    if any(word in name for word in ("dynamics_gradient", "torque_regressor", *SECOND))
 ]
 #: Steps in time, made of forward dynamics and integrate, and their derivatives; of some of our
 #: robots in every run.
@@ -67,7 +68,7 @@ def params(*functions: str) -> list[object]:
     every = []
     for name, floating, left_out in cases():
         for function in functions or (None,):
-            if name in LARGE_ROBOTS and function is not None and "second_order" in function:
+            if name in LARGE_ROBOTS and any(word in (function or "") for word in SECOND):
                 continue  # a million operations
             further = function is not None and bool(COMPUTATIONS[function].key.inputs)
             longer = name in LARGE_ROBOTS and function not in (None, LONG[0])
@@ -100,9 +101,9 @@ def test_long_programs_do_too(name: str, floating: bool, function: str) -> None:
 @pytest.mark.parametrize(
     ("name", "floating", "few"),
     [
-        ("arm7", False, set()),
-        ("quadruped", True, {"second_order"}),
-        ("gripper", False, {"aba", "articulated"}),
+        ("arm7", False, {"step_hessian"}),
+        ("quadruped", True, {"step_hessian"}),
+        ("gripper", False, {"aba", "articulated", "step_hessian"}),
     ],
 )
 def test_what_is_left_out_of_the_cases(name: str, floating: bool, few: set[str]) -> None:

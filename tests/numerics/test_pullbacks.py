@@ -36,7 +36,8 @@ SCREWS = ("screws", True)
 LONG = {
     name
     for name in COMPUTATIONS
-    if "gradient" in name or "second_order" in name or ("step" in name and "f_ext" in name)
+    if any(word in name for word in ("gradient", "second_order", "hessian"))
+    or ("step" in name and "f_ext" in name)
 }
 #: What goes back through loops in every run: walks in and out, climbs, several items at a time.
 LOOPED = {
@@ -80,7 +81,9 @@ def check(tree: KinematicTree, name: str, plan: Plan = plan_lines) -> None:
         conditions = amplification_at_frame(tree, x, key)
     else:
         conditions = amplification(*evaluate_reference(tree, "mass_matrix", x))
-    limits = np.maximum(1e-11, 1e-14 * conditions)  # solutions in other orders
+    # Solutions in other orders; a third derivative multiplies more inverses of the mass matrix.
+    orders = 5 if "second_order" in name or "hessian" in name else 1
+    limits = np.maximum(1e-11, orders * 1e-14 * conditions)
     found = run_program(tree, plan(tree, pullback.key), x)
     for array, result, steps in zip(
         pullback.outputs, found, evaluate_reference(tree, pullback.key, x), strict=True

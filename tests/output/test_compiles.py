@@ -36,7 +36,7 @@ ON_HOST = [
 COMPILED_BY_NVRTC = [(case,) for case in (("two_link", False), ("arm7", False), *QUICK)]
 # Functions of so many statements that NVRTC takes minutes for those of a robot with many joints,
 # and that live on spilled registers.
-LONG = re.compile("gradient|second_order|coriolis")
+LONG = re.compile("gradient|second_order|hessian|coriolis")
 
 
 def generated(case, folder: Path) -> gridgen.GeneratedModule:

@@ -177,6 +177,9 @@ def test_every_name_of_a_compiled_function_is_explained():
         "_euler",
         "_rk4",
         "_implicit",
+        "_midpoint",
+        "_trapezoidal",
+        "_constant_acceleration",
         "_with_efforts",
         "_pipeline",
     }

@@ -52,13 +52,17 @@ def test_options_are_an_object_of_their_own(options: object) -> None:
         generate("never read.urdf", options)
 
 
-def test_an_option_of_a_robot_is_one_of_load_of_modules_and_of_every_command() -> None:
+def test_an_option_of_a_robot_is_one_of_load_of_modules_and_of_every_command(
+    tmp_path: Path,
+) -> None:
     own = {field.name for field in fields(RobotOptions)}
     parser = ArgumentParser()
     add_robot_options(parser)
     given = "--floating-base --joint-dynamics --armature 0.5 --parameters damping --mapping a:=b"
     given += " --lock elbow=0.5 --lock base=1,2,3 --no-parameter-check"
-    given += " --constraint point:foot --constraint joint:a:b"
+    given += " --constraint point:foot --constraint joint:a:b --spheres primitives"
+    (tmp_path / "a.srdf").write_text('<robot><disable_collisions link1="a" link2="b"/></robot>')
+    given += f" --allowed-collisions {tmp_path / 'a.srdf'}"
     options = RobotOptions(**robot_options(parser.parse_args(given.split())))
     expected = RobotOptions(
         floating_base=True,
@@ -72,6 +76,8 @@ def test_an_option_of_a_robot_is_one_of_load_of_modules_and_of_every_command() -
             {"kind": "point", "link": "foot"},
             {"kind": "joint", "joint": "a", "to": "b"},
         ),
+        spheres="primitives",
+        allowed_collisions=[("a", "b")],
     )
     assert options == expected
     assert all(getattr(options, name) != getattr(RobotOptions(), name) for name in own)

@@ -1,1 +1,1 @@
-"""Commands: `grid-gen`, `grid-gen tune` and `grid-gen cache`."""
+"""Commands: `grid-gen`, `grid-gen tune`, `grid-gen spheres` and `grid-gen cache`."""

@@ -63,6 +63,9 @@ example:
   to measure the kernels on the current GPU (grid-gen tune --help):
     grid-gen tune panda.urdf
 
+  to cover its links by spheres (grid-gen spheres --help):
+    grid-gen spheres panda.urdf
+
   to show the size of the cache of compiled code, or clear it (grid-gen cache --help):
     grid-gen cache
 
@@ -75,6 +78,7 @@ FAILED_CHECK = 1
 #: Names of the subcommands.
 TUNE = "tune"
 CACHE = "cache"
+SPHERES = "spheres"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -91,6 +95,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from gridgen.commands import cache
 
             return cache.run(words[1:])
+        if words[:1] == [SPHERES]:
+            from gridgen.commands import spheres
+
+            return spheres.run(words[1:])
         with printing():
             options = _parser().parse_args(words)
         return 0 if options is None else _run(options)

@@ -148,6 +148,18 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         help="a constraint of the motion: point or frame of a link, by the world or another link, "
         "or joint; or a JSON or YAML file with a list of such; repeatable",
     )
+    parser.add_argument(
+        "--spheres",
+        default={},
+        metavar="FILE",
+        help="spheres of links for distances: a YAML or JSON file, as of grid-gen spheres; or "
+        "primitives, which cover the boxes, cylinders, capsules and spheres of the robot's file",
+    )
+    parser.add_argument(
+        "--allowed-collisions",
+        metavar="FILE",
+        help="an SRDF file with pairs of links that may touch (default: found by sampling)",
+    )
 
 
 def robot_options(arguments: argparse.Namespace) -> dict[str, Any]:

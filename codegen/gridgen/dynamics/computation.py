@@ -167,7 +167,7 @@ class FunctionComputation(Computation):
     @property
     def optional_inputs(self) -> tuple[str, ...]:
         """See ``Computation``."""
-        return () if isinstance(self.row, MethodStep) else self.row.optional_inputs
+        return self.row.optional_inputs
 
     @property
     def outputs(self) -> tuple[str, ...]:

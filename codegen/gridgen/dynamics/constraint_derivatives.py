@@ -101,13 +101,12 @@ class _Gradient:
 
     def forces(self) -> tuple[Rows, Rows, Rows]:
         """Return the derivatives of the forces by positions, velocities and torques."""
-        minus_P = [[-entry for entry in row] for row in self.P]
-        found = [*self._by_state(minus_P, self.S), minus_P]
-        by_q, by_qd, by_tau = (
+        S, P = (
             _transposed([self._constraints.turned(column) for column in zip(*rows, strict=True)])
-            for rows in found
+            for rows in (self.S, self.P)
         )
-        return by_q, by_qd, by_tau
+        minus_P = [[-entry for entry in row] for row in P]
+        return *self._by_state(minus_P, S), minus_P
 
     def _by_state(self, of_ID: Rows, of_c: Rows) -> tuple[Rows, Rows]:
         """Return minus the responses to dID and dc by q, and by qd."""

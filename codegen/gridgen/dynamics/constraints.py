@@ -45,13 +45,13 @@ from gridgen.dynamics.kinematics import (
     each,
 )
 from gridgen.dynamics.linear import (
+    BranchSolver,
     Factorization,
     begin_in_place,
     finish_in_place,
     ldlt,
     ldlt_solve,
 )
-from gridgen.dynamics.minverse import BranchSolver
 from gridgen.dynamics.rnea import body_forces, inverse_dynamics, torques_of_forces
 from gridgen.dynamics.state import Numbers, State
 from gridgen.model.kinematic_tree import Constraint

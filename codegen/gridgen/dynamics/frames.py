@@ -19,6 +19,7 @@ from gridgen.naming import show, similar
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import (
     ZERO,
+    DenseRotation,
     Matrix,
     Placement,
     Vector,
@@ -128,7 +129,7 @@ def base_pose(scalars: Scalars) -> Pose:
 
 
 def in_canonical(state: State, frame: Frame) -> Placement:
-    """Return the placement of a frame in the canonical frame of its body."""
+    """Return the placement of a frame, or of a tool in it, in the canonical frame of its body."""
     tree, scalars = state.tree, state.scalars
     rotation, translation = frame.rotation, frame.translation
     if frame.body >= 0:
@@ -136,7 +137,14 @@ def in_canonical(state: State, frame: Frame) -> Placement:
         rotation = matmul(to_canonical, rotation)
         translation = apply(to_canonical, translation)
     factors = fixed_rotation(rotation, scalars)
-    return Placement(factors, factors, constants(translation, scalars))
+    placed = Placement(factors, factors, constants(translation, scalars))
+    if state.offset is None:
+        return placed
+    rows = [state.offset[4 * i : 4 * i + 4] for i in range(3)]
+    turn: Matrix = tuple((x, y, z) for x, y, z, _ in rows)  # type: ignore[assignment]
+    x, y, z = (row[3] for row in rows)
+    factors = (*factors, DenseRotation(turn))
+    return Placement(factors, factors, add(placed.to_parent((x, y, z)), placed.r))
 
 
 # -- Jacobians --------------------------------------------------------------------------------
@@ -221,6 +229,72 @@ def add_column(state: State, body: Body, k: int, column: Numbers, J: Rows) -> No
         if body.mimics:
             entry = scalars.constant(body.multiplier) * entry
         J[row][j] = J[row][j] + entry if tree.has_mimic else entry
+
+
+def jacobian_gradient(state: State, frame: str, reference: str) -> list[Rows]:
+    """Return the derivative of the Jacobian of a frame by the positions, 6 x nv x nv.
+
+    Entry [row][j][k] is the derivative of J[row][j] by position k; of a free joint, by its velocity
+    k over unit time. A column turns with the joints above it; those below move the frame alone.
+
+    Args:
+        frame:     name of the frame.
+        reference: one of ``REFERENCES``.
+
+    Raises:
+        OptionError: the frame or the reference is unknown.
+    """
+    tree, scalars = state.tree, state.scalars
+    check_reference(reference)
+    target = find_frame(tree, frame)
+    H: list[Rows] = scalars.matrix("H", 6, tree.nv, tree.nv)
+    if target.body < 0:
+        return H
+    poses = body_poses(state)
+    tip = poses[target.body].child(in_canonical(state, target))
+    point = constants(ZERO, scalars) if reference == "world" else tip.p
+    path = [target.body, *tree.ancestors(target.body)][::-1]
+    columns = [_columns(state, index, poses[index], point) for index in path]
+    if reference == "local":
+        turn = transpose(tip.R)
+        columns = [
+            [(j, (apply(turn, v), apply(turn, w))) for j, (v, w) in column] for column in columns
+        ]
+    none = constants(ZERO, scalars)
+    for above, index in enumerate(path):
+        scalars.begin("axis", index)
+        for below in range(above, len(path)):
+            for j, (v, w) in columns[below]:
+                for k, (slide, spin) in columns[above]:
+                    turned, moved = cross(spin, v), cross(slide, w)
+                    if reference == "local_world_aligned":
+                        _add_entry(H, j, k, (turned, cross(spin, w)))
+                        if below > above:
+                            _add_entry(H, k, j, (turned, none))
+                    elif reference == "world":
+                        _add_entry(H, j, k, (add(turned, moved), cross(spin, w)))
+                    elif below > above:
+                        _add_entry(H, k, j, (add(turned, moved), cross(spin, w)))
+    return H
+
+
+def _columns(
+    state: State, index: int, pose: Pose, point: Vector
+) -> list[tuple[int, tuple[Vector, Vector]]]:
+    """Return the velocities of a joint with its columns about a point, in the axes of the base."""
+    body, scalars = state.tree.bodies[index], state.scalars
+    factor = scalars.constant(body.multiplier if body.mimics else 1.0)
+    found = []
+    for k, (slide, spin) in enumerate(body.joint_type.subspace(scalars)):
+        w = apply(pose.R, scale(factor, spin))
+        v = add(apply(pose.R, scale(factor, slide)), cross(sub(pose.p, point), w))
+        found.append((body.v_index + k, (v, w)))
+    return found
+
+
+def _add_entry(H: list[Rows], j: int, k: int, change: tuple[Vector, Vector]) -> None:
+    for row, entry in enumerate((*change[0], *change[1])):
+        H[row][j][k] = H[row][j][k] + entry
 
 
 def jacobian_dot_qd(state: State, frame: str, reference: str) -> list[Scalar]:

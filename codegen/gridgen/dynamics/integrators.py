@@ -26,25 +26,55 @@ def _step(
     tau: Numbers,
     dt: Numbers,
     *,
-    is_explicit: bool = False,
+    share: float = 1.0,
     is_damping_implicit: bool = False,
 ) -> Next:
     """Return the state (q, qd) after one step with the initial accelerations.
 
-    The final velocities move the configuration; in an explicit step, the initial velocities.
+    The velocities after a ``share`` of the step move the configuration.
     """
     qdd = _accelerations(state, tau, dt[0] if is_damping_implicit else None)
     end = moved(state, state.qd, (dt[0], qdd))
-    return integrate(state, scaled(state, dt[0], state.qd if is_explicit else end)), end
+    return integrate(state, scaled(state, dt[0], velocities_after(state, dt[0], share, qdd))), end
+
+
+def velocities_after(state: State, step: Scalar, share: float, qdd: Numbers) -> Numbers:
+    """Return the velocities after a share of a step with constant accelerations."""
+    return moved(state, state.qd, (share * step, qdd)) if share else state.qd
 
 
 #: The semi-implicit (symplectic) Euler method.
 semi_implicit = _step
 #: The explicit Euler method.
-euler = partial(_step, is_explicit=True)
+euler = partial(_step, share=0.0)
+#: The configuration follows the constant accelerations: q + dt qd + dt^2 qdd / 2.
+constant_acceleration = partial(_step, share=0.5)
 #: The semi-implicit method with implicit viscous damping D, which is stable for any damping and
 #: step length: (M + dt D) (qd' - qd) = dt (tau - h - D qd).
 implicit = partial(_step, is_damping_implicit=True)
+
+
+def midpoint(state: State, tau: Numbers, dt: Numbers) -> Next:
+    """Return the state after a step with the rates at the middle of an Euler step, order two."""
+    qd, step, half = state.qd, dt[0], 0.5 * dt[0]
+    middle = moved(state, qd, (half, _accelerations(state, tau)))
+    there = state.at(integrate(state, scaled(state, half, qd)), middle)
+    end = moved(state, qd, (step, _accelerations(there, tau)))
+    return integrate(state, scaled(state, step, middle)), end
+
+
+def trapezoidal(state: State, tau: Numbers, dt: Numbers) -> Next:
+    """Return the state after a step with the mean of the rates at both ends of an Euler step.
+
+    Source: Heun's method, of order two.
+    """
+    qd, step, half = state.qd, dt[0], 0.5 * dt[0]
+    first = _accelerations(state, tau)
+    ahead = moved(state, qd, (step, first))
+    there = state.at(integrate(state, scaled(state, step, qd)), ahead)
+    middle = moved(state, qd, (half, first))  # the mean of both velocities
+    end = moved(state, middle, (half, _accelerations(there, tau)))
+    return integrate(state, scaled(state, step, middle)), end
 
 
 def rk4(state: State, tau: Numbers, dt: Numbers) -> Next:

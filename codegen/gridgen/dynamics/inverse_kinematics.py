@@ -48,7 +48,7 @@ SETTLED = 1e-2
 FADING = 0.6
 #: Cost below which a start with a rest posture is not abandoned, per unit of its gain.
 PATIENCE = 0.1
-#: What ``settings`` contains.
+#: Entries of the array ``settings``.
 SETTINGS = ("position", "orientation", "iterations", "seeds", "first", "rest", "floor")
 
 Rows = list[list[Scalar]]

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.scalars import ListScalars, Scalar, Scalars
 
+Square = list[list[Scalar]]
+
 
 @dataclass(frozen=True)
 class Factorization:
@@ -97,3 +99,92 @@ def finish_in_place(factors: Factorization, x: list[Scalar]) -> list[Scalar]:
             rest.value = rest.value - factors.lower(i, j) * x[j]
         x[i] = rest.value
     return x
+
+
+class BranchSolver:
+    """Solver for many right-hand sides with a factorized matrix of a tree.
+
+    Row i of L x = y involves the ancestors of i only. If y is zero from i up to an ancestor m, then
+    x_i depends on m and its ancestors alone. The solver eliminates the rows in between once for all
+    such right-hand sides, among them those of other branches.
+
+    Args:
+        factors: M = L^T D L.
+    """
+
+    def __init__(self, factors: Factorization, scalars: Scalars) -> None:
+        self._inverse, self._scalars = factors.inverse, scalars
+        self._lines: list[tuple[int, ...]] = []  # every row's ancestors from the root, and itself
+        self._lower: list[dict[int, Scalar]] = []
+        parents = factors.branches.parents
+        for i, parent in enumerate(parents):
+            above = () if parent < 0 else self._lines[parent]
+            self._lines.append((*above, i))
+            self._lower.append({j: factors.lower(i, j) for j in reversed(above)})
+        self._forks = frozenset(p for p in set(parents) if p >= 0 and parents.count(p) > 1)
+        self._shortcuts: dict[tuple[int, int], dict[int, Scalar]] = {}
+
+    def solve(self, right: Sequence[Scalar], column: int, sign: float = 1.0) -> list[Scalar]:
+        """Return ``sign`` times the solution x of M x = right.
+
+        Args:
+            right:  right-hand side; zero in every row that is neither an ancestor nor a descendant
+                    of ``column``.
+            column: row of the matrix; the root of a single tree for a dense right-hand side.
+            sign:   1 or -1.
+        """
+        scalars, lines = self._scalars, self._lines
+        x = list(right)
+        related = [i for i in range(len(x)) if column in lines[i] or i in lines[column]]
+        for i in reversed(related):
+            for j, factor in self._lower[i].items():
+                x[j] = x[j] - factor * x[i]
+        for i in related:
+            x[i] = x[i] * (self._inverse[i] if sign > 0 else -self._inverse[i])
+            for j, factor in self._lower[i].items():
+                x[i] = x[i] - factor * x[j]
+        for i in sorted(set(range(len(x))) - set(related)):
+            x[i] = self._follow(i, lines[column], x, scalars)
+        return x
+
+    def inverse(self) -> Square:
+        """Return M^-1; entries (i, j) and (j, i) are one scalar.
+
+        Column k of M^-1 solves L x = D^-1 L^-T e_k, whose right-hand side is zero below row k and
+        1 / D in it; with the symmetry, L^-T is not needed.
+        """
+        n = len(self._lines)
+        zero = self._scalars.constant(0.0)
+        Z = [[zero] * n for _ in range(n)]
+        for i in range(n):
+            for k in range(i):
+                Z[i][k] = Z[k][i] = self._follow(i, self._lines[k], Z[k], self._scalars)
+            Z[i][i] = self._inverse[i]
+            for a, factor in self._lower[i].items():
+                Z[i][i] = Z[i][i] - factor * Z[a][i]
+        return Z
+
+    def _follow(self, i: int, line: Sequence[int], x: Sequence[Scalar], scalars: Scalars) -> Scalar:
+        """Return x_i for a right-hand side that is zero from row i up to its last in ``line``."""
+        own = self._lines[i]
+        shared = sum(a in line for a in own)
+        if not shared:
+            return scalars.constant(0.0)
+        # The shortcut may start further down; other rows share a shortcut from a fork.
+        start = next((a for a in own[shared - 1 : -1] if a in self._forks), own[-2])
+        total = scalars.constant(0.0)
+        for a, factor in self._shortcut(i, start).items():
+            total = total - factor * x[a]
+        return total
+
+    def _shortcut(self, i: int, start: int) -> dict[int, Scalar]:
+        """Return the factors of ``start`` and its ancestors in row i after elimination."""
+        if (i, start) not in self._shortcuts:
+            own = self._lines[i]
+            between = own[own.index(start) + 1 : -1]
+            factors = {a: self._lower[i][a] for a in self._lines[start]}
+            for b in between:
+                for a, factor in self._shortcut(b, start).items():
+                    factors[a] = factors[a] - self._lower[i][b] * factor
+            self._shortcuts[i, start] = factors
+        return self._shortcuts[i, start]

@@ -15,7 +15,13 @@ from functools import partial
 from gridgen.dynamics.configurations import integrate, own_joints
 from gridgen.dynamics.constraint_derivatives import constrained_accelerations_gradient
 from gridgen.dynamics.derivatives import Accelerations, accelerations_gradient
-from gridgen.dynamics.integrators import Commutators, moved, scaled, weighted
+from gridgen.dynamics.integrators import (
+    Commutators,
+    moved,
+    scaled,
+    velocities_after,
+    weighted,
+)
 from gridgen.dynamics.state import Numbers, State
 from gridgen.dynamics.sweep import Square
 from gridgen.symbolic.scalars import Scalar
@@ -29,7 +35,7 @@ def _step(
     tau: Numbers,
     dt: Numbers,
     *,
-    is_explicit: bool = False,
+    share: float = 1.0,
     is_damping_implicit: bool = False,
 ) -> Gradient:
     """Return the linearization of a step of ``gridgen.dynamics.integrators``.
@@ -40,20 +46,46 @@ def _step(
     """
     step, changes = dt[0], Changes(state)
     rates = _accelerations(state, tau, step if is_damping_implicit else None)
-    if is_explicit:
-        path = scaled(state, step, state.qd)
-        faster = changes.velocities(step, changes.accelerations(rates))
-        along = changes.velocities()
-    else:
-        end = moved(state, state.qd, (step, rates.qdd))
-        along = faster = changes.velocities(step, changes.accelerations(rates))
-        path = scaled(state, step, end)
+    change = changes.accelerations(rates)
+    faster, along = (changes.velocities(step, change), changes.after(share, step, change))
+    path = scaled(state, step, velocities_after(state, step, share, rates.qdd))
     return changes.result(changes.positions(path, changes.sum((step, along))), faster)
 
 
 semi_implicit = _step
-euler = partial(_step, is_explicit=True)
+euler = partial(_step, share=0.0)
+constant_acceleration = partial(_step, share=0.5)
 implicit = partial(_step, is_damping_implicit=True)
+
+
+def midpoint(state: State, tau: Numbers, dt: Numbers) -> Gradient:
+    """Return the linearization of ``integrators.midpoint``."""
+    qd, changes, step, half = state.qd, Changes(state), dt[0], 0.5 * dt[0]
+    first = _accelerations(state, tau)
+    middle = moved(state, qd, (half, first.qdd))
+    slower = changes.velocities(half, changes.accelerations(first))
+    path = scaled(state, half, qd)
+    there = _accelerations(state.at(integrate(state, path), middle), tau)
+    dq = changes.positions(path, changes.sum((half, changes.velocities())))
+    faster = changes.velocities(step, changes.accelerations(there, (dq, slower)))
+    end = changes.positions(scaled(state, step, middle), changes.sum((step, slower)))
+    return changes.result(end, faster)
+
+
+def trapezoidal(state: State, tau: Numbers, dt: Numbers) -> Gradient:
+    """Return the linearization of ``integrators.trapezoidal``."""
+    qd, changes, step, half = state.qd, Changes(state), dt[0], 0.5 * dt[0]
+    first = _accelerations(state, tau)
+    path, ahead = scaled(state, step, qd), moved(state, qd, (step, first.qdd))
+    there = _accelerations(state.at(integrate(state, path), ahead), tau)
+    dq = changes.positions(path, changes.sum((step, changes.velocities())))
+    start = changes.accelerations(first)
+    last = changes.accelerations(there, (dq, changes.velocities(step, start)))
+    faster = changes.velocities(half, changes.sum((1.0, start), (1.0, last)))
+    middle = moved(state, qd, (half, first.qdd))
+    slower = changes.velocities(half, start)
+    end = changes.positions(scaled(state, step, middle), changes.sum((step, slower)))
+    return changes.result(end, faster)
 
 
 def rk4(state: State, tau: Numbers, dt: Numbers) -> Gradient:
@@ -117,7 +149,7 @@ class Changes:
         """Return the sum of factors times changes."""
         total = self._zero_change("sum")
         for i in self.state.tree.velocities.outward():
-            for k in self._columns():
+            for k in self.columns():
                 entry = terms[0][0] * terms[0][1][i][k]
                 for factor, change in terms[1:]:
                     entry = entry + factor * change[i][k]
@@ -131,6 +163,10 @@ class Changes:
             at = j + self.state.tree.nv
             total[j][at] = total[j][at] + 1.0
         return total
+
+    def after(self, share: float, step: Scalar, change: Square) -> Square:
+        """Return the change of ``velocities_after``, for one of the accelerations."""
+        return self.velocities(share * step, change) if share else self.velocities()
 
     def accelerations(
         self, rates: Accelerations, state: tuple[Square, Square] | None = None
@@ -178,13 +214,13 @@ class Changes:
             j = body.v_index
             nv = body.joint_type.nv
             if nv == 1:  # both derivatives are 1
-                for k in self._columns():
+                for k in self.columns():
                     total[j][k] = change[j][k]
                 total[j][j] = total[j][j] + 1.0
                 continue
             rate = [path[j + r] for r in range(nv)]
             start, onward = body.joint_type.integrated_gradient(rate, self.state.scalars)
-            for k in self._columns():
+            for k in self.columns():
                 column = [change[j + r][k] for r in range(nv)]
                 for r, row in enumerate(onward):
                     total[j + r][k] = dot(row, column)
@@ -204,7 +240,7 @@ class Changes:
                 continue
             places = [body.v_index + r for r in range(joint.nv)]
             start, end = [one[j] for j in places], [other[j] for j in places]
-            for k in self._columns():
+            for k in self.columns():
                 first = joint.commutator([d_one[j][k] for j in places], end)
                 second = joint.commutator(start, [d_other[j][k] for j in places])
                 for j, x, y in zip(places, first, second, strict=True):
@@ -228,7 +264,19 @@ class Changes:
         self.state.scalars.begin("step", -1)
         return self.state.scalars.matrix(symbol, self.state.tree.nv, 3 * self.state.tree.nv)
 
-    def _columns(self) -> Iterator[int]:
+    def columns(self) -> Iterator[int]:
+        """Iterate over the columns of a change."""
         for offset in (0, self.state.tree.nv, 2 * self.state.tree.nv):
             for j in self.state.tree.velocities.outward():
                 yield j + offset
+
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """Iterate over the pairs of columns, the larger first."""
+        axes, n = self.state.tree.velocities, self.state.tree.nv
+        for offset in (0, n, 2 * n):
+            for i in axes.outward():
+                for before in range(0, offset, n):
+                    for j in axes.outward():
+                        yield i + offset, j + before
+                for j in axes.until(i):
+                    yield i + offset, j + offset

@@ -12,8 +12,7 @@ from __future__ import annotations
 from gridgen.dynamics.constraints import weighted_products
 from gridgen.dynamics.crba import factorized
 from gridgen.dynamics.frames import Rows, jacobian, jacobian_dot_qd
-from gridgen.dynamics.linear import finish_in_place, ldlt, ldlt_solve
-from gridgen.dynamics.minverse import BranchSolver
+from gridgen.dynamics.linear import BranchSolver, finish_in_place, ldlt, ldlt_solve
 from gridgen.dynamics.rnea import inverse_dynamics
 from gridgen.dynamics.state import State
 from gridgen.symbolic.scalars import Scalar

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridgen.dynamics.functions import computation_of
+from gridgen.functions.arrays import OPEN
 from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.rounding import Rounded, RoundedScalars, rounded
@@ -59,6 +60,8 @@ def _evaluate(
     for name in spec.inputs:
         shape = (batch, *spec.shape(name, tree))
         given = inputs[name] if name in inputs else tree.parameters[name]
+        if OPEN in shape:
+            shape = (batch, *np.shape(given)[1 - len(shape) :])
         flat = np.broadcast_to(np.asarray(given), shape).reshape(batch, -1)
         columns[name] = [scalar(column) for column in flat.T]
     kind = RoundedScalars if scalar is Rounded else FloatScalars

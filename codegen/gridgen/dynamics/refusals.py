@@ -8,10 +8,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from gridgen.dynamics.constraints import Constraints
-from gridgen.dynamics.frames import body_poses, in_canonical
+from gridgen.dynamics.frames import base_pose, body_poses, in_canonical
 from gridgen.dynamics.state import State
-from gridgen.model.tree import KinematicTree
+from gridgen.model.tree import Frame, KinematicTree
 from gridgen.symbolic.scalars import FloatScalars
 from gridgen.symbolic.spatial import add, apply, cross
 
@@ -61,36 +60,44 @@ def of_few_directions_of_a_point(tree: KinematicTree, frame: str) -> str | None:
 @lru_cache(maxsize=8)
 def _directions(tree: KinematicTree) -> Mapping[str, tuple[int, int]]:
     """Return in how many directions each frame can move, and its origin: in a random state."""
-    state = _random_state(tree)
-    scalars, poses = state.scalars, body_poses(state)
-    # Twists of the bodies at the base's origin: those of a parent, and of the own joint.
-    twists: list[NDArray[np.float64]] = []
+    moves = _Twists(tree)
     found = {}
-    for body, pose in zip(tree.bodies, poses, strict=True):
-        own = np.zeros((6, tree.nv)) if body.parent < 0 else twists[body.parent].copy()
-        for k, (slide, spin) in enumerate(body.joint_type.subspace(scalars)):
-            w = apply(pose.R, spin)
-            own[:, body.v_index + k] += body.multiplier * np.array(
-                (*add(apply(pose.R, slide), cross(pose.p, w)), *w)
-            )
-        twists.append(own)
     for frame in tree.frames:
-        if frame.body < 0:
-            found[frame.name] = (0, 0)
-            continue
-        twist, pose = twists[frame.body], poses[frame.body]
-        x, y, z = pose.child(in_canonical(state, frame)).p
-        across = np.array([[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]])
-        point = twist[:3] + across @ twist[3:]
-        found[frame.name] = (_rank(np.vstack((point, twist[3:]))), _rank(point))
+        twist = moves.at(frame)
+        found[frame.name] = _rank(twist), _rank(twist[:3])
     return found
 
 
-def _random_state(tree: KinematicTree) -> State:
-    q = np.random.default_rng(0).uniform(-1.0, 1.0, tree.nq)
-    for start in tree.quaternions:
-        q[start : start + 4] /= np.linalg.norm(q[start : start + 4])
-    return State(tree, FloatScalars(), list(q))
+class _Twists:
+    """Jacobians of the bodies in a random state, at the base's origin in its axes."""
+
+    def __init__(self, tree: KinematicTree) -> None:
+        q = np.random.default_rng(0).uniform(-1.0, 1.0, tree.nq)
+        for start in tree.quaternions:
+            q[start : start + 4] /= np.linalg.norm(q[start : start + 4])
+        self._state = State(tree, FloatScalars(), list(q))
+        self._poses = body_poses(self._state)
+        self._still = np.zeros((6, tree.nv))
+        self._twists: list[NDArray[np.float64]] = []
+        for body, pose in zip(tree.bodies, self._poses, strict=True):
+            own = self._of(body.parent).copy()
+            for k, (slide, spin) in enumerate(body.joint_type.subspace(self._state.scalars)):
+                w = apply(pose.R, spin)
+                own[:, body.v_index + k] += body.multiplier * np.array(
+                    (*add(apply(pose.R, slide), cross(pose.p, w)), *w)
+                )
+            self._twists.append(own)
+
+    def _of(self, body: int) -> NDArray[np.float64]:
+        return self._twists[body] if body >= 0 else self._still
+
+    def at(self, frame: Frame, to: int = -1) -> NDArray[np.float64]:
+        """Return the Jacobian of a frame relative to a body, at the frame's origin."""
+        pose = self._poses[frame.body] if frame.body >= 0 else base_pose(self._state.scalars)
+        x, y, z = pose.child(in_canonical(self._state, frame)).p
+        across = np.array([[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]])
+        twist = self._of(frame.body) - self._of(to)
+        return np.vstack((twist[:3] + across @ twist[3:], twist[3:]))
 
 
 def _rank(matrix: NDArray[np.float64]) -> int:
@@ -102,8 +109,8 @@ def of_free_joints(tree: KinematicTree) -> str | None:
     for body in tree.bodies:
         if body.nv > 1:
             return (
-                f'joint "{body.joint}" is free, and second derivatives require joints of one '
-                "velocity: take differences of inverse_dynamics_gradient"
+                f'joint "{body.joint}" is free, and a team of threads computes second derivatives '
+                'of joints with one velocity: use schedule="thread"'
             )
     return None
 
@@ -130,6 +137,34 @@ def of_no_constraints(tree: KinematicTree) -> str | None:
 @lru_cache(maxsize=8)
 def _rigid(tree: KinematicTree) -> str | None:
     """Return the constraint that alone leaves no motion in a random state."""
-    found = Constraints(_random_state(tree)).held
-    names = (held.constraint.name for held in found if _rank(np.array(held.rows)) == tree.nv)
-    return next(names, None)
+    moves = _Twists(tree)
+    for one in tree.constraints:
+        rank = 1
+        if one.link is not None and one.to is not None:
+            rank = _rank(moves.at(one.link, one.to.body)[: one.rows])
+        if rank == tree.nv:
+            return one.name
+    return None
+
+
+def of_no_spheres(tree: KinematicTree) -> str | None:
+    """Refuse a robot whose links have no spheres."""
+    if tree.spheres.links:
+        return None
+    return "the links have no spheres: load the robot with spheres= (grid-gen: --spheres)"
+
+
+def of_no_pairs(tree: KinematicTree) -> str | None:
+    """Refuse a robot without links that may touch."""
+    if not tree.spheres.links or tree.spheres.pairs:
+        return of_no_spheres(tree)
+    return "no pair of links may touch: give more links spheres, or allowed_collisions="
+
+
+def of_constraints(tree: KinematicTree) -> str | None:
+    """Refuse a robot with constraints."""
+    if not tree.constraints:
+        return None
+    return (
+        "second derivatives with constraints are not supported: take differences of step_gradient"
+    )

@@ -12,13 +12,20 @@ algorithms form a column in the frame of the link and do not read the robot's ow
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 from gridgen.dynamics.frames import Rows, linear_velocities
 from gridgen.dynamics.kinematics import (
     BodyMotion,
     acceleration_field,
     all_motions,
 )
+from gridgen.dynamics.motion_derivatives import MotionChange, followed
+from gridgen.dynamics.second_derivatives import FromAbove
+from gridgen.dynamics.second_order import Axis, Cube, effects_from_above, own_changes
 from gridgen.dynamics.state import Numbers, State
+from gridgen.dynamics.sweep import Sweep
 from gridgen.functions.arrays import BODY_PARAMETERS
 from gridgen.model.tree import Body
 from gridgen.symbolic.scalars import Scalar, Scalars
@@ -29,11 +36,13 @@ from gridgen.symbolic.spatial import (
     Vector,
     add,
     apply,
+    carried,
     constants,
     cross,
     dot,
     fixed_rotation,
     neg,
+    scale,
     transpose,
 )
 
@@ -47,23 +56,149 @@ def joint_torque_regressor(state: State, qdd: Numbers) -> Rows:
     Returns:
         Y; zero where the joint does not carry the body.
     """
-    tree, scalars, placed = state.tree, state.scalars, state.placed
+    tree, scalars = state.tree, state.scalars
     Y: Rows = scalars.matrix("Y", tree.nv, BODY_PARAMETERS * len(tree.bodies))
     motions = all_motions(state, qdd)
     for index in tree.outward():
         scalars.begin("regressor", index)
         body = tree.bodies[index]
         motion = _of_link(body, motions[index], scalars)
-        axes = tuple(constants(row, scalars) for row in body.link_rotation)
-        carried = scalars.carry("frame", (axes, constants(ZERO, scalars)))
-        _fill(state, index, index, motion, carried.value, Y)
-        for below in tree.climb(index):
-            scalars.begin("regressor", index)
-            (axes, origin), here = carried.value, placed[below]
-            carried.value = tuple(map(here.to_parent, axes)), add(here.to_parent(origin), here.r)
-            above = tree.bodies[below].parent
-            _fill(state, above, index, motion, carried.value, Y)
+        for mover, frame in _links(state, index):
+            for k, axis in enumerate(tree.bodies[mover].joint_type.subspace(scalars)):
+                _enter_row(state, (mover, k), index, _efforts(motion, _seen(frame, axis)), Y)
     return Y
+
+
+def _links(state: State, index: int) -> Iterator[tuple[int, tuple[Matrix, Vector]]]:
+    """Yield a body and its ancestors, each with the axes and the origin of the body's link."""
+    tree, placed, scalars = state.tree, state.placed, state.scalars
+    axes = tuple(constants(row, scalars) for row in tree.bodies[index].link_rotation)
+    frame = scalars.carry("frame", (axes, constants(ZERO, scalars)))
+    yield index, frame.value
+    for below in tree.climb(index):
+        scalars.begin("regressor", index)
+        (axes, origin), here = frame.value, placed[below]
+        frame.value = tuple(map(here.to_parent, axes)), add(here.to_parent(origin), here.r)
+        yield tree.bodies[below].parent, frame.value
+
+
+def _seen(frame: tuple[Matrix, Vector], axis: Motion) -> Motion:
+    """Return an axis in the frame of a link, whose axes and origin are given."""
+    (axes, origin), (slide, spin) = frame, axis
+    return apply(axes, add(slide, cross(spin, origin))), apply(axes, spin)
+
+
+def momentum_regressor(state: State) -> tuple[Rows, Rows]:
+    """Return the regressors of the generalized momentum M qd and of its rate, nv x 10 n each.
+
+    The rate less the joint torques is that of the axes, which move with their bodies, times the
+    momenta, and the torque of gravity.
+    """
+    tree, placed, scalars = state.tree, state.placed, state.scalars
+    motions = all_motions(state.at_rest)
+    velocities = linear_velocities(state, motions)
+    lifts: list[Vector] = scalars.table("lift", len(tree.bodies))  # against gravity
+    nothing = constants(ZERO, scalars)
+    Yp, Yr = (
+        scalars.matrix(symbol, tree.nv, BODY_PARAMETERS * len(tree.bodies))
+        for symbol in ("Yp", "Yr")
+    )
+    for index in tree.outward():
+        scalars.begin("regressor", index)
+        body = tree.bodies[index]
+        above = neg(state.g) if body.parent < 0 else lifts[body.parent]
+        lifts[index] = scalars.keep("a", index, placed[index].to_body(above))
+        w, v, lift = (
+            _turned(body, part, scalars)
+            for part in (motions[index].w, velocities[index], lifts[index])
+        )
+        momentum = BodyMotion(nothing, w, v, acceleration_field(nothing, w))
+        weight = BodyMotion(nothing, nothing, lift, acceleration_field(nothing, nothing))
+        for mover, frame in _links(state, index):
+            twist = velocities[mover], motions[mover].w
+            for k, axis in enumerate(tree.bodies[mover].joint_type.subspace(scalars)):
+                seen, turning = _seen(frame, axis), _seen(frame, carried(twist, axis))
+                pairs = zip(_efforts(momentum, turning), _efforts(weight, seen), strict=True)
+                rates = [rate - load for rate, load in pairs]
+                _enter_row(state, (mover, k), index, _efforts(momentum, seen), Yp)
+                _enter_row(state, (mover, k), index, rates, Yr)
+    return Yp, Yr
+
+
+def joint_torque_regressor_gradient(state: State, qdd: Numbers) -> tuple[Cube, Cube, Cube]:
+    """Return the derivatives of the regressor by positions, velocities and accelerations.
+
+    A column is the change of a parameter's wrench, projected on the axes. The axes above the joint
+    that moves also see the wrench rotate.
+
+    Returns:
+        dY_dq, dY_dqd, dY_dqdd: nv x 10 n x nv.
+    """
+    tree, scalars, sweep = state.tree, state.scalars, Sweep(state)
+    motions = all_motions(state, qdd)
+    above = effects_from_above(sweep, *own_changes(sweep, motions))
+    shape = (tree.nv, BODY_PARAMETERS * len(tree.bodies), tree.nv)
+    cubes = [scalars.matrix(symbol, *shape) for symbol in ("dY_dq", "dY_dqd", "dY_dqdd")]
+    nothing = constants(ZERO, scalars)
+
+    def effects(index: int, start: int) -> Iterator[tuple[Axis, FromAbove]]:
+        """Yield the effects on a body of the axes of an ancestor and of those above it."""
+        for k in range(tree.bodies[start].joint_type.nv):
+            yield (start, k), above[k][index][start]
+        for below in tree.climb(start):
+            root = tree.bodies[below].parent
+            for k in range(tree.bodies[root].joint_type.nv):
+                yield (root, k), above[k][index][root]
+
+    def turned(index: int, vectors: Sequence[Vector]) -> list[Vector]:
+        return [_turned(tree.bodies[index], vector, scalars) for vector in vectors]
+
+    for index in tree.outward():
+        scalars.begin("regressor", index)
+        motion = _of_link(tree.bodies[index], motions[index], scalars)
+        for mover, effect in effects(index, index):
+            scalars.begin("regressor", index)
+            # The axis moves the mass with unit acceleration.
+            starts = MotionChange(*effect.axis, nothing)
+            changes = [
+                turned(index, (change.a, change.alpha, change.w))
+                for change in (effect.position, effect.velocity, starts)
+            ]
+            axis: Any = tuple(turned(index, effect.axis))
+            for other, own in effects(index, index):
+                seen: Any = tuple(turned(index, own.axis))
+                for cube, change in zip(cubes, changes, strict=True):
+                    row = _change_row(motion.w, change, seen)
+                    _enter_slice(state, (other, mover), index, row, cube)
+            for below in tree.climb(mover[0]):
+                root = tree.bodies[below].parent
+                for k in range(tree.bodies[root].joint_type.nv):
+                    seen = tuple(turned(index, above[k][index][root].axis))
+                    row = _efforts(motion, carried(seen, axis))
+                    _enter_slice(state, ((root, k), mover), index, row, cubes[0])
+    return cubes[0], cubes[1], cubes[2]
+
+
+def _change_row(w: Vector, change: Sequence[Vector], axis: Motion) -> tuple[Scalar, ...]:
+    """Project the changes of the parameters' wrenches on an axis, in the link's frame.
+
+    Args:
+        w:      angular velocity of the link.
+        change: the vectors of a ``MotionChange`` of the link.
+    """
+    a, (x, y, z), turning = change
+    # 2 w1 x (w x x) = 2 w (w1 . x) - 2 x (w1 . w)
+    P = tuple(scale(2.0 * entry, turning) for entry in w)
+    trace = P[0][0] + P[1][1] + P[2][2]
+    W: Matrix = (
+        (P[0][0] - trace, P[0][1] - z, P[0][2] + y),
+        (P[1][0] + z, P[1][1] - trace, P[1][2] - x),
+        (P[2][0] - y, P[2][1] + x, P[2][2] - trace),
+    )
+    (yz, turn_x), (xz, turn_y), (xy, turn_z) = (
+        (0.5 * (W[i][j] + W[j][i]), 0.5 * (W[i][j] - W[j][i])) for i, j in ((2, 1), (0, 2), (1, 0))
+    )
+    return _projected(a, W, (turn_x, turn_y, turn_z, yz, xz, xy), axis)
 
 
 def _of_link(body: Body, motion: BodyMotion, scalars: Scalars) -> BodyMotion:
@@ -79,28 +214,25 @@ def _turned(body: Body, vector: Vector, scalars: Scalars) -> Vector:
     return vector
 
 
-def _fill(
-    state: State, joint: int, index: int, motion: BodyMotion, frame: tuple[Matrix, Vector], Y: Rows
-) -> None:
-    """Fill the columns of one body in the rows of one joint; mimic joints add to their leader.
+def _enter_row(state: State, axis: Axis, index: int, row: Numbers, Y: Rows) -> None:
+    """Enter the columns of a body in the row of an axis; mimic joints add to their leader."""
+    mover = state.tree.bodies[axis[0]]
+    target = Y[mover.v_index + axis[1]]
+    for parameter, entry in enumerate(row):
+        column = BODY_PARAMETERS * index + parameter
+        entry = followed(entry, [mover], state.scalars)
+        target[column] = target[column] + entry if state.tree.has_mimic else entry
 
-    Args:
-        joint:  index of the body that the joint moves.
-        index:  index of the body with the parameters.
-        motion: motion of that body, in the axes of its link.
-        frame:  these axes and their origin, in the frame of the joint.
-        Y:      the regressor.
-    """
-    tree, scalars = state.tree, state.scalars
-    mover, (axes, origin) = tree.bodies[joint], frame
-    for k, (slide, spin) in enumerate(mover.joint_type.subspace(scalars)):
-        seen = apply(axes, add(slide, cross(spin, origin))), apply(axes, spin)
-        row = Y[mover.v_index + k]
-        for parameter, entry in enumerate(_efforts(motion, seen)):
-            column = BODY_PARAMETERS * index + parameter
-            if mover.mimics:
-                entry = scalars.constant(mover.multiplier) * entry
-            row[column] = row[column] + entry if tree.has_mimic else entry
+
+def _enter_slice(
+    state: State, axes: tuple[Axis, Axis], index: int, row: Numbers, cube: Cube
+) -> None:
+    """Add derivatives of a body's columns in the row of one axis by another axis."""
+    one, other = (state.tree.bodies[axis[0]] for axis in axes)
+    i, j = one.v_index + axes[0][1], other.v_index + axes[1][1]
+    for parameter, entry in enumerate(row):
+        target = cube[i][BODY_PARAMETERS * index + parameter]
+        target[j] = target[j] + followed(entry, (one, other), state.scalars)
 
 
 def _efforts(motion: BodyMotion, axis: Motion) -> tuple[Scalar, ...]:
@@ -108,19 +240,29 @@ def _efforts(motion: BodyMotion, axis: Motion) -> tuple[Scalar, ...]:
 
     The wrench is f = m a + W h and n = h x a + I wd + w x I w, with W the acceleration field.
     """
-    (v, u), W = axis, motion.field
     x, y, z = motion.w
-    first = add(apply(transpose(W), v), cross(motion.a, u))
+    return _projected(motion.a, motion.field, (*motion.wd, y * z, x * z, x * y), axis)
+
+
+def _projected(a: Vector, W: Matrix, parts: Sequence[Scalar], axis: Motion) -> tuple[Scalar, ...]:
+    """Project the wrenches of a field of accelerations a + W x on an axis.
+
+    Args:
+        parts: the axial vector of W, and the entries yz, xz, xy of its symmetric part.
+    """
+    v, u = axis
+    turn_x, turn_y, turn_z, yz, xz, xy = parts
+    first = add(apply(transpose(W), v), cross(a, u))
     # The moment of each entry of I.
     moments = (
-        (motion.wd[0], x * z, -(x * y)),
+        (turn_x, xz, -xy),
         (-W[2][0], W[2][1], W[0][0] - W[1][1]),
-        (-(y * z), motion.wd[1], x * y),
+        (-yz, turn_y, xy),
         (W[1][0], W[2][2] - W[0][0], -W[1][2]),
         (W[1][1] - W[2][2], -W[0][1], W[0][2]),
-        (y * z, -(x * z), motion.wd[2]),
+        (yz, -xz, turn_z),
     )
-    return (dot(v, motion.a), *first, *(dot(moment, u) for moment in moments))
+    return (dot(v, a), *first, *(dot(moment, u) for moment in moments))
 
 
 def kinetic_energy_regressor(state: State) -> list[Scalar]:

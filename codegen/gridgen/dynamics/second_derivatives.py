@@ -13,8 +13,6 @@ from gridgen.dynamics.motion_derivatives import (
     EffortRow,
     MotionChange,
     MovingMass,
-    add_wrenches,
-    rotated_wrench,
 )
 from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import (
@@ -26,7 +24,6 @@ from gridgen.symbolic.spatial import (
     Wrench,
     add,
     add_outer,
-    apply,
     cross,
     full,
     neg,
@@ -82,15 +79,19 @@ class TurnedMass:
         return cross(w, scale(2.0, self.f)), moment(self.Q, w)
 
 
-def turned_mass(axis: Motion, mass: MovingMass, w: Vector) -> TurnedMass:
+def turned_mass(
+    axis: Motion, mass: MovingMass, w: Vector, slide_rate: Vector | None = None
+) -> TurnedMass:
     """Return the derivative of a subtree's inertia with respect to a joint's position.
 
     The result is relative to the joint's parent, in the body's axes.
 
     Args:
-        axis: axis of the joint.
-        mass: mass of the subtree.
-        w:    angular velocity of the body.
+        axis:       axis of the joint.
+        mass:       mass of the subtree.
+        w:          angular velocity of the carrier, in the body's axes. For a joint of one axis,
+                    that of the body may replace it.
+        slide_rate: linear velocity of a free joint, in the body's axes.
     """
     slide, spin = axis
     rest, p, K = mass.rest, mass.p, mass.K
@@ -98,7 +99,7 @@ def turned_mass(axis: Motion, mass: MovingMass, w: Vector) -> TurnedMass:
     S = full(second_moments(rest.I, 2.0))
     Q = add_outer(skew_times(spin, S), scale(2.0, slide), rest.h)
     # The velocity of a point rotates with it, except for the contribution of the parent's rotation.
-    moved, turned = cross(w, slide), cross(w, spin)
+    moved, turned = _origin_change(axis, w, slide_rate), cross(w, spin)
     p_turned = add(cross(spin, p), cross(turned, scale(2.0, rest.h)))
     own, across, rows = skew_times(spin, K), skew_times(turned, S), times_skew(K, spin)
     K_turned = tuple(add(add(a, b), neg(c)) for a, b, c in zip(own, across, rows, strict=True))
@@ -106,58 +107,47 @@ def turned_mass(axis: Motion, mass: MovingMass, w: Vector) -> TurnedMass:
     return TurnedMass(f, Q, add(p_turned, scale(2.0 * rest.m, moved)), K_moved)
 
 
-def turned_row(axis: Motion, w: Vector, row: EffortRow, mass: TurnedMass) -> EffortRow:
+def _origin_change(axis: Motion, w: Vector, slide_rate: Vector | None) -> Vector:
+    """Return the derivative of the velocity of a body's origin in its joint's position."""
+    slide, spin = axis
+    moved = cross(w, slide)
+    return moved if slide_rate is None else add(moved, cross(spin, slide_rate))
+
+
+def turned_row(
+    axis: Motion, w: Vector, row: EffortRow, Q: Matrix, slide_rate: Vector | None = None
+) -> EffortRow:
     """Return the derivative of the tip's torque row with respect to the middle joint's position.
 
     Args:
-        axis: axis of the middle joint.
-        w:    angular velocity of its body.
-        row:  torque row of the tip.
-        mass: derivative of the inertia with respect to the tip's position.
+        axis:       axis of the middle joint.
+        w:          as in ``turned_mass``, of the middle joint; also ``slide_rate``.
+        row:        torque row of the tip.
+        Q:          ``TurnedMass.Q`` of the tip.
+        slide_rate: see ``w``.
     """
     slide, spin = axis
-    turned = moment(transpose(mass.Q), cross(w, spin))
+    turned = moment(transpose(Q), cross(w, spin))
+    moved = scale(2.0, _origin_change(axis, w, slide_rate))
     return EffortRow(
         cross(spin, row.a),
         add(cross(spin, row.alpha), cross(slide, row.a)),
-        add(add(cross(spin, row.w), scale(2.0, cross(cross(w, slide), row.a))), neg(turned)),
+        add(add(cross(spin, row.w), cross(moved, row.a)), neg(turned)),
     )
 
 
-def quadratic_row(axis: Motion, row: EffortRow, mass: TurnedMass) -> Vector:
+def quadratic_row(axis: Motion, a: Vector, Q: Matrix) -> Vector:
     """Return the response to w of d(tip's torque) / d(middle joint's velocity).
 
     The negative is that of d(middle joint's torque) / d(tip's velocity).
-    """
-    slide, spin = axis
-    return add(scale(2.0, cross(slide, row.a)), neg(moment(transpose(mass.Q), spin)))
-
-
-def own_second_wrench(
-    axis: Motion, change: MotionChange, mass: MovingMass, transmitted: Wrench
-) -> Wrench:
-    """Return the second derivative of a transmitted wrench in its own joint's position.
 
     Args:
-        axis:        axis of the joint.
-        change:      derivative of the body's motion with respect to the position.
-        mass:        mass of the subtree.
-        transmitted: the wrench.
+        axis: axis of the middle joint.
+        a:    ``EffortRow.a`` of the tip.
+        Q:    ``TurnedMass.Q`` of the tip.
     """
     slide, spin = axis
-    c, rest = change.w, mass.rest
-    second = MotionChange(
-        add(cross(change.a, spin), cross(change.alpha, slide)),
-        cross(change.alpha, spin),
-        cross(c, spin),
-    )
-    f, n = mass.wrench(second)
-    twice = scale(2.0, c)
-    f = add(f, cross(twice, cross(c, rest.h)))
-    n = add(n, cross(twice, apply(full(rest.I), c)))
-    seen = rotated_wrench(axis, mass.wrench(change))
-    turned = rotated_wrench(axis, rotated_wrench(axis, transmitted))
-    return add_wrenches(add_wrenches((f, n), turned), add_wrenches(seen, seen))
+    return add(scale(2.0, cross(slide, a)), neg(moment(transpose(Q), spin)))
 
 
 @dataclass(frozen=True)

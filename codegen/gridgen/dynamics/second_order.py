@@ -1,79 +1,182 @@
-"""Second derivatives of inverse dynamics, for robots on a fixed base.
+"""Second derivatives of inverse and forward dynamics.
 
-Three joints have a common second derivative if one is an ancestor of the next: ``root``, the
-nearest to the base, ``middle`` and ``tip``. The frame of the middle joint, whose axis is a unit
+Three axes of joints have a common second derivative if one is an ancestor of the next: ``root``,
+the nearest to the base, ``middle`` and ``tip``. The frame of the middle joint, whose axis is a unit
 vector, expresses all quantities:
 
     torque of the tip:     its row, rotated by the middle joint, times the root's change of motion
     torque of the middle:  its row for the change of the subtree's inertia, times the same
     torque of the root:    projection of the change of the wrench that the middle joint transmits
 
-A triple of joints costs a few products of three or six entries; pairs take the remaining work. The
+A triple of axes costs a few products of three or six entries; pairs take the remaining work. The
 decomposition is that of Singh, Russell and Wensing, *On Second-Order Derivatives of Rigid-Body
 Dynamics*, in the terms of ``gridgen.dynamics.motion_derivatives``.
+
+A derivative by two positions is the derivative of the gradient along a tangent direction. Two
+positions of one free joint do not commute: the first is the displacement after the second, as of
+an inner joint. Its velocities are those of the moved body, so they commute.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+from gridgen.dynamics.derivatives import accelerations_gradient
+from gridgen.dynamics.kinematics import BodyMotion
 from gridgen.dynamics.motion_derivatives import (
     EffortRow,
+    MotionChange,
     add_wrenches,
     along,
     followed,
     rotated_wrench,
 )
-from gridgen.dynamics.refusals import of_free_joints
 from gridgen.dynamics.second_derivatives import (
     FromAbove,
     FromBelow,
-    own_second_wrench,
     quadratic_row,
     turned_mass,
     turned_row,
 )
 from gridgen.dynamics.state import Numbers, State
-from gridgen.dynamics.sweep import Sweep
-from gridgen.errors import ModelError
+from gridgen.dynamics.sweep import Square, Sweep
 from gridgen.symbolic.scalars import Scalar
-from gridgen.symbolic.spatial import Motion, Vector, dot
+from gridgen.symbolic.spatial import Vector, Wrench, carried, dot
 
 Cube = list[list[list[Scalar]]]
+Axis = tuple[int, int]  # of a body, and the number of its axis
 
 
 def inverse_dynamics_second_order(state: State, qdd: Numbers) -> tuple[Cube, Cube, Cube, Cube]:
     """Return the second derivatives of the joint torques.
 
     Returns:
-        d2tau_dqdq:   nv x nv x nv; entry (i, j, k) is that of torque i in positions j and k.
+        d2tau_dqdq:   nv x nv x nv; entry (i, j, k) is the derivative of dtau_dq's (i, j) in
+                      position k.
         d2tau_dqddqd: the same in velocities j and k.
         d2tau_dqdqd:  the same in position j and velocity k.
         dM_dq:        entry (i, j, k) is that of the mass matrix's (i, j) in position k.
-
-    Raises:
-        ModelError: a joint is free; its positions do not commute.
     """
-    if reason := of_free_joints(state.tree):
-        raise ModelError(f"{state.tree.source}: {reason}")
     return _SecondOrder(state, qdd).cubes()
+
+
+def forward_dynamics_second_order(state: State, tau: Numbers) -> tuple[Cube, Cube, Cube, Cube]:
+    """Return the second derivatives of the joint accelerations.
+
+    ID(q, qd, qdd) = tau, differentiated twice: M d2qdd is minus the second derivative of inverse
+    dynamics at constant accelerations, and minus dM times the first derivatives of qdd.
+
+    Returns:
+        d2qdd_dqdq, d2qdd_dqddqd, d2qdd_dqdqd: as of ``inverse_dynamics_second_order``.
+        d2qdd_dqdtau: entry (i, j, k) is that of acceleration i in position j and torque k.
+    """
+    tree, scalars = state.tree, state.scalars
+    rates = accelerations_gradient(state, tau)
+    qq, vv, qv, Mq = inverse_dynamics_second_order(state, rates.qdd)
+    scalars.begin("solve", -1)
+    qt: Cube = scalars.matrix("d2qdd_dqdtau", tree.nv, tree.nv, tree.nv, zeros=False)
+    axes, column = tree.velocities, scalars.table("column", tree.nv)
+
+    def solve(cube: Cube, j: int, k: int, *terms: tuple[int, Square, int]) -> None:
+        """Replace a column of a cube by minus the solution with M, of the column and of products.
+
+        A product (j, X, k) is that of dM in position j with column k of X.
+        """
+        for i in axes.outward():
+            total = scalars.carry("right", scalars.constant(0.0) if cube is qt else cube[i][j][k])
+            for a in axes.outward():
+                for place, X, at in terms:
+                    total.value = total.value + Mq[i][a][place] * X[a][at]
+            column[i] = total.value
+        for i in axes.outward():
+            total = scalars.carry("x", scalars.constant(0.0))
+            for a in axes.outward():
+                total.value = total.value - rates.by_tau[i][a] * column[a]
+            cube[i][j][k] = total.value
+
+    for j in axes.outward():
+        for k in axes.outward():
+            solve(qq, j, k, (j, rates.by_q, k), (k, rates.by_q, j))
+            solve(qv, j, k, (j, rates.by_qd, k))
+            solve(vv, j, k)
+            solve(qt, j, k, (j, rates.by_tau, k))
+    return qq, vv, qv, qt
+
+
+Changes = list[list[MotionChange]]
+
+
+def own_changes(sweep: Sweep, motions: Sequence[BodyMotion]) -> tuple[Changes, Changes]:
+    """Return the changes of each body's motion by its own joint's positions and velocities."""
+    tree, scalars = sweep.state.tree, sweep.state.scalars
+    positions: Changes = scalars.table("position", len(tree.bodies))
+    velocities: Changes = scalars.table("velocity", len(tree.bodies))
+    for index in tree.outward():
+        positions[index] = sweep.position_changes(index, motions)
+        velocities[index] = sweep.velocity_changes(index)
+    return positions, velocities
+
+
+def effects_from_above(sweep: Sweep, positions: Changes, velocities: Changes) -> list[Any]:
+    """Return the effects of the own joint and of the ancestors on every body.
+
+    Arguments are the results of ``own_changes``.
+
+    Returns:
+        a ``FromAbove`` by the number of the ancestor's axis, the body and the ancestor.
+    """
+    tree, scalars = sweep.state.tree, sweep.state.scalars
+    most = max(body.joint_type.nv for body in tree.bodies)
+    above = [scalars.pairs("above", len(tree.bodies)) for _ in range(most)]
+    for index in tree.outward():
+        scalars.begin("outward", index)
+        changes = zip(positions[index], velocities[index], strict=True)
+        for k, (axis, own) in enumerate(zip(sweep.axes(index), changes, strict=True)):
+            above[k][index][index] = FromAbove(axis, *own)
+        parent = tree.bodies[index].parent
+        for below in tree.climb(index):
+            root = tree.bodies[below].parent
+            for k in range(tree.bodies[root].joint_type.nv):
+                effect = above[k][parent][root]
+                above[k][index][root] = effect.to_body(sweep.placed[index], sweep.drift[index])
+    return above
+
+
+def from_below(
+    sweep: Sweep,
+    axis: Axis,
+    forces: Sequence[Wrench],
+    positions: Sequence[Sequence[MotionChange]],
+    velocities: Sequence[Sequence[MotionChange]],
+) -> FromBelow:
+    """Return the effect of an axis on its own body.
+
+    Args:
+        forces:     wrench that each joint transmits.
+        positions:  changes of each body's motion by its own axes' positions.
+        velocities: the same by their velocities.
+    """
+    index, k = axis
+    direction, mass = sweep.axes(index)[k], sweep.masses[index]
+    own = mass.wrench(positions[index][k])
+    return FromBelow(
+        sweep.row(index, k),
+        turned_mass(direction, mass, *sweep.carried(index)),
+        add_wrenches(own, rotated_wrench(direction, forces[index])),
+        mass.wrench(velocities[index][k]),
+    )
 
 
 class _SecondOrder:
     """The four arrays of second derivatives, filled triple by triple."""
 
     def __init__(self, state: State, qdd: Numbers) -> None:
-        tree, scalars = state.tree, state.scalars
-        self._tree, self._scalars = tree, scalars
+        self._tree, self._scalars = tree, scalars = state.tree, state.scalars
         self._sweep = sweep = Sweep(state)
         motions, self._forces = sweep.loaded(qdd)
-        self._positions = scalars.table("position", len(tree.bodies))
-        self._velocities = scalars.table("velocity", len(tree.bodies))
-        for index in tree.outward():
-            self._positions[index] = sweep.position_changes(index, motions)[0]
-            self._velocities[index] = sweep.velocity_changes(index)[0]
-        self._above: list[dict[int, FromAbove]] = scalars.pairs("above", len(tree.bodies))
-        self._carry_outwards()
+        self._positions, self._velocities = own_changes(sweep, motions)
+        self._above = effects_from_above(sweep, self._positions, self._velocities)
         nv = tree.nv
         self._zero = scalars.constant(0.0)
         self._qq: Cube = scalars.matrix("d2tau_dqdq", nv, nv, nv)
@@ -81,140 +184,125 @@ class _SecondOrder:
         self._qv: Cube = scalars.matrix("d2tau_dqdqd", nv, nv, nv)
         self._Mq: Cube = scalars.matrix("dM_dq", nv, nv, nv)
 
-    def _axis(self, index: int) -> Motion:
-        return self._sweep.axes(index)[0]
-
-    def _carry_outwards(self) -> None:
-        """Compute, for every body, the effects of its ancestors and of its own joint."""
-        tree, above = self._tree, self._above
-        for index in tree.outward():
-            self._scalars.begin("outward", index)
-            above[index][index] = FromAbove(
-                self._axis(index), self._positions[index], self._velocities[index]
-            )
-            placed, drift = self._sweep.placed[index], self._sweep.drift[index]
-            parent = tree.bodies[index].parent
-            for below in tree.climb(index):
-                root = tree.bodies[below].parent
-                above[index][root] = above[parent][root].to_body(placed, drift)
-
     def cubes(self) -> tuple[Cube, Cube, Cube, Cube]:
         """Return d2tau_dqdq, d2tau_dqddqd, d2tau_dqdqd, dM_dq."""
         tree, sweep, scalars = self._tree, self._sweep, self._scalars
-        for tip in tree.inward():
-            scalars.begin("response", tip)
-            axis, mass = self._axis(tip), sweep.masses[tip]
-            own = mass.wrench(self._positions[tip])
-            below = FromBelow(
-                sweep.row(tip, 0),
-                turned_mass(axis, mass, sweep.motions[tip].w),
-                add_wrenches(own, rotated_wrench(axis, self._forces[tip])),
-                mass.wrench(self._velocities[tip]),
-            )
-            carried = scalars.carry("below", below)
-            scalars.begin("triples", tip)
-            self._one_joint(tip, below)
-            for at in tree.climb(tip):
-                middle = tree.bodies[at].parent
-                scalars.begin("response", tip)
-                row = carried.value.row.to_parent(sweep.placed[at], sweep.drift[at])
-                below = carried.value.to_parent(row, sweep.placed[at], sweep.drift[at])
-                carried.value = below
-                scalars.begin("triples", tip)
-                self._two_joints(tip, middle, below)
+        for body in tree.inward():
+            for k in range(tree.bodies[body].joint_type.nv):
+                tip = body, k
+                scalars.begin("response", body)
+                effect = scalars.carry("below", self._from_below(tip))
+                scalars.begin("triples", body)
+                self._tip_torques(tip, body, effect.value)
+                self._root_torques(tip, body, effect.value)
+                for at in tree.climb(body):
+                    middle = tree.bodies[at].parent
+                    scalars.begin("response", body)
+                    row = effect.value.row.to_parent(sweep.placed[at], sweep.drift[at])
+                    below = effect.value.to_parent(row, sweep.placed[at], sweep.drift[at])
+                    effect.value = below
+                    scalars.begin("triples", body)
+                    self._tip_torques(tip, middle, below)
+                    self._middle_torques(tip, middle, below)
+                    self._root_torques(tip, middle, below)
         return self._qq, self._vv, self._qv, self._Mq
 
-    def _roots(self, middle: int) -> Iterator[tuple[int, FromAbove]]:
-        """Yield the joints above the middle one, and their effects on its body."""
+    def _from_below(self, tip: Axis) -> FromBelow:
+        return from_below(self._sweep, tip, self._forces, self._positions, self._velocities)
+
+    def _own(self, index: int) -> Iterator[tuple[Axis, FromAbove]]:
+        """Yield the axes of a joint, and their effects on its body."""
+        for k in range(self._tree.bodies[index].joint_type.nv):
+            yield (index, k), self._above[k][index][index]
+
+    def _roots(self, middle: int) -> Iterator[tuple[Axis, FromAbove]]:
+        """Yield the axes above the middle joint, and their effects on its body."""
         for below in self._tree.climb(middle):
             root = self._tree.bodies[below].parent
-            yield root, self._above[middle][root]
+            for k in range(self._tree.bodies[root].joint_type.nv):
+                yield (root, k), self._above[k][middle][root]
 
-    def _one_joint(self, tip: int, below: FromBelow) -> None:
-        """Fill the entries of one joint, twice, and the joints above it."""
-        axis, mass = self._axis(tip), below.mass
-        own = self._above[tip][tip]
-        row, by_position, by_velocity = self._tip_rows(tip, below)
-        self._add(self._qq, tip, tip, tip, by_position.answer(own.position))
-        self._add(self._vv, tip, tip, tip, dot(by_velocity, own.velocity.w))
-        self._add(self._qv, tip, tip, tip, by_position.answer(own.velocity))
-        position, velocity = self._positions[tip], self._velocities[tip]
-        qq = own_second_wrench(axis, position, self._sweep.masses[tip], self._forces[tip])
-        qv = add_wrenches(mass.wrench_by_velocity(position.w), rotated_wrench(axis, below.velocity))
-        vv = mass.wrench_by_velocity(velocity.w)
-        for root, above in self._roots(tip):
-            self._both(self._qq, tip, tip, root, by_position.answer(above.position))
-            self._both(self._vv, tip, tip, root, dot(by_velocity, above.velocity.w))
-            self._add(self._qv, tip, tip, root, by_position.answer(above.velocity))
-            self._add(self._qv, tip, root, tip, dot(by_velocity, above.position.w))
-            share = along(above.axis, rotated_wrench(axis, (row.a, row.alpha)))
-            self._add(self._Mq, tip, root, tip, share)
-            self._add(self._Mq, root, tip, tip, share)
-            self._add(self._qq, root, tip, tip, along(above.axis, qq))
-            self._add(self._vv, root, tip, tip, along(above.axis, vv))
-            self._add(self._qv, root, tip, tip, along(above.axis, qv))
+    def _tip_torques(self, tip: Axis, at: int, below: FromBelow) -> None:
+        """Fill the torques of the tip by the axes of the middle joint and those above."""
+        w, slide_rate = self._sweep.carried(at)
+        row, Q = below.row, below.mass.Q
+        for middle, own in self._own(at):
+            by_position = turned_row(own.axis, w, row, Q, slide_rate)
+            by_velocity = quadratic_row(own.axis, row.a, Q)
+            for other, seen in self._own(at):
+                vv = dot(by_velocity, seen.velocity.w)
+                if other != middle:
+                    vv = vv + along(carried(own.axis, seen.axis), (row.a, row.alpha))
+                self._add(self._qq, tip, middle, other, by_position.answer(seen.position))
+                self._add(self._vv, tip, middle, other, vv)
+                self._add(self._qv, tip, other, middle, dot(by_velocity, seen.position.w))
+            turned = rotated_wrench(own.axis, (row.a, row.alpha))
+            for root, above in self._roots(at):
+                self._both(self._qq, tip, middle, root, by_position.answer(above.position))
+                self._both(self._vv, tip, middle, root, dot(by_velocity, above.velocity.w))
+                self._add(self._qv, tip, middle, root, by_position.answer(above.velocity))
+                self._add(self._qv, tip, root, middle, dot(by_velocity, above.position.w))
+                share = along(above.axis, turned)
+                self._add(self._Mq, tip, root, middle, share)
+                self._add(self._Mq, root, tip, middle, share)
 
-    def _tip_rows(self, middle: int, below: FromBelow) -> tuple[EffortRow, EffortRow, Vector]:
-        """Return the row of the tip's torque, and its derivatives in the middle joint's state."""
-        axis, row = self._axis(middle), below.row
-        by_position = turned_row(axis, self._sweep.motions[middle].w, row, below.mass)
-        return row, by_position, quadratic_row(axis, row, below.mass)
+    def _middle_torques(self, tip: Axis, at: int, below: FromBelow) -> None:
+        """Fill the torques of the middle joint by the tip, and by its own axes and those above."""
+        moved = below.mass.by_position(self._zero)
+        for middle, own in self._own(at):
+            row, quadratic = moved.row(own.axis), quadratic_row(own.axis, below.row.a, below.mass.Q)
+            for other, seen in self._own(at):
+                self._middle_torque((tip, middle, other), seen, row, quadratic)
+                share = along(seen.axis, (row.a, row.alpha))
+                self._add(self._Mq, middle, other, tip, share)
+            for root, above in self._roots(at):
+                self._middle_torque((tip, middle, root), above, row, quadratic)
+                share = along(above.axis, (row.a, row.alpha))
+                self._add(self._Mq, middle, root, tip, share)
+                self._add(self._Mq, root, middle, tip, share)
 
-    def _two_joints(self, tip: int, middle: int, below: FromBelow) -> None:
-        """Fill the entries of a joint, one above it, and the joints above that."""
-        axis, mass = self._axis(middle), below.mass
+    def _middle_torque(
+        self, axes: tuple[Axis, Axis, Axis], above: FromAbove, row: EffortRow, quadratic: Vector
+    ) -> None:
+        tip, middle, root = axes
+        self._both(self._qq, middle, tip, root, row.answer(above.position))
+        self._both(self._vv, middle, tip, root, -dot(quadratic, above.velocity.w))
+        self._add(self._qv, middle, tip, root, row.answer(above.velocity))
+        self._add(self._qv, middle, root, tip, -dot(quadratic, above.position.w))
+
+    def _root_torques(self, tip: Axis, at: int, below: FromBelow) -> None:
+        """Fill the torques of the axes above the middle joint, by its axes and the tip."""
+        mass, sweep = below.mass, self._sweep
         moved = mass.by_position(self._zero)
-        row, by_position, by_velocity = self._tip_rows(middle, below)
-        middle_row, quadratic = moved.row(axis), quadratic_row(axis, below.row, mass)
-        own = self._above[middle][middle]
-        # The torques of the tip and of the middle joint; the root is the middle joint.
-        self._add(self._qq, tip, middle, middle, by_position.answer(own.position))
-        self._add(self._vv, tip, middle, middle, dot(by_velocity, own.velocity.w))
-        self._add(self._qv, tip, middle, middle, by_position.answer(own.velocity))
-        self._both(self._qq, middle, tip, middle, middle_row.answer(own.position))
-        self._both(self._vv, middle, tip, middle, -dot(quadratic, own.velocity.w))
-        self._add(self._qv, middle, tip, middle, middle_row.answer(own.velocity))
-        self._add(self._qv, middle, middle, tip, -dot(quadratic, own.position.w))
-        share = along(own.axis, (middle_row.a, middle_row.alpha))
-        self._add(self._Mq, middle, middle, tip, share)
-
-        position, velocity = self._positions[middle], self._velocities[middle]
-        qv = add_wrenches(mass.wrench_by_velocity(position.w), rotated_wrench(axis, below.velocity))
-        vv = mass.wrench_by_velocity(velocity.w)
-        qq = add_wrenches(moved.wrench(position), rotated_wrench(axis, below.position))
-        vq = moved.wrench(velocity)
-        for root, above in self._roots(middle):
-            self._both(self._qq, tip, middle, root, by_position.answer(above.position))
-            self._both(self._vv, tip, middle, root, dot(by_velocity, above.velocity.w))
-            self._add(self._qv, tip, middle, root, by_position.answer(above.velocity))
-            self._add(self._qv, tip, root, middle, dot(by_velocity, above.position.w))
-            share = along(above.axis, rotated_wrench(axis, (row.a, row.alpha)))
-            self._add(self._Mq, tip, root, middle, share)
-            self._add(self._Mq, root, tip, middle, share)
-
-            self._both(self._qq, middle, tip, root, middle_row.answer(above.position))
-            self._both(self._vv, middle, tip, root, -dot(quadratic, above.velocity.w))
-            self._add(self._qv, middle, tip, root, middle_row.answer(above.velocity))
-            self._add(self._qv, middle, root, tip, -dot(quadratic, above.position.w))
-            share = along(above.axis, (middle_row.a, middle_row.alpha))
-            self._add(self._Mq, middle, root, tip, share)
-            self._add(self._Mq, root, middle, tip, share)
-
-            self._both(self._qq, root, middle, tip, along(above.axis, qq))
-            self._both(self._vv, root, middle, tip, along(above.axis, vv))
-            self._add(self._qv, root, middle, tip, along(above.axis, qv))
-            self._add(self._qv, root, tip, middle, along(above.axis, vq))
+        for middle, own in self._own(at):
+            turned = rotated_wrench(own.axis, below.position)
+            qq = add_wrenches(moved.wrench(own.position), turned)
+            turned = rotated_wrench(own.axis, below.velocity)
+            qv = add_wrenches(mass.wrench_by_velocity(own.position.w), turned)
+            vv, vq = mass.wrench_by_velocity(own.velocity.w), moved.wrench(own.velocity)
+            if at == tip[0] and middle != tip:
+                other = sweep.axes(at)[tip[1]]
+                vv = add_wrenches(vv, sweep.masses[at].rest.wrench(*carried(other, own.axis)))
+            for root, above in self._roots(at):
+                self._add(self._qq, root, tip, middle, along(above.axis, qq))
+                self._add(self._vv, root, middle, tip, along(above.axis, vv))
+                self._add(self._qv, root, middle, tip, along(above.axis, qv))
+                if at != tip[0]:
+                    self._add(self._qq, root, middle, tip, along(above.axis, qq))
+                    self._add(self._vv, root, tip, middle, along(above.axis, vv))
+                    self._add(self._qv, root, tip, middle, along(above.axis, vq))
 
     # -- filling ------------------------------------------------------------------------------
 
-    def _both(self, cube: Cube, i: int, j: int, k: int, entry: Scalar) -> None:
-        """Add an entry to both places of two joints j and k."""
+    def _both(self, cube: Cube, i: Axis, j: Axis, k: Axis, entry: Scalar) -> None:
+        """Add an entry to both places of two axes j and k."""
         self._add(cube, i, j, k, entry)
         self._add(cube, i, k, j, entry)
 
-    def _add(self, cube: Cube, i: int, j: int, k: int, entry: Scalar) -> None:
-        """Add an entry between bodies; mimic joints add to their leader."""
-        a, b, c = (self._tree.bodies[index] for index in (i, j, k))
-        entry = followed(entry, (a, b, c), self._scalars)
-        row = cube[a.v_index][b.v_index]
-        row[c.v_index] = row[c.v_index] + entry
+    def _add(self, cube: Cube, i: Axis, j: Axis, k: Axis, entry: Scalar) -> None:
+        """Add an entry between axes; mimic joints add to their leader."""
+        bodies = [self._tree.bodies[index] for index, _ in (i, j, k)]
+        entry = followed(entry, bodies, self._scalars)
+        a, b, c = (body.v_index + axis for body, (_, axis) in zip(bodies, (i, j, k), strict=True))
+        row = cube[a][b]
+        row[c] = row[c] + entry

@@ -42,6 +42,7 @@ class State:
         base_acceleration: derivative of V0 (prefix sums eq. 3), (a, wd) [m/s^2, rad/s^2].
         f_ext:             external wrench (f, n) on every body in its link's frame, 6 scalars each
                            [N, N m].
+        offset:            pose of a tool in its frame, 16 scalars, which replaces the frame.
         given:             parameters of the robot that are inputs (``gridgen.load(parameters=)``)
                            and replace the tree's values, by name.
     """
@@ -54,6 +55,7 @@ class State:
     base_velocity: tuple[Scalar, ...] | None = None
     base_acceleration: tuple[Scalar, ...] | None = None
     f_ext: Numbers | None = None
+    offset: Numbers | None = None
     given: Mapping[str, Numbers] = field(default_factory=dict)
 
     @classmethod
@@ -70,7 +72,7 @@ class State:
             x:          inputs of a kernel, by name; others than a state's are ignored.
             parameters: names of the parameters among them.
         """
-        known: Any = {name: x[name] for name in ("q", "qd", "f_ext") if name in x}
+        known: Any = {name: x[name] for name in ("q", "qd", "f_ext", "offset") if name in x}
         known |= {name: tuple(x[name]) for name in _VECTORS if name in x}
         return cls(tree, scalars, **known, given={name: x[name] for name in parameters})
 

@@ -186,6 +186,14 @@ class Sweep:
         seen, slide_rate = BodyMotion(w, wd, a, acceleration_field(w, wd)), self._slide_rate(body)
         return [change_by_position(axis, seen, slide_rate) for axis in self.axes(index)]
 
+    def carried(self, index: int) -> tuple[Vector, Vector | None]:
+        """Return ``w`` and ``slide_rate`` of a body's joint, as ``turned_mass`` reads them."""
+        body = self._tree.bodies[index]
+        if body.joint_type.nv == 1:
+            return self.motions[index].w, None
+        carrier = self._carrier(index, self.motions)
+        return self.placed[index].to_body(carrier.w), self._slide_rate(body)
+
     # -- derivatives --------------------------------------------------------------------------
 
     def by_velocities(self) -> Source:

@@ -34,6 +34,8 @@ STATIC_FILES = (
     "gridgen_states.cuh",
     "gridgen_shared.cuh",
 )
+#: Additional header of modules with searches of nearest pairs.
+QUERY_FILE = "gridgen_distance.cuh"
 #: Additional headers of modules with rollouts.
 ROLLOUT_FILES = ("gridgen_rollout.cuh", "gridgen_rollout_simd.h")
 #: Additional headers of modules with searches.
@@ -67,6 +69,7 @@ def render_sources(
     searches = [kernel for kernel in kernels if is_search(kernel.key)]
     with_team = [kernel for kernel in kernels if kernel.team is not None]
     headers = _team_files(schedules, robot, with_team) if with_team else {}
+    has_queries = any(programs[kernel.name].gpu.has_queries for kernel in own)
     on_gpu = [gpu_view(tree, kernel, programs[kernel.name]) for kernel in own]
     on_cpu = [
         cpu_view(tree, kernel, programs[kernel.name], found)
@@ -76,6 +79,7 @@ def render_sources(
         "robot": robot,
         "headers": list(headers),
         "tables": constant_views(programs[kernel.name].gpu for kernel in own),
+        "has_queries": has_queries,
         "functions": on_gpu,
         "rollouts": [rollout_view(tree, kernel, programs) for kernel in rollouts],
         "searches": [search_view(tree, kernel) for kernel in searches],
@@ -90,6 +94,7 @@ def render_sources(
         f"{ident}_simd.h": render("thread/robot_simd.h.jinja", view_of_cpu),
     }
     static = STATIC_FILES + ROLLOUT_FILES * bool(rollouts) + SEARCH_FILES * bool(searches)
+    static += (QUERY_FILE,) * has_queries
     files |= headers | {name: static_text(name) for name in static}
     return files | (team_headers() if with_team else {})
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from gridgen.functions.collision import Collisions
 from gridgen.functions.configurations import Configurations
 from gridgen.functions.constraints import ConstrainedDynamics
 from gridgen.functions.derivatives import Derivatives
@@ -29,6 +30,7 @@ class Declared(
     Frames,
     OperationalSpace,
     WholeBody,
+    Collisions,
     Regressors,
     Configurations,
 ):
@@ -58,11 +60,15 @@ FunctionName = Literal[
     "inverse_dynamics_gradient",
     "forward_dynamics_gradient",
     "inverse_dynamics_second_order",
+    "forward_dynamics_second_order",
+    "forward_dynamics_hessian",
     "step",
     "step_gradient",
+    "step_hessian",
     "rollout",
     "forward_kinematics",
     "jacobian",
+    "jacobian_gradient",
     "jacobian_dot_qd",
     "operational_space_inertia",
     "point_inertia",
@@ -72,9 +78,17 @@ FunctionName = Literal[
     "center_of_mass_jacobian",
     "centroidal_momentum_matrix",
     "centroidal_momentum",
+    "centroidal_momentum_matrix_derivative",
+    "centroidal_dynamics_gradient",
+    "centroidal_inertia",
     "kinetic_energy",
     "potential_energy",
+    "self_distance",
+    "world_distance",
+    "collision_free",
     "joint_torque_regressor",
+    "joint_torque_regressor_gradient",
+    "momentum_regressor",
     "kinetic_energy_regressor",
     "potential_energy_regressor",
     "integrate",

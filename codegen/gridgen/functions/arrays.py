@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 #: Size of one articulated-body inertia: M by xx, xy, xz, yy, yz, zz; H by rows; I like M.
@@ -13,6 +13,13 @@ BODY_PARAMETERS = 10
 MOTION_NUMBERS = 9
 
 
+#: Numbers before the obstacles of a world; of a sphere, capsule, box and half-space; and before the
+#: values of a grid.
+WORLD_HEAD, WORLD_SIZES, GRID_HEAD = 8, (4, 7, 10, 4), 4
+#: Extent of an axis whose length varies from call to call.
+OPEN = -1
+
+
 @dataclass(frozen=True)
 class ArrayKind:
     """One argument or result, independent of the robot.
@@ -20,12 +27,13 @@ class ArrayKind:
     Attributes:
         shape:  shape for one state: numbers and the robot's ``nq``, ``nv``, ``bodies``,
                 ``frames``, ``parameters``, ``rows`` (of ``params``), ``constraints`` and
-                ``constraint_rows``.
+                ``constraint_rows``; ``OPEN`` for an axis of any length.
         text:   description.
         unit:   unit of the elements. Spatial vectors have the linear part first.
         shared: whether one value may apply to the whole batch.
         path:   whether it has a time axis: the initial state and each stored step.
         is_change: whether it is a tangent or a cotangent of another array.
+        is_fixed: whether functions are not differentiated by it.
     """
 
     shape: tuple[str | int, ...]
@@ -34,11 +42,13 @@ class ArrayKind:
     shared: bool = False
     path: bool = False
     is_change: bool = False
+    is_fixed: bool = False
 
 
 _NV = ("nv",)
 _SQUARE = ("nv", "nv")
 _CUBE = ("nv", "nv", "nv")
+_REGRESSED = ("nv", "parameters", "nv")
 
 #: Every array by its name.
 ARRAYS: dict[str, ArrayKind] = {
@@ -112,9 +122,29 @@ ARRAYS: dict[str, ArrayKind] = {
     "dM_dq": ArrayKind(
         _CUBE, "derivative of the joint-space inertia, [row, column, q]", "as M, per rad or m"
     ),
+    "d2qdd_dqdq": ArrayKind(
+        _CUBE, "second derivative of the accelerations, [acceleration, q, q]", "per square"
+    ),
+    "d2qdd_dqddqd": ArrayKind(
+        _CUBE, "second derivative of the accelerations, [acceleration, qd, qd]", "per square"
+    ),
+    "d2qdd_dqdqd": ArrayKind(
+        _CUBE, "second derivative of the accelerations, [acceleration, q, qd]", "per product"
+    ),
+    "d2qdd_dqdtau": ArrayKind(
+        _CUBE, "second derivative of the accelerations, [acceleration, q, tau]", "per product"
+    ),
+    "multipliers": ArrayKind(_NV, "weights of the accelerations", "any"),
+    "costate": ArrayKind(("2 nv",), "weights of the state at the end of a step", "any"),
+    "H": ArrayKind(
+        ("3 nv", "3 nv"), "second derivatives of a weighted sum by (q, qd, tau)", "mixed"
+    ),
     "poses": ArrayKind(("frames", 4, 4), "pose of every frame in the base, homogeneous", "1 and m"),
     "pose": ArrayKind((4, 4), "pose of a frame in the base, homogeneous", "1 and m"),
     "J": ArrayKind((6, "nv"), "Jacobian of a frame, rows (v, w)", "m or 1"),
+    "dJ_dq": ArrayKind(
+        (6, "nv", "nv"), "derivative of J by the positions, [row, column, q]", "as J, per rad or m"
+    ),
     "drift": ArrayKind(
         (6,),
         "acceleration (a, wd) of a frame for zero qdd: derivative of J times qd",
@@ -123,10 +153,24 @@ ARRAYS: dict[str, ArrayKind] = {
     "com": ArrayKind((3,), "center of mass in the base frame", "m"),
     "Jcom": ArrayKind((3, "nv"), "Jacobian of the center of mass", "m or 1"),
     "Ag": ArrayKind((6, "nv"), "centroidal momentum matrix, rows (linear, angular)", "kg m or kg"),
+    "dAg": ArrayKind((6, "nv"), "time derivative of Ag", "kg m/s or kg/s"),
+    "Ig": ArrayKind((3, 3), "rotational inertia about the center of mass", "kg m^2"),
+    "dhg_dq": ArrayKind((6, "nv"), "derivative of hg by the positions", "mixed"),
+    "dhgdot_dq": ArrayKind((6, "nv"), "derivative of the rate of hg by the positions", "mixed"),
+    "dhgdot_dqd": ArrayKind((6, "nv"), "derivative of the rate of hg by the velocities", "mixed"),
     "hg": ArrayKind((6,), "centroidal momentum, (linear, angular)", "kg m/s, kg m^2/s"),
     "energy": ArrayKind((), "energy", "J"),
     "Y": ArrayKind(
         ("nv", "parameters"), "regressor: tau = Y params", "N m or N per unit of the parameter"
+    ),
+    "Yp": ArrayKind(("nv", "parameters"), "regressor: M qd = Yp params", "as Y, times s"),
+    "Yr": ArrayKind(
+        ("nv", "parameters"), "regressor: derivative of M qd = tau + Yr params", "as Y"
+    ),
+    "dY_dq": ArrayKind(_REGRESSED, "derivative of Y by the positions", "as Y, per rad or m"),
+    "dY_dqd": ArrayKind(_REGRESSED, "derivative of Y by the velocities", "as Y, per rad/s, m/s"),
+    "dY_dqdd": ArrayKind(
+        _REGRESSED, "derivative of Y by the accelerations", "as Y, per rad/s^2, m/s^2"
     ),
     "y": ArrayKind(("parameters",), "regressor: energy = y params", "J per unit of the parameter"),
     "gravity": ArrayKind((3,), "acceleration of free fall in the base frame", "m/s^2", True),
@@ -179,6 +223,7 @@ ARRAYS: dict[str, ArrayKind] = {
     "f_ext": ArrayKind(
         ("bodies", 6), "wrench on each body at its link frame, in its axes", "N, N m"
     ),
+    "offset": ArrayKind((4, 4), "pose of a tool in the frame, homogeneous", "1 and m", True),
     "rest": ArrayKind(("nq",), "rest posture", "rad or m"),
     "targets": ArrayKind((4, 4), "target pose of each frame in the base, homogeneous", "1 and m"),
     "pose_weights": ArrayKind((2,), "factors of the errors of each frame's pose", "1", True),
@@ -188,6 +233,12 @@ ARRAYS: dict[str, ArrayKind] = {
     "residual": ArrayKind((2,), "largest position and orientation error of a frame", "m, rad"),
     "outcome": ArrayKind((), "1 for a solution, -1 for the end of a search, otherwise 0", "1"),
     "success": ArrayKind((), "1 for a solution, otherwise 0", "1"),
+    "world": ArrayKind((OPEN,), "obstacles, of gridgen.world", "m", True, is_fixed=True),
+    "margin": ArrayKind((), "least distance", "m", True, is_fixed=True),
+    "clearance": ArrayKind((), "smallest signed distance", "m"),
+    "pair": ArrayKind((), "index of the nearest pair of links", "1"),
+    "sphere": ArrayKind((), "index of the nearest sphere", "1"),
+    "free": ArrayKind((), "1 without a collision, otherwise 0", "1"),
     "base_velocity": ArrayKind((6,), "spatial velocity of the base", "m/s, rad/s", True),
     "base_acceleration": ArrayKind((6,), "derivative of the base velocity", "m/s^2, rad/s^2", True),
 }
@@ -222,10 +273,10 @@ ARRAYS |= {**_FIRST, **_changes(_FIRST)}
 class OptionalInput:
     """An input that only some variants of a kernel read.
 
-    Its default must be equivalent to zero: a kernel with more inputs than a call reads zeros.
+    A kernel with more inputs than a call reads their defaults.
 
     Attributes:
-        arrays: arguments that it adds; each defaults to zero.
+        arrays: arguments that it adds; each defaults to zero, ``offset`` to the identity.
         text:   description in titles of functions.
     """
 
@@ -237,6 +288,7 @@ class OptionalInput:
 OPTIONAL_INPUTS: dict[str, OptionalInput] = {
     "f_ext": OptionalInput(("f_ext",), "external wrenches"),
     "base_motion": OptionalInput(("base_velocity", "base_acceleration"), "a moving base"),
+    "offset": OptionalInput(("offset",), "an offset of the frame"),
 }
 
 #: Arrays of the feedback controller of a rollout: gains, reference positions and velocities.
@@ -261,7 +313,7 @@ CONSTANT_IN_TIME = (*_CONSTANT, *map(cotangent, _CONSTANT))
 
 #: Default of ``gravity`` [m/s^2].
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
-#: Inputs with a default; optional inputs default to zero.
+#: Inputs with a default; optional inputs except ``offset`` default to zero.
 DEFAULTED = {
     "gravity",
     *PARAMETERS,
@@ -285,5 +337,13 @@ def shape_of(name: str, robot: Mapping[str, int]) -> tuple[int, ...]:
                ``constraint_rows``.
     """
     shape = ARRAYS[name].shape
-    robot = {**robot, "2 nv": 2 * robot["nv"]}
+    robot = {**robot, "2 nv": 2 * robot["nv"], "3 nv": 3 * robot["nv"]}
     return tuple(robot[extent] if isinstance(extent, str) else extent for extent in shape)
+
+
+def closed(shape: tuple[int, ...], there: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape of one state with the extents of an array in place of ``OPEN``."""
+    if OPEN not in shape or len(there) < len(shape):
+        return shape
+    own = there[len(there) - len(shape) :]
+    return tuple(n if extent == OPEN else extent for extent, n in zip(shape, own, strict=True))

@@ -16,6 +16,7 @@ from gridgen.functions.types import (
 )
 
 _BOTH = ("thread", "scan")
+_REFUSALS = ("of_a_singular_mass_matrix",)
 
 
 class Derivatives(Calls):
@@ -62,7 +63,7 @@ class Derivatives(Calls):
             "derivatives.forward_dynamics_gradient",
             "-M^-1 times the gradient of inverse dynamics, Plancher et al. (GRiD)",
             _BOTH,
-            ("of_a_singular_mass_matrix",),
+            _REFUSALS,
         ),
         solves=True,
     )
@@ -101,7 +102,6 @@ class Derivatives(Calls):
             "second_order.inverse_dynamics_second_order",
             "Singh, Russell and Wensing, second-order derivatives of rigid-body dynamics",
             _BOTH,
-            ("of_free_joints",),
         ),
         is_default=False,
     )
@@ -117,16 +117,89 @@ class Derivatives(Calls):
     ) -> tuple[Array, Array, Array, Array]:
         """Return the second derivatives of the joint torques and the derivative of M.
 
-        Arguments as in ``inverse_dynamics``. Robots with free joints are not supported.
+        Arguments as in ``inverse_dynamics``. The last index is the direction in which entries of
+        ``inverse_dynamics_gradient`` change. Positions of a free joint do not commute, so its part
+        of d2tau_dqdq is not symmetric in q and q. Only ``thread`` supports free joints.
 
         Returns:
             d2tau_dqdq, d2tau_dqddqd, d2tau_dqdqd, dM_dq: (B, nv, nv, nv) each, indexed
             [torque, q, q], [torque, qd, qd], [torque, q, qd] and [row, column, q].
-
-        Raises:
-            ModelError: the robot has a free joint.
         """
         cubes: tuple[Array, Array, Array, Array] = self._call(
             Request("inverse_dynamics_second_order", (q, qd, qdd), out, options, schedule)
         )
         return cubes
+
+    @function(
+        "Second derivatives of forward dynamics",
+        ("d2qdd_dqdq", "d2qdd_dqddqd", "d2qdd_dqdqd", "d2qdd_dqdtau"),
+        Algorithm(
+            "second_order.forward_dynamics_second_order",
+            "solutions with M for the second derivatives of inverse dynamics, Singh, Russell and "
+            "Wensing",
+            refusals=_REFUSALS,
+        ),
+        is_default=False,
+        solves=True,
+    )
+    def forward_dynamics_second_order(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        tau: ArrayLike,
+        *,
+        out: tuple[Writable, Writable, Writable, Writable] | None = None,
+        **options: Unpack[Driven],
+    ) -> tuple[Array, Array, Array, Array]:
+        """Return the second derivatives of the joint accelerations.
+
+        Arguments and errors as in ``forward_dynamics``, tangent space as in
+        ``inverse_dynamics_second_order``. The other second derivatives are zero. A weighted sum of
+        them costs far less: ``forward_dynamics_hessian``.
+
+        Returns:
+            d2qdd_dqdq, d2qdd_dqddqd, d2qdd_dqdqd, d2qdd_dqdtau: (B, nv, nv, nv) each, indexed
+            [acceleration, q, q], [acceleration, qd, qd], [acceleration, q, qd] and
+            [acceleration, q, tau].
+
+        Source: -M^-1 times the second derivatives of inverse dynamics, Singh, Russell and Wensing.
+        """
+        cubes: tuple[Array, Array, Array, Array] = self._call(
+            Request("forward_dynamics_second_order", (q, qd, tau), out, options)
+        )
+        return cubes
+
+    @function(
+        "Hessian of a weighted sum of the joint accelerations",
+        ("H",),
+        Algorithm(
+            "hessians.forward_dynamics_hessian",
+            "second derivatives of inverse dynamics, summed before they are formed",
+            refusals=_REFUSALS,
+        ),
+        is_default=False,
+        solves=True,
+    )
+    def forward_dynamics_hessian(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        tau: ArrayLike,
+        multipliers: ArrayLike,
+        *,
+        out: Writable | None = None,
+        **options: Unpack[Driven],
+    ) -> Array:
+        """Return the Hessian of multipliers . qdd in (q, qd, tau).
+
+        It is the contraction of ``forward_dynamics_second_order`` with ``multipliers`` (B, nv), as
+        an exact Hessian of a Lagrangian needs it. Other arguments, tangent space and errors as
+        there.
+
+        Returns:
+            H: (B, 3 nv, 3 nv), symmetric; rows and columns for q, qd and tau. Of a free joint it
+               is in exponential coordinates: the symmetric part of that contraction.
+        """
+        return self._call(
+            Request("forward_dynamics_hessian", (q, qd, tau, multipliers), out, options)
+        )

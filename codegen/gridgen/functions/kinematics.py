@@ -10,10 +10,10 @@ from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
     ArrayLike,
+    AtFrame,
     BackendChoice,
     Heavy,
     Inertial,
-    Options,
     Reference,
     Unpack,
     Weighted,
@@ -38,7 +38,7 @@ class Frames(Calls):
         frames: str | Sequence[str] | None = None,
         *,
         out: Writable | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[AtFrame],
     ) -> Array:
         """Return the poses of link frames in the base frame.
 
@@ -48,6 +48,8 @@ class Frames(Calls):
                      ``frame_names``. The kernel computes only these frames. A generated module
                      has one kernel for all frames and copies the requested ones.
             out:     output array.
+            offset:  pose of a tool in each of the frames, which replaces them, homogeneous, (4, 4)
+                     or (B, 4, 4) [1 and m]. Default: the frames themselves.
             backend: overrides the robot's.
 
         Returns:
@@ -72,7 +74,7 @@ class Frames(Calls):
         reference: Reference = "local",
         *,
         out: Writable | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[AtFrame],
     ) -> Array:
         """Return the Jacobian J of a link frame: its twist (v, w) is J qd.
 
@@ -83,6 +85,7 @@ class Frames(Calls):
                        velocity of the point at its origin) or ``local_world_aligned`` (origin of
                        the link, axes of the base).
             out:       output array.
+            offset:    as in ``forward_kinematics``.
             backend:   overrides the robot's.
 
         Returns:
@@ -93,6 +96,33 @@ class Frames(Calls):
             ModelError:  the generated module does not have the frame.
         """
         return self._call(Request("jacobian", (q,), out, options, frame=frame, reference=reference))
+
+    @function(
+        "Derivative of the Jacobian",
+        ("dJ_dq",),
+        Algorithm("frames.jacobian_gradient", "products of joint axes", in_loops=False),
+        is_default=False,
+    )
+    def jacobian_gradient(
+        self,
+        q: ArrayLike,
+        frame: str | Sequence[str],
+        reference: Reference = "local",
+        *,
+        out: Writable | None = None,
+        **options: Unpack[AtFrame],
+    ) -> Array:
+        """Return the derivative of the Jacobian of a link frame by the positions.
+
+        It contains the second derivatives of the frame's pose. The derivative by a free joint is in
+        its tangent space, as in ``integrate_gradient``. Arguments as in ``jacobian``.
+
+        Returns:
+            dJ_dq: (B, 6, nv, nv), entry [row, column, q]; (B, n, 6, nv, nv) for a list of n names
+        """
+        return self._call(
+            Request("jacobian_gradient", (q,), out, options, frame=frame, reference=reference)
+        )
 
     @function(
         "Derivative of the Jacobian times qd,",
@@ -109,7 +139,7 @@ class Frames(Calls):
         reference: Reference = "local",
         *,
         out: Writable | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[AtFrame],
     ) -> Array:
         """Return the time derivative of the Jacobian of a link frame, times ``qd``.
 
@@ -283,6 +313,97 @@ class WholeBody(Calls):
             hg: (B, 6), linear part first, in the axes of the base [kg m/s, kg m^2/s]
         """
         return self._call(Request("centroidal_momentum", (q, qd), out, options))
+
+    @function(
+        "Time derivative of the centroidal momentum matrix",
+        ("dAg",),
+        Algorithm(
+            "centroidal.centroidal_momentum_matrix_derivative",
+            "rates of the momenta of subtrees for unit velocities",
+            refusals=("of_no_mass",),
+        ),
+        is_default=False,
+    )
+    def centroidal_momentum_matrix_derivative(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        *,
+        out: Writable | None = None,
+        **options: Unpack[Weighted],
+    ) -> Array:
+        """Return the time derivative of the centroidal momentum matrix Ag.
+
+        The rate of the momentum is Ag qdd + dAg qd. Arguments as in ``centroidal_momentum``.
+
+        Returns:
+            dAg: (B, 6, nv), as Ag of ``centroidal_momentum_matrix``
+        """
+        return self._call(Request("centroidal_momentum_matrix_derivative", (q, qd), out, options))
+
+    @function(
+        "Gradient of the centroidal momentum and of its rate",
+        ("dhg_dq", "dhgdot_dq", "dhgdot_dqd"),
+        Algorithm(
+            "centroidal.centroidal_dynamics_gradient",
+            "changes of the wrenches that joints transmit, Singh, Russell and Wensing 2022",
+            refusals=("of_no_mass",),
+        ),
+        is_default=False,
+    )
+    def centroidal_dynamics_gradient(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        qdd: ArrayLike,
+        *,
+        out: tuple[Writable, Writable, Writable] | None = None,
+        **options: Unpack[Weighted],
+    ) -> tuple[Array, Array, Array]:
+        """Return the derivatives of the centroidal momentum and of its rate.
+
+        The rate hgdot = Ag qdd + dAg qd is the sum of all external wrenches about the center of
+        mass, gravity included. Its derivative by qdd is Ag. The base is at rest; tangent space as
+        in ``inverse_dynamics_gradient``.
+
+        Args:
+            q:       joint positions      (B, nq)  [rad or m]
+            qd:      joint velocities     (B, nv)  [rad/s or m/s]
+            qdd:     joint accelerations  (B, nv)  [rad/s^2 or m/s^2]
+            out:     output arrays.
+            options: ``params`` and ``backend`` as in ``inverse_dynamics``.
+
+        Returns:
+            dhg_dq, dhgdot_dq, dhgdot_dqd: (B, 6, nv) each, linear rows first
+
+        Source: Singh, Russell and Wensing 2022.
+        """
+        gradients: tuple[Array, Array, Array] = self._call(
+            Request("centroidal_dynamics_gradient", (q, qd, qdd), out, options)
+        )
+        return gradients
+
+    @function(
+        "Rotational inertia of the robot about its center of mass",
+        ("Ig",),
+        Algorithm(
+            "centroidal.centroidal_inertia",
+            "composite bodies, about the center of mass",
+            refusals=("of_no_mass",),
+        ),
+        is_default=False,
+    )
+    def centroidal_inertia(
+        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Weighted]
+    ) -> Array:
+        """Return the rotational inertia of the robot as one rigid body.
+
+        Arguments as in ``center_of_mass``.
+
+        Returns:
+            Ig: (B, 3, 3), about the center of mass in the axes of the base [kg m^2]
+        """
+        return self._call(Request("centroidal_inertia", (q,), out, options))
 
     @function(
         "Kinetic energy of a robot whose base is at rest",

@@ -8,21 +8,47 @@ from gridgen.functions.types import (
     Array,
     ArrayLike,
     Constrained,
+    Driven,
     Integrator,
     Keep,
     NumberLike,
+    OneStageIntegrator,
     ThreadSchedule,
     Unpack,
     Writable,
 )
 
-#: Integrators and their titles in generated code.
-INTEGRATORS = {
-    "semi_implicit": "semi-implicit Euler method",
-    "euler": "explicit Euler method",
-    "rk4": "Runge-Kutta method of order four",
-    "implicit": "semi-implicit Euler method with implicit damping",
+#: Integrators: their titles in generated code, and their sources.
+_SOURCES = {
+    "semi_implicit": (
+        "semi-implicit Euler method",
+        "semi-implicit Euler method, forward dynamics of articulated bodies",
+    ),
+    "euler": ("explicit Euler method", "Euler method, forward dynamics of articulated bodies"),
+    "rk4": (
+        "Runge-Kutta method of order four",
+        "Runge-Kutta method of order four, on Lie groups (Munthe-Kaas 1999)",
+    ),
+    "implicit": (
+        "semi-implicit Euler method with implicit damping",
+        "semi-implicit Euler method with M + dt D, D the damping",
+    ),
+    "midpoint": (
+        "explicit midpoint method",
+        "explicit midpoint method, forward dynamics of articulated bodies",
+    ),
+    "trapezoidal": (
+        "explicit trapezoidal method",
+        "Heun's method, forward dynamics of articulated bodies",
+    ),
+    "constant_acceleration": (
+        "constant accelerations during the step",
+        "Taylor series of order two, forward dynamics of articulated bodies",
+    ),
 }
+INTEGRATORS = {name: title for name, (title, _) in _SOURCES.items()}
+#: Those that evaluate forward dynamics once.
+_ONE_STAGE = ("semi_implicit", "euler", "implicit", "constant_acceleration")
 _REFUSALS = ("of_a_singular_mass_matrix",)
 
 
@@ -33,30 +59,8 @@ class Motion(Calls):
         "Time step: the state after a time with constant joint torques",
         ("q_next", "qd_next"),
         {
-            "semi_implicit": Algorithm(
-                "integrators.semi_implicit",
-                "semi-implicit Euler method, forward dynamics of articulated bodies",
-                refusals=_REFUSALS,
-                title=INTEGRATORS["semi_implicit"],
-            ),
-            "euler": Algorithm(
-                "integrators.euler",
-                "Euler method, forward dynamics of articulated bodies",
-                refusals=_REFUSALS,
-                title=INTEGRATORS["euler"],
-            ),
-            "rk4": Algorithm(
-                "integrators.rk4",
-                "Runge-Kutta method of order four, on Lie groups (Munthe-Kaas 1999)",
-                refusals=_REFUSALS,
-                title=INTEGRATORS["rk4"],
-            ),
-            "implicit": Algorithm(
-                "integrators.implicit",
-                "semi-implicit Euler method with M + dt D, D the damping",
-                refusals=_REFUSALS,
-                title=INTEGRATORS["implicit"],
-            ),
+            name: Algorithm(f"integrators.{name}", source, refusals=_REFUSALS, title=title)
+            for name, (title, source) in _SOURCES.items()
         },
         solves=True,
     )
@@ -87,7 +91,10 @@ class Motion(Calls):
                         the old velocities do. ``rk4``: Runge-Kutta method of order four, at four
                         times the cost. ``implicit``: ``semi_implicit`` with implicit damping, for
                         stiff damping: M + dt D replaces M. D is ``damping`` or the damping of the
-                        URDF, which requires ``joint_dynamics=True``.
+                        URDF, which requires ``joint_dynamics=True``. ``midpoint``: the rates at the
+                        middle of the step, ``trapezoidal``: the mean of those at both ends; both of
+                        order two, at twice the cost. ``constant_acceleration``: the positions
+                        follow the initial accelerations too.
             schedule:   ``thread``; ``auto`` selects it.
             out:        output arrays.
             options:    as in ``inverse_dynamics``, and of a robot with constraints as in
@@ -150,6 +157,55 @@ class Motion(Calls):
             Request("step_gradient", (q, qd, tau, dt), out, options, schedule, integrator)
         )
         return found
+
+    @function(
+        "Hessian of a time step, weighted with a costate",
+        ("H",),
+        {
+            name: Algorithm(
+                f"hessians.{name}",
+                f"second derivatives along step_{name}, summed before they are formed",
+                refusals=(*_REFUSALS, "of_constraints"),
+                title=INTEGRATORS[name],
+            )
+            for name in _ONE_STAGE
+        },
+        is_default=False,
+        solves=True,
+    )
+    def step_hessian(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        tau: ArrayLike,
+        dt: NumberLike,
+        costate: ArrayLike,
+        *,
+        integrator: OneStageIntegrator = "semi_implicit",
+        schedule: ThreadSchedule = "auto",
+        out: Writable | None = None,
+        **options: Unpack[Driven],
+    ) -> Array:
+        """Return the Hessian of a time step, weighted with a costate.
+
+        Differential dynamic programming needs it: ``costate`` is the gradient of the value function
+        at the next state. H is the derivative of the row costate [A B] of ``step_gradient`` by the
+        state and the torques. For a free joint it is the symmetric part of that derivative, in
+        exponential coordinates of both states: those of ``integrate`` and ``difference``.
+
+        Args:
+            q, qd, tau, dt, schedule, options: as in ``step``.
+            costate:    weights of the next state (B, 2 nv): ``difference`` of positions, velocities
+            integrator: as in ``step``, of those that evaluate forward dynamics once:
+                        ``semi_implicit``, ``euler``, ``implicit``, ``constant_acceleration``.
+            out:        output array.
+
+        Returns:
+            H: (B, 3 nv, 3 nv), symmetric; rows and columns for q, qd and tau.
+        """
+        return self._call(
+            Request("step_hessian", (q, qd, tau, dt, costate), out, options, schedule, integrator)
+        )
 
     @function(results=("A", "B"), in_time=True)
     def rollout_gradient(

@@ -9,7 +9,7 @@ from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
     ArrayLike,
-    Inertial,
+    InertialAtFrame,
     Operational,
     Reference,
     Unpack,
@@ -40,7 +40,7 @@ class OperationalSpace(Calls):
         reference: Reference = "local",
         *,
         out: Writable | None = None,
-        **options: Unpack[Inertial],
+        **options: Unpack[InertialAtFrame],
     ) -> Array:
         """Return the inertia of the robot at a link, (J Minv J^T)^-1.
 
@@ -49,7 +49,8 @@ class OperationalSpace(Calls):
             frame:     name of a link, merged ones included, or a list of several.
             reference: axes and point of the link's twist, as in ``jacobian``.
             out:       array for the result.
-            options:   ``params`` and ``armature`` as in ``inverse_dynamics``, and ``backend``.
+            options:   ``params`` and ``armature`` as in ``inverse_dynamics``, ``offset`` as in
+                       ``forward_kinematics``, and ``backend``.
 
         Returns:
             Lambda: (B, 6, 6), linear rows first; (B, n, 6, 6) for a list of n links. Not finite
@@ -77,7 +78,7 @@ class OperationalSpace(Calls):
         reference: Reference = "local",
         *,
         out: Writable | None = None,
-        **options: Unpack[Inertial],
+        **options: Unpack[InertialAtFrame],
     ) -> Array:
         """Return the inertia of the robot at the origin of a link, for translation alone.
 
@@ -102,7 +103,7 @@ class OperationalSpace(Calls):
         reference: Reference = "local",
         *,
         out: Writable | None = None,
-        **options: Unpack[Inertial],
+        **options: Unpack[InertialAtFrame],
     ) -> Array:
         """Return the dynamically consistent inverse of a link's Jacobian, Minv J^T Lambda.
 
@@ -149,7 +150,7 @@ class OperationalSpace(Calls):
         name: str,
         arrays: tuple[ArrayLike, ...],
         out: Writable | None,
-        options: Inertial | Operational,
+        options: InertialAtFrame | Operational,
         frame: str | Sequence[str],
         reference: Reference,
     ) -> Array:

@@ -60,6 +60,77 @@ class Regressors(Calls):
         return self._call(Request("joint_torque_regressor", (q, qd, qdd), out, options))
 
     @function(
+        "Gradient of the regressor of inverse dynamics",
+        ("dY_dq", "dY_dqd", "dY_dqdd"),
+        Algorithm(
+            "regressor.joint_torque_regressor_gradient",
+            "changes of the wrenches of single parameters along the joints' axes",
+        ),
+        is_default=False,
+    )
+    def joint_torque_regressor_gradient(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        qdd: ArrayLike,
+        *,
+        out: tuple[Writable, Writable, Writable] | None = None,
+        **options: Unpack[OnBase],
+    ) -> tuple[Array, Array, Array]:
+        """Return the derivatives of Y by positions, velocities and accelerations.
+
+        Arguments and parameters as in ``joint_torque_regressor``, tangent space as in
+        ``inverse_dynamics_gradient``. For the gradient of a number that depends on Y, such as the
+        cost of an exciting trajectory, ``vjp`` of ``joint_torque_regressor`` costs far less.
+
+        Returns:
+            dY_dq, dY_dqd, dY_dqdd: (B, nv, 10 n_bodies, nv) each, [torque, parameter, direction].
+        """
+        gradients: tuple[Array, Array, Array] = self._call(
+            Request("joint_torque_regressor_gradient", (q, qd, qdd), out, options)
+        )
+        return gradients
+
+    @function(
+        "Regressors of the generalized momentum M qd and of its rate",
+        ("Yp", "Yr"),
+        Algorithm(
+            "regressor.momentum_regressor",
+            "momenta of single parameters along the joints' axes and along their rates",
+        ),
+        is_default=False,
+    )
+    def momentum_regressor(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        *,
+        out: tuple[Writable, Writable] | None = None,
+        **options: Unpack[InGravity],
+    ) -> tuple[Array, Array]:
+        """Return the regressors of the generalized momentum M qd and of its rate.
+
+        The momentum is Yp params. Its derivative in time is tau + Yr params, with Yr params =
+        C^T qd - g, the Coriolis matrix C and the torques of gravity g. Neither reads accelerations:
+        momentum observers, identification and adaptive control integrate Yr instead. The base is at
+        rest. Parameters as in ``joint_torque_regressor``; damping, friction, armature and external
+        wrenches count as parts of tau.
+
+        Args:
+            q:       joint positions   (B, nq)  [rad or m]
+            qd:      joint velocities  (B, nv)  [rad/s or m/s]
+            out:     output arrays.
+            options: ``gravity`` and ``backend`` as in ``inverse_dynamics``.
+
+        Returns:
+            Yp, Yr: (B, nv, 10 n_bodies) each
+        """
+        regressors: tuple[Array, Array] = self._call(
+            Request("momentum_regressor", (q, qd), out, options)
+        )
+        return regressors
+
+    @function(
         "Regressor of the kinetic energy of a robot whose base is at rest",
         ("y",),
         Algorithm("regressor.kinetic_energy_regressor", "energies of single parameters"),

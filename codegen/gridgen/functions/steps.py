@@ -26,7 +26,7 @@ class MethodStep:
         results:   arrays that it returns.
         algorithm: algorithm that computes it.
         is_called: whether a call runs its straight-line program.
-        parameters: as in ``Function``.
+        parameters: as in ``Function``; optional inputs likewise.
     """
 
     function: str
@@ -37,6 +37,7 @@ class MethodStep:
     algorithm: Algorithm
     is_called: bool = True
     parameters: tuple[str, ...] = ()
+    optional_inputs: tuple[str, ...] = ()
 
 
 _REFUSALS = ("of_a_singular_mass_matrix", "of_mimic_joints")
@@ -80,6 +81,7 @@ POSE = MethodStep(
     ("q",),
     ("pose",),
     Algorithm("frames.pose", "products of placements, Yang, Wu, Pan (prefix sums) eq. 1"),
+    optional_inputs=("offset",),
 )
 
 #: The two passes of inverse dynamics: from the base to the tips, and back.

@@ -51,7 +51,17 @@ Array: TypeAlias = Any
 
 Method = Literal["auto", "aba", "crba", "jsiia", "cfa"]
 #: Integrators, defined in ``gridgen.functions.motion``.
-Integrator = Literal["semi_implicit", "euler", "rk4", "implicit"]
+Integrator = Literal[
+    "semi_implicit",
+    "euler",
+    "rk4",
+    "implicit",
+    "midpoint",
+    "trapezoidal",
+    "constant_acceleration",
+]
+#: Those that evaluate forward dynamics once.
+OneStageIntegrator = Literal["semi_implicit", "euler", "implicit", "constant_acceleration"]
 #: States that a rollout returns; a number k selects every k-th state.
 Keep: TypeAlias = Literal["all", "last"] | int
 Schedule = Literal["auto", "thread", "scan"]
@@ -167,7 +177,22 @@ class Driven(Damped, total=False):
     armature: ArrayLike | None
 
 
-class Operational(InGravity, Inertial, total=False):
+class AtFrame(Options, total=False):
+    """Keyword arguments of functions of a frame.
+
+    Attributes:
+        offset: pose of a tool in the frame, which replaces the frame, homogeneous, (4, 4) or
+                (B, 4, 4) [1 and m].
+    """
+
+    offset: ArrayLike | None
+
+
+class InertialAtFrame(Inertial, AtFrame, total=False):
+    """Keyword arguments of inertias at a frame."""
+
+
+class Operational(InGravity, Inertial, AtFrame, total=False):
     """Options of functions in operational space.
 
     Attributes:

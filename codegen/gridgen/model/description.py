@@ -48,6 +48,21 @@ class Shape:
     radii: Vector3 = ZERO
 
 
+@dataclass(frozen=True)
+class Mesh:
+    """A collision mesh.
+
+    Attributes:
+        pose:  pose of the mesh in its link's frame.
+        file:  name of its file, as in the robot's.
+        scale: factors of its coordinates.
+    """
+
+    pose: Pose
+    file: str
+    scale: Vector3 = (1.0, 1.0, 1.0)
+
+
 SOLIDS: Mapping[str, Mapping[str, int]] = {
     "box": {"size": 3},
     "sphere": {"radius": 1},
@@ -87,12 +102,14 @@ class Link:
         inertial: mass and inertia.
         line:     line in the file.
         shapes:   collision shapes; None for a mesh or another unsupported shape.
+        meshes:   collision meshes, which only ``grid-gen spheres`` opens.
     """
 
     name: str
     inertial: Inertial | None = None
     line: int | None = None
     shapes: tuple[Shape | None, ...] = field(default=(), compare=False, repr=False)
+    meshes: tuple[Mesh, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 from gridgen.model.description import Shape
@@ -14,6 +15,9 @@ from gridgen.model.pose import Matrix3, Vector3, euler_zxz, is_sparse
 from gridgen.options import RobotOptions
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.joints import JointType
+
+#: Center and radius [m].
+Sphere = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -171,6 +175,56 @@ class Constraint:
 
 
 @dataclass(frozen=True)
+class LinkSpheres:
+    """The spheres of one link.
+
+    Attributes:
+        name:    name of the link.
+        body:    body that carries it; -1 is the base.
+        spheres: centers in the canonical frame of the body, and radii [m].
+        bound:   a sphere around all of them.
+    """
+
+    name: str
+    body: int
+    spheres: tuple[Sphere, ...]
+    bound: Sphere
+
+
+@dataclass(frozen=True)
+class SphereModel:
+    """The spheres of a robot.
+
+    Attributes:
+        links: those that move first.
+        pairs: indices of links whose spheres may touch, the nearest pairs first.
+    """
+
+    links: tuple[LinkSpheres, ...] = ()
+    pairs: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def moving(self) -> int:
+        """The number of links that move."""
+        return sum(link.body >= 0 for link in self.links)
+
+    @property
+    def firsts(self) -> tuple[int, ...]:
+        """Index of the first sphere of each link, and the number of spheres."""
+        return tuple(accumulate((len(link.spheres) for link in self.links), initial=0))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The link of each sphere."""
+        return tuple(link.name for link in self.links for _ in link.spheres)
+
+    @property
+    def pair_names(self) -> tuple[tuple[str, str], ...]:
+        """Names of the links of each pair."""
+        return tuple((self.links[a].name, self.links[b].name) for a, b in self.pairs)
+
+
+@dataclass(frozen=True)
 class KinematicTree(Branches):
     """Bodies and frames of a robot in depth-first order.
 
@@ -196,6 +250,7 @@ class KinematicTree(Branches):
             (n, 10), ``armature`` (nv), ``damping`` (nv), and those of ``constraints``.
         parameter_names: link of each row of ``params``.
         constraints: conditions on the motion.
+        spheres: spheres that stand for links in queries of distance.
         remarks: warnings of the reader.
     """
 
@@ -215,6 +270,7 @@ class KinematicTree(Branches):
     parameters: Mapping[str, tuple[Any, ...]] = field(default_factory=dict, hash=False)
     parameter_names: tuple[str, ...] = ()
     constraints: tuple[Constraint, ...] = ()
+    spheres: SphereModel = field(default_factory=SphereModel)
     remarks: tuple[str, ...] = field(default=(), compare=False)
 
     def __hash__(self) -> int:

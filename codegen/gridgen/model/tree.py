@@ -20,7 +20,7 @@ from gridgen.model.description import (
     RobotDescription,
     listing,
 )
-from gridgen.model.kinematic_tree import Body, Frame, KinematicTree
+from gridgen.model.kinematic_tree import Body, Frame, KinematicTree, SphereModel
 from gridgen.model.locked import lock_joints
 from gridgen.model.lump import NO_MASS
 from gridgen.model.oddities import Oddity
@@ -35,6 +35,7 @@ from gridgen.model.pose import (
     transpose,
 )
 from gridgen.model.singular import singular_joints
+from gridgen.model.spheres import place_spheres
 from gridgen.model.walk import Moving, Parts, walk
 from gridgen.naming import show, show_value
 from gridgen.options import DEFAULT_ROBOT, RobotOptions
@@ -59,7 +60,7 @@ def build_tree(
         UrdfError: if a mass, moment or distance exceeds ``LARGEST_CONSTANT``.
         OptionError: if ``armature`` is not one or ``nv`` finite numbers >= 0, ``parameters``
             contains a link that does not move, ``lock`` an invalid joint or
-            position, or ``constraints`` an invalid constraint.
+            position, ``constraints`` an invalid constraint, or ``spheres`` an invalid sphere.
     """
     description = lock_joints(description, options.lock or {})
     chosen = choose_parameters(description, options.parameters)
@@ -103,6 +104,9 @@ def build_tree(
         )
         description.warn([oddity])
     lower, upper, effort, velocity = _limits(parts)
+    spheres = SphereModel()
+    if options.spheres:
+        spheres = place_spheres(description, options, bodies, parts.frames, (lower, upper))
     return KinematicTree(
         name=description.name,
         source=description.source,
@@ -120,6 +124,7 @@ def build_tree(
         parameters=own,
         parameter_names=tuple(b.name for b in bodies) if chosen.bodies else chosen.links,
         constraints=constraints,
+        spheres=spheres,
     )
 
 

@@ -41,8 +41,8 @@ def check_poses(name: str, poses: Array) -> None:
     """
     if on_gpu(poses) or not (wrong := no_poses(poses)).any():
         return
-    index = ", ".join(map(str, np.argwhere(wrong)[0]))
+    index = [int(place) for place in np.argwhere(wrong)[0]]
     raise ParameterError(
-        f"{name}[{index}] is no pose: give a homogeneous transform, a rotation matrix and a "
+        f"{name}{index or ''} is no pose: give a homogeneous transform, a rotation matrix and a "
         "translation above the row 0 0 0 1"
     )

@@ -83,8 +83,8 @@ def parts_of(
         value:  function that returns a node of the forward pass in the reverse pass.
     """
     graph, op = node.graph, node.op
-    if op in ("const", "input", "neg", "sign"):
-        return  # the caller removes negatives; a sign is constant where it has a derivative
+    if op in ("const", "input", "neg", "sign", "query", "part"):
+        return  # the caller removes negatives; signs and queries are constant almost everywhere
     if op == "add":
         yield from ((operand, change) for operand in node.args)
     elif op == "sub":

@@ -7,10 +7,11 @@ scalars a program with loops, and complex numbers a function that can be differe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from gridgen.symbolic.query import Query
 from gridgen.symbolic.scalars import ListScalars, Scalar, Scalars, Value
 
 
@@ -119,6 +120,13 @@ class DualScalars(ListScalars):
             self.inner.select(_both(test)[0], self._scalar(a), self._scalar(b)) for a, b in pairs
         )
         return Dual(value, tangent)
+
+    def query(
+        self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]
+    ) -> list[Dual]:
+        """Return the results of a query, which are constants."""
+        plain = ([_both(x)[0] for x in numbers] for numbers in (operands, array))
+        return [*map(Dual, self.inner.query(query, *plain))]
 
     def _scalar(self, value: Scalar) -> Scalar:
         return self.inner.constant(value) if type(value) is float else value

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from gridgen.symbolic.memory import Entries, Memory, MemoryEntry
+    from gridgen.symbolic.query import Query
 
 Number: TypeAlias = int | float
 Operand: TypeAlias = "Expr | int | float"
 
-#: Operations on memory with computed indices; ``declare`` allocates variables.
-ACTIONS = frozenset({"read", "write", "fill", "declare"})
+#: Operations on memory with computed indices; ``declare`` allocates variables. A ``query`` has
+#: several results, each a ``part``.
+ACTIONS = frozenset({"read", "write", "fill", "declare", "query", "part"})
 #: Operations that cost one instruction each; signs are free.
 ARITHMETIC = frozenset(
     {"add", "sub", "mul", "div", "fma", "sin", "cos", "sign", "sqrt", "atan2", "select"}
@@ -36,7 +38,7 @@ class Expr:
     args: tuple[Expr, ...]  #: the operands.
     #: number of a constant; (array name, index) of an input; target of an action
     #: (``gridgen.symbolic.memory``); otherwise ``None``.
-    value: float | tuple[str, int] | MemoryEntry | Entries | Memory | None
+    value: float | tuple[str, int] | MemoryEntry | Entries | Memory | Query | None
     index: int  #: position in the order of creation.
     block: int  #: block of the program that contains the node (``Graph.block``).
     scope: Scope  #: loop that contains the node.
@@ -112,7 +114,7 @@ class Graph:
         op: str,
         args: tuple[Expr, ...],
         key: object,
-        value: float | tuple[str, int] | MemoryEntry | Entries | Memory | None = None,
+        value: float | tuple[str, int] | MemoryEntry | Entries | Memory | Query | None = None,
     ) -> Expr:
         scope = self.scope
         node = scope.nodes.get(key)
@@ -144,7 +146,7 @@ class Graph:
         self,
         op: str,
         args: tuple[Expr, ...],
-        value: MemoryEntry | Entries | Memory | None,
+        value: float | MemoryEntry | Entries | Memory | Query | None,
         key: object = None,
     ) -> Expr:
         """Return an action on memory; equal keys give the same node."""

@@ -17,7 +17,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
-from gridgen.symbolic.program import Block, Program, SineCosine, Statement, Store
+from gridgen.symbolic.program import Asked, Block, Program, SineCosine, Statement, Store
 from gridgen.symbolic.steps import ScheduledStatement, step_of
 from gridgen.symbolic.tiles import TILE
 
@@ -60,7 +60,7 @@ def ordered(program: Program) -> Program:
     for number, block in enumerate(program.blocks):
         groups.append([])
         for statement in block.statements:
-            assert isinstance(statement, (Statement, SineCosine, Store)), (
+            assert isinstance(statement, (Statement, SineCosine, Asked, Store)), (
                 "the program is split already"
             )
             step = step_of(statement, block, program.variables)

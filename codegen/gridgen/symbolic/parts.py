@@ -21,6 +21,7 @@ from gridgen.symbolic.fills import with_fills
 from gridgen.symbolic.program import (
     PARKED,
     STORED,
+    Asked,
     Block,
     Fill,
     Keep,
@@ -84,7 +85,7 @@ def split_program(
     steps: list[ScheduledStatement] = []
     for block in program.blocks:
         for statement in with_fills(block).statements:
-            assert isinstance(statement, (Statement, SineCosine, Store, Fill)), (
+            assert isinstance(statement, (Statement, SineCosine, Asked, Store, Fill)), (
                 "the program is split already"
             )
             step = step_of(statement, block, program.variables)

@@ -10,6 +10,7 @@ from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.fuse import Chain, Fused, unsigned
 from gridgen.symbolic.memory import Case, Constants, Leave, MemoryEntry, Walk, When
 from gridgen.symbolic.program import (
+    Asked,
     Block,
     Clear,
     Declare,
@@ -20,6 +21,7 @@ from gridgen.symbolic.program import (
     Statement,
     Write,
 )
+from gridgen.symbolic.query import Query
 
 #: Variable for the angles of straight-line statements, which are reduced together.
 ANGLES = "angles"
@@ -70,6 +72,8 @@ def block_lines(
                 lines.append(f"{ANGLES}.sincos({number}, {angle}, {results});")
             else:
                 lines.append(f"gridgen::sincos<T>({angle}, {results});")
+        elif isinstance(statement, Asked):
+            lines += _asked(statement, variables)
         elif isinstance(statement, Statement):
             text = expression(statement.node, variables, define=True)
             lines += _wrap(f"const T {statement.name} = {text};")
@@ -96,6 +100,23 @@ def block_lines(
             place = f"{statement.array}[{statement.index}]"
             lines += _assigned(place, statement.value, variables)
     return lines
+
+
+def _asked(statement: Asked, variables: Mapping[int, str]) -> list[str]:
+    """Return the call of a query."""
+    node, query = statement.node, statement.node.value
+    assert isinstance(query, Query)
+    operands = [expression(operand, variables) for operand in node.args]
+    for k, operand in enumerate(node.args):
+        if operand.op == "const":
+            operands[k] = f"gridgen::broadcast<T>({operands[k]})"
+    numbers = f"gridgen::Numbers<T, {len(operands)}>{{{', '.join(operands)}}}"
+    tables = (table.name + "<R>" * table.has_reals for table in query.tables)
+    arguments = ", ".join((numbers, *tables, *query.arrays, *statement.names))
+    return [
+        *_wrap(f"T {', '.join(statement.names)};"),
+        *_wrap(f"gridgen::{query.function}<T>({arguments});"),
+    ]
 
 
 def _assigned(place: str, value: Expr, variables: Mapping[int, str]) -> list[str]:

@@ -10,7 +10,18 @@ from typing import TypeAlias
 from gridgen.naming import Names
 from gridgen.symbolic.expr import ARITHMETIC, Expr, reachable
 from gridgen.symbolic.fuse import Fused, fuse, rewritten, unsigned
-from gridgen.symbolic.memory import Case, Entries, Input, Leave, Memory, MemoryEntry, Walk, When
+from gridgen.symbolic.memory import (
+    Case,
+    Constants,
+    Entries,
+    Input,
+    Leave,
+    Memory,
+    MemoryEntry,
+    Walk,
+    When,
+)
+from gridgen.symbolic.query import Query
 from gridgen.symbolic.trace import Loops, TraceScalars
 
 #: Instructions of the longest program with the names of bodies in its variables. In longer ones,
@@ -46,6 +57,14 @@ class SineCosine:
     sine: str
     cosine: str
     angle: Expr
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The results of a query."""
+
+    names: tuple[str, ...]
+    node: Expr
 
 
 @dataclass(frozen=True)
@@ -115,6 +134,7 @@ class Declare:
 AnyStatement: TypeAlias = (
     Statement
     | SineCosine
+    | Asked
     | Store
     | Fill
     | Keep
@@ -152,6 +172,8 @@ class Program:
     operations: int
     instructions: int  #: instructions per state, with fused multiply-adds.
     dense_operations: int  #: operations of the algorithm without specialization; 0 if not counted.
+    #: constant arrays, by name.
+    tables: Mapping[str, Constants] = field(default_factory=dict, hash=False)
     loops: Loops | None = None  #: memory and loops of a program with loops, otherwise ``None``.
     #: operations and instructions of each block of a program with loops, by its number in the
     #: trace.
@@ -162,6 +184,11 @@ class Program:
         """Workspace memory of loops."""
         room = [] if self.loops is None else self.loops.room
         return [memory for memory in room if memory.size and not memory.is_result]
+
+    @property
+    def has_queries(self) -> bool:
+        """Whether it contains a query."""
+        return any(node.op == "query" for node in self.nodes)
 
     @property
     def room(self) -> int:
@@ -234,6 +261,8 @@ def used_inputs(program: Program) -> set[str]:
         if node.op == "input":
             assert isinstance(node.value, tuple)
             used.add(node.value[0])
+        elif isinstance(node.value, Query):
+            used |= set(node.value.arrays)
         elif isinstance(node.value, MemoryEntry) and isinstance(node.value.memory, Input):
             used.add(node.value.memory.name)
     return used
@@ -287,6 +316,7 @@ def build_program(
         instructions=instructions,
         dense_operations=dense_operations,
         loops=trace.loops if trace.loops.effects else None,
+        tables=trace.loops.tables,
         work=_work(chains.nodes, nodes) if trace.loops.effects else {},
     )
 
@@ -345,6 +375,11 @@ def _stated(trace: TraceScalars, nodes: Sequence[Expr], uses: dict[int, int]) ->
             continue
         operands = 0
         read = [operand.args[0] if operand.op == "neg" else operand for operand in node.args]
+        if node.op in ("query", "part"):
+            results = read if node.op == "query" else [node]
+            stated |= {result.index for result in results if result.op not in ("const", "input")}
+            size |= dict.fromkeys([node.index, *(operand.index for operand in read)], 1)
+            continue
         # If an expression is too long, its largest operands get their own statements first.
         for operand in sorted(read, key=lambda arg: size[arg.index]):
             inlined = operand.index not in stated and operand.op not in ("const", "input")
@@ -400,6 +435,11 @@ def _variables(
             stem = f"{array}{place}"
             if stem in names:
                 stem = f"{array}_{place}"
+        elif node.op == "part":
+            query = node.args[0].value
+            assert isinstance(query, Query)
+            assert isinstance(node.value, float)
+            stem = query.results[int(node.value)]
         elif node.index in trace.names:
             symbol, body, component = trace.names[node.index]
             owner = "body" if body is None else body_idents[body] if body >= 0 else "base"
@@ -419,6 +459,11 @@ def _place_statements(
     for node in nodes:
         if node.op in ("sin", "cos"):
             pairs.setdefault(node.args[0].index, {})[node.op] = variables[node.index]
+    parts = {
+        (node.args[0].index, node.value): variables[node.index]
+        for node in nodes
+        if node.op == "part"
+    }
     loads: dict[int, int] = {}
     for node in nodes:
         for operand in node.args:
@@ -427,7 +472,13 @@ def _place_statements(
     for node in nodes:
         if node.op in ("write", "fill", "declare"):
             blocks[node.block].statements.append(_action(node))
-        if node.index not in variables:
+        if isinstance(node.value, Query):
+            found = (
+                parts.get((node.index, k)) or names.fresh(f"unused_{name}")
+                for k, name in enumerate(node.value.results)
+            )
+            blocks[node.block].statements.append(Asked(tuple(found), node))
+        if node.index not in variables or node.op == "part":
             continue
         if node.op in ("sin", "cos"):
             pair = pairs.pop(node.args[0].index, None)

@@ -8,10 +8,12 @@ Source: Higham, Accuracy and Stability of Numerical Algorithms, section 3.3.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from gridgen.symbolic.query import Query
 from gridgen.symbolic.scalars import FloatScalars, Scalar
 
 
@@ -96,6 +98,14 @@ class RoundedScalars(FloatScalars):
         square = np.maximum(x.value * x.value + y.value * y.value, 1e-300)
         error = (abs(x.value) * y.error + abs(y.value) * x.error) / square
         return _new(np.arctan2(y.value, x.value), error)
+
+    def query(
+        self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]
+    ) -> Sequence[Scalar]:
+        """Return the results for the values; they have no error."""
+        plain = ([rounded(x).value for x in numbers] for numbers in (operands, array))
+        found = super().query(query, *plain)
+        return [*map(Rounded, found)]
 
     def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Scalar:
         """Select by state."""

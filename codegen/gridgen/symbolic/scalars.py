@@ -12,6 +12,8 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from gridgen.symbolic.query import Query
+
 Scalar = Any  # a float, a NumPy array with one entry per state, a graph node, a counter
 Value = TypeVar("Value")
 
@@ -50,6 +52,17 @@ class Scalars(Protocol):
 
     def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Scalar:
         """Return one value where ``test`` is negative, another elsewhere; both are computed."""
+
+    def query(
+        self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]
+    ) -> Sequence[Scalar]:
+        """Return the results of a query, which are constant where they have a derivative.
+
+        Args:
+            query:    the query.
+            operands: its operands.
+            array:    elements of the array that it reads; programs read it by its name.
+        """
 
     def begin(self, phase: str, body: int) -> None:
         """Begin a part of the program: ``phase`` of the algorithm at ``body``."""
@@ -147,6 +160,12 @@ class FloatScalars(ListScalars):
         """Select by the real part; complex steps are unaffected."""
         return np.where(np.real(test) < 0.0, negative, otherwise)
 
+    def query(
+        self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]
+    ) -> Sequence[Scalar]:
+        """Return the results for real parts; complex steps are unaffected."""
+        return query.reference([*map(np.real, operands)], [*map(np.real, array)])
+
     def begin(self, phase: str, body: int) -> None:
         """Do nothing: floats have no program."""
 
@@ -213,6 +232,13 @@ class CountingScalars(ListScalars):
     def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Scalar:
         """Count a selection."""
         return self._scalar._count()
+
+    def query(
+        self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]
+    ) -> Sequence[Scalar]:
+        """Count the instructions of a query."""
+        self.counts[0] += query.instructions
+        return [self._scalar] * len(query.results)
 
     def begin(self, phase: str, body: int) -> None:
         """Do nothing: a count has no parts."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gridgen.symbolic.expr import ARITHMETIC, Expr
-from gridgen.symbolic.program import Block, Fill, SineCosine, Statement, Store
+from gridgen.symbolic.program import Asked, Block, Fill, SineCosine, Statement, Store
+from gridgen.symbolic.query import Query
 
 
 class ScheduledStatement(NamedTuple):
     """A statement with its dependencies."""
 
-    statement: Statement | SineCosine | Store | Fill  #: the statement.
+    statement: Statement | SineCosine | Asked | Store | Fill  #: the statement.
     block: Block  #: block of the statement.
     reads: tuple[str, ...]  #: names of its operands.
     defines: tuple[str, ...]  #: names of its results.
@@ -20,7 +21,9 @@ class ScheduledStatement(NamedTuple):
 
 
 def step_of(
-    statement: Statement | SineCosine | Store | Fill, block: Block, variables: dict[int, str]
+    statement: Statement | SineCosine | Asked | Store | Fill,
+    block: Block,
+    variables: dict[int, str],
 ) -> ScheduledStatement:
     """Analyze a statement."""
     defines: tuple[str, ...] = ()
@@ -28,6 +31,8 @@ def step_of(
         root, defines = statement.node, (statement.name,)
     elif isinstance(statement, SineCosine):
         root, defines = statement.angle, (statement.sine, statement.cosine)
+    elif isinstance(statement, Asked):
+        root, defines = statement.node, statement.names
     else:
         root = statement.value
     reads: dict[str, None] = {}
@@ -45,6 +50,9 @@ def step_of(
         if node.op == "input":
             assert isinstance(node.value, tuple)
             arrays.add(node.value[0])
+        elif isinstance(node.value, Query):
+            arrays.update(node.value.arrays)
+            instructions += len(node.args)
     return ScheduledStatement(
         statement, block, tuple(reads), defines, frozenset(arrays), instructions
     )

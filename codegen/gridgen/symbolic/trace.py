@@ -8,6 +8,7 @@ from typing import Any
 
 from gridgen.symbolic.expr import Expr, Graph
 from gridgen.symbolic.memory import Case, Constants, Leave, Memory, Walk, When
+from gridgen.symbolic.query import Query
 from gridgen.symbolic.scalars import ListScalars, Scalar, Value
 
 _AXES = ("x", "y", "z")
@@ -31,7 +32,8 @@ class Loops:
     depths: dict[int, int] = field(default_factory=dict)
     #: workspace memory, neither argument nor result.
     room: list[Memory] = field(default_factory=list)
-    tables: dict[str, Constants] = field(default_factory=dict)  #: constant arrays, by name.
+    #: constant arrays, by name, also those of queries.
+    tables: dict[str, Constants] = field(default_factory=dict)
 
     def constants(self, word: str, values: Sequence[float]) -> Constants:
         """Return a constant array; equal arrays share one."""
@@ -84,6 +86,20 @@ class TraceScalars(ListScalars):
     def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Scalar:
         """Return the node of the choice."""
         return self.graph.select(*map(self.graph.lift, (test, negative, otherwise)))
+
+    def query(
+        self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]
+    ) -> list[Expr]:
+        """Return the nodes of the results of a query."""
+        nodes = tuple(map(self.graph.lift, operands))
+        for table in query.tables:
+            self.loops.tables[table.name] = table
+        key = query, *(node.index for node in nodes)
+        found = self.graph.act("query", nodes, query, key)
+        return [
+            self.graph.act("part", (found,), float(k), (found.index, k))
+            for k in range(len(query.results))
+        ]
 
     def inputs(self, array: str, count: int) -> list[Expr]:
         """Return the elements of an input array."""

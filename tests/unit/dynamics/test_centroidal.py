@@ -37,6 +37,30 @@ def test_matrix_and_momentum_are_those_of_pinocchio(name, floating):
     assert_close(hg, np.array(momenta), TOLERANCE, "hg")
 
 
+@pytest.mark.parametrize(("name", "floating"), ALL_CASES)
+def test_rates_inertia_and_derivatives_are_those_of_pinocchio(name, floating):
+    tree = load_tree(name, floating)
+    oracle = Oracle(tree, robot_path(name))
+    model, data, V = oracle.model, oracle.data, oracle.spread
+    q, qd, qdd, _ = random_states(tree, 3)
+    words = ("momentum_matrix_derivative", "inertia", "dynamics_gradient")
+    names = [f"centroidal_{word}" for word in words]
+    x = {"q": q, "qd": qd, "qdd": qdd}
+    (dAg,), (Ig,), gradients = (evaluate_reference(tree, name, x) for name in names)
+    rates, inertias, derivatives = [], [], []
+    for position, velocity, change in zip(map(oracle.position, q), qd, qdd, strict=True):
+        state = model, data, position, V @ velocity
+        found = pinocchio.computeCentroidalDynamicsDerivatives(*state, V @ change)
+        derivatives.append([matrix.reshape(6, -1) @ V for matrix in found[:3]])
+        rates.append(pinocchio.dccrba(*state).reshape(6, -1) @ V)
+        pinocchio.ccrba(*state)
+        inertias.append(data.Ig.inertia)
+    assert_close(dAg, np.array(rates), TOLERANCE, "dAg")
+    assert_close(Ig, np.array(inertias), TOLERANCE, "Ig")
+    for mine, *theirs in zip(gradients, *derivatives, strict=True):
+        assert_close(mine, np.array(theirs), TOLERANCE, "gradient")
+
+
 @pytest.mark.parametrize("floating", [False, True])
 @pytest.mark.parametrize("name", ["arm6", "gripper", "cart_pole", "quadruped"])
 def test_the_matrix_gives_the_momentum_whose_linear_part_is_the_center_of_mass(name, floating):

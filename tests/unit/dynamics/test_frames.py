@@ -90,6 +90,7 @@ def test_jacobians_are_pinocchios(name, floating, reference):
             frames.jacobian_dot_qd(state_of(tree, q, qd), frame, reference),
             STATES,
         )
+        H = numbers(frames.jacobian_gradient(state_of(tree, q), frame, reference), STATES)
         index, seen = frame_id(oracle, frame), REFERENCES[reference]
         for state in range(STATES):
             position, velocity = oracle.position(q[state]), oracle.spread @ qd[state]
@@ -99,6 +100,9 @@ def test_jacobians_are_pinocchios(name, floating, reference):
             wanted = pinocchio.getFrameJacobianTimeVariation(oracle.model, oracle.data, index, seen)
             np.testing.assert_allclose(
                 dot[state], wanted.reshape(6, -1) @ velocity, rtol=0, atol=1e-12
+            )
+            np.testing.assert_allclose(
+                H[state] @ qd[state], wanted.reshape(6, -1) @ oracle.spread, rtol=0, atol=1e-12
             )
             wanted = pinocchio.computeFrameJacobian(
                 oracle.model, oracle.data, position, index, seen
@@ -125,6 +129,23 @@ def test_jacobian_dot_is_the_complex_step_along_the_velocity(name, reference):
     along = complex_step(velocity, [q + 1j * COMPLEX_STEP * qd], qd)[..., 0]
     actual = frames.jacobian_dot_qd(state_of(tree, q, qd), frame, reference)
     assert_close(numbers(actual, 3), along, 1e-12, "dJ/dt qd")
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+@pytest.mark.parametrize("name", ["gripper", "arm7"])
+def test_jacobian_gradient_is_the_complex_step(name, reference):
+    tree = load_tree(name)
+    q, *_ = random_states(tree, 3)
+    frame = tree.frame_names[-1]
+    H = numbers(frames.jacobian_gradient(state_of(tree, q), frame, reference), 3)
+
+    def jacobian(moved: Array) -> list[Array]:
+        J = numbers(frames.jacobian(state_of(tree, moved), frame, reference), 3)
+        return list(J.reshape(3, -1).T)
+
+    steps = 1j * COMPLEX_STEP * np.eye(tree.nv)
+    along = [complex_step(jacobian, [q + step])[..., 0] for step in steps]
+    assert_close(H.reshape(3, -1, tree.nv), np.stack(along, axis=-1), 1e-12, "dJ/dq")
 
 
 @pytest.mark.parametrize(("name", "floating"), CASES)

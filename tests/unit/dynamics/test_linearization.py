@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gridgen.dynamics.reference import evaluate_reference
+from gridgen.functions import FUNCTIONS
 from gridgen.model.tree import KinematicTree
 from helpers.dynamics import (
     COMPLEX_STEP,
@@ -17,7 +18,7 @@ from helpers.dynamics import (
 )
 
 STATES = 5
-INTEGRATORS = ("semi_implicit", "euler", "implicit", "rk4")
+INTEGRATORS = tuple(FUNCTIONS["step"].methods)
 
 TOLERANCE = 1e-11
 """Accelerations of a step are solved twice: of articulated bodies, and by factorizing M."""

@@ -8,8 +8,8 @@ import pytest
 
 from gridgen.dynamics.crba import mass_matrix
 from gridgen.dynamics.functions import refusal
-from gridgen.dynamics.linear import ldlt
-from gridgen.dynamics.minverse import BranchSolver, mass_matrix_inverse
+from gridgen.dynamics.linear import BranchSolver, ldlt
+from gridgen.dynamics.minverse import mass_matrix_inverse
 from gridgen.symbolic.scalars import FloatScalars
 from helpers.dynamics import (
     assert_close,

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pinocchio
 import pytest
 
 from gridgen.check import random_states
 from gridgen.dynamics.reference import evaluate_reference
-from helpers.dynamics import assert_close, load_tree, robot_path
+from gridgen.dynamics.regressor import (
+    joint_torque_regressor,
+    joint_torque_regressor_gradient,
+    momentum_regressor,
+)
+from helpers.dynamics import (
+    GRAVITY,
+    assert_close,
+    columns,
+    complex_step,
+    load_tree,
+    numbers,
+    position_steps,
+    random_loads,
+    robot_path,
+    state_of,
+    velocity_steps,
+)
+from helpers.dynamics import random_states as robot_states
 from helpers.oracle import Oracle
 from helpers.robots import ALL_CASES, LARGE_ROBOTS, OWN_ROBOTS
 
@@ -73,6 +93,60 @@ def test_times_the_parameters_they_give_efforts_and_energies(name, floating):
         (Y,) = evaluate_reference(tree, regressor, x)
         (result,) = evaluate_reference(tree, function, x)
         assert_close(Y @ params, result, TOLERANCE, function)
+
+
+MOVING = [
+    *((name, False) for name in ("gripper", "screws", "arm7")),
+    *((name, True) for name in ("gripper", "screws", "quadruped")),
+]
+
+
+@pytest.mark.parametrize("loaded", [False, True], ids=["at rest", "loaded"])
+@pytest.mark.parametrize(("name", "floating"), MOVING)
+def test_the_gradient_is_the_complex_step_of_the_regressor(name, floating, loaded):
+    tree = load_tree(name, floating)
+    q, qd, qdd, _ = robot_states(tree, STATES)
+    loads = random_loads(tree) if loaded else {"gravity": GRAVITY}
+
+    def evaluate(algorithm, q, qd, qdd):
+        return algorithm(state_of(tree, q, qd, **loads), columns(qdd))
+
+    regressor = partial(evaluate, joint_torque_regressor)
+    expected = (
+        complex_step(regressor, position_steps(tree, q), qd, qdd),
+        complex_step(lambda qd: regressor(*tiled(q, qd), qd, *tiled(qdd, qd)), velocity_steps(qd)),
+        complex_step(lambda a: regressor(*tiled(q, a), *tiled(qd, a), a), velocity_steps(qdd)),
+    )
+    found = evaluate(joint_torque_regressor_gradient, q, qd, qdd)
+    for mine, theirs in zip(found, expected, strict=True):
+        assert_close(numbers(mine, STATES), theirs, TOLERANCE, "gradient")
+
+
+def tiled(array, like):
+    """Return an array once for each complex step of another, as a list of one."""
+    return [np.tile(array, (len(like) // len(array), 1))]
+
+
+@pytest.mark.parametrize(("name", "floating"), MOVING)
+def test_momentum_is_that_of_the_mass_matrix_and_its_rate_that_of_the_efforts(name, floating):
+    tree = load_tree(name, floating)
+    q, qd, qdd, _ = robot_states(tree, STATES)
+
+    def momentum(q, qd):
+        return momentum_regressor(state_of(tree, q, qd, gravity=GRAVITY))
+
+    Yp, Yr = (numbers(found, STATES) for found in momentum(q, qd))
+    params = parameters(Oracle(tree, robot_path(name)))
+    x = {"q": q, "qd": qd, "qdd": qdd, "gravity": np.tile(GRAVITY, (STATES, 1))}
+    (M,) = evaluate_reference(tree, "mass_matrix", x)
+    assert_close(Yp @ params, np.einsum("bij,bj->bi", M, qd), TOLERANCE, "momentum")
+    (C,), (g,) = (evaluate_reference(tree, f, x) for f in ("coriolis_matrix", "gravity_forces"))
+    assert_close(Yr @ params, np.einsum("bji,bj->bi", C, qd) - g, TOLERANCE, "C^T qd - g")
+    (Y,) = evaluate_reference(tree, "joint_torque_regressor", x)
+    by_q = complex_step(lambda q, qd: momentum(q, qd)[0], position_steps(tree, q), qd)
+    by_qd = complex_step(lambda qd: momentum(*tiled(q, qd), qd)[0], velocity_steps(qd))
+    rate = np.einsum("bipk,bk->bip", by_q, qd) + np.einsum("bipk,bk->bip", by_qd, qdd)
+    assert_close(Y + Yr, rate, 1e-11, "rate")  # of numbers that mostly cancel
 
 
 def test_damping_friction_and_armature_come_on_top():

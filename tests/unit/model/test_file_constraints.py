@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -238,6 +239,59 @@ def test_a_four_bar_of_pinocchio(legacy: str, tmp_path: Any) -> None:
     qd = np.array([1.0, -1.0, 1.0])  # a parallelogram
     wanted = pinocchios(model, models, q, qd, tau)
     assert_allclose(ours(tree, q, qd, tau), wanted, atol=1e-9 * np.abs(wanted).max())
+
+
+#: A leg with a rod from the thigh to the heel, as Cassie's, that stands on its toe.
+LEG = """
+<mujoco>
+  <default><geom type="capsule" size=".02" contype="0" conaffinity="0"/></default>
+  <worldbody><body name="pelvis"><freejoint name="root"/><geom size=".1 .1"/>
+    <body name="thigh" pos="0 .1 0"><joint name="hip" axis="0 1 .1"/>
+      <geom fromto="0 0 0 .1 0 -.4"/>
+      <body name="shin" pos=".1 0 -.4"><joint name="knee" axis="0 1 0"/>
+        <geom fromto="0 0 0 0 0 -.3"/>
+        <body name="heel" pos="0 0 -.3"><joint name="ankle" axis="0 1 0"/>
+          <geom fromto="0 0 0 -.1 0 0"/>
+          <body name="foot" pos="-.1 0 0"><joint name="toe" axis="0 1 0"/>
+            <geom fromto="0 0 0 .2 0 0"/></body></body></body>
+      <body name="yoke" pos="0 0 -.05"><joint name="yaw" axis="0 0 1"/><geom size=".01 .01"/>
+        <body name="rod"><joint name="pitch" axis="0 1 0"/>
+          <geom fromto="0 0 0 -.1 0 -.65"/></body></body></body>
+  </body></worldbody>
+  <equality>
+    <connect name="rod" body1="rod" body2="heel" anchor="-.1 0 -.65"/>
+    <connect name="toe" body1="foot" anchor=".2 0 0"/>
+  </equality>
+</mujoco>
+"""
+
+
+def test_a_leg_with_a_rod_moves_as_pinocchios(tmp_path: Any) -> None:
+    """Both read the file: links and constraints from MuJoCo here, by its own reader there."""
+    pytest.importorskip("mujoco")
+    path = tmp_path / "leg.xml"
+    inertial = '<inertial pos="0 .01 .02" mass="2" diaginertia=".01 .02 .025"/>'
+    path.write_text(
+        LEG.replace("<geom ", f"{inertial}<geom ").replace(f"{inertial}<geom type", "<geom type")
+    )
+    tree = read_tree(path)
+    model, *lists = pinocchio.buildModelAndConstraintsFromMJCF(str(path))
+    models = pinocchio.StdVec_RigidConstraintModel()
+    for one in lists[0]:
+        ends = one.joint1_id, one.joint1_placement, one.joint2_id, one.joint2_placement
+        kinds = pinocchio.ContactType.CONTACT_3D, model
+        models.append(pinocchio.RigidConstraintModel(*kinds, *ends, pinocchio.ReferenceFrame.LOCAL))
+    rng = np.random.default_rng(0)
+    qd, tau = rng.normal(size=(2, tree.nv))
+    q = pinocchio.integrate(
+        model, pinocchio.neutral(model), np.r_[rng.normal(size=6), 0.0 * qd[6:]]
+    )
+    J = np.array(rows_at(tree, q).held[0].rows)
+    qd -= np.linalg.pinv(J) @ J @ qd
+    wanted = pinocchios(model, models, q, qd, tau)
+    stabilization = tuple((0.0, 0.0) for _ in tree.constraints)
+    tree = replace(tree, parameters={**tree.parameters, "stabilization": stabilization})
+    assert_allclose(ours(tree, q, qd, tau), wanted, atol=1e-8 * np.abs(wanted).max())
 
 
 def test_a_four_bar_of_mujoco_moves_as_one() -> None:

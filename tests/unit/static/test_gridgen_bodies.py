@@ -56,7 +56,6 @@ MOST = {
     "to_ancestor(Placement, Vector, FromBelow)": 243,
     "turned_row(Spatial, Vector, FromBelow)": 57,
     "quadratic_row(Spatial, FromBelow)": 21,
-    "own_second_wrench(FromAbove, MovingMass, Spatial)": 195,
 }
 # Whether a compiler may contract a product and a sum must make no difference.
 BUILDS = {

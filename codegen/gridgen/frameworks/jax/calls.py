@@ -12,7 +12,7 @@ from gridgen.errors import DtypeError, OptionError
 from gridgen.frameworks.jax import derivatives  # noqa: F401  registers them
 from gridgen.frameworks.jax.operations import Operation
 from gridgen.frameworks.jax.primitive import call
-from gridgen.functions.arrays import DEFAULTED
+from gridgen.functions.arrays import DEFAULTED, closed
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel, Shape
 from gridgen.runtime.arrays.arguments import leading_axes
@@ -43,7 +43,10 @@ def evaluate(module: Module, resolved: Resolved) -> Any:
     shapes = {**kernel.inputs, **further}
     arrays = traced(module.description, shapes, inputs)
     lead = leading_axes(module.description.name, shapes, arrays)
-    arrays = {name: spread(arrays[name], shapes[name], lead, jax.numpy) for name in shapes}
+    arrays = {
+        name: spread(array, closed(shapes[name], array.shape), lead, jax.numpy)
+        for name, array in arrays.items()
+    }
     results = _computed(operation, arrays)
     return results[0] if len(results) == 1 else tuple(results)
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from gridgen.errors import ModelError
 from gridgen.functions import FUNCTIONS
-from gridgen.functions.arrays import cotangent, tangent
+from gridgen.functions.arrays import ARRAYS, cotangent, tangent
 from gridgen.kernel import Kernel, KernelKey, Shape
 from gridgen.runtime.module.description import Module
 
@@ -132,7 +132,7 @@ class Operation:
     def differentiable(self) -> tuple[str, ...]:
         """The operands that it depends on."""
         if not self.kind:
-            return tuple(self.inputs)
+            return tuple(name for name in self.inputs if not ARRAYS[name].is_fixed)
         inner = (name for name in self.of.differentiable if name not in self.results)
         return (*inner, *self.linear)
 

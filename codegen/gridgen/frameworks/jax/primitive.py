@@ -18,6 +18,7 @@ from jax.interpreters import batching, mlir
 from gridgen.frameworks.jax import cpu, cuda
 from gridgen.frameworks.jax.handler import Request, Target
 from gridgen.frameworks.jax.operations import Operation
+from gridgen.functions.arrays import closed
 from gridgen.kernel import Shape
 
 call_p = Primitive("gridgen")
@@ -110,7 +111,7 @@ def _batched(
     shapes = [x.shape if axis is None else x.shape[1:] for x, axis in zip(front, axes, strict=True)]
     lead = lead_of(operation, shapes)
     given = [
-        _with_axis(x, size, axis is not None, shape, own, lead)
+        _with_axis(x, size, axis is not None, shape, closed(own, shape), lead)
         for x, axis, shape, own in zip(front, axes, shapes, operation.inputs.values(), strict=True)
     ]
     results = call(operation, *given)
@@ -160,7 +161,8 @@ def _request(operation: Operation, given: Sequence[Any], lead: Shape, room: int)
     """Return the request for a target; arrays are in C order."""
     kernel = operation.kernel
     strides: list[int] = []
-    for x, shape in zip(given, kernel.inputs.values(), strict=True):
+    for x, kind in zip(given, kernel.inputs.values(), strict=True):
+        shape = closed(kind, x.shape)
         strides += (0 if x.shape == shape and lead else math.prod(shape), 1)
     for shape in kernel.outputs.values():
         strides += (math.prod(shape), 1)

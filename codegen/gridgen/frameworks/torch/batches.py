@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from gridgen.errors import ShapeError
-from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, FEEDBACK
+from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, FEEDBACK, closed
 from gridgen.functions.calls import RolloutSettings
 from gridgen.functions.record import Function
 from gridgen.kernel import Kernel
@@ -104,8 +104,8 @@ def batch_of(
         ShapeError: an array lacks the axes of one state, or has another batch.
     """
     states = states_of(kernel, row, shapes, settings)
-    inputs = {name: states[name] for name in shapes}
-    batches = {name: _axes(robot, name, shape, states[name]) for name, shape in shapes.items()}
+    inputs = {name: closed(states[name], shape) for name, shape in shapes.items()}
+    batches = {name: _axes(robot, name, shape, inputs[name]) for name, shape in shapes.items()}
     widest = max(batches, key=lambda name: len(batches[name]))
     axes = batches[widest]
     for name, own in batches.items():

@@ -24,6 +24,7 @@ from gridgen.model.description import (
     Joint,
     Limits,
     Link,
+    Mesh,
     Mimic,
     RobotDescription,
     Shape,
@@ -42,6 +43,7 @@ from gridgen.model.pose import (
     from_rpy,
     symmetric,
     unit,
+    vector3,
 )
 from gridgen.model.readers.document import (
     TEXT_SOURCE,
@@ -160,6 +162,7 @@ class _Reader(Values):
             None if inertial is None else self.inertial(inertial, where),
             self.document.line(element),
             tuple(self.shape(one) for one in element.iterchildren(self.full("collision"))),
+            tuple(filter(None, map(self.mesh, element.iterchildren(self.full("collision"))))),
         )
 
     def shape(self, element: etree._Element) -> Shape | None:
@@ -176,6 +179,19 @@ class _Reader(Values):
         except UrdfError:
             return None
         return collision_shape(kind, pose, size)
+
+    def mesh(self, element: etree._Element) -> Mesh | None:
+        """Return a collision mesh, None for another shape."""
+        geometry = next(element.iterchildren(self.full("geometry")), element)
+        mesh, origin = geometry.find(self.full("mesh")), element.find(self.full("origin"))
+        if mesh is None or not (file := mesh.get("filename")):
+            return None
+        try:
+            pose = NO_DISPLACEMENT if origin is None else self.pose(origin, "mesh")
+            scale = self.numbers(mesh, "scale", "mesh", 3) if mesh.get("scale") else (1.0,) * 3
+        except UrdfError:
+            return None
+        return Mesh(pose, file, vector3(scale))
 
     def inertial(self, element: etree._Element, where: str) -> Inertial:
         """Return the mass properties of a link."""

@@ -11,14 +11,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridgen.errors import DtypeError, ShapeError
-from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, DEFAULTED, FEEDBACK, configurations
+from gridgen.functions.arrays import (
+    ARRAYS,
+    CONSTANT_IN_TIME,
+    DEFAULTED,
+    FEEDBACK,
+    OPEN,
+    closed,
+    configurations,
+)
 from gridgen.functions.calls import RolloutSettings, RolloutWords
 from gridgen.functions.types import Array
+from gridgen.functions.worlds import check_world
 from gridgen.kernel import Kernel, Shape
 from gridgen.naming import show_value
 from gridgen.runtime.arrays.defaults import default, number
 from gridgen.runtime.arrays.layout import check_dtype, check_like, result_arrays, spread
-from gridgen.runtime.arrays.libraries import adopt, namespace, restored
+from gridgen.runtime.arrays.libraries import adopt, namespace, on_gpu, restored
 from gridgen.runtime.arrays.staging import Operand, apart, numbers_of, operand
 from gridgen.runtime.arrays.times import (
     followed_in,
@@ -208,6 +217,7 @@ def checked_inputs(
         if unread and name not in arrays:
             operands.append(unread)
             continue
+        shape = closed(shape, arrays[name].shape)
         own = (steps, *shape) if name in timed else shape
         array = spread(arrays[name], own, lead, xp, alone=name != first)
         if count > 1 and array.ndim > len(own):
@@ -249,7 +259,7 @@ def leading_axes(
     for name, shape in shapes.items():
         there = arrays[name].shape
         count = len(there) - len(shape)
-        if count < 0 or there[count:] != shape:
+        if count < 0 or there[count:] != closed(shape, there):
             raise ShapeError(f"{name} has shape {there}; {robot} needs {_wanted(shape)}")
         own = there[:count]
         if own and own != lead:
@@ -266,7 +276,8 @@ def leading_axes(
 
 
 def _wanted(shape: Shape) -> str:
-    return f"(B, {', '.join(map(str, shape))}) or {shape}" if shape else "(B,) or one number"
+    text = ", ".join("n" if extent == OPEN else str(extent) for extent in shape)
+    return f"(B, {text}) or ({text}{',' * (len(shape) == 1)})" if shape else "(B,) or one number"
 
 
 def are_one(array: Array, count: int) -> bool:
@@ -313,6 +324,8 @@ def adopted(
     check_like(array, name, q, first)
     if name == "active":
         check_active(array)
+    if name == "world" and not on_gpu(array):
+        check_world(array)
     if name == "params":
         description.parameters.check(array)
     if name in POSES:

@@ -29,7 +29,7 @@ def default(
     """Return the default of an input: one state for the whole batch.
 
     Args:
-        name:  name of the input: ``gravity``, or one whose default is zero.
+        name:  name of the input: ``gravity``, ``offset``, or one whose default is zero.
         shape: shape for one state.
         q:     the adopted first argument, which determines type and device.
         own:   the robot's values, for inputs with a default per robot.
@@ -74,7 +74,8 @@ def _place(q: Array) -> tuple[int, int] | None:
 
 
 def _made(name: str, shape: tuple[int, ...], q: Array, own: NDArray[np.float64] | None) -> Array:
-    numbers: ArrayLike = STANDARD_GRAVITY if name == "gravity" else np.zeros(shape)
+    known: dict[str, ArrayLike] = {"gravity": STANDARD_GRAVITY, "offset": np.eye(4)}
+    numbers: ArrayLike = known.get(name, np.zeros(shape))
     if name == "proximal":
         numbers = np.full(shape, PROXIMAL[q.dtype.name])
         own = None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gridgen.errors import OptionError
-from gridgen.functions.arrays import FEEDBACK, cotangent, tangent
+from gridgen.functions.arrays import ARRAYS, FEEDBACK, cotangent, tangent
 from gridgen.kernel import KernelKey, Shape
 from gridgen.naming import show, show_value, similar
 
@@ -42,7 +42,7 @@ def checked_wrt(wrt: Sequence[str] | None, of: Derivable) -> tuple[str, ...]:
     if wrt is None:
         return of.arguments
     names = [wrt] if isinstance(wrt, str) else [*wrt]
-    inputs = [name for name in of.inputs if name not in FEEDBACK]
+    inputs = [name for name in of.inputs if name not in FEEDBACK and not ARRAYS[name].is_fixed]
     for name in names:
         if name in FEEDBACK:
             raise OptionError(

@@ -25,7 +25,7 @@ from gridgen.backends.cpu.direct import DirectCall, DirectKernel, as_arguments
 from gridgen.backends.cuda.failures import ERRORS, raise_device_error
 from gridgen.backends.interface import Arguments
 from gridgen.errors import DeviceError, DtypeError, OptionError
-from gridgen.functions.arrays import configurations
+from gridgen.functions.arrays import OPEN, configurations
 from gridgen.functions.calls import Request, RolloutSettings
 from gridgen.functions.types import Array, BackendChoice
 from gridgen.kernel import Kernel as KernelRecord
@@ -448,7 +448,8 @@ class Evaluator:
 
     def _offer_directly(self, record: KernelRecord, q: Array, kernel: RunnableKernel) -> None:
         """Store a function that can be called without general validation."""
-        if isinstance(kernel, DirectKernel) and kernel.direct is not None:
+        is_open = any(OPEN in shape for shape in record.inputs.values())
+        if isinstance(kernel, DirectKernel) and kernel.direct is not None and not is_open:
             results = tuple(record.outputs.values())
             own = self._description.parameters.own
             defaults = {

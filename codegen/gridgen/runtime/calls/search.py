@@ -20,8 +20,8 @@ from gridgen.runtime.calls.resolver import Resolver, listed_frames
 from gridgen.runtime.configurations import neutral
 from gridgen.runtime.module.description import Module
 
-#: Least damping: the rounding of a product of Jacobians.
-_FLOOR = {"float32": 1e-5, "float64": 1e-9}
+#: Least damping by the size of an element: above the rounding of a product of Jacobians.
+_FLOOR = {4: 1e-5, 8: 1e-9}
 #: Part of the way to the rest posture that an iteration takes in the null space.
 _TO_REST = 0.5
 
@@ -52,7 +52,7 @@ def search(
         [*tolerance, _count("iterations", settings.iterations), count, 0.0, 0.0, 0.0]
     )
     begin = settings.rest if settings.q0 is None else settings.q0
-    numbers[4:] = begin is None, to_rest, _FLOOR.get(str(targets.dtype).rpartition(".")[2], 0.0)
+    numbers[4:] = begin is None, to_rest, _FLOOR.get(targets.dtype.itemsize, 0.0)
     if keeps_all:
         numbers = np.tile(numbers, (count, 1))
         numbers[:, 3], numbers[:, 4] = 1, numbers[:, 4] + np.arange(count)

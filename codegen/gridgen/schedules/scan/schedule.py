@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from gridgen.dynamics.refusals import of_free_joints
 from gridgen.kernel import Kernel, KernelKey, TeamLaunch, Work
 from gridgen.schedules.scan.kernels import SCAN_ROWS, ScanKernel
 from gridgen.schedules.scan.view import ScanFunctionView, scan_function_view, scan_view
@@ -59,6 +60,8 @@ def scan_refusal(plan: ScanPlan, kernel: ScanKernel) -> str | None:
                 f'GPU can share {plan.piece * plan.bodies - 1}: use method="aba"'
             )
     if "cubes" in kernel.memory:
+        if reason := of_free_joints(tree):
+            return reason
         entries = 4 * axis_starts(tree)[-1] ** 3 if tree.has_mimic else tree.nv**3
         if entries > MOST_ENTRIES:
             return (

@@ -27,7 +27,6 @@ from gridgen.dynamics.second_derivatives import (
     FromAbove,
     FromBelow,
     TurnedMass,
-    own_second_wrench,
     quadratic_row,
     turned_mass,
     turned_row,
@@ -432,16 +431,11 @@ OPERATORS = (
     _operator(
         "EffortRow turned_row(Spatial axis, Vector w, FromBelow below)",
         "Response of the tip's torque to changes at the middle, by the middle joint's position.",
-        lambda axis, w, below: turned_row(axis, w, below.row, below.mass),
+        lambda axis, w, below: turned_row(axis, w, below.row, below.mass.Q),
     ),
     _operator(
         "Vector quadratic_row(Spatial axis, FromBelow below)",
         "Response to a change w of the tip's torque by the middle's velocity; or minus the revers",
-        lambda axis, below: quadratic_row(axis, below.row, below.mass),
-    ),
-    _operator(
-        "Spatial own_second_wrench(FromAbove own, MovingMass mass, Spatial F)",
-        "The second derivative of the transmitted wrench F by its own joint's position.",
-        lambda own, mass, F: own_second_wrench(own.axis, own.position, mass, F),
+        lambda axis, below: quadratic_row(axis, below.row.a, below.mass.Q),
     ),
 )

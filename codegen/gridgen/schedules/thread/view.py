@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gridgen.functions.arrays import configurations
+from gridgen.functions.arrays import OPEN, configurations
 from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment, number_literal
@@ -68,6 +68,8 @@ _PHASES = {
     "column": "column of the mass matrix",
     "axis": "column of the Jacobian",
     "pose": "pose in the base",
+    "spheres": "centers of its spheres",
+    "distance": "nearest pair and its distance",
     "frame": "pose of a link",
     "energy": "kinetic energy",
     "regressor": "regressor of its inertial parameters",
@@ -88,9 +90,16 @@ class ThreadArrayView(ArrayView):
 
     shape: Shape  #: for one state.
     parameter: str  #: its name in a parameter list, in comment signs if the robot does not need it.
-    kind: str = "In"  #: its type in a template: ``In``, or ``Out``, ``Out2``, ... for each result.
+    #: its type in a template: ``In``, ``Open`` for an input without a fixed length, or ``Out``,
+    #: ``Out2``, ... for each result.
+    kind: str = "In"
     #: of a result, for each element the index among its distinct elements.
     places: tuple[int, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has no fixed length."""
+        return OPEN in self.shape
 
     @property
     def distinct(self) -> int:
@@ -183,10 +192,17 @@ class ThreadFunctionView(FunctionView):
         return self._parameters([array.parameter for array in self.inputs], *more)
 
     def _parameters(self, names: Sequence[str], *more: str) -> Sequence[str]:
-        inputs = (f"gridgen::Same<In> {name}" for name in names)
+        kinds = ("Open" if array.is_open else "gridgen::Same<In>" for array in self.inputs)
+        inputs = (f"{kind} {name}" for kind, name in zip(kinds, names, strict=True))
         outputs = (f"{array.kind} {array.name}" for array in self.outputs)
         *words, last = (*inputs, *outputs, *more)
         return wrapped([*words, f"{last})"])
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Names of the types of arrays that have their own."""
+        own = (*self.outputs, *(array for array in self.inputs if array.is_open))
+        return tuple(array.kind for array in own)
 
     @property
     def scope(self) -> str:
@@ -249,7 +265,7 @@ def _function_view(
         blocks=blocks,
         has_numbers=_has_numbers(blocks),
         parts=tuple(
-            _part_view(tree, f"{kernel.name}_part_{number}", part, program, outputs)
+            _part_view(tree, f"{kernel.name}_part_{number}", part, program, inputs, outputs)
             for number, part in enumerate(parts, 1)
         ),
         stored=0 if split is None else split.stored,
@@ -283,7 +299,9 @@ def _array_traits(function: ThreadFunctionView, configurations: int) -> Iterable
 def _row_traits(function: ThreadFunctionView, program: Program, staging: Staging) -> Iterable[str]:
     """Yield definitions that the kernels of a GPU use."""
     is_short = program.instructions <= LONGEST_INLINE
-    is_loaded = is_short and sum(array.size for array in function.inputs) <= MOST_LOADED
+    is_open = any(array.is_open for array in function.inputs)
+    is_few = sum(array.size for array in function.inputs) <= MOST_LOADED
+    is_loaded = is_short and is_few and not is_open
     begins = braces(staging.inputs.get(array.name, -1) for array in function.inputs)
     rows = [staging.results[array.name] for array in function.outputs]
     tiles = [tile for row in rows for tile in row.tiles]
@@ -311,11 +329,10 @@ def _pack_traits(function: ThreadFunctionView) -> Iterable[str]:
 
 
 def constant_views(programs: Iterable[Program]) -> list[TableView]:
-    """Return the constant arrays that loops read, each once."""
+    """Return the constant arrays that loops and queries read, each once."""
     tables: dict[str, Constants] = {}
     for program in programs:
-        if program.loops is not None:
-            tables |= program.loops.tables
+        tables |= program.tables
     return [_constant_view(table) for table in tables.values()]
 
 
@@ -361,9 +378,10 @@ def _part_view(
     name: str,
     part: ProgramPart,
     program: Program,
+    inputs: Sequence[ThreadArrayView],
     outputs: Sequence[ThreadArrayView],
 ) -> PartView:
-    typed = [("In ", array.name) for array in program.inputs if array.name in part.arrays]
+    typed = [(f"{array.kind} ", array.name) for array in inputs if array.name in part.arrays]
     typed += [(f"{array.kind} ", array.name) for array in outputs if array.name in part.arrays]
     typed += [("T* ", STORED)] * (STORED in part.arrays) + [("Parked ", PARKED)] * (
         PARKED in part.arrays
@@ -385,7 +403,9 @@ def _has_numbers(blocks: Sequence[BlockView]) -> bool:
 def _input_views(inputs: Mapping[str, Shape], used: set[str]) -> Iterable[ThreadArrayView]:
     for name, shape in inputs.items():
         parameter = name if name in used else f"/* {name}: not needed by this robot */"
-        yield ThreadArrayView(**vars(array_view(name, shape)), shape=shape, parameter=parameter)
+        kind = "Open" if OPEN in shape else "In"
+        known = vars(array_view(name, shape))
+        yield ThreadArrayView(**known, shape=shape, parameter=parameter, kind=kind)
 
 
 def _result_views(

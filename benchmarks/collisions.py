@@ -1,0 +1,157 @@
+"""Self-collisions and worlds: grid-gen beside coal through Pinocchio, in one process.
+
+    python benchmarks/collisions.py [--seconds 10]
+
+One thread, float32 for grid-gen. The robot is panda. Its spheres cover its meshes with two
+excesses, and both libraries test the same spheres and the same pairs of links. Configurations are
+random within the limits, an edge is a straight line between two of them. Peers that take longer get
+fewer. Times are the least of those of the processor. Writes
+benchmarks/results/tables/collisions.csv.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+from collections.abc import Callable
+from pathlib import Path
+from time import thread_time
+from typing import Any
+
+os.environ.update(dict.fromkeys(("GRIDGEN_NUM_THREADS", "OMP_NUM_THREADS"), "1"))
+
+import coal
+import numpy as np
+import pinocchio
+from interleave import interleaved
+from machine import description
+
+import gridgen
+from gridgen.compiler import MOST_BODIES
+from gridgen.model.meshes import spheres_of_links
+from gridgen.model.readers import read_robot
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULT = ROOT / "benchmarks" / "results" / "tables" / "collisions.csv"
+FINGER = {"panda_finger_joint1": 0.04}
+#: Configurations of grid-gen's calls, and of those of the peer; points of an edge; obstacles.
+STATES, FEW, POINTS, OBSTACLES = 4096, 64, 32, 40
+#: Published times, not measured here.
+PUBLISHED = [("59", "", "edge of a plan", "VAMP, published", "10000")]
+#: Protrusions of the spheres [m].
+EXCESSES = (0.04, 0.08)
+
+
+class Peer:
+    """Pinocchio and coal with the spheres of a robot."""
+
+    def __init__(self, urdf: str, robot: gridgen.Robot, spheres: dict[str, Any]) -> None:
+        full = pinocchio.buildModelFromUrdf(urdf)
+        fingers = [full.getJointId(f"panda_finger_joint{k}") for k in (1, 2)]
+        at = pinocchio.neutral(full)
+        at[-2:] = FINGER["panda_finger_joint1"]
+        self.model = pinocchio.buildReducedModel(full, fingers, at)
+        self.geometry = pinocchio.GeometryModel()
+        named: dict[str, list[int]] = {}
+        for link, listed in spheres.items():
+            frame = self.model.frames[self.model.getFrameId(link, pinocchio.FrameType.BODY)]
+            for k, (*center, radius) in enumerate(listed):
+                place = frame.placement * pinocchio.SE3(np.eye(3), np.array(center))
+                ball = coal.Sphere(radius)
+                found = pinocchio.GeometryObject(f"{link}_{k}", frame.parentJoint, place, ball)
+                named.setdefault(link, []).append(self.geometry.addGeometryObject(found))
+        for a, b in robot.self_collision_pairs:
+            for i in named[a]:
+                for j in named[b]:
+                    self.geometry.addCollisionPair(pinocchio.CollisionPair(i, j))
+        self.data = self.model.createData()
+        self.found = pinocchio.GeometryData(self.geometry)
+
+    def collide(self, q: Any) -> list[bool]:
+        """Return whether configurations collide; each ends with the first collision."""
+        everything = self.model, self.data, self.geometry, self.found
+        return [pinocchio.computeCollisions(*everything, one, True) for one in q]
+
+    def distances(self, q: Any) -> list[float]:
+        """Return the smallest distances of configurations."""
+        everything = self.model, self.data, self.geometry, self.found
+        return [
+            self.found.distanceResults[pinocchio.computeDistances(*everything, one)].min_distance
+            for one in q
+        ]
+
+
+def main() -> None:
+    """Measure both sets of spheres and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=10.0, help="for each set of spheres")
+    seconds = parser.parse_args().seconds
+    print(description())
+    with RESULT.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("spheres", "pairs of links", "computed", "by", "ns"))
+        for excess in EXCESSES:
+            for row in measured(excess, seconds):
+                writer.writerow(row)
+                print(" | ".join(map(str, row)))
+        writer.writerows(PUBLISHED)
+
+
+def measured(excess: float, seconds: float) -> list[tuple[Any, ...]]:
+    """Return a row for each computation and library."""
+    urdf = _path()
+    spheres = spheres_of_links(read_robot(Path(urdf), MOST_BODIES), excess)
+    robot = gridgen.load(urdf, spheres=spheres, lock=FINGER, backend="cpu")
+    peer = Peer(urdf, robot, spheres)
+
+    rng = np.random.default_rng(0)
+    lower, upper = np.array(robot.lower_limits), np.array(robot.upper_limits)
+    exact = rng.uniform(lower, upper, (STATES, robot.nq))
+    q = exact.astype(np.float32)
+    ends = exact[: STATES // POINTS], np.roll(exact[: STATES // POINTS], 1, axis=0)
+    edges = np.linspace(*ends, POINTS, axis=1).astype(np.float32)
+    sizes = np.full((OBSTACLES, 1), 0.1)
+    world = gridgen.world(spheres=np.hstack([rng.uniform(-1, 1, (OBSTACLES, 3)), sizes]), like=q)
+    few, few_edges = exact[:FEW], edges[:2].reshape(-1, robot.nq).astype(float)
+
+    free = robot.collision_free(exact[:FEW])
+    assert ([not hit for hit in peer.collide(few)] == (free == 1.0)).all()
+    clearance, _ = robot.self_distance(few)
+    assert np.allclose(clearance, peer.distances(few), atol=1e-6)
+
+    ours, theirs = "grid-gen", "coal through Pinocchio"
+    calls: dict[tuple[str, str], tuple[Callable[[], Any], int]] = {
+        ("self-collision", ours): (lambda: robot.collision_free(q), STATES),
+        ("self-collision", theirs): (lambda: peer.collide(few), FEW),
+        ("self-distance", ours): (lambda: robot.self_distance(q), STATES),
+        ("self-distance", theirs): (lambda: peer.distances(few), FEW),
+        ("edge, 32 points", ours): (lambda: robot.collision_free(edges), len(edges)),
+        ("edge, 32 points", theirs): (lambda: peer.collide(few_edges), 2),
+        ("self-collision and 40 spheres", ours): (
+            lambda: robot.collision_free(q, world),
+            STATES,
+        ),
+        ("distance of 40 spheres", ours): (lambda: robot.world_distance(q, world), STATES),
+        ("forward kinematics", ours): (lambda: robot.forward_kinematics(q), STATES),
+    }
+    for call, _ in calls.values():
+        call()
+    named = {" | ".join(key): call for key, (call, _) in calls.items()}
+    times = interleaved(named, seconds, thread_time)
+    sizes_of = len(robot.sphere_links), len(robot.self_collision_pairs)
+    return [
+        (*sizes_of, *key, f"{times[' | '.join(key)].least / count * 1e9:.1f}")
+        for key, (_, count) in calls.items()
+    ]
+
+
+def _path() -> str:
+    from example_robot_data.robots_loader import getModelPath
+
+    name = "panda_description/urdf/panda.urdf"
+    return str(Path(getModelPath(name)) / name)
+
+
+if __name__ == "__main__":
+    main()

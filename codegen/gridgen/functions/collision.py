@@ -1,0 +1,121 @@
+"""Distances between links and to obstacles; declared as in ``gridgen.functions.dynamics``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gridgen.functions.calls import Calls, Request
+from gridgen.functions.record import Algorithm, function
+from gridgen.functions.types import Array, ArrayLike, NumberLike, Options, Unpack, Writable
+from gridgen.functions.worlds import as_world
+
+_SEARCH = "search of all pairs with a broad phase of spheres around links"
+
+
+class Collisions(Calls):
+    """Distances and collisions."""
+
+    @function(
+        "Smallest signed distance between links that may touch",
+        ("clearance", "pair"),
+        Algorithm("collision.self_distance", _SEARCH, refusals=("of_no_pairs",), in_loops=False),
+        is_default=False,
+    )
+    def self_distance(
+        self,
+        q: ArrayLike,
+        *,
+        out: tuple[Writable, Writable] | None = None,
+        **options: Unpack[Options],
+    ) -> tuple[Array, Array]:
+        """Return the smallest signed distance between links of the robot, and the pair.
+
+        The distance is that of the links' spheres, negative where they overlap. Its derivative is
+        that of the nearest pair.
+
+        Args:
+            q:       joint positions (B, nq) [rad or m]
+            out:     arrays for the results.
+            options: ``backend`` overrides the robot's.
+
+        Returns:
+            clearance: (B,) [m]
+            pair:      index in ``self_collision_pairs``, as a number (B,)
+
+        Raises:
+            ModelError: the robot was loaded without spheres, or no pair of links may touch.
+        """
+        results: tuple[Array, Array] = self._call(Request("self_distance", (q,), out, options))
+        return results
+
+    @function(
+        "Smallest signed distance of moving links to obstacles",
+        ("clearance", "sphere"),
+        Algorithm("collision.world_distance", _SEARCH, refusals=("of_no_spheres",), in_loops=False),
+        is_default=False,
+    )
+    def world_distance(
+        self,
+        q: ArrayLike,
+        world: Any,
+        *,
+        out: tuple[Writable, Writable] | None = None,
+        **options: Unpack[Options],
+    ) -> tuple[Array, Array]:
+        """Return the smallest signed distance of the moving links to obstacles, and the sphere.
+
+        Args:
+            q:       joint positions (B, nq) [rad or m]
+            world:   obstacles: a result of ``gridgen.world``, (n,) or (B, n), or a dictionary of
+                     its arguments.
+            out:     arrays for the results.
+            options: ``backend`` overrides the robot's.
+
+        Returns:
+            clearance: (B,) [m]; 1e9 in a world without obstacles.
+            sphere:    index in ``sphere_links``, as a number (B,)
+
+        Raises:
+            ModelError:  the robot was loaded without spheres.
+            OptionError: obstacles have another shape.
+        """
+        arrays = (q, as_world(world, q))
+        results: tuple[Array, Array] = self._call(Request("world_distance", arrays, out, options))
+        return results
+
+    @function(
+        "Whether all links are apart from each other and from obstacles",
+        ("free",),
+        Algorithm("collision.collision_free", _SEARCH, refusals=("of_no_spheres",), in_loops=False),
+        is_default=False,
+    )
+    def collision_free(
+        self,
+        q: ArrayLike,
+        world: Any = None,
+        margin: NumberLike = 0.0,
+        *,
+        out: Writable | None = None,
+        **options: Unpack[Options],
+    ) -> Array:
+        """Return whether links that may touch, and obstacles, are at least a margin apart.
+
+        The search ends where all states of a thread or a SIMD pack collide. A path is free if its
+        configurations are, (B, T, nq) -> (B, T).
+
+        Args:
+            q:       joint positions (B, nq) [rad or m]
+            world:   as in ``world_distance``; by default no obstacles.
+            margin:  least distance (B,), or one number [m].
+            out:     array for the result.
+            options: ``backend`` overrides the robot's.
+
+        Returns:
+            free: (B,) 1 where nothing is nearer than the margin, otherwise 0, of the type of ``q``.
+
+        Raises:
+            ModelError:  the robot was loaded without spheres.
+            OptionError: obstacles have another shape.
+        """
+        arrays = (q, as_world(world, q), margin)
+        return self._call(Request("collision_free", arrays, out, options))

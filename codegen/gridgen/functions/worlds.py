@@ -1,0 +1,125 @@
+"""Worlds: obstacles as one array, whose layout ``gridgen.dynamics.collision`` describes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from gridgen.errors import OptionError, ShapeError
+from gridgen.functions.arrays import GRID_HEAD, WORLD_HEAD, WORLD_SIZES
+from gridgen.naming import show_value
+
+#: Obstacles by name, in order of the array.
+SOLIDS = ("spheres", "capsules", "boxes", "half_spaces")
+_LIBRARIES = {"torch": "torch", "cupy": "cupy", "jax": "jax.numpy", "jaxlib": "jax.numpy"}
+_LEAST_GRID = 2
+
+
+def world(
+    *,
+    spheres: Any = None,
+    capsules: Any = None,
+    boxes: Any = None,
+    half_spaces: Any = None,
+    grid: Mapping[str, Any] | None = None,
+    like: Any = None,
+) -> Any:
+    """Return obstacles as one array, for ``world_distance`` and ``collision_free``.
+
+    All positions are in the base frame of the robot. Obstacles of each state have an axis more:
+    (B, n, 4).
+
+    Args:
+        spheres:     center and radius (n, 4) [m].
+        capsules:    both ends of the axis, and radius (n, 7) [m].
+        boxes:       center, unit quaternion x y z w, and half lengths (n, 10) [m].
+        half_spaces: outward unit normal, and distance of the plane from the origin along it
+                     (n, 4) [m].
+        grid:        signed distances at points of a grid: ``origin`` (3,), ``spacing``,
+                     ``values`` (nx, ny, nz) [m]; beyond the grid, those at its faces.
+        like:        array whose library, type and device the result has; NumPy's float64.
+
+    Returns:
+        (n,) or (B, n), of as many numbers as the obstacles have.
+
+    Raises:
+        OptionError: an array has another shape.
+    """
+    module = type(like).__module__.partition(".")[0]
+    xp: Any = import_module(_LIBRARIES.get(module, "numpy"))
+    wanted: dict[str, Any] = {"dtype": getattr(like, "dtype", np.dtype(float))}
+    if module == "torch":
+        wanted["device"] = like.device
+
+    def array(values: Any, name: str, shape: tuple[int, ...]) -> Any:
+        found = xp.asarray(values, **wanted)
+        own = tuple(found.shape)[-len(shape) :]
+        if len(own) != len(shape) or any(n not in (m, -1) for m, n in zip(own, shape, strict=True)):
+            text = ", ".join("n" if extent < 0 else str(extent) for extent in shape)
+            raise OptionError(
+                f"world: {name} has shape {tuple(found.shape)}; give ({text}) or (B, {text})"
+            )
+        return found
+
+    counts, parts = [0.0] * WORLD_HEAD, []
+    given = (spheres, capsules, boxes, half_spaces)
+    for k, (name, values, size) in enumerate(zip(SOLIDS, given, WORLD_SIZES, strict=True)):
+        if values is not None and len(values):
+            found = array(values, name, (-1, size))
+            counts[k] = float(found.shape[-2])
+            parts.append(found.reshape(*found.shape[:-2], -1))
+    if grid is not None:
+        if grid.keys() != {"origin", "spacing", "values"}:
+            raise OptionError(
+                f"world: grid has {show_value(sorted(grid))}; give origin, spacing and values"
+            )
+        values = array(grid["values"], "values of grid", (-1, -1, -1))
+        extents = values.shape[-3:]
+        if min(extents) < _LEAST_GRID:
+            raise OptionError(f"world: grid has {tuple(extents)} points; give 2 or more per axis")
+        counts[4:7] = map(float, extents)
+        parts.append(array(grid["origin"], "origin of grid", (3,)))
+        parts.append(array([grid["spacing"]], "spacing of grid", (1,)))
+        parts.append(values.reshape(*values.shape[:-3], -1))
+    parts.insert(0, xp.asarray(counts, **wanted))
+    lead = np.broadcast_shapes(*(tuple(part.shape)[:-1] for part in parts))
+    return xp.concatenate([xp.broadcast_to(part, (*lead, part.shape[-1])) for part in parts], -1)
+
+
+def check_world(array: Any) -> None:
+    """Raise unless an array on the host is a world: a kernel has no length to check it with."""
+    head = np.asarray(array[..., :WORLD_HEAD])
+    flat = head.reshape(-1, head.shape[-1] if head.ndim else 1)
+    if flat.size and flat.shape[1] == WORLD_HEAD and (flat == flat[0]).all():
+        counts = flat[0]
+        wanted = WORLD_HEAD + float(np.dot(counts[:4], WORLD_SIZES))
+        if counts[4:7].any():
+            wanted += GRID_HEAD + float(np.prod(counts[4:7]))
+        is_whole = bool((counts >= 0.0).all() and (counts == np.floor(counts)).all())
+        if is_whole and array.shape[-1] == wanted:
+            return
+    elif not flat.size:
+        return
+    raise ShapeError(
+        f"world has shape {tuple(array.shape)} and numbers {show_value(flat[0].tolist())} at its "
+        "begin, which do not fit; make it by gridgen.world(spheres=..., boxes=...)"
+    )
+
+
+def as_world(given: Any, like: Any) -> Any:
+    """Return an argument ``world`` as an array: obstacles by name, an array, or none."""
+    if given is None:
+        return world(like=like)
+    if not isinstance(given, Mapping):
+        if isinstance(given, np.ndarray):
+            check_world(given)
+        return given
+    known = {*SOLIDS, "grid"}
+    if unknown := [name for name in given if name not in known]:
+        raise OptionError(
+            f"world has {show_value(unknown[0])}; a world has {', '.join((*SOLIDS, 'grid'))}"
+        )
+    return world(**given, like=like)

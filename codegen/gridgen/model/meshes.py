@@ -1,0 +1,112 @@
+"""Spheres that cover the meshes of a robot."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gridgen.errors import UrdfError
+from gridgen.model.cover import EXCESS, Sphere, cover, covering
+from gridgen.model.description import Mesh, RobotDescription
+from gridgen.model.readers.optional import library
+from gridgen.naming import one_line, show
+
+# Cells around a mesh, whose centers may be those of spheres.
+_CELLS = 30_000
+
+
+def spheres_of_links(
+    description: RobotDescription, excess: float = EXCESS
+) -> dict[str, list[Sphere]]:
+    """Return spheres that cover the collision shapes of each link, meshes included.
+
+    Args:
+        description: the robot.
+        excess:      largest distance by which a sphere protrudes [m].
+
+    Raises:
+        UrdfError: a file of a mesh is missing or cannot be read.
+    """
+    found = {}
+    for link in description.links:
+        spheres = [sphere for shape in link.shapes if shape for sphere in covering(shape, excess)]
+        for mesh in link.meshes:
+            spheres += _of_mesh(description.source, mesh, excess)
+        if spheres:
+            found[link.name] = spheres
+    return found
+
+
+def _of_mesh(source: str, mesh: Mesh, excess: float) -> list[Sphere]:
+    trimesh = library("trimesh", source, "spheres of meshes require")
+    tree = library("scipy.spatial", source, "spheres of meshes require").cKDTree
+    path = _path(source, mesh.file)
+    try:
+        loaded = trimesh.load(path, force="mesh")
+        vertices, faces = np.array(loaded.vertices) * mesh.scale, np.array(loaded.faces)
+    except Exception as error:
+        raise UrdfError(f"mesh {path}: {one_line(error)}", source) from error
+    if not len(faces):
+        raise UrdfError(f"mesh {path} has no faces", source)
+    points, _ = trimesh.remesh.subdivide_to_size(vertices, faces, 0.125 * excess, max_iter=30)
+    # One point in each cell of a twelfth of the excess.
+    _, one = np.unique(np.floor(points / (excess / 12.0)).astype(int), axis=0, return_index=True)
+    surface, apart = points[one], (0.125 / math.sqrt(3.0) + math.sqrt(3.0) / 12.0) * excess
+    nearest = tree(surface)
+    low, high = vertices.min(axis=0) - excess, vertices.max(axis=0) + excess
+    cell = max(0.5 * excess, float(np.cbrt(np.prod(high - low) / _CELLS)))
+    axes = [np.arange(a, b + cell, cell) for a, b in zip(low, high, strict=True)]
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
+    gaps = nearest.query(grid)[0] - apart
+    is_inside = _is_inside(gaps > 0.5 * math.sqrt(3.0) * cell)
+    own = cover(surface, apart, grid[is_inside], gaps[is_inside], excess)
+    array = np.array(own)
+    uncovered = np.min([np.linalg.norm(points - s[:3], axis=1) - s[3] for s in array], axis=0) > 0.0
+    assert not uncovered.any(), "the spheres do not cover the mesh"
+    rotation, translation = np.array(mesh.pose.rotation), np.array(mesh.pose.translation)
+    centers = array[:, :3] @ rotation.T + translation
+    return [(*c, sphere[3]) for c, sphere in zip(centers.tolist(), own, strict=True)]
+
+
+def _is_inside(is_apart: Any) -> Any:
+    """Return the cells apart from a surface that no path outside of it reaches."""
+    outside = np.zeros_like(is_apart)
+    outside[0] = is_apart[0]
+    while True:
+        grown = outside.copy()
+        for axis in range(3):
+            for step in (1, -1):
+                moved = np.roll(outside, step, axis)
+                edge = [slice(None)] * 3
+                edge[axis] = slice(0, 1) if step > 0 else slice(-1, None)
+                moved[tuple(edge)] = False
+                grown |= moved
+        grown &= is_apart
+        if (grown == outside).all():
+            return is_apart & ~outside
+        outside = grown
+
+
+def _path(source: str, file: str) -> Path:
+    """Return the path of a mesh: relative to the robot's file, or in a ROS package above it."""
+    name = file.removeprefix("file://")
+    folder = Path(source).absolute().parent
+    if not file.startswith("package://"):
+        places = [folder / name]
+    else:
+        name = file.removeprefix("package://")
+        roots = [Path(one) for one in os.environ.get("ROS_PACKAGE_PATH", "").split(":") if one]
+        places = [above / name for above in (*folder.parents, folder, *roots)]
+        places += [one.parent / name for one in roots]
+    for place in places:
+        if place.is_file():
+            return place
+    raise UrdfError(
+        f"no file of the mesh {show(file)}; the nearest folder tried is {show(str(places[0]))}: "
+        "set ROS_PACKAGE_PATH, or correct the name",
+        source,
+    )

@@ -1,0 +1,403 @@
+// Searches of the nearest pair of spheres, and of the nearest obstacle.
+//
+// T is a number, or a pack of the numbers of several states. A branch is taken if any state of a pack
+// needs it. Spheres are numbered through all links; after them follows one sphere around each link.
+// codegen/gridgen/dynamics/collision.py describes the arrays.
+#ifndef GRIDGEN_DISTANCE_CUH
+#define GRIDGEN_DISTANCE_CUH
+
+#include "gridgen_angles.cuh"
+#include "gridgen_math.cuh"
+
+namespace gridgen {
+
+constexpr float far_away = 1e9f;
+constexpr int world_head = 8, grid_head = 4, record_size = 12;
+
+template <class T> GRIDGEN_DEVICE bool any_negative(T x) { return Lanes<T>::any_negative(x); }
+template <class T> GRIDGEN_DEVICE T least(T a, T b) { return select<T>(a - b, a, b); }
+template <class T> GRIDGEN_DEVICE T most(T a, T b) { return select<T>(b - a, a, b); }
+template <class T> GRIDGEN_DEVICE T absolute(T x) { return select<T>(x, -x, x); }
+
+// Negative where a distance is less than `reach`, given its square; reach < 0 is beyond all squares.
+template <class T> GRIDGEN_DEVICE T beyond(T square, T reach) {
+    return fnma(reach, absolute(reach), square);
+}
+
+template <class T> struct Point {
+    T x, y, z;
+};
+template <class T> GRIDGEN_DEVICE Point<T> operator-(Point<T> a, Point<T> b) {
+    return {a.x - b.x, a.y - b.y, a.z - b.z};
+}
+template <class T> GRIDGEN_DEVICE T dot(Point<T> a, Point<T> b) {
+    return fma(a.x, b.x, fma(a.y, b.y, a.z * b.z));
+}
+
+// The spheres of a robot.
+template <class T, int size, class Radii> struct Spheres {
+    const T (&centers)[size];
+    const Radii& radii;
+    const int* links;  // number of links, of those that move, first sphere of each link, their count
+
+    GRIDGEN_DEVICE int count() const { return links[0]; }
+    GRIDGEN_DEVICE int moving() const { return links[1]; }
+    GRIDGEN_DEVICE int first(int link) const { return links[2 + link]; }
+    GRIDGEN_DEVICE int around(int link) const { return first(count()) + link; }
+    GRIDGEN_DEVICE Point<T> center(int k) const {
+        return {centers[3 * k], centers[3 * k + 1], centers[3 * k + 2]};
+    }
+    GRIDGEN_DEVICE Real<T> radius(int k) const { return radii[k]; }
+};
+
+// Negative where two spheres are nearer than `reach` in addition to their radii.
+template <class T, class S> GRIDGEN_DEVICE T apart(const S& spheres, Point<T> c, int i, int j, T reach) {
+    const Point<T> gap = c - spheres.center(j);
+    return beyond(dot(gap, gap), reach + (spheres.radius(i) + spheres.radius(j)));
+}
+
+template <class T, int size, class Radii>
+GRIDGEN_LARGE void nearest_pair(const Numbers<T, size>& numbers, const Radii& radii,
+                                const int* links, const int* pairs, T& first, T& second, T& reach,
+                                T& pair) {
+    const Spheres<T, size, Radii> spheres = {numbers.x, radii, links};
+    T best = broadcast<T>(far_away);
+    first = second = pair = broadcast<T>(0);
+    reach = broadcast<T>(-far_away);
+    GRIDGEN_ROLLED
+    for (int p = 0; p < pairs[0]; ++p) {
+        const int a = pairs[1 + 2 * p], b = pairs[2 + 2 * p];
+        const int i = spheres.around(a), j = spheres.around(b);
+        if (!any_negative(apart(spheres, spheres.center(i), i, j, best))) continue;
+        GRIDGEN_ROLLED
+        for (int i = spheres.first(a); i < spheres.first(a + 1); ++i) {
+            const Point<T> c = spheres.center(i);
+            if (!any_negative(apart(spheres, c, i, j, best))) continue;
+            GRIDGEN_ROLLED
+            for (int j = spheres.first(b); j < spheres.first(b + 1); ++j) {
+                const T nearer = apart(spheres, c, i, j, best);
+                if (!any_negative(nearer)) continue;
+                const Point<T> gap = c - spheres.center(j);
+                const Real<T> both = spheres.radius(i) + spheres.radius(j);
+                best = select<T>(nearer, sqrt(dot(gap, gap)) - both, best);
+                first = select<T>(nearer, Real<T>(i), first);
+                second = select<T>(nearer, Real<T>(j), second);
+                reach = select<T>(nearer, both, reach);
+                pair = select<T>(nearer, Real<T>(p), pair);
+            }
+        }
+    }
+}
+
+// --- Obstacles ----------------------------------------------------------------------------------
+
+// The first number of an array with one row for each state, which has no length; and a number at an
+// index of each state. gridgen_simd.h has those of packs.
+template <class W> GRIDGEN_DEVICE auto leading(const W& row, int j) { return row[j]; }
+template <class T, class W> GRIDGEN_DEVICE T gathered(const W& row, int begin, T index) {
+    return row[begin + int(index)];
+}
+GRIDGEN_DEVICE float truncated(float x) { return float(int(x)); }
+GRIDGEN_DEVICE double truncated(double x) { return double(int(x)); }
+
+// An obstacle of a kind: numbers of its record; `nearer` is negative where the distance is less than
+// `reach`.
+template <class T> struct Capsule {
+    static constexpr int kind = 1, size = 7;
+    static constexpr bool is_convex = true;
+    Point<T> start, axis;
+    T inverse, radius;
+
+    GRIDGEN_DEVICE explicit Capsule(const T* x)
+        : start{x[0], x[1], x[2]}, axis{x[3] - x[0], x[4] - x[1], x[5] - x[2]}, radius(x[6]) {
+        const T square = dot(axis, axis), one = broadcast<T>(1);
+        inverse = one / select<T>(square - Real<T>(1e-30), one, square);
+    }
+    GRIDGEN_DEVICE T square(Point<T> c) const {
+        const Point<T> arm = c - start;
+        const T along = dot(arm, axis) * inverse, one = broadcast<T>(1);
+        const T t = least(select<T>(along, Real<T>(0), along), one);
+        const Point<T> gap = {fnma(t, axis.x, arm.x), fnma(t, axis.y, arm.y), fnma(t, axis.z, arm.z)};
+        return dot(gap, gap);
+    }
+    GRIDGEN_DEVICE T nearer(Point<T> c, T reach) const { return beyond(square(c), reach + radius); }
+    GRIDGEN_DEVICE T distance(Point<T> c) const { return sqrt(square(c)) - radius; }
+    GRIDGEN_DEVICE void write(const T* x, Point<T>, T* record) const {
+        for (int k = 0; k < size; ++k) record[k] = x[k];
+    }
+};
+
+template <class T> struct Ball {
+    static constexpr int kind = 0, size = 4;
+    static constexpr bool is_convex = true;
+    Point<T> center;
+    T radius;
+
+    GRIDGEN_DEVICE explicit Ball(const T* x) : center{x[0], x[1], x[2]}, radius(x[3]) {}
+    GRIDGEN_DEVICE T square(Point<T> c) const {
+        const Point<T> gap = c - center;
+        return dot(gap, gap);
+    }
+    GRIDGEN_DEVICE T nearer(Point<T> c, T reach) const { return beyond(square(c), reach + radius); }
+    GRIDGEN_DEVICE T distance(Point<T> c) const { return sqrt(square(c)) - radius; }
+    GRIDGEN_DEVICE void write(const T* x, Point<T>, T* record) const {
+        for (int k = 0; k < 3; ++k) record[k] = record[3 + k] = x[k];
+        record[6] = radius;
+    }
+};
+
+template <class T> struct Box {
+    static constexpr int kind = 2, size = 10;
+    static constexpr bool is_convex = true;
+    Point<T> center, axes[3], half;
+
+    GRIDGEN_DEVICE explicit Box(const T* x) : center{x[0], x[1], x[2]}, half{x[7], x[8], x[9]} {
+        const T two = broadcast<T>(2), one = broadcast<T>(1);
+        const T a = two * x[3], b = two * x[4], c = two * x[5];
+        const T xx = a * x[3], xy = a * x[4], xz = a * x[5], yy = b * x[4], yz = b * x[5];
+        const T zz = c * x[5], wx = a * x[6], wy = b * x[6], wz = c * x[6];
+        axes[0] = {one - yy - zz, xy + wz, xz - wy};
+        axes[1] = {xy - wz, one - xx - zz, yz + wx};
+        axes[2] = {xz + wy, yz - wx, one - xx - yy};
+    }
+    // How far a point is beyond the faces.
+    GRIDGEN_DEVICE Point<T> outside(Point<T> c) const {
+        const Point<T> arm = c - center;
+        return {absolute(dot(axes[0], arm)) - half.x, absolute(dot(axes[1], arm)) - half.y,
+                absolute(dot(axes[2], arm)) - half.z};
+    }
+    static GRIDGEN_DEVICE T square(Point<T> d) {
+        const Real<T> none = 0;
+        const Point<T> p = {select<T>(d.x, none, d.x), select<T>(d.y, none, d.y),
+                            select<T>(d.z, none, d.z)};
+        return dot(p, p);
+    }
+    GRIDGEN_DEVICE T nearer(Point<T> c, T reach) const {
+        const Point<T> d = outside(c);
+        return select<T>(reach, most(most(d.x, d.y), d.z) - reach, fnma(reach, reach, square(d)));
+    }
+    GRIDGEN_DEVICE T distance(Point<T> c) const {
+        const Point<T> d = outside(c);
+        const T inside = most(most(d.x, d.y), d.z);
+        return sqrt(square(d)) + select<T>(inside, inside, Real<T>(0));
+    }
+    GRIDGEN_DEVICE void write(const T* x, Point<T>, T* record) const {
+        for (int k = 0; k < size; ++k) record[k] = x[k];
+    }
+};
+
+template <class T> struct HalfSpace {
+    static constexpr int kind = 3, size = 4;
+    static constexpr bool is_convex = true;
+    Point<T> normal;
+    T offset;
+
+    GRIDGEN_DEVICE explicit HalfSpace(const T* x) : normal{x[0], x[1], x[2]}, offset(x[3]) {}
+    GRIDGEN_DEVICE T nearer(Point<T> c, T reach) const { return distance(c) - reach; }
+    GRIDGEN_DEVICE T distance(Point<T> c) const { return dot(normal, c) - offset; }
+    GRIDGEN_DEVICE void write(const T* x, Point<T>, T* record) const {
+        for (int k = 0; k < size; ++k) record[k] = x[k];
+    }
+};
+
+// A grid of signed distances, interpolated in each cell; beyond its faces as at the nearest point.
+template <class T, class W> struct Grid {
+    static constexpr int kind = 4;
+    static constexpr bool is_convex = false;  // nothing follows from the distance of a larger sphere
+    const W& world;
+    int begin, extents[3];
+    Point<T> origin;
+    T inverse, spacing;
+
+    GRIDGEN_DEVICE Grid(const W& world, int begin, const int (&n)[3])
+        : world(world), begin(begin), extents{n[0], n[1], n[2]},
+          origin{world[begin], world[begin + 1], world[begin + 2]}, spacing(world[begin + 3]) {
+        inverse = broadcast<T>(1) / spacing;
+    }
+    static GRIDGEN_DEVICE T cell(T at, int extent) {
+        return truncated(least(most(at, broadcast<T>(0)), broadcast<T>(extent - 2)));
+    }
+    GRIDGEN_DEVICE void write(const T*, Point<T> c, T* record) const {
+        const T i = cell((c.x - origin.x) * inverse, extents[0]);
+        const T j = cell((c.y - origin.y) * inverse, extents[1]);
+        const T k = cell((c.z - origin.z) * inverse, extents[2]);
+        record[0] = fma(i, spacing, origin.x);
+        record[1] = fma(j, spacing, origin.y);
+        record[2] = fma(k, spacing, origin.z);
+        record[3] = inverse;
+        GRIDGEN_ROLLED
+        for (int corner = 0; corner < 8; ++corner) {
+            const int x = corner >> 2, y = corner >> 1 & 1, z = corner & 1;
+            // Exact in float: a grid has less than 2^24 points.
+            const T row = fma(i + Real<T>(x), broadcast<T>(extents[1]), j + Real<T>(y));
+            const T index = fma(row, broadcast<T>(extents[2]), k + Real<T>(z));
+            record[4 + corner] = gathered<T>(world, begin + grid_head, index);
+        }
+    }
+    GRIDGEN_DEVICE T distance(Point<T> c) const {
+        T r[record_size];
+        write(nullptr, c, r);
+        const T one = broadcast<T>(1), none = broadcast<T>(0);
+        const T x = least(most((c.x - r[0]) * inverse, none), one);
+        const T y = least(most((c.y - r[1]) * inverse, none), one);
+        const T z = least(most((c.z - r[2]) * inverse, none), one);
+        T* const v = r + 4;
+        for (int k = 0; k < 4; ++k) v[k] = fma(x, v[k + 4] - v[k], v[k]);
+        for (int k = 0; k < 2; ++k) v[k] = fma(y, v[k + 2] - v[k], v[k]);
+        return fma(z, v[1] - v[0], v[0]);
+    }
+    GRIDGEN_DEVICE T nearer(Point<T> c, T reach) const { return distance(c) - reach; }
+};
+
+// Visits all obstacles of a world until `visitor.visit(obstacle, numbers)` returns true.
+template <class T, class Shape, class W, class Visitor>
+GRIDGEN_DEVICE bool visit_shapes(const W& world, int count, int& begin, Visitor& visitor) {
+    GRIDGEN_ROLLED
+    for (int k = 0; k < count; ++k, begin += Shape::size) {
+        T numbers[Shape::size];
+        for (int j = 0; j < Shape::size; ++j) numbers[j] = world[begin + j];
+        if (visitor.visit(Shape(numbers), numbers)) return true;
+    }
+    return false;
+}
+template <class T, class W, class Visitor>
+GRIDGEN_DEVICE void visit_obstacles(const W& world, Visitor& visitor) {
+    int counts[7], begin = world_head;
+    for (int k = 0; k < 7; ++k) counts[k] = int(leading(world, k));
+    if (visit_shapes<T, Ball<T>>(world, counts[0], begin, visitor)) return;
+    if (visit_shapes<T, Capsule<T>>(world, counts[1], begin, visitor)) return;
+    if (visit_shapes<T, Box<T>>(world, counts[2], begin, visitor)) return;
+    if (visit_shapes<T, HalfSpace<T>>(world, counts[3], begin, visitor)) return;
+    const int extents[3] = {counts[4], counts[5], counts[6]};
+    if (extents[0] > 1) {
+        T none[1];
+        visitor.visit(Grid<T, W>(world, begin, extents), none);
+    }
+}
+
+// The nearest obstacle so far.
+template <class T, class S> struct Nearest {
+    const S& spheres;
+    T best, sphere, radius, kind, record[record_size];
+
+    GRIDGEN_DEVICE explicit Nearest(const S& spheres) : spheres(spheres) {
+        best = broadcast<T>(far_away);
+        sphere = radius = broadcast<T>(0);
+        kind = broadcast<T>(HalfSpace<T>::kind);
+        for (int k = 0; k < record_size; ++k) record[k] = broadcast<T>(0);
+        record[3] = -best;
+    }
+    template <class Shape> GRIDGEN_DEVICE bool visit(const Shape& obstacle, const T* x) {
+        GRIDGEN_ROLLED
+        for (int link = 0; link < spheres.moving(); ++link) {
+            const int around = spheres.around(link);
+            const T reach = best + spheres.radius(around);
+            if (Shape::is_convex && !any_negative(obstacle.nearer(spheres.center(around), reach)))
+                continue;
+            GRIDGEN_ROLLED
+            for (int k = spheres.first(link); k < spheres.first(link + 1); ++k) {
+                const Point<T> c = spheres.center(k);
+                const T nearer = obstacle.nearer(c, best + spheres.radius(k));
+                if (any_negative(nearer)) replace(obstacle, x, c, k, nearer);
+            }
+        }
+        return false;
+    }
+
+  private:
+    // Replaces it where `nearer` is negative.
+    template <class Shape>
+    GRIDGEN_DEVICE void replace(const Shape& obstacle, const T* x, Point<T> c, int k, T nearer) {
+        T made[record_size];
+        for (int j = 0; j < record_size; ++j) made[j] = broadcast<T>(0);
+        obstacle.write(x, c, made);
+        best = select<T>(nearer, obstacle.distance(c) - spheres.radius(k), best);
+        sphere = select<T>(nearer, Real<T>(k), sphere);
+        radius = select<T>(nearer, spheres.radius(k), radius);
+        kind = select<T>(nearer, Real<T>(Shape::kind), kind);
+        for (int j = 0; j < record_size; ++j) record[j] = select<T>(nearer, made[j], record[j]);
+    }
+};
+
+template <class T, int size, class Radii, class W, class... Record>
+GRIDGEN_LARGE void nearest_obstacle(const Numbers<T, size>& numbers, const Radii& radii,
+                                    const int* links, const W& world, T& sphere, T& radius, T& kind,
+                                    Record&... record) {
+    using S = Spheres<T, size, Radii>;
+    const S spheres = {numbers.x, radii, links};
+    Nearest<T, S> found(spheres);
+    visit_obstacles<T>(world, found);
+    sphere = found.sphere;
+    radius = found.radius;
+    kind = found.kind;
+    int j = 0;
+    ((record = found.record[j++]), ...);
+}
+
+// Whether nothing is nearer than a margin: 1 where it is so, otherwise 0.
+template <class T, class S> struct Apart {
+    const S& spheres;
+    const T margin;
+    T free = broadcast<T>(1);
+
+    GRIDGEN_DEVICE Apart(const S& spheres, T margin) : spheres(spheres), margin(margin) {}
+
+    // Whether a state that is free so far has a negative number.
+    GRIDGEN_DEVICE bool matters(T test) const {
+        return any_negative(select<T>(test, -free, Real<T>(1)));
+    }
+    // Marks states with a negative number; returns whether none is free.
+    GRIDGEN_DEVICE bool collide(T test) {
+        free = select<T>(test, Real<T>(0), free);
+        return !any_negative(-free);
+    }
+    // Tests links a and b; returns whether no state is free.
+    GRIDGEN_DEVICE bool visit_pair(int a, int b) {
+        const int around = spheres.around(a);
+        if (!matters(apart(spheres, spheres.center(around), around, spheres.around(b), margin)))
+            return false;
+        GRIDGEN_ROLLED
+        for (int i = spheres.first(a); i < spheres.first(a + 1); ++i) {
+            const Point<T> c = spheres.center(i);
+            if (!matters(apart(spheres, c, i, spheres.around(b), margin))) continue;
+            T test = broadcast<T>(1);
+            for (int j = spheres.first(b); j < spheres.first(b + 1); ++j)
+                test = least(test, apart(spheres, c, i, j, margin));
+            if (collide(test)) return true;
+        }
+        return false;
+    }
+    template <class Shape> GRIDGEN_DEVICE bool visit(const Shape& obstacle, const T*) {
+        GRIDGEN_ROLLED
+        for (int link = 0; link < spheres.moving(); ++link) {
+            const int around = spheres.around(link);
+            const T reach = margin + spheres.radius(around);
+            if (Shape::is_convex && !matters(obstacle.nearer(spheres.center(around), reach)))
+                continue;
+            T test = broadcast<T>(1);
+            for (int k = spheres.first(link); k < spheres.first(link + 1); ++k)
+                test = least(test, obstacle.nearer(spheres.center(k), margin + spheres.radius(k)));
+            if (collide(test)) return true;
+        }
+        return false;
+    }
+};
+
+// The margin is the last of the numbers.
+template <class T, int size, class Radii, class W>
+GRIDGEN_LARGE void are_apart(const Numbers<T, size>& numbers, const Radii& radii, const int* links,
+                             const int* pairs, const W& world, T& free) {
+    using S = Spheres<T, size, Radii>;
+    const S spheres = {numbers.x, radii, links};
+    Apart<T, S> all(spheres, numbers.x[size - 1]);
+    bool is_over = false;
+    GRIDGEN_ROLLED
+    for (int p = 0; p < pairs[0] && !is_over; ++p)
+        is_over = all.visit_pair(pairs[1 + 2 * p], pairs[2 + 2 * p]);
+    if (!is_over) visit_obstacles<T>(world, all);
+    free = all.free;
+}
+
+}  // namespace gridgen
+
+#endif  // GRIDGEN_DISTANCE_CUH

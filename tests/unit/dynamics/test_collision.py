@@ -1,0 +1,528 @@
+"""Distances of links against all pairs of spheres, and against coal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import coal
+import numpy as np
+import pinocchio
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import gridgen
+from gridgen.backends import TARGETS
+from gridgen.check import compare_function, random_changes, random_states, random_world
+from gridgen.commands.main import main
+from gridgen.dynamics.functions import computation_of
+from gridgen.dynamics.reference import evaluate_reference
+from gridgen.errors import ModelError, OptionError, ShapeError
+from gridgen.functions.worlds import world
+from gridgen.model.tree import KinematicTree
+from gridgen.schedules.thread.plan import plan_lines
+from helpers.dynamics import load_tree, robot_path
+from helpers.program_interpreter import run
+from helpers.robots import needs
+
+#: Revolute joints; branches and a mimic joint; a slide; a free joint.
+ROBOTS = [("arm7", False), ("gripper", False), ("cart_pole", False), ("quadruped", True)]
+FUNCTIONS = ("self_distance", "world_distance", "collision_free")
+ARGUMENTS = {"self_distance": ("q",), "world_distance": ("q", "world")}
+ARGUMENTS["collision_free"] = ("q", "world", "margin")
+
+
+def spheres_of(name: str, floating: bool) -> dict[str, list[tuple[float, ...]]]:
+    """Return random spheres of every link: one to three."""
+    rng = np.random.default_rng(len(name))
+    return {
+        link: [
+            (*rng.uniform(-0.05, 0.05, 3).tolist(), float(rng.uniform(0.02, 0.08)))
+            for _ in range(rng.integers(1, 4))
+        ]
+        for link in load_tree(name, floating).frame_names
+    }
+
+
+@cache
+def tree_of(name: str, floating: bool) -> KinematicTree:
+    return load_tree(name, floating, spheres=spheres_of(name, floating))
+
+
+def states(tree: KinematicTree, count: int = 50) -> dict[str, np.ndarray]:
+    return random_states(tree, count, np.random.default_rng(7))
+
+
+def centers_of(tree: KinematicTree, q: np.ndarray, name: str, floating: bool) -> dict[str, Any]:
+    """Return the centers of the spheres of each link (B, n, 3) by poses, and their radii."""
+    (poses,) = evaluate_reference(tree, "forward_kinematics", {"q": q})
+    found = {}
+    for link, spheres in spheres_of(name, floating).items():
+        pose, own = poses[:, tree.frame_names.index(link)], np.array(spheres)
+        points = np.einsum("bij,kj->bki", pose[:, :3, :3], own[:, :3]) + pose[:, None, :3, 3]
+        found[link] = points, own[:, 3]
+    return found
+
+
+@pytest.mark.parametrize(("name", "floating"), ROBOTS)
+def test_self_distance_is_that_of_the_nearest_of_all_pairs(name: str, floating: bool) -> None:
+    tree = tree_of(name, floating)
+    x = states(tree)
+    if not tree.spheres.pairs:
+        pytest.fail("the robot has no pairs")
+    clearance, pair = evaluate_reference(tree, "self_distance", x)
+    centers = centers_of(tree, x["q"], name, floating)
+    gaps = []
+    for a, b in tree.spheres.pair_names:
+        (points, radii), (others, more) = centers[a], centers[b]
+        every = np.linalg.norm(points[:, :, None] - others[:, None], axis=3)
+        gaps.append((every - np.add.outer(radii, more)).min(axis=(1, 2)))
+    assert_allclose(clearance, np.min(gaps, axis=0), rtol=0.0, atol=1e-13)
+    assert_array_equal(pair, np.argmin(gaps, axis=0))
+
+
+def distances_to(point: np.ndarray, radius: float, obstacles: Mapping[str, Any]) -> list[float]:
+    """Return the distances of a sphere from obstacles by coal."""
+    ball, found = coal.Sphere(radius), []
+    at = coal.Transform3s(np.eye(3), point)
+    result = coal.DistanceResult
+
+    def distance(shape: Any, place: Any) -> float:
+        return float(coal.distance(ball, at, shape, place, coal.DistanceRequest(), result()))
+
+    for *center, size in obstacles["spheres"]:
+        found.append(distance(coal.Sphere(size), coal.Transform3s(np.eye(3), np.array(center))))
+    for numbers in obstacles["capsules"]:
+        start, end, size = numbers[:3], numbers[3:6], numbers[6]
+        axis = end - start
+        turn = np.linalg.qr(np.column_stack([axis, np.eye(3)[:, :2]]))[0]
+        turn = np.column_stack([turn[:, 1], turn[:, 2], turn[:, 0]])
+        turn[:, 0] *= np.linalg.det(turn)
+        place = coal.Transform3s(turn, (start + end) / 2)
+        found.append(distance(coal.Capsule(size, np.linalg.norm(axis)), place))
+    for numbers in obstacles["boxes"]:
+        turn = coal.Quaternion(*numbers[[6, 3, 4, 5]]) if hasattr(coal, "Quaternion") else None
+        turn = rotation(numbers[3:7]) if turn is None else turn.matrix()
+        place = coal.Transform3s(turn, numbers[:3])
+        found.append(distance(coal.Box(*(2 * numbers[7:])), place))
+    for *normal, offset in obstacles["half_spaces"]:
+        plane = coal.Halfspace(np.array(normal), offset)
+        found.append(distance(plane, coal.Transform3s.Identity()))
+    return found
+
+
+def rotation(quaternion: np.ndarray) -> np.ndarray:
+    x, y, z, w = quaternion
+    hat = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    found: np.ndarray = np.eye(3) + 2.0 * w * hat + 2.0 * hat @ hat
+    return found
+
+
+def random_obstacles(seed: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    turns = rng.normal(size=(3, 4))
+    normal = rng.normal(size=3)
+    return {
+        "spheres": np.column_stack([rng.normal(size=(3, 3)), rng.uniform(0.05, 0.2, 3)]),
+        "capsules": np.column_stack([rng.normal(size=(3, 6)), rng.uniform(0.05, 0.2, 3)]),
+        "boxes": np.column_stack(
+            [
+                rng.normal(size=(3, 3)),
+                turns / np.linalg.norm(turns, axis=1, keepdims=True),
+                rng.uniform(0.1, 0.5, (3, 3)),
+            ]
+        ),
+        "half_spaces": np.append(normal / np.linalg.norm(normal), -1.0)[None],
+    }
+
+
+@pytest.mark.parametrize("name", ["arm7", "gripper"])
+def test_world_distance_is_that_of_coal(name: str) -> None:
+    tree = tree_of(name, False)
+    x = states(tree, 8)
+    centers = centers_of(tree, x["q"], name, False)
+    for seed in range(4):
+        obstacles = random_obstacles(seed)
+        every = np.tile(world(**obstacles), (8, 1))
+        clearance, sphere = evaluate_reference(tree, "world_distance", {**x, "world": every})
+        for i in range(8):
+            found = {
+                (link.name, k): min(distances_to(points[i, k], radii[k], obstacles))
+                for link in tree.spheres.links[: tree.spheres.moving]
+                for points, radii in [centers[link.name]]
+                for k in range(len(radii))
+            }
+            assert_allclose(clearance[i], min(found.values()), rtol=0.0, atol=2e-6)
+            nearest = min(found, key=lambda key: found[key])
+            assert tree.spheres.names[int(sphere[i])] == nearest[0]
+
+
+def test_a_grid_is_interpolated() -> None:
+    """A linear field is that of a half-space, also beyond the faces along the grid's plane."""
+    tree = tree_of("arm7", False)
+    axes = np.meshgrid(*(np.linspace(-2.0, 2.0, n) for n in (5, 5, 5)), indexing="ij")
+    grid = {"origin": (-2.0, -2.0, -2.0), "spacing": 1.0, "values": axes[2] + 0.3}
+    x = states(tree)
+    given = {**x, "world": np.tile(world(grid=grid), (50, 1))}
+    plane = {**x, "world": np.tile(world(half_spaces=[(0, 0, 1, -0.3)]), (50, 1))}
+    for one, other in zip(
+        evaluate_reference(tree, "world_distance", given),
+        evaluate_reference(tree, "world_distance", plane),
+        strict=True,
+    ):
+        assert_allclose(one, other, rtol=0.0, atol=1e-13)
+
+
+def test_free_is_where_both_distances_are_beyond_the_margin() -> None:
+    tree = tree_of("cart_pole", False)
+    x = states(tree, 300)
+    (free,) = evaluate_reference(tree, "collision_free", x)
+    distances = [evaluate_reference(tree, f, x)[0] for f in ("self_distance", "world_distance")]
+    assert_array_equal(free, np.min(distances, axis=0) >= x["margin"])
+    assert 0.02 < free.mean() < 0.98
+
+
+@pytest.mark.parametrize("kind", ["", "vjp", "jvp"])
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize(("name", "floating"), ROBOTS)
+def test_programs_agree_with_the_reference(
+    function: str, name: str, floating: bool, kind: str
+) -> None:
+    tree = tree_of(name, floating)
+    key = computation_of(tree, function).key
+    key = key.product(kind, ("q",)) if kind else key
+    x = states(tree)
+    kernel = computation_of(tree, key).kernel(tree)
+    x |= random_changes([kernel], 50, np.random.default_rng(3))
+    columns = {n: list(x[n].reshape(50, -1).T) for n in kernel.inputs}
+    results = run(plan_lines(tree, key), columns)
+    for own, expected in zip(results.values(), evaluate_reference(tree, key, x), strict=True):
+        stacked = np.stack([np.broadcast_to(entry, 50) for entry in own], axis=1)
+        assert_allclose(stacked, expected.reshape(50, -1), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_compiled_code_agrees_with_the_reference(function: str, dtype: str) -> None:
+    robot = gridgen.load(robot_path("arm7"), spheres=spheres_of("arm7", False), backend="cpu")
+    check(robot, function, dtype)
+
+
+def check(robot: gridgen.Robot, function: str, dtype: str) -> list[np.ndarray]:
+    """Compare a function with the reference, with worlds of each state and with one of all."""
+    tree = tree_of("arm7", False)
+    x = {name: array.astype(dtype) for name, array in states(tree, 71).items()}
+    found = []
+    for every in (x["world"], x["world"][3]):
+        given = {**x, "world": every}
+        results = getattr(robot, function)(*(given[name] for name in ARGUMENTS[function]))
+        exact = {n: array.astype(float) for n, array in given.items()}
+        exact["world"] = np.broadcast_to(exact["world"], x["world"].shape)
+        row = compare_function(tree, function, dtype, exact, results)
+        assert row.passed, row
+        found += results if isinstance(results, tuple) else [results]
+    return found
+
+
+@pytest.mark.parametrize("way", ["emulated", "compute_75"])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_kernels_of_gpus_give_the_bits_of_the_cpu(
+    function: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if way != "emulated":
+        pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
+        from fake_gpu.ptx.backend import PTX_TARGETS
+
+        monkeypatch.setitem(TARGETS, "emulated", PTX_TARGETS[way])
+    given = spheres_of("arm7", False)
+    on_gpu, on_cpu = (
+        gridgen.load(robot_path("arm7"), spheres=given, backend=backend)
+        for backend in ("emulated", "cpu")
+    )
+    pairs = zip(check(on_gpu, function, "float32"), check(on_cpu, function, "float32"), strict=True)
+    for one, other in pairs:
+        assert_array_equal(one, other)
+
+
+@pytest.fixture(scope="module")
+def robot() -> gridgen.Robot:
+    return gridgen.load(robot_path("arm7"), spheres=spheres_of("arm7", False), backend="cpu")
+
+
+def test_derivatives_are_those_of_finite_differences(robot: gridgen.Robot) -> None:
+    x = states(tree_of("arm7", False), 40)
+    u, one, step = np.random.default_rng(1).normal(size=x["q"].shape), np.ones(40), 1e-6
+    for function, arguments in (("self_distance", ()), ("world_distance", (x["world"],))):
+        gradient = robot.vjp(function, (one, None), x["q"], *arguments)
+        _, (slope, _) = robot.jvp(function, u, x["q"], *arguments)
+        assert_allclose((gradient * u).sum(axis=1), slope, atol=1e-12)
+        ends = (getattr(robot, function)(x["q"] + s * u, *arguments)[0] for s in (step, -step))
+        assert_allclose(np.subtract(*ends) / (2 * step), slope, atol=1e-6)
+
+
+def test_configurations_of_paths_are_those_of_states(robot: gridgen.Robot) -> None:
+    x = states(tree_of("arm7", False), 12)
+    paths = np.linspace(x["q"], np.roll(x["q"], 1, axis=0), 7, axis=1)
+    free = robot.collision_free(paths, x["world"][0], 0.01)
+    assert free.shape == (12, 7)
+    assert_array_equal(free[:, 3], robot.collision_free(paths[:, 3], x["world"][0], 0.01))
+    each = robot.collision_free(paths, x["world"][:, None], 0.01)
+    assert_array_equal(each[:, 3], robot.collision_free(paths[:, 3], x["world"], 0.01))
+
+
+def test_a_world_by_name_is_that_of_its_array(robot: gridgen.Robot) -> None:
+    x = states(tree_of("arm7", False), 12)
+    obstacles = random_obstacles(0)
+    for q in (x["q"], x["q"].astype(np.float32)):
+        one = robot.world_distance(q, obstacles)
+        assert_array_equal(one, robot.world_distance(q, world(**obstacles, like=q)))
+    assert_array_equal(robot.world_distance(x["q"], None)[0], 1e9)
+    assert_array_equal(robot.collision_free(x["q"]), robot.self_distance(x["q"])[0] >= 0.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (np.zeros(7), r"world has shape \(7,\)"),
+        (np.array([1.0, 0, 0, 0, 0, 0, 0, 0, 1.0]), "do not fit; make it by gridgen.world"),
+        (np.array([1e6, *np.zeros(7)]), "do not fit"),
+        (np.array([-1.0, *np.zeros(7)]), "do not fit"),
+    ],
+)
+def test_an_array_that_is_no_world_is_refused(
+    robot: gridgen.Robot, given: np.ndarray, message: str
+) -> None:
+    for call in (robot.world_distance, robot.collision_free):
+        with pytest.raises(ShapeError, match=message):
+            call(np.zeros((2, 7)), given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"spheres": np.zeros((2, 5))}, r"spheres has shape \(2, 5\); give \(n, 4\)"),
+        ({"balls": np.zeros((2, 4))}, "world has 'balls'; a world has spheres"),
+        ({"grid": {"values": np.zeros((2, 2, 2))}}, "grid has .*; give origin, spacing"),
+        (
+            {"grid": {"origin": (0, 0, 0), "spacing": 1.0, "values": np.zeros((2, 1, 2))}},
+            "2 or more per axis",
+        ),
+    ],
+)
+def test_obstacles_of_another_form_are_refused(
+    robot: gridgen.Robot, given: Any, message: str
+) -> None:
+    with pytest.raises(OptionError, match=message):
+        robot.world_distance(np.zeros((2, 7)), given)
+
+
+def test_no_derivative_is_taken_by_a_world(robot: gridgen.Robot) -> None:
+    every = world(spheres=[(1, 1, 1, 0.1)])
+    with pytest.raises(OptionError, match="wrt names 'world'"):
+        robot.vjp("world_distance", (np.ones(2), None), np.zeros((2, 7)), every, wrt="world")
+
+
+def test_robots_without_spheres_are_refused() -> None:
+    robot = gridgen.load(robot_path("arm7"), backend="cpu")
+    with pytest.raises(ModelError, match="no spheres: load the robot with spheres="):
+        robot.self_distance(np.zeros((2, 7)))
+    one = gridgen.load(robot_path("arm7"), spheres={"hand": [(0, 0, 0, 0.1)]}, backend="cpu")
+    with pytest.raises(ModelError, match="no pair of links may touch"):
+        one.self_distance(np.zeros((2, 7)))
+    assert one.self_collision_pairs == ()
+    assert_array_equal(one.collision_free(np.zeros((2, 7))), 1.0)
+
+
+# -- spheres and pairs ---------------------------------------------------------------------------
+
+
+def test_pairs_are_those_that_touch_in_some_configurations() -> None:
+    tree = tree_of("arm7", False)
+    x = random_states(tree, 2000, np.random.default_rng(5))
+    centers = centers_of(tree, x["q"], "arm7", False)
+    named = set(tree.spheres.pair_names)
+    bodies = {link.name: link.body for link in tree.spheres.links}
+    for a, first in centers.items():
+        for b, second in centers.items():
+            if (a, b) in named:
+                every = np.linalg.norm(first[0][:, :, None] - second[0][:, None], axis=3)
+                touch = (every < np.add.outer(first[1], second[1])).any(axis=(1, 2)).mean()
+                assert touch < 1.0
+                assert abs(bodies[a] - bodies[b]) > 1
+    assert named
+    assert tree.spheres.moving == len(tree.spheres.links) - 1
+
+
+def test_pairs_of_an_srdf_file_are_left_out(tmp_path: Path) -> None:
+    given = spheres_of("arm7", False)
+    path = tmp_path / "arm7.srdf"
+    path.write_text(
+        '<robot name="arm7"><disable_collisions link1="link1" link2="hand" reason="Never"/>'
+        '<disable_collisions link1="tool" link2="link4"/></robot>'
+    )
+    tree = load_tree("arm7", spheres=given, allowed_collisions=path)
+    left_out = {frozenset(("link1", "hand")), frozenset(("tool", "link4"))}
+    pairs = {frozenset(pair) for pair in tree.spheres.pair_names}
+    links = tree.spheres.links
+    assert (
+        pairs
+        == {frozenset((a.name, b.name)) for a in links for b in links if a.body != b.body}
+        - left_out
+    )
+    with pytest.raises(OptionError, match='allowed_collisions has "link99", no link'):
+        load_tree("arm7", spheres=given, allowed_collisions=[("link99", "hand")])
+    with pytest.raises(OptionError, match="give pairs of links"):
+        load_tree("arm7", spheres=given, allowed_collisions=["link1"])
+
+
+def test_files_of_spheres_are_read(tmp_path: Path) -> None:
+    given = {"link1": [{"center": [0.0, 0.1, 0.2], "radius": 0.1}]}
+    own = load_tree("arm7", spheres={"link1": [(0.0, 0.1, 0.2, 0.1)]}).spheres
+    for name, content in (
+        ("a.json", json.dumps(given)),
+        ("b.json", json.dumps({"collision_spheres": given})),
+        ("c.yml", f"robot_cfg: {{kinematics: {{collision_spheres: {json.dumps(given)}}}}}"),
+    ):
+        (tmp_path / name).write_text(content)
+        assert load_tree("arm7", spheres=tmp_path / name).spheres == own
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"link1": [(0, 0, 0, 0.0)]}, "with a positive radius"),
+        ({"link1": [(0, 0, 0)]}, r"give \(x, y, z, radius\)"),
+        ({"link1": [(0, 0, "a", 1)]}, r"give \(x, y, z, radius\)"),
+        ({"link1": [(0, 0, np.inf, 1)]}, "finite"),
+        ({"links": [(0, 0, 0, 1)]}, 'no link "links"'),
+        ({"link1": 3}, "give a list of spheres"),
+        ([1, 2], "give spheres"),
+        ("absent.yml", "absent.yml: .*No such file"),
+        ("primitives", "no link has a box"),
+        ({"link1": [{"center": [0, 0, 0]}]}, "a sphere has center and radius"),
+    ],
+)
+def test_bad_spheres_are_refused(given: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        load_tree("arm7", spheres=given)
+
+
+SOLIDS = """
+<robot name="solids"><link name="base"/>
+<joint name="j" type="continuous"><parent link="base"/><child link="arm"/></joint>
+<link name="arm"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0"
+ iyz="0"/></inertial><collision><origin xyz="0.1 0.2 0.3" rpy="0.3 0.2 0.1"/>
+<geometry>{}</geometry></collision></link></robot>
+"""
+
+
+@pytest.mark.parametrize(
+    ("solid", "half", "kind"),
+    [
+        ('<box size="0.2 0.1 0.3"/>', (0.1, 0.05, 0.15), coal.Box(0.2, 0.1, 0.3)),
+        ('<cylinder radius="0.1" length="0.3"/>', (0.1, 0.1, 0.15), coal.Cylinder(0.1, 0.3)),
+        ('<capsule radius="0.05" length="0.3"/>', (0.05, 0.05, 0.2), coal.Capsule(0.05, 0.3)),
+        ('<sphere radius="0.1"/>', (0.1, 0.1, 0.1), coal.Sphere(0.1)),
+    ],
+)
+def test_spheres_cover_solids_and_protrude_little(
+    solid: str, half: tuple[float, ...], kind: Any
+) -> None:
+    tree = load_tree(SOLIDS.format(solid), spheres="primitives")
+    (link,) = tree.spheres.links
+    spheres = np.array(link.spheres)
+    (frame,) = (one for one in tree.frames if one.name == "arm")
+    (shape,) = frame.shapes
+    assert shape is not None
+    align = np.array(tree.bodies[0].link_rotation)
+    place = np.array(shape.pose.rotation), np.array(shape.pose.translation)
+    points = np.random.default_rng(0).uniform(-1.0, 1.0, (20_000, 3)) * half
+    ball, here = coal.Sphere(1e-9), coal.Transform3s.Identity()
+
+    def distance(point: np.ndarray) -> float:
+        at = coal.Transform3s(np.eye(3), point)
+        request = coal.DistanceRequest()
+        return float(coal.distance(ball, at, kind, here, request, coal.DistanceResult()))
+
+    inside = np.array([p for p in points[:3000] if distance(p) < 0.0])
+    moved = (inside @ place[0].T + place[1]) @ align
+    gaps = np.linalg.norm(moved[:, None] - spheres[None, :, :3], axis=2) - spheres[:, 3]
+    assert (gaps.min(axis=1) <= 0.0).all()
+    centers = (spheres[:, :3] @ align.T - place[1]) @ place[0]
+    protruding = [distance(c) + r for c, r in zip(centers, spheres[:, 3], strict=True)]
+    assert max(protruding) <= 0.025  # points of solids of this size are farther apart
+    assert len(spheres) <= 90
+
+
+# -- frameworks ----------------------------------------------------------------------------------
+
+
+@needs("torch")
+def test_gradients_in_pytorch(robot: gridgen.Robot) -> None:
+    import torch
+
+    x = states(tree_of("arm7", False), 9)
+    q = torch.tensor(x["q"], requires_grad=True)
+    clearance, _ = robot.world_distance(q, torch.tensor(x["world"]))
+    clearance.sum().backward()
+    expected = robot.vjp("world_distance", (np.ones(9), None), x["q"], x["world"])
+    assert_array_equal(q.grad, expected)
+    obstacles = {"spheres": torch.tensor(random_obstacles(0)["spheres"])}
+    clearance, _ = robot.world_distance(q, obstacles)
+    assert_array_equal(clearance.detach(), robot.world_distance(x["q"], obstacles)[0])
+
+
+@needs("jax")
+def test_gradients_in_jax(robot: gridgen.Robot) -> None:
+    import jax
+    import jax.numpy as jnp
+
+    x = {n: array.astype(np.float32) for n, array in states(tree_of("arm7", False), 9).items()}
+
+    @jax.jit
+    def gradient(q: Any, every: Any) -> Any:
+        return jax.grad(lambda q: robot.world_distance(q, every)[0].sum())(q)
+
+    found = gradient(jnp.asarray(x["q"]), jnp.asarray(x["world"]))
+    one = np.ones(9, np.float32)
+    assert_array_equal(found, robot.vjp("world_distance", (one, None), x["q"], x["world"]))
+    shared = jnp.asarray(x["world"][0])
+    each = jax.vmap(lambda q: robot.world_distance(q, shared)[0])(jnp.asarray(x["q"]))
+    assert_array_equal(each, robot.world_distance(x["q"], x["world"][0])[0])
+
+
+def test_random_worlds_have_obstacles_of_every_kind() -> None:
+    counts = random_world(3, np.random.default_rng(0))[:, :7]
+    assert (counts > 0).all()
+
+
+@needs("trimesh")
+@needs("scipy")
+def test_spheres_of_meshes_cover_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import trimesh
+
+    mesh = trimesh.creation.torus(0.1, 0.04, major_sections=24, minor_sections=12)
+    (tmp_path / "meshes").mkdir()
+    mesh.export(tmp_path / "meshes" / "ring.stl")
+    solid = '<mesh filename="package://meshes/ring.stl" scale="1 1 2"/>'
+    (tmp_path / "ring.urdf").write_text(SOLIDS.format(solid))
+    output = tmp_path / "spheres.json"
+    words = ["spheres", str(tmp_path / "ring.urdf"), "-o", str(output), "--excess", "0.03"]
+    assert main(words) == 0
+    assert "arm: " in capsys.readouterr().out
+    spheres = np.array(json.loads(output.read_text())["arm"])
+    (frame,) = (one for one in load_tree(SOLIDS.format(solid)).frames if one.name == "arm")
+    assert frame.shapes == (None,)
+    turn = pinocchio.rpy.rpyToMatrix(0.3, 0.2, 0.1)
+    points = (mesh.sample(4000, seed=0) * (1, 1, 2)) @ turn.T + (0.1, 0.2, 0.3)
+    gaps = np.linalg.norm(points[:, None] - spheres[None, :, :3], axis=2) - spheres[:, 3]
+    assert (gaps.min(axis=1) <= 0.0).all()
+    assert len(spheres) < 80
+    hole = np.linalg.norm(np.array([0.1, 0.2, 0.3]) - spheres[:, :3], axis=1) - spheres[:, 3]
+    assert hole.min() > 0.02  # 6 cm to the ring
+    (tmp_path / "ring.urdf").write_text(SOLIDS.format(solid.replace("ring.stl", "absent.stl")))
+    assert main([*words, "--force"]) == 2
+    assert "no file of the mesh" in capsys.readouterr().err
