@@ -17,7 +17,7 @@ from gridgen.model.readers.mujoco import from_model
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
 from helpers.dynamics import load_tree
-from helpers.robots import OWN, exhaustive
+from helpers.robots import OWN
 
 mujoco = pytest.importorskip("mujoco")
 mujoco.set_mju_user_warning(lambda text: None)  # no file of warnings
@@ -322,7 +322,7 @@ def test_a_rollout_stays_with_mujoco() -> None:
     assert touches > steps
 
 
-@exhaustive
+@pytest.mark.exhaustive
 def test_products_are_those_of_differences() -> None:
     peer = Peer(model_of("hopper", "elliptic"), 6)
     robot = gridgen.load(peer.model, joint_dynamics=True, contact=True, backend="cpu")
@@ -349,7 +349,7 @@ def test_products_are_those_of_differences() -> None:
         robot.step_gradient(q, qd, tau, 1e-3)
 
 
-@exhaustive
+@pytest.mark.exhaustive
 def test_the_backward_pass_of_a_rollout_is_that_of_differences() -> None:
     peer = Peer(model_of("hopper", "elliptic"), 6)
     robot = gridgen.load(peer.model, joint_dynamics=True, contact=True, backend="cpu")
