@@ -104,9 +104,10 @@ bool minimize(Step& s, const double* g, const double* lower, const double* upper
 // of the states. Results: k (T, M), K (T, M, N), and ``expected``: the linear and the quadratic part
 // of the change of the cost, NaN where Quu is not positive definite.
 extern "C" __attribute__((visibility("default"))) void gridgen_riccati(
-    long long begin, long long end, long long T, const double* A_, const double* B_, const double* lx_, const double* lu_,
-    const double* lxx_, const double* luu_, const double* lower_, const double* upper_,
-    const double* near_, double* k_, double* K_, double* expected) {
+    long long begin, long long end, long long T, const double* A_, const double* B_,
+    const double* lx_, const double* lu_, const double* lxx_, const double* luu_,
+    const double* lower_, const double* upper_, const double* near_, double* k_, double* K_,
+    double* expected) {
     Step s;
     for (long long b = begin; b < end; ++b) {
         int held[M] = {};

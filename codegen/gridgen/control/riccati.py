@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 from gridgen.backends.cache import BuildCache
+from gridgen.backends.cpu.backend import thread_count
 from gridgen.backends.cpu.compiler import shared_library
 from gridgen.backends.interface import Sources
 from gridgen.control.costs import Array, TrajectoryCost
@@ -59,7 +59,7 @@ def backward(
     results = np.zeros((batch, steps, m)), np.zeros((batch, steps, m, n)), np.zeros((batch, 2))
     pointers = [array.ctypes.data for array in (*arrays, *results)]
     function = _function(n, m)
-    threads = max(1, min(batch, len(os.sched_getaffinity(0))))
+    threads = max(1, min(batch, thread_count()))
     bounds = [batch * part // threads for part in range(threads + 1)]
 
     def part(index: int) -> None:
