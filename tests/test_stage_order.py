@@ -37,6 +37,7 @@ STAGES = (
     "frameworks",
     "robot",
     "identification",
+    "control",
     "dask",
     "source_cache",
     "check",

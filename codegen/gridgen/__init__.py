@@ -15,6 +15,8 @@ from gridgen.version import __version__
 
 if TYPE_CHECKING:
     from gridgen.compiler import generate, load
+    from gridgen.control.costs import Cost, TrajectoryCost, trajectory_cost
+    from gridgen.control.ilqr import IlqrResult, ilqr
     from gridgen.errors import (
         CompileError,
         DeviceError,
@@ -46,12 +48,14 @@ __all__ = [
     "BaseParameters",
     "Bound",
     "CompileError",
+    "Cost",
     "DeviceError",
     "DtypeError",
     "GenerateOptions",
     "GeneratedModule",
     "GridGenError",
     "GridGenWarning",
+    "IlqrResult",
     "InternalError",
     "ModelError",
     "OptionError",
@@ -59,32 +63,40 @@ __all__ = [
     "QuaternionError",
     "Robot",
     "ShapeError",
+    "TrajectoryCost",
     "UrdfError",
     "__version__",
     "base_parameters",
     "generate",
+    "ilqr",
     "inertia",
     "inertia_from_log_cholesky",
     "inertia_from_log_cholesky_gradient",
     "load",
     "log_cholesky",
+    "trajectory_cost",
     "world",
 ]
 
 _HOMES = {
     "BaseParameters": "gridgen.identification",
     "Bound": "gridgen.runtime.calls.bound",
+    "Cost": "gridgen.control.costs",
     "GenerateOptions": "gridgen.options",
     "GeneratedModule": "gridgen.modules",
+    "IlqrResult": "gridgen.control.ilqr",
     "Robot": "gridgen.robot",
+    "TrajectoryCost": "gridgen.control.costs",
     "base_parameters": "gridgen.identification",
     "generate": "gridgen.compiler",
+    "ilqr": "gridgen.control.ilqr",
     "inertia": "gridgen.runtime.parameters",
     "inertia_from_log_cholesky": "gridgen.runtime.log_cholesky",
     "inertia_from_log_cholesky_gradient": "gridgen.runtime.log_cholesky",
     "load": "gridgen.compiler",
     "log_cholesky": "gridgen.runtime.log_cholesky",
     "world": "gridgen.functions.worlds",
+    "trajectory_cost": "gridgen.control.costs",
 }
 
 

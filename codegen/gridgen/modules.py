@@ -15,6 +15,7 @@ from types import MappingProxyType
 from gridgen.backends import Rows, Sources
 from gridgen.collector import collected_rarely
 from gridgen.dynamics.functions import frame_idents
+from gridgen.emit.expressions import Expressions
 from gridgen.emit.render import render_sources, with_called
 from gridgen.emit.writer import write_folder
 from gridgen.errors import ModelError
@@ -105,6 +106,11 @@ class GeneratedModule(WholeModule):
         """Drawings of the robot."""
         return Drawings(self.tree, self, self.programs.__getitem__)
 
+    @property
+    def expressions(self) -> Expressions:
+        """Expressions of the robot's functions."""
+        return Expressions(self.tree)
+
     def write(self, compiled: Mapping[str, bytes] = MappingProxyType({}), *, force: bool) -> None:
         """Write the module to its folder; see ``gridgen.emit.writer.write_folder``.
 
@@ -175,6 +181,11 @@ class TracedModule:
     def drawings(self) -> Drawings:
         """Drawings of the robot."""
         return Drawings(self._tree, self, self._programs)
+
+    @property
+    def expressions(self) -> Expressions:
+        """Expressions of the robot's functions."""
+        return Expressions(self._tree)
 
     def _programs(self, name: str) -> Programs:
         """Return the programs of a kernel."""

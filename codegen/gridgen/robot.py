@@ -43,6 +43,7 @@ from gridgen.runtime.calls.resolved import Evaluation, Resolved
 from gridgen.runtime.calls.resolver import Resolver, listed_frames
 from gridgen.runtime.calls.search import search, solutions
 from gridgen.runtime.drawings import Drawn
+from gridgen.runtime.exports import Exported
 from gridgen.runtime.module import registry
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.module.files import FolderModule
@@ -52,7 +53,7 @@ from gridgen.runtime.planning.planner import Plan
 from gridgen.runtime.planning.tune import BATCHES, Tuned, TunedDevice, TuneSelection, tune
 
 
-class Robot(Declared, Drawn):
+class Robot(Declared, Drawn, Exported):
     """A robot's functions, each compiled at its first call.
 
     Arrays hold one state per row, (B, n), with any strides; any number of leading axes, (..., n),

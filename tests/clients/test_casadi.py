@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pinocchio
 import pytest
 
+import gridgen
 from gridgen.commands.main import main
 from gridgen.robot import open_module
-from helpers.robots import OWN
+from helpers.oracle import pinocchio_model
+from helpers.robots import CONSTRAINTS, OWN
 
 casadi = pytest.importorskip("casadi")
 
@@ -165,3 +168,60 @@ def test_float64_is_needed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert main([str(OWN / "pendulum.urdf"), *words]) == 2
     assert "--casadi is compiled for float64" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("name", "floating"), [("arm6", False), ("quadruped", True)])
+def test_expressions_are_pinocchios(name: str, floating: bool) -> None:
+    """Results and Jacobians of SX functions, quaternions of any norm."""
+    robot, rng = (
+        gridgen.load(OWN / f"{name}.urdf", floating_base=floating),
+        np.random.default_rng(3),
+    )
+    model = pinocchio_model(OWN / f"{name}.urdf", floating)
+    model.armature[:] = 0.0
+    data = model.createData()
+    q, (qd, u) = robot.random_configuration(rng, 1)[0], rng.normal(size=(2, robot.nv))
+    unnormalized = q.copy()
+    if floating:
+        unnormalized[3:7] *= 1.3
+
+    def evaluated(oracle: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+        return lambda q, qd, u: np.array(oracle(model, data, pinocchio.normalize(model, q), qd, u))
+
+    for function, oracle in (
+        ("inverse_dynamics", pinocchio.rnea),
+        ("forward_dynamics", pinocchio.aba),
+    ):
+        found = robot.casadi(function)
+        compare(found, evaluated(oracle), [unnormalized, qd, u])
+        symbols = [casadi.SX.sym(found.name_in(i), *found.size_in(i)) for i in range(3)]
+        own = casadi.jacobian(found(*symbols), casadi.vertcat(*symbols))
+        differentiated_by_casadi = casadi.Function("own", symbols, [own])
+        own_length = differentiated_by_casadi.n_instructions()
+        own = differentiated_by_casadi(unnormalized, qd, u)
+        blocks = casadi.horzcat(*found.jacobian()(unnormalized, qd, u, 0))
+        scale = np.abs(own.full()).max()
+        np.testing.assert_allclose(blocks.full(), own.full(), atol=EXACT * scale)
+        x = casadi.MX.sym("x", robot.nq)
+        by_q = casadi.Function("by_q", [x], [casadi.jacobian(found(x, qd, u), x)])
+        assert found.jacobian().n_instructions() < 0.8 * own_length
+        np.testing.assert_allclose(
+            by_q(unnormalized).full(), own[:, : robot.nq].full(), atol=EXACT * scale
+        )
+
+
+def test_expressions_with_constraints() -> None:
+    """Parameters of constraints are constants, or inputs if listed."""
+    robot = gridgen.load(
+        OWN / "quadruped.urdf", floating_base=True, constraints=CONSTRAINTS["quadruped"]
+    )
+    rng = np.random.default_rng(4)
+    q, (qd, tau) = robot.random_configuration(rng, 1)[0], rng.normal(size=(2, robot.nv))
+    function = robot.casadi("constrained_forward_dynamics", inputs=["active"])
+    assert function.name_in() == ["q", "qd", "tau", "active"]
+    for active in (robot.parameters("active"), np.arange(len(robot.constraint_names)) % 2.0):
+        expected = robot.constrained_forward_dynamics(q, qd, tau, active=active)
+        for found, value in zip(function(q, qd, tau, active), expected, strict=True):
+            scale = max(1.0, np.abs(value).max())
+            np.testing.assert_allclose(found.full().ravel(), value, atol=1e-9 * scale)
+    assert robot.casadi("constrained_forward_dynamics").n_in() == 3

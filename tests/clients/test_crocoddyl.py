@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Callable
 from typing import Any
 
@@ -114,3 +115,11 @@ def test_a_node_is_right_whatever_was_asked_before(module: Any) -> None:
     np.testing.assert_allclose(again.Fx, fresh.Fx, atol=1e-14)
     np.testing.assert_allclose(again.Lx, fresh.Lx, atol=1e-14)
     assert np.abs(again.Fx - data.Fx).max() > 1e-4
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("case", ["arm7", "quadruped in flight"])
+def test_ilqr_finds_the_same_minima(case: str) -> None:
+    benchmark = runpy.run_path(str(OWN.parent / "benchmarks" / "ilqr.py"))
+    row = benchmark["measure"](case, 3, 1)
+    assert row["converged"] == row["same_minimum"] == row["compared"] == 3

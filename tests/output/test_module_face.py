@@ -47,8 +47,8 @@ WAYS = ("bind", "compile", "compute", "jvp", "vjp", "rollout_vjp")
 THERE = {*DEFAULT_FUNCTIONS, "neutral", "random_configuration"}
 FUSED = ["mass_matrix", "bias_forces"]
 NO_INERTIA = '<inertia ixx="0" iyy="0" izz="0" ixy="0" ixz="0" iyz="0"/>'
-#: Of a robot alone: they explain and measure, and return no results.
-EXPLAINS = {"plan", "tune", "parameters", "check_parameters"}
+#: Of a robot alone: they explain, measure and export, and return no results.
+EXPLAINS = {"plan", "tune", "parameters", "check_parameters", "casadi", "sympy"}
 EXPLAINS |= {"report", "plot_tree", "plot_sparsity"}
 
 

@@ -217,7 +217,7 @@ def places(program: Program) -> dict[str, list[int]]:
     }
 
 
-def _stored(program: Program, array: str) -> list[Expr] | None:
+def stored(program: Program, array: str) -> list[Expr] | None:
     """Return the value of every element of an output; ``None`` for a program with loops."""
     if program.loops is not None:
         return None
@@ -232,7 +232,7 @@ def _stored(program: Program, array: str) -> list[Expr] | None:
 
 def is_zero(program: Program, array: str) -> list[bool] | None:
     """Return whether each element of an output is zero; ``None`` if not known."""
-    values = _stored(program, array)
+    values = stored(program, array)
     if values is None:
         return None
     return [node.op == "const" and node.value == 0.0 for node in values]
@@ -244,7 +244,7 @@ def dependencies(program: Program, array: str) -> list[set[tuple[str, int]]] | N
     Returns:
         names and indices; ``None`` if not known.
     """
-    values = _stored(program, array)
+    values = stored(program, array)
     if values is None:
         return None
     read: dict[int, frozenset[tuple[str, int]]] = {}

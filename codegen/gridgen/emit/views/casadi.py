@@ -146,7 +146,7 @@ def _result(view: MatrixView, product: Kernel) -> MatrixView:
     return _matrix(f"out_{view.name}", (view.rows, view.columns), nonzeros)
 
 
-def _extents(shape: Shape) -> tuple[int, int]:
+def extents(shape: Shape) -> tuple[int, int]:
     """Return rows and columns of an array, with its matrices stacked."""
     return (math.prod(shape), 1) if len(shape) < 2 else (math.prod(shape[:-1]), shape[-1])
 
@@ -158,7 +158,7 @@ def _by_columns(index: int, matrix: MatrixView) -> int:
 
 
 def _nonzeros(program: Program, name: str, shape: Shape) -> set[tuple[int, int]] | None:
-    zeros, columns = is_zero(program, name), _extents(shape)[1]
+    zeros, columns = is_zero(program, name), extents(shape)[1]
     if zeros is None:
         return None
     return {divmod(index, columns) for index, zero in enumerate(zeros) if not zero}
@@ -172,7 +172,7 @@ def _matrix(
     has_quaternions: bool = False,
 ) -> MatrixView:
     """Describe a matrix; by default all of its elements may be nonzero."""
-    rows, columns = _extents(shape)
+    rows, columns = extents(shape)
     if nonzeros is None or len(nonzeros) == rows * columns:
         numbers = [rows, columns, 1]
     else:

@@ -1,0 +1,1 @@
+"""Trajectory optimization: costs along trajectories, and iterative LQR."""

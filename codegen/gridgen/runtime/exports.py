@@ -1,0 +1,153 @@
+"""``Robot``'s methods that return its functions as expressions; ``gridgen.emit`` makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from gridgen.errors import OptionError
+from gridgen.functions import FUNCTIONS, GENERATED
+from gridgen.functions.arrays import CONSTRAINT_INPUTS, OPTIONAL_INPUTS, STANDARD_GRAVITY
+from gridgen.functions.types import ArrayLike
+from gridgen.kernel import KernelKey
+from gridgen.naming import show_value
+from gridgen.runtime.calls.evaluation import check_choice
+from gridgen.runtime.calls.resolver import Resolver
+from gridgen.runtime.module.description import Module
+
+
+class Expressions(Protocol):
+    """Expressions of one robot's functions."""
+
+    def casadi(self, key: KernelKey, constants: Mapping[str, Sequence[float]]) -> Any:
+        """Return a ``casadi.Function``; ``constants`` are inputs with known elements."""
+
+    def sympy(self, key: KernelKey, constants: Mapping[str, Sequence[float]]) -> Any:
+        """Return arrays of SymPy expressions by name."""
+
+
+class Exported:
+    """The methods of ``Robot`` that return its functions as expressions."""
+
+    _module: Module
+    resolver: Resolver
+
+    def casadi(
+        self,
+        function: str,
+        frame: str | None = None,
+        *,
+        method: str = "auto",
+        reference: str = "local",
+        inputs: Sequence[str] = (),
+        gravity: ArrayLike = STANDARD_GRAVITY,
+    ) -> Any:
+        """Return a function as a ``casadi.Function`` of SX expressions; no compiler is needed.
+
+            forward = robot.casadi("forward_dynamics")
+            qdd = forward(q, qd, tau)
+
+        Its inputs are the arrays of the function for one state except gravity, and the robot's
+        parameters that are inputs. Vectors are columns, stacks of matrices are vertical. Zeros of
+        the robot are structural. Quaternions are normalized. The Jacobians of inverse and forward
+        dynamics are analytical; CasADi differentiates all other functions. Parameters of
+        constraints are constants with their defaults, unless ``inputs`` lists them.
+
+        Args:
+            function:  name of a function.
+            frame:     link, for functions of a link.
+            method:    method of ``forward_dynamics``; integrator of ``step`` and similar functions.
+            reference: axes of the result, for functions of a link.
+            inputs:    optional inputs to read, such as ``f_ext`` or ``active``.
+            gravity:   constant acceleration of free fall (3,) [m/s^2].
+
+        Raises:
+            OptionError: CasADi is not installed, the robot is a generated module, or an argument is
+                         not one of the choices.
+            ModelError:  the robot does not support the function.
+        """
+        return self._expressions.casadi(
+            *self._exported(function, frame, method, reference, inputs, gravity)
+        )
+
+    def sympy(
+        self,
+        function: str,
+        frame: str | None = None,
+        *,
+        method: str = "auto",
+        reference: str = "local",
+        inputs: Sequence[str] = (),
+        gravity: ArrayLike = STANDARD_GRAVITY,
+    ) -> dict[str, Any]:
+        """Return a function as SymPy expressions, for small robots.
+
+            M = robot.sympy("mass_matrix")["M"]
+
+        Arrays of the function have their names and shapes for one state; an array of symbols
+        ``q_0``, ``q_1``, ... replaces each input. Arguments as in ``casadi``.
+
+        Returns:
+            an immutable SymPy array for each input that is not constant and each result, by name.
+
+        Raises:
+            ModelError: the program has too many operations.
+            Also the errors of ``casadi``.
+        """
+        found: dict[str, Any] = self._expressions.sympy(
+            *self._exported(function, frame, method, reference, inputs, gravity)
+        )
+        return found
+
+    def _exported(
+        self,
+        function: str,
+        frame: str | None,
+        method: str,
+        reference: str,
+        inputs: Sequence[str],
+        gravity: Any,
+    ) -> tuple[KernelKey, dict[str, list[float]]]:
+        """Return the key of a function's kernel with one thread per state, and its constants."""
+        check_choice("function", function, GENERATED)
+        row = FUNCTIONS[function]
+        if isinstance(inputs, str) or not isinstance(inputs, Sequence):
+            raise OptionError(f"inputs is {show_value(inputs)}; give a list of names")
+        can_be = [name for name in CONSTRAINT_INPUTS if name in row.parameters]
+        for name in inputs:
+            check_choice("inputs", name, (*row.optional_inputs, *can_be))
+        like = np.broadcast_to(0.0, (1, self._module.description.nq))
+        kernel = self.resolver.kernel_of_call(row, like, "cpu", method, frame, reference)
+        if kernel.calls:
+            raise OptionError(f"{function} is a loop over time; export step")
+        if isinstance(frame, (list, tuple)):
+            raise OptionError(f"frame is {show_value(frame)}; give the name of one link")
+        order = (name for name in OPTIONAL_INPUTS if name in inputs)
+        default = self._module.description.parameters.default
+        constants = {n: default(n).ravel().tolist() for n in can_be if n not in inputs}
+        constants["gravity"] = _three_numbers(gravity)
+        return replace(kernel.same, inputs=tuple(order)), constants
+
+    @property
+    def _expressions(self) -> Expressions:
+        found: Expressions | None = getattr(self._module, "expressions", None)
+        if found is None:
+            raise OptionError(
+                "a generated module has the robot's code but not its bodies; use gridgen.load()"
+            )
+        return found
+
+
+def _three_numbers(gravity: Any) -> list[float]:
+    """Return gravity as three numbers."""
+    try:
+        found = np.asarray(gravity, dtype=float)
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    if found.shape != (3,) or not np.isfinite(found).all():
+        raise OptionError(f"gravity is {show_value(gravity)}; give three numbers [m/s^2]")
+    numbers: list[float] = found.tolist()
+    return numbers

@@ -1,0 +1,178 @@
+"""Costs against differences, the backward pass against dense algebra, minima of iLQR."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import gridgen
+from gridgen import Cost
+from gridgen.control.costs import TrajectoryCost
+from gridgen.control.riccati import backward
+from gridgen.errors import OptionError, ShapeError
+from helpers.robots import OWN
+
+#: Central differences with steps of 1e-6, relative.
+DIFFERENCES = 1e-6
+ROBOTS = [
+    ("two_link", False, "forearm"),
+    pytest.param("quadruped", True, "FL_foot", marks=pytest.mark.exhaustive),
+]
+
+
+def cases(robot: gridgen.Robot, frame: str, rng: np.random.Generator) -> list[Cost]:
+    q = robot.random_configuration(rng, 1)[0]
+    pose = robot.forward_kinematics(q, frame)
+    return [
+        Cost("q", 0.3, 2.0, q),
+        Cost("qd", 0.3, 2.0, loss="huber", width=0.7),
+        Cost("tau", 0.3, loss="pseudo_huber"),
+        Cost("position", [1.0, 2.0, 3.0], 2.0, pose[:3, 3], frame),
+        Cost("orientation", 1.0, 2.0, pose[:3, :3], frame),
+        Cost("center_of_mass", 1.0, 2.0, [0.1, 0.2, 0.3]),
+        Cost("momentum", 1.0, 2.0),
+        Cost("lower_limits", 1.0, 2.0),
+        Cost("upper_limits", 1.0, 2.0, width=0.5),
+    ]
+
+
+@pytest.mark.parametrize(("name", "floating", "frame"), ROBOTS)
+def test_gradients_of_costs(name: str, floating: bool, frame: str) -> None:
+    robot = gridgen.load(OWN / f"{name}.urdf", floating_base=floating)
+    rng = np.random.default_rng(0)
+    frame = frame if frame in robot.frame_names else robot.frame_names[-1]
+    B, T, nv = 2, 3, robot.nv
+    q = robot.random_configuration(rng, B * (T + 1)).reshape(B, T + 1, -1)
+    qd, tau = rng.normal(size=(B, T + 1, nv)), rng.normal(size=(B, T, nv))
+    dx, du = rng.normal(size=(B, T + 1, 2 * nv)), rng.normal(size=tau.shape)
+    total = np.zeros(B)
+    for cost in (terms := cases(robot, frame, rng)):
+
+        def at(step: float, cost: Cost = cost) -> np.ndarray:
+            moved = robot.integrate(q, step * dx[..., :nv]), qd + step * dx[..., nv:]
+            return gridgen.trajectory_cost(
+                robot, [cost], *moved, tau + step * du, derivatives=False
+            ).cost
+
+        found = gridgen.trajectory_cost(robot, [cost], q, qd, tau)
+        total += found.cost
+        slope = (found.l_x * dx).sum((1, 2)) + (found.l_u * du).sum((1, 2))
+        expected = (at(1e-6) - at(-1e-6)) / 2e-6
+        scale = max(1.0, np.abs(expected).max())
+        np.testing.assert_allclose(slope, expected, atol=DIFFERENCES * scale, err_msg=str(cost))
+        symmetric = np.swapaxes(found.l_xx, -1, -2)
+        np.testing.assert_allclose(found.l_xx, symmetric, atol=1e-9 * scale)
+        assert np.linalg.eigvalsh(found.l_xx).min() > -1e-9 * max(1.0, np.abs(found.l_xx).max())
+    together = gridgen.trajectory_cost(robot, terms, q, qd, tau)
+    np.testing.assert_allclose(together.cost, total, rtol=1e-12)
+
+
+def test_the_backward_pass_minimizes_the_model() -> None:
+    """Without limits, against the minimum of the condensed quadratic program."""
+    rng, batch, T, n, m = np.random.default_rng(1), 3, 4, 6, 2
+    A, B = rng.normal(size=(batch, T, n, n)), rng.normal(size=(batch, T, n, m))
+    half = rng.normal(size=(batch, T + 1, n, n))
+    model = TrajectoryCost(
+        np.zeros(batch),
+        rng.normal(size=(batch, T + 1, n)),
+        rng.normal(size=(batch, T, m)),
+        half @ np.swapaxes(half, -1, -2),
+        rng.uniform(0.5, 1.0, size=(batch, T, m)),
+    )
+    wide = np.full((batch, T, m), 1e9)
+    k, K, expected = backward(model, A, B, -wide, wide, np.zeros(batch))
+    for b in range(batch):
+        maps = np.zeros((T + 1, n, T * m))
+        for t in range(T):
+            maps[t + 1] = A[b, t] @ maps[t]
+            maps[t + 1, :, t * m : (t + 1) * m] += B[b, t]
+        H = np.diag(model.l_uu[b].ravel()) + sum(
+            maps[t].T @ model.l_xx[b, t] @ maps[t] for t in range(T + 1)
+        )
+        g = model.l_u[b].ravel() + sum(maps[t].T @ model.l_x[b, t] for t in range(T + 1))
+        u = -np.linalg.solve(H, g)
+        x, found = np.zeros(n), np.zeros((T, m))
+        for t in range(T):
+            found[t] = k[b, t] + K[b, t] @ x
+            x = A[b, t] @ x + B[b, t] @ found[t]
+        np.testing.assert_allclose(found.ravel(), u, atol=1e-8 * np.abs(u).max())
+        np.testing.assert_allclose(expected[b].sum(), 0.5 * g @ u, rtol=1e-8)
+
+
+def test_the_backward_pass_holds_limits() -> None:
+    """One step: the conditions of Karush, Kuhn and Tucker; held controls have no gains."""
+    rng, batch, n, m = np.random.default_rng(2), 50, 4, 3
+    A, B = rng.normal(size=(batch, 1, n, n)), rng.normal(size=(batch, 1, n, m))
+    V = np.broadcast_to(np.eye(n), (batch, 2, n, n))
+    v, r = rng.normal(size=(batch, 2, n)), rng.normal(size=(batch, 1, m))
+    R = np.full((batch, 1, m), 0.3)
+    upper = np.broadcast_to([0.2, 0.4, 0.0], (batch, 1, m))
+    model = TrajectoryCost(np.zeros(batch), v, r, V, R)
+    k, K, _ = backward(model, A, B, -upper, upper, np.zeros(batch))
+    u, Bt = k[:, 0], np.swapaxes(B[:, 0], -1, -2)
+    g = r[:, 0] + 0.3 * u + (Bt @ (v[:, 1] + (B[:, 0] @ u[..., None])[..., 0])[..., None])[..., 0]
+    limit = upper[:, 0]
+    assert (np.abs(u) <= limit).all()
+    inside = np.abs(u) < limit
+    assert inside[:, :2].any()
+    assert not inside[:, :2].all()
+    assert np.abs(g[inside]).max() < 1e-9
+    assert (g * u)[:, :2][~inside[:, :2]].max() <= 1e-9
+    assert not K[:, 0][~inside].any()
+
+
+def test_ilqr_reaches_a_minimum_within_limits() -> None:
+    robot, rng = gridgen.load(OWN / "two_link.urdf"), np.random.default_rng(3)
+    T, dt, batch = 30, 0.02, 5
+    costs = [Cost("q", 0.02, 30.0, [0.6, -0.3]), Cost("qd", 0.02, 1.0), Cost("tau", 1e-3)]
+    q0, qd0 = rng.uniform(-0.5, 0.5, (batch, 2)), np.zeros((batch, 2))
+    words = {"T": T, "dt": dt, "tolerance": 1e-10}
+    free = gridgen.ilqr(robot, costs, q0, qd0, effort_limits=False, **words)
+    assert free.converged.all()
+    A, B = robot.rollout_gradient(free.q, free.qd, free.tau, dt)
+    model = gridgen.trajectory_cost(robot, costs, free.q, free.qd, free.tau)
+    np.testing.assert_allclose(model.cost, free.cost, rtol=1e-12)
+    adjoint, largest = model.l_x[:, -1], 0.0
+    for t in reversed(range(T)):
+        slope = model.l_u[:, t] + (np.swapaxes(B[:, t], -1, -2) @ adjoint[..., None])[..., 0]
+        adjoint = model.l_x[:, t] + (np.swapaxes(A[:, t], -1, -2) @ adjoint[..., None])[..., 0]
+        largest = max(largest, np.abs(slope).max())
+    assert largest < 1e-4 * np.abs(model.l_u).max()
+    feedback = free.gains, free.q[:, :-1], free.qd[:, :-1]
+    q, _ = robot.rollout(q0, qd0, free.tau, dt, feedback=feedback)
+    np.testing.assert_allclose(q, free.q, atol=1e-9)
+
+    weak = (OWN / "two_link.urdf").read_text()
+    strongest = np.abs(free.tau).max()
+    weak = re.sub(r'effort="[^"]*"', f'effort="{0.5 * strongest}"', weak)
+    held = gridgen.ilqr(gridgen.load(weak), costs, q0, qd0, **words)
+    assert np.abs(held.tau).max() <= 0.5 * strongest
+    assert (held.cost >= free.cost * (1.0 - 1e-6)).all()
+    one = gridgen.ilqr(robot, costs, q0[0], qd0[0], effort_limits=False, **words)
+    np.testing.assert_allclose(one.cost, free.cost[:1], rtol=1e-6)
+
+
+def test_refused_costs() -> None:
+    robot = gridgen.load(OWN / "two_link.urdf")
+    for words in ({"residual": "a"}, {"residual": "q", "loss": "a"}, {"residual": "position"}):
+        with pytest.raises(OptionError):
+            Cost(**words)
+    for words in ({"weights": -1.0}, {"terminal": np.nan}, {"width": 0.0}, {"frame": "a"}):
+        with pytest.raises(OptionError):
+            Cost("q", **words)
+    zero = np.zeros((1, 3, 2))
+    with pytest.raises(ShapeError, match=r"\(B, T \+ 1, 2\)"):
+        gridgen.trajectory_cost(robot, [], zero, zero, zero)
+    for cost in (Cost("q", target=np.zeros(3)), Cost("qd", weights=np.ones(3))):
+        with pytest.raises(ShapeError):
+            gridgen.trajectory_cost(robot, [cost], zero, zero, zero[:, 1:])
+    with pytest.raises(OptionError, match=r"gridgen\.Cost"):
+        gridgen.trajectory_cost(robot, ["q"], zero, zero, zero[:, 1:])
+    with pytest.raises(OptionError, match="T is 0"):
+        gridgen.ilqr(robot, [], [0.0, 0.0], [0.0, 0.0], T=0, dt=0.1)
+    with pytest.raises(OptionError, match="dt"):
+        gridgen.ilqr(robot, [], [0.0, 0.0], [0.0, 0.0], T=1, dt=-0.1)
+    with pytest.raises(ShapeError, match="q0"):
+        gridgen.ilqr(robot, [], [0.0], [0.0, 0.0], T=1, dt=0.1)
