@@ -108,6 +108,11 @@ class RobotOptions:
         lock:           joints to fix, with their positions [rad or m]: ``{"finger": 0.04}``. Joints
                         that mimic them are fixed too. A planar joint has (x, y, angle), a floating
                         one (x, y, z, qx, qy, qz, qw).
+        order:          the joints in the order of q and of velocities: the name of each joint that
+                        moves independently, a planar joint's two slides included. A floating base
+                        comes first unless it is named. The default is depth first, which
+                        schedules with teams of threads require. The order of bodies does not
+                        change.
         constraints:    constraints on the motion: a dictionary each, or the path of a JSON or YAML
                         file with a list of them: ``{"kind": "point", "link": "foot"}``
                         (docs/constraints.md).
@@ -130,6 +135,7 @@ class RobotOptions:
     check_parameters: bool = True
     mappings: Mapping[str, str] | None = field(default=None, hash=False)
     lock: Mapping[str, float | Sequence[float]] | None = field(default=None, hash=False)
+    order: Sequence[str] = ()
     constraints: str | os.PathLike[str] | Sequence[Mapping[str, Any]] = field(
         default=(), hash=False
     )
@@ -155,6 +161,10 @@ class RobotOptions:
             )
         if not isinstance(self.lock, (Mapping, type(None))):
             raise OptionError(f"lock is {show_value(self.lock)}; give positions by joint: a dict")
+        is_list = isinstance(self.order, (tuple, list))
+        if not is_list or not all(isinstance(name, str) for name in self.order):
+            raise OptionError(f"order is {show_value(self.order)}; give a list of joints' names")
+        object.__setattr__(self, "order", tuple(self.order))
         object.__setattr__(self, "constraints", read_constraints(self.constraints))
         object.__setattr__(self, "spheres", read_spheres(self.spheres))
         object.__setattr__(self, "allowed_collisions", read_allowed(self.allowed_collisions))

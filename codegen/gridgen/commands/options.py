@@ -139,6 +139,13 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         help="fix a joint at a position [rad or m]; repeatable",
     )
     parser.add_argument(
+        "--order",
+        action="append",
+        default=[],
+        metavar="JOINT,...",
+        help="the joints in the order of q and of velocities; repeatable (default: depth first)",
+    )
+    parser.add_argument(
         "--constraint",
         dest="constraints",
         action="append",
@@ -168,6 +175,7 @@ def robot_options(arguments: argparse.Namespace) -> dict[str, Any]:
     return given | {
         "parameters": listed(arguments.parameters),
         "mappings": named("--mapping", arguments.mappings) or None,
+        "order": listed(arguments.order),
         "lock": named("--lock", arguments.lock) or None,
         "constraints": tuple(one for several in arguments.constraints for one in several),
     }

@@ -118,6 +118,8 @@ def _inputs(
         raise OptionError("--parameters is not supported: a trajectory has no parameters; omit it")
     if options.constraints:
         raise OptionError("--constraint is not supported with trajectories; omit it")
+    if options.order:
+        raise OptionError("--order is not supported: stages are ranges of joints; omit it")
     split = None if options.split is None else _split(options.split, comm.size)
     if comm.size < 2:
         raise OptionError(
