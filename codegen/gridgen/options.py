@@ -37,6 +37,7 @@ LEFT_OUT = tuple(name for name in GENERATED if name not in DEFAULT_FUNCTIONS)
 CONSTRAINT_FILES = (".json", ".yaml", ".yml")
 #: The word for the spheres of a file's own collision shapes.
 PRIMITIVES = "primitives"
+CONVENTIONS = ("pinocchio", "mujoco")
 DTYPE_CHOICES = ("float32", "float64")
 #: Names in a module's C++ header besides those of functions.
 _FACTS = (
@@ -113,6 +114,8 @@ class RobotOptions:
                         comes first unless it is named. The default is depth first, which
                         schedules with teams of threads require. The order of bodies does not
                         change.
+        convention:     ``pinocchio``, or ``mujoco`` for MuJoCo's coordinates of a floating base
+                        (docs/conventions.md).
         constraints:    constraints on the motion: a dictionary each, or the path of a JSON or YAML
                         file with a list of them: ``{"kind": "point", "link": "foot"}``
                         (docs/constraints.md).
@@ -136,6 +139,7 @@ class RobotOptions:
     mappings: Mapping[str, str] | None = field(default=None, hash=False)
     lock: Mapping[str, float | Sequence[float]] | None = field(default=None, hash=False)
     order: Sequence[str] = ()
+    convention: str = "pinocchio"
     constraints: str | os.PathLike[str] | Sequence[Mapping[str, Any]] = field(
         default=(), hash=False
     )
@@ -165,6 +169,11 @@ class RobotOptions:
         if not is_list or not all(isinstance(name, str) for name in self.order):
             raise OptionError(f"order is {show_value(self.order)}; give a list of joints' names")
         object.__setattr__(self, "order", tuple(self.order))
+        if self.convention not in CONVENTIONS:
+            raise OptionError(
+                f"convention is {show_value(self.convention)}; choose one of "
+                f"{', '.join(CONVENTIONS)}"
+            )
         object.__setattr__(self, "constraints", read_constraints(self.constraints))
         object.__setattr__(self, "spheres", read_spheres(self.spheres))
         object.__setattr__(self, "allowed_collisions", read_allowed(self.allowed_collisions))

@@ -12,7 +12,13 @@ from typing import Any, NoReturn
 from gridgen.commands.console import say
 from gridgen.errors import GridGenError, OptionError
 from gridgen.naming import show
-from gridgen.options import CONSTRAINT_FILES, DTYPE_CHOICES, RobotOptions, read_constraints
+from gridgen.options import (
+    CONSTRAINT_FILES,
+    CONVENTIONS,
+    DTYPE_CHOICES,
+    RobotOptions,
+    read_constraints,
+)
 
 #: Exit status for an invalid input or option.
 BAD_INPUT = 2
@@ -137,6 +143,13 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         type=_locked,
         metavar="JOINT=POSITION",
         help="fix a joint at a position [rad or m]; repeatable",
+    )
+    parser.add_argument(
+        "--convention",
+        type=one_of("convention", CONVENTIONS),
+        default=CONVENTIONS[0],
+        metavar="NAME",
+        help=f"coordinates of a floating base: {' or '.join(CONVENTIONS)}",
     )
     parser.add_argument(
         "--order",

@@ -288,6 +288,13 @@ class KinematicTree(Branches):
         return self.options.floating_base
 
     @cached_property
+    def mujoco_base(self) -> int | None:
+        """Index of the body whose free joint has MuJoCo's coordinates."""
+        if self.options.convention != "mujoco":
+            return None
+        return next((i for i, body in enumerate(self.bodies) if body.joint_type.is_free), None)
+
+    @cached_property
     def velocities(self) -> Branches:
         """Branches of the velocities: the parent of a velocity is the next towards the root.
 

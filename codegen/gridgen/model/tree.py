@@ -8,8 +8,9 @@ frame.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -104,6 +105,7 @@ def build_tree(
             lines[singular[0]],
         )
         description.warn([oddity])
+    _check_convention(options, bodies, own)
     lower, upper, effort, velocity = _limits(parts, coordinates)
     spheres = SphereModel()
     if options.spheres:
@@ -127,6 +129,25 @@ def build_tree(
         constraints=constraints,
         spheres=spheres,
     )
+
+
+def _check_convention(
+    options: RobotOptions, bodies: Sequence[Body], own: Mapping[str, Any]
+) -> None:
+    """Raise if the robot has no form in MuJoCo's convention."""
+    free = [index for index, body in enumerate(bodies) if body.joint_type.is_free]
+    if options.convention != "mujoco" or not free:
+        return
+    if len(free) > 1 or bodies[free[0]].parent >= 0 or any(bodies[free[0]].armature):
+        raise OptionError(
+            'convention="mujoco" supports one free joint, without armature, on the base: load the '
+            "robot without convention="
+        )
+    if inputs := [name for name in ("armature", "damping") if name in own]:
+        raise OptionError(
+            f'convention="mujoco" does not support {listing(inputs)} in parameters for a floating '
+            "base: omit one of the two"
+        )
 
 
 def _number(parts: Parts, order: Sequence[str]) -> list[tuple[int, int]]:
