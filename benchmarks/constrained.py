@@ -32,7 +32,6 @@ from gridgen.check import random_states
 from gridgen.compiler import read_tree
 from gridgen.dynamics import constraints
 from gridgen.dynamics.functions import computation_of
-from gridgen.dynamics.reference import evaluate_reference
 from gridgen.functions.arrays import PROXIMAL
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
@@ -146,10 +145,6 @@ def states_of(tree: KinematicTree, count: int) -> dict[str, np.ndarray]:
 def computed(tree: KinematicTree, x: dict[str, np.ndarray], method: str, dtype: Any) -> Any:
     """Return accelerations and forces in a type, by an algorithm."""
     x = {name: np.asarray(value, dtype) for name, value in x.items()}
-    if method == "proxPV":  # in the units of the Delassus matrix
-        (A,) = evaluate_reference(tree, "delassus", x)
-        mean = np.einsum("bii->b", A)[:, None] / A.shape[1]
-        x["proximal"] = (x["proximal"] * mean).astype(dtype)
     computation = computation_of(tree, FUNCTION)
     size = len(x["q"])
     columns = {n: list(x[n].reshape(len(x[n]), -1).T) for n in computation.inputs}

@@ -12,16 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
+from gridgen.check import random_states
 from gridgen.dynamics.aba import ArticulatedInertia, rigid_inertia, rigid_inertias
-from gridgen.dynamics.constraints import ITERATIONS, Constraints, Forces, Rows
+from gridgen.dynamics.constraints import ITERATIONS, Constraints, Forces, Rows, turning_rows
 from gridgen.dynamics.frames import in_canonical
 from gridgen.dynamics.kinematics import all_motions, each
 from gridgen.dynamics.linear import Factorization, begin_in_place, finish_in_place, ldlt
 from gridgen.dynamics.mass import Mass
+from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.rnea import add_joint_dynamics, body_forces
 from gridgen.dynamics.state import Numbers, State
+from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import (
     Matrix,
@@ -229,18 +235,19 @@ class _Coupled:
 
 
 def constrained_aba(state: State, tau: Numbers) -> tuple[list[Scalar], list[Scalar]]:
-    """Return accelerations and forces; ``proximal`` is in the units of the Delassus matrix."""
+    """Return accelerations and forces; the scales of ``proximal`` are constants of the robot."""
     work = _Joints(state, tau)
     tree, scalars = state.tree, state.scalars
     zero, coupled = work.zero, _Coupled(work.inertias)
     rows = [len(held.rows) for held in work.constraints.held]
     starts = [sum(rows[:number]) for number in range(len(rows))]
-    stiff = []
     scalars.begin("stiff", -1)
-    for number, ends in enumerate(work.ends):
-        active, compliance = state.given["active"][number], state.given["compliance"][number]
-        stiff.append(active / (compliance + state.given["proximal"][number]))
-        _stiffen(coupled, ends, stiff[-1], rows[number], scalars)
+    given = work.constraints.given
+    mu = [one * scale for one, scale in zip(given("proximal"), _scales(tree), strict=True)]
+    numbers = zip(given("active"), given("compliance"), mu, strict=True)
+    stiff = [active / (compliance + own) for active, compliance, own in numbers]
+    for ends, at, count in zip(work.ends, starts, rows, strict=True):
+        _stiffen(coupled, ends, stiff[at : at + count], scalars)
     joints: list[Any] = [None] * len(tree.bodies)
     for index in reversed(range(len(tree.bodies))):
         scalars.begin("articulated", index)
@@ -256,41 +263,45 @@ def constrained_aba(state: State, tau: Numbers) -> tuple[list[Scalar], list[Scal
     for iteration in range(ITERATIONS):
         bias: list[Any] = work.bias if iteration == 0 else [None] * len(tree.bodies)
         effort = work.effort if iteration == 0 else [zero] * tree.nv
-        pushed = [share * entry for share, entry in zip(_repeated(stiff, rows), drive, strict=True)]
+        pushed = [share * entry for share, entry in zip(stiff, drive, strict=True)]
         for ends, at, count in zip(work.ends, starts, rows, strict=True):
             for end in ends:
                 f_end, n_end = end.wrench(pushed[at : at + count])
                 bias[end.body] = work.added(bias[end.body], (neg(f_end), neg(n_end)))
         changes = _passes(work, joints, bias, effort, qdd)
         new = list(pushed)
-        for number, (ends, at, count) in enumerate(zip(work.ends, starts, rows, strict=True)):
+        for ends, at, count in zip(work.ends, starts, rows, strict=True):
             for end in ends:
                 for k, rate in enumerate(end.rates(changes[end.body], count)):
-                    new[at + k] = new[at + k] - stiff[number] * rate
+                    new[at + k] = new[at + k] - stiff[at + k] * rate
         f = [a + b for a, b in zip(f, new, strict=True)]
-        mu = _repeated(state.given["proximal"], rows)
         drive = [share * entry for share, entry in zip(mu, new, strict=True)]
     return qdd, work.constraints.turned(f)
 
 
-def _repeated(numbers: Sequence[Scalar], rows: Sequence[int]) -> list[Scalar]:
-    return [number for number, count in zip(numbers, rows, strict=True) for _ in range(count)]
+@lru_cache
+def _scales(tree: KinematicTree) -> list[float]:
+    """Return for each row the mean diagonal entry of the Delassus matrix, of the same unit."""
+    (A,) = evaluate_reference(tree, "delassus", random_states(tree, 20, np.random.default_rng(0)))
+    turns, diagonal = np.array(turning_rows(tree)), np.einsum("bii->i", A) / len(A)
+    return [float(diagonal[turns == unit].mean()) for unit in turns]
 
 
 def _stiffen(
-    coupled: _Coupled, ends: Sequence[End], stiff: Scalar, rows: int, scalars: Scalars
+    coupled: _Coupled, ends: Sequence[End], stiffness: Sequence[Scalar], scalars: Scalars
 ) -> None:
     """Add K^T K times a stiffness, the inertia of a point mass and of a ball at its place."""
+    rows, stiff = len(stiffness), stiffness[0]
     for end in ends:
         (x, y, z), h = end.arm, scale(stiff, end.arm)
         xx, yy, zz = x * h[0], y * h[1], z * h[2]
         moments = [yy + zz, -(x * h[1]), -(x * h[2]), xx + zz, -(y * h[2]), xx + yy]
         if rows == 6:
-            moments = [m + stiff if k in (0, 3, 5) else m for k, m in enumerate(moments)]
+            moments = [m + stiffness[3] if k in (0, 3, 5) else m for k, m in enumerate(moments)]
         coupled.inertias[end.body] += rigid_inertia(Mass(stiff, h, tuple(moments)), scalars)  # type: ignore[arg-type]
     if len(ends) == 2:
         zero = scalars.constant(0.0)
-        units = [[stiff if k == j else zero for k in range(rows)] for j in range(rows)]
+        units = [[stiffness[j] if k == j else zero for k in range(rows)] for j in range(rows)]
         ones = [[scalars.constant(float(k == j)) for k in range(rows)] for j in range(rows)]
         left = [[*f, *n] for f, n in (ends[0].wrench(unit) for unit in units)]
         right = [[*f, *n] for f, n in (ends[1].wrench(one) for one in ones)]

@@ -1,11 +1,11 @@
 """Inverse kinematics of random poses: grid-gen beside Pinocchio's loops and OptIK, in one process.
 
-    python benchmarks/inverse_kinematics.py [--poses 4096] [--seconds 20] [--compile]
+    python benchmarks/inverse_kinematics.py [--poses 4096] [--seconds 20] [--compile] [--write]
 
 One thread. Poses are those of random configurations within the limits. A pose counts as solved if
 forward kinematics in float64 is within 1e-4 m and 1e-3 rad of it, and the joints are within their
 limits. Peers that take longer get fewer of the same poses. Times are the least of those of the
-processor, for each pose. Writes benchmarks/results/tables/inverse_kinematics.csv.
+processor, for each pose. --write writes benchmarks/results/tables/inverse_kinematics.csv.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from time import thread_time
+from time import process_time
 from typing import Any
 
 os.environ.update(dict.fromkeys(("GRIDGEN_NUM_THREADS", "OMP_NUM_THREADS"), "1"))
@@ -59,6 +60,18 @@ def urdf_text(name: str) -> str:
         for path in sorted(root.rglob(f"{name}.urdf")):
             return path.read_text(encoding="utf-8")
     raise native.Unavailable(f"no installed package has {name}.urdf")
+
+
+@dataclass(frozen=True)
+class _OfLink(Case):
+    """A robot whose frame is one link."""
+
+    link: str = ""
+
+    @property
+    def frame(self) -> str:
+        """The link."""
+        return self.link
 
 
 class Problem:
@@ -105,7 +118,7 @@ class Problem:
             )
         if len(self.frames) > 1:
             return
-        for make in (self.pinocchio_loop, self.optik, self.pinocchio_python):
+        for make in (self.pinocchio_loop, self.optik, self.pyroki, self.pinocchio_python):
             try:
                 yield make()
             except (native.Unavailable, ImportError) as error:
@@ -114,7 +127,7 @@ class Problem:
     def pinocchio_loop(self) -> tuple[str, int, Solve]:
         """Return Pinocchio called from C++."""
         count = min(256, len(self.targets))
-        case = Case("", self.urdf, floating_base=False)
+        case = _OfLink("", self.urdf, floating_base=False, link=self.frames[0])
         peer = Peer(case, 1)
         peer._model = self.model
         source = Path(native.__file__).with_name("peers") / "pinocchio_inverse_kinematics.cpp"
@@ -129,6 +142,7 @@ class Problem:
             library.evaluate(loop, native.ctypes.c_long(count), *arguments)
             return outputs[0]
 
+        solve.inputs = inputs  # type: ignore[attr-defined]  # their memory outlives the call
         return "Pinocchio, C++ loop", count, solve
 
     def pinocchio_python(self) -> tuple[str, int, Solve]:
@@ -186,6 +200,64 @@ class Problem:
 
         return "OptIK", count, solve
 
+    def pyroki(self) -> tuple[str, int, Solve]:
+        """Return PyRoki's costs in its least squares, from several starts at once; best of them."""
+        import jax
+        import jaxlie
+        import jaxls
+        import pyroki
+        import yourdfpy
+
+        jax.config.update("jax_platforms", "cpu")
+        count, starts = min(16, len(self.targets)), 8
+        with tempfile.NamedTemporaryFile("w", suffix=".urdf", delete=False) as file:
+            file.write(self.urdf)
+        arm = pyroki.Robot.from_urdf(yourdfpy.URDF.load(file.name, load_meshes=False))
+        link = jax.numpy.array(arm.links.names.index(self.frames[0]))
+        variable = arm.joint_var_cls(0)
+        low, high = arm.joints.lower_limits, arm.joints.upper_limits
+
+        def one(pose: Array, start: Array) -> tuple[Array, Array]:
+            goal = jaxlie.SE3.from_matrix(pose)
+            costs = [
+                pyroki.costs.pose_cost_analytic_jac(
+                    arm, variable, goal, link, pos_weight=50.0, ori_weight=10.0
+                ),
+                pyroki.costs.limit_cost(arm, variable, weight=100.0),
+            ]
+            problem = jaxls.LeastSquaresProblem(costs, [variable]).analyze()
+            found = problem.solve(
+                initial_vals=jaxls.VarValues.make([variable.with_value(start)]),
+                verbose=False,
+                linear_solver="dense_cholesky",
+                termination=jaxls.TerminationConfig(max_iterations=30),
+            )[variable]
+            found = found.clip(low, high)
+            there = jaxlie.SE3(arm.forward_kinematics(found)[link])
+            return found, jax.numpy.linalg.norm((there.inverse() @ goal).log())
+
+        @jax.jit
+        def every(poses: Array, begins: Array) -> Array:
+            found, left = jax.vmap(jax.vmap(one, (None, 0)))(poses, begins)
+            return found[jax.numpy.arange(len(poses)), left.argmin(axis=1)]
+
+        poses = jax.numpy.asarray(self.targets[:count, 0], dtype="float32")
+        drawn = np.random.default_rng(1).uniform(low, high, (count, starts, len(low)))
+        begins = jax.numpy.asarray(drawn, dtype="float32")
+        order = [list(arm.joints.actuated_names).index(name) for name in self.names]
+
+        def solve() -> Array:
+            return np.asarray(every(poses, begins))[:, order].astype(float)
+
+        return "PyRoki", count, solve
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the joints that have positions of their own."""
+        known = self.robot._description
+        pairs = zip(known.joint_names, known.mimics, strict=True)
+        return [name for name, mimics in pairs if not mimics]
+
 
 def main() -> int:
     """Measure all robots and write the table."""
@@ -194,6 +266,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20.0, help="for each robot")
     parser.add_argument("--compile", action="store_true", help="also what takes minutes to compile")
     parser.add_argument("--robots", nargs="*", default=list(ROBOTS), choices=list(ROBOTS))
+    parser.add_argument("--write", action="store_true", help="write the table of the manual")
     arguments = parser.parse_args()
     native.patient = arguments.compile
     print(description())
@@ -203,19 +276,19 @@ def main() -> int:
         contestants = list(problem.contestants())
         shares = {label: problem.solved(solve()) for label, _, solve in contestants}
         times = interleaved(
-            {label: solve for label, _, solve in contestants}, arguments.seconds, thread_time
+            {label: solve for label, _, solve in contestants}, arguments.seconds, process_time
         )
         least = {label: 1e6 * times[label].least / count for label, count, _ in contestants}
         for label, count, _ in contestants:
             ratio = least[label] / least["grid-gen, float32"]
-            rows.append(
-                (name, label, f"{shares[label]:.2%}", f"{least[label]:.3g}", f"{ratio:.3g}")
-            )
+            numbers = (f"{float(f'{value:.3g}'):g}" for value in (least[label], ratio))
+            rows.append((name, label, f"{shares[label]:.2%}", *numbers))
             print(f"{name:18}{label:25}{count:6} poses", *rows[-1][2:], sep="  ", flush=True)
-    with RESULT.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("robot", "solver", "solved", "us per pose", "of grid-gen"))
-        writer.writerows(rows)
+    if arguments.write:
+        with RESULT.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(("robot", "solver", "solved", "us per pose", "of grid-gen"))
+            writer.writerows(rows)
     return 0
 
 

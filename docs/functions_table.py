@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gridgen.functions import FUNCTIONS, Declared, Function
 from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
+from gridgen.options import LEFT_OUT
 
 BEGIN = "<!-- The table is made from codegen/gridgen/functions by `make golden`. -->\n"
 END = "<!-- End of the table. -->\n"
@@ -27,7 +28,7 @@ def table() -> str:
         times = ("T",) * row.in_time
         results = ", ".join(f"{name} {_shape(name, times)}" for name in row.results)
         summary = row.summary.removeprefix("Return ").replace("``", "`").removesuffix(".")
-        call = f"`{row.name}({_arguments(row)})`"
+        call = f"`{row.name}({_arguments(row)})`{' †' * (row.name in LEFT_OUT)}"
         rows.append(f"| {call} | {results} | {summary} | {_keywords(row)} |")
     return "\n".join(rows) + "\n"
 

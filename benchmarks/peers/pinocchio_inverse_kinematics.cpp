@@ -40,7 +40,11 @@ void evaluate(Loop& loop, long batch, double** in, double** out)
                 A.diagonal().array() += damping * error.toVector().squaredNorm() / 2 + 1e-9;
                 v.noalias() = -J.transpose() * A.ldlt().solve(error.toVector());
                 q = pinocchio::integrate(model, q, v);
-                q = q.cwiseMax(model.lowerPositionLimit).cwiseMin(model.upperPositionLimit);
+                // Pinocchio's library has allocated the limits, with a smaller alignment than is used here.
+                const double* const lower = model.lowerPositionLimit.data();
+                const double* const upper = model.upperPositionLimit.data();
+                for (long j = 0; j < nq; ++j)
+                    q[j] = q[j] < lower[j] ? lower[j] : q[j] > upper[j] ? upper[j] : q[j];
             }
         }
         result = q;

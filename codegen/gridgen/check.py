@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gridgen.backends import TARGETS, BackendName
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.computation import FusedComputation
-from gridgen.dynamics.constraints import Constraints
+from gridgen.dynamics.constraints import Constraints, turning_rows
 from gridgen.dynamics.functions import computation_of, refusal
 from gridgen.dynamics.reference import evaluate_reference, rounding_bounds
 from gridgen.dynamics.rollout import evaluate_rollout_back
@@ -493,13 +493,16 @@ def _constrained(tree: KinematicTree, inputs: Mapping[str, Array], key: KernelKe
         unmasked = np.einsum("bri,br,brj->bij", B, share, B)
         H = np.einsum("bri,br,brj->bij", B, share * holds, B)
         mu = mu.mean(axis=1, keepdims=True) * np.ones(H.shape[1])
+        turns = np.zeros(H.shape[1])
         conditions = np.ones(len(B))
     else:
         (M,) = evaluate_reference(tree, "mass_matrix", inputs)
         (unmasked,) = evaluate_reference(tree, "delassus", inputs)
         H = unmasked * holds[:, :, None] * holds[:, None, :]
+        turns = np.array(turning_rows(tree))
         conditions = amplification(M)
-    mu = mu * np.trace(unmasked, axis1=1, axis2=2)[:, None] / H.shape[1]
+    same = turns[:, None] == turns
+    mu = mu * np.einsum("bii,ij->bj", unmasked, same / same.sum(axis=0))
     product: Array = conditions * amplification(H + mu[:, :, None] * np.eye(H.shape[1]))
     return product
 

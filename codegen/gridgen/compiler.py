@@ -30,6 +30,7 @@ from gridgen.emit.render import (
 )
 from gridgen.emit.writer import check_folder
 from gridgen.errors import ModelError, OptionError
+from gridgen.functions.arrays import OPEN
 from gridgen.functions.types import BackendChoice
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.oddities import noted
@@ -141,6 +142,13 @@ def make_module(
     )
     kernels, refused = schedules.select(wanted)
     _check_names(kernels, refused, fused)
+    if options.casadi and (
+        open_ones := [k.name for k in kernels if any(OPEN in shape for shape in k.inputs.values())]
+    ):
+        raise OptionError(
+            f"casadi: {open_ones[0]} reads obstacles of any number, and CasADi's arrays have fixed "
+            "shapes: omit it from functions, or omit casadi"
+        )
 
     own = with_called(schedules, kernels)
     limits = options.longest_program, options.longest_gpu_program

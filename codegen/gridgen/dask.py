@@ -186,6 +186,7 @@ def _check(robot: Robot, arrays: Mapping[str, Any]) -> None:
     extents = {"nq": robot.nq, "nv": robot.nv, "bodies": len(robot.body_names)}
     extents["rows"] = len(robot.parameter_names)
     extents["constraints"] = len(robot.constraint_names)
+    extents["contacts"] = len(robot.contact_names)
     for name, array in arrays.items():
         if name in ARRAYS:
             state = shape_of(name, extents)

@@ -55,6 +55,7 @@ def record_of(tree: KinematicTree, ident: str, limits: tuple[int, int]) -> Robot
         quaternions=tuple(body.joint_type.quaternion for body in tree.bodies),
         body_names=tree.body_names,
         constraint_names=tuple(constraint.name for constraint in tree.constraints),
+        contact_names=tuple(contact.name for contact in tree.contact_model.contacts),
         sphere_links=tree.spheres.names,
         self_collision_pairs=tree.spheres.pair_names,
         frame_names=tree.frame_names,

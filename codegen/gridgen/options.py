@@ -119,6 +119,11 @@ class RobotOptions:
         constraints:    constraints on the motion: a dictionary each, or the path of a JSON or YAML
                         file with a list of them: ``{"kind": "point", "link": "foot"}``
                         (docs/constraints.md).
+        ground:         links whose collision shapes touch the plane z = 0 of the base: names, or
+                        a dictionary each: ``{"link": "foot", "radius": 0.02, "friction": 0.8}``
+                        (docs/contacts.md).
+        contact:        contacts of the links in ``ground``, or of an MJCF file with its planes:
+                        True, or settings ``{"cone": "elliptic", "impratio": 10}``.
         spheres:        spheres that stand for links in ``self_distance`` and similar functions:
                         (x, y, z, radius) in the frame of the link [m], by the link's name; or the
                         path of a YAML or JSON file with them. ``primitives`` selects spheres that
@@ -143,6 +148,8 @@ class RobotOptions:
     constraints: str | os.PathLike[str] | Sequence[Mapping[str, Any]] = field(
         default=(), hash=False
     )
+    ground: Sequence[str | Mapping[str, Any]] = field(default=(), hash=False)
+    contact: bool | Mapping[str, Any] = field(default=False, hash=False)
     spheres: str | os.PathLike[str] | Mapping[str, Sequence[Any]] = field(
         default_factory=dict, hash=False
     )
@@ -175,6 +182,9 @@ class RobotOptions:
                 f"{', '.join(CONVENTIONS)}"
             )
         object.__setattr__(self, "constraints", read_constraints(self.constraints))
+        if isinstance(self.ground, str) or not isinstance(self.ground, Sequence):
+            raise OptionError(f"ground is {show_value(self.ground)}; give a list of links")
+        object.__setattr__(self, "ground", tuple(self.ground))
         object.__setattr__(self, "spheres", read_spheres(self.spheres))
         object.__setattr__(self, "allowed_collisions", read_allowed(self.allowed_collisions))
 

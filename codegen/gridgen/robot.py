@@ -192,6 +192,11 @@ class Robot(Declared, Drawn):
         return self._description.constraint_names
 
     @property
+    def contact_names(self) -> tuple[str, ...]:
+        """Names of the contacts, in the order of ``friction``."""
+        return self._description.contact_names
+
+    @property
     def sphere_links(self) -> tuple[str, ...]:
         """Link of each sphere, in the order of ``sphere`` of ``world_distance``."""
         return self._description.sphere_links

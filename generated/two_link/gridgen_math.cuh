@@ -376,6 +376,11 @@ template <class T, class A, class B> GRIDGEN_DEVICE T select(T test, A a, B b) {
     return test < Real<T>(0) ? widened<T>(a) : widened<T>(b);
 }
 
+// Whether the number of any lane is negative; NaN is not.
+template <class T> GRIDGEN_DEVICE bool any_negative(T test) {
+    return Lanes<T>::any_negative(test);
+}
+
 // The square root, correctly rounded.
 template <class T> GRIDGEN_DEVICE T sqrt(T x) { return Lanes<T>::sqrt(x); }
 

@@ -14,7 +14,6 @@ namespace gridgen {
 constexpr float far_away = 1e9f;
 constexpr int world_head = 8, grid_head = 4, record_size = 12;
 
-template <class T> GRIDGEN_DEVICE bool any_negative(T x) { return Lanes<T>::any_negative(x); }
 template <class T> GRIDGEN_DEVICE T least(T a, T b) { return select<T>(a - b, a, b); }
 template <class T> GRIDGEN_DEVICE T most(T a, T b) { return select<T>(b - a, a, b); }
 template <class T> GRIDGEN_DEVICE T absolute(T x) { return select<T>(x, -x, x); }
@@ -48,6 +47,15 @@ template <class T, int size, class Radii> struct Spheres {
         return {centers[3 * k], centers[3 * k + 1], centers[3 * k + 2]};
     }
     GRIDGEN_DEVICE Real<T> radius(int k) const { return radii[k]; }
+    // Zero, NaN where a center is not finite: searches ignore NaN, which no number is less than.
+    GRIDGEN_DEVICE T zero() const {
+        T total = broadcast<T>(0);
+        for (int link = 0; link < count(); ++link) {
+            const Point<T> c = center(around(link));
+            total = total + (c.x + c.y + c.z);
+        }
+        return total - total;
+    }
 };
 
 // Negative where two spheres are nearer than `reach` in addition to their radii.
@@ -87,6 +95,7 @@ GRIDGEN_LARGE void nearest_pair(const Numbers<T, size>& numbers, const Radii& ra
             }
         }
     }
+    reach = reach + spheres.zero();
 }
 
 // --- Obstacles ----------------------------------------------------------------------------------
@@ -328,7 +337,7 @@ GRIDGEN_LARGE void nearest_obstacle(const Numbers<T, size>& numbers, const Radii
     Nearest<T, S> found(spheres);
     visit_obstacles<T>(world, found);
     sphere = found.sphere;
-    radius = found.radius;
+    radius = found.radius + spheres.zero();
     kind = found.kind;
     int j = 0;
     ((record = found.record[j++]), ...);
@@ -395,7 +404,7 @@ GRIDGEN_LARGE void are_apart(const Numbers<T, size>& numbers, const Radii& radii
     for (int p = 0; p < pairs[0] && !is_over; ++p)
         is_over = all.visit_pair(pairs[1 + 2 * p], pairs[2 + 2 * p]);
     if (!is_over) visit_obstacles<T>(world, all);
-    free = all.free;
+    free = select<T>(spheres.zero() - Real<T>(1), all.free, Real<T>(0));
 }
 
 }  // namespace gridgen

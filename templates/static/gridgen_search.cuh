@@ -13,7 +13,8 @@ namespace gridgen {
 //   joints          elements of q that starts differ in
 //   count           number of starts
 //   starts          their values: a row for each of `joints`
-//   start_poses     poses of the frames at the starts: a row for each of 12 numbers of a frame
+//   start_poses     poses of the frames at the starts: a row for each of 12 numbers of a frame, and for
+//                   the square of its position
 //   iterate         one iteration
 //
 // Elements of `settings`, see dynamics/inverse_kinematics.py.
@@ -23,6 +24,7 @@ template <class T, class F> class Search {
     using S = Real<T>;
     static constexpr int lanes = Lanes<T>::count;
     static constexpr int numbers = 16 * F::poses;
+    static constexpr int row = 13;  // numbers of a pose at a start
     static constexpr S none = S(1e30);
 
     Input<S> q0_, rest_, targets_, weights_, settings_;
@@ -51,16 +53,17 @@ template <class T, class F> class Search {
     // The start whose poses are nearest to the targets, of those after the last one.
     GRIDGEN_DEVICE int nearest(int lane) {
         constexpr S of_rotation = S(0.1);  // [m^2] for an error of 1 rad
-        S factor[numbers], goal[numbers];
+        // Of |x - goal|^2, what depends on the start: -2 goal x, and |x|^2 of positions.
+        T factor[row * F::poses];
         GRIDGEN_UNROLLED
         for (int k = 0; k < F::poses; ++k) {
             const S w[2] = {at(weight_, 2 * k, lane), at(weight_, 2 * k + 1, lane)};
+            const S position = w[0] * w[0], rotation = w[1] * w[1] * (S(0.5) * of_rotation);
             GRIDGEN_UNROLLED
-            for (int j = 0; j < 12; ++j) {
-                const bool is_position = j % 4 == 3;
-                factor[12 * k + j] = is_position ? w[0] * w[0] : w[1] * w[1] * (S(0.5) * of_rotation);
-                goal[12 * k + j] = at(target_, 16 * k + j, lane);
-            }
+            for (int j = 0; j < 12; ++j)
+                factor[row * k + j] = broadcast<T>(
+                    S(-2) * (j % 4 == 3 ? position : rotation) * at(target_, 16 * k + j, lane));
+            factor[row * k + 12] = broadcast<T>(position);
         }
         const T last = broadcast<T>(distance_[lane]);
         T least = broadcast<T>(none), place = broadcast<T>(S(0)), index = place;
@@ -69,13 +72,12 @@ template <class T, class F> class Search {
         for (int i = 0; i < F::count; i += lanes) {
             T sum = broadcast<T>(S(0));
             GRIDGEN_UNROLLED
-            for (int j = 0; j < 12 * F::poses; ++j) {
+            for (int j = 0; j < row * F::poses; ++j) {
                 const S* const poses = F::template start_poses<S>() + j * F::count + i;
                 T there;
                 if constexpr (lanes == 1) there = *poses;
                 else __builtin_memcpy(&there, poses, sizeof there);
-                const T apart = there - broadcast<T>(goal[j]);
-                sum = fma(broadcast<T>(factor[j]) * apart, apart, sum);
+                sum = fma(factor[j], there, sum);
             }
             sum = select(last - sum, sum, broadcast<T>(none));
             place = select(sum - least, index, place);
@@ -127,7 +129,7 @@ public:
         load<2 * F::poses>(weight_, weights_, lane);
         load<settings_count>(given_, settings_, lane);
         tried_[lane] = rank_[lane] = 0;
-        distance_[lane] = S(-1);
+        distance_[lane] = -none;
         start(lane);
     }
 

@@ -52,6 +52,10 @@ HERE = {
         "arm7 gravity_forces",
     ),
     r"python benchmarks/gradients.py .*": ("--libraries grid-gen --states 16 --rounds 1", "grid"),
+    r"python benchmarks/inverse_kinematics.py.*": (
+        "--robots ur10 --poses 64 --seconds 0.1",
+        "ur10 +grid-gen",
+    ),
     r"python benchmarks/latency.py.*": (
         "--robots arm7 --functions inverse_dynamics --seconds 0.1",
         "arm7",

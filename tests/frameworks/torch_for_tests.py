@@ -39,7 +39,8 @@ def drawn(name: str) -> Mapping[str, np.ndarray]:
 
 def arguments(name: str, function: str) -> dict[str, np.ndarray]:
     """Return all arrays that a function reads, the optional ones included."""
-    return {array: drawn(name)[array] for array in arrays_of(FUNCTIONS[function])}
+    known = drawn(name)  # inputs of contacts are not among them
+    return {array: known[array] for array in arrays_of(FUNCTIONS[function]) if array in known}
 
 
 def _source(name: str) -> object:

@@ -74,7 +74,7 @@ def _run_loops(
     text, depth, statement, after = [], 0, "", []
     for line in lines:
         statement = f"{statement} {line.strip()}".strip()
-        if statement[-1] not in ";{}":
+        if statement[-1] not in ";{}" or statement.count("(") > statement.count(")"):
             continue
         if statement == "}":
             text.append("    " * depth + (after.pop() or "pass"))
@@ -187,6 +187,7 @@ _FUNCTIONS = {
     "sqrt": np.sqrt,
     "atan2": np.arctan2,
     "select": lambda test, negative, otherwise: np.where(test < 0.0, negative, otherwise),
+    "any_negative": lambda test: np.any(test < 0.0),
     "sin": np.sin,
     "cos": np.cos,
     "fma": _fma,
@@ -196,8 +197,8 @@ _FUNCTIONS = {
 
 def _plain(text: str) -> str:
     """Return a C++ expression in Python."""
-    text = text.replace("gridgen::broadcast<T>", "")
-    return re.sub(r"gridgen::(sign|sqrt|atan2|select)<T>", r"\1", text)
+    text = text.replace("gridgen::broadcast<T>", "").replace("&&", "and")
+    return re.sub(r"gridgen::(sign|sqrt|atan2|select|any_negative)<T>", r"\1", text)
 
 
 def statements(blocks: Sequence[Block], program: Program) -> list[str]:

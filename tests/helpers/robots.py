@@ -79,6 +79,15 @@ CONSTRAINTS: dict[str, list[dict[str, object]]] = {
     "humanoid": [{"kind": "frame", "link": f"{side}_sole"} for side in ("left", "right")],
 }
 
+#: A sphere of each of these robots that touches the ground.
+GROUND = {
+    name: [{"link": link, "radius": 0.6}]
+    for name, link in (
+        *(("two_link", "tip"), ("arm6", "tool0"), ("arm7", "flange"), ("quadruped", "FL_foot")),
+        *(("gripper", "left_pad"), ("screws", "thumb")),
+    )
+}
+
 _ROBOTS = Path("cmeel.prefix") / "share" / "example-robot-data" / "robots"
 
 

@@ -22,7 +22,15 @@ from gridgen.symbolic.program import Program
 from helpers.oracle import pinocchio_model
 from helpers.program_interpreter import run
 from helpers.programs import plan_thread
-from helpers.robots import CONSTRAINTS, OWN, OWN_ROBOTS, SCREW, SCREWS, described, example_urdf
+from helpers.robots import (
+    CONSTRAINTS,
+    OWN,
+    OWN_ROBOTS,
+    SCREW,
+    SCREWS,
+    described,
+    example_urdf,
+)
 
 Arrays = Mapping[str, np.ndarray]
 #: ``evaluate(urdf, function, arrays, **options of gridgen.load)``: the fixture of conftest.py.

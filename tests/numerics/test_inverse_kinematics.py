@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 import gridgen
 from fake_gpu.ptx.backend import PTX_TARGETS
 from gridgen.backends import TARGETS
-from gridgen.errors import ModelError, OptionError, ParameterError, ShapeError
+from gridgen.errors import DtypeError, ModelError, OptionError, ParameterError, ShapeError
+from gridgen.robot import open_module
 from helpers.robots import example_urdf
 from numerics.robots import urdf_path
 
@@ -97,7 +99,7 @@ def test_kernels_of_a_gpu_give_the_bits_of_the_cpu(
         backend = PTX_TARGETS[backend].name
     on_gpu = gridgen.load(urdf_path("arm7"), backend=backend)  # type: ignore[arg-type]
     _, targets = problems(robot_of("arm7"), "flange", 37)
-    options = {"seeds": 3, "rest": np.full(7, 0.1)}
+    options = {"seeds": 3, "rest": [0.1] * 7}
     found, expected = (
         robot.inverse_kinematics(targets.astype(dtype), "flange", **options)
         for robot in (on_gpu, robot_of("arm7"))
@@ -268,6 +270,12 @@ def test_refusals() -> None:
         robot.inverse_kinematics(target, robot.frame_names[0])
     with pytest.raises(ShapeError, match="targets has shape"):
         robot.inverse_kinematics(np.eye(3), "tool0")
+    with pytest.raises(DtypeError, match="targets has dtype int64"):
+        robot.inverse_kinematics(np.eye(4, dtype=np.int64), "tool0")
+    with pytest.raises(DtypeError, match="q0"):
+        robot.inverse_kinematics(target, "tool0", q0=np.zeros(6, np.float32))
+    with pytest.raises(ShapeError, match="pose_weights"):
+        robot.inverse_kinematics(target, "tool0", pose_weights=[1, 2, 3])
     with pytest.raises(ParameterError, match=r"targets\[1, 0\] is no pose"):
         robot.inverse_kinematics(np.stack([target, 1.01 * target]), "tool0")
     for word, value in (
@@ -279,6 +287,14 @@ def test_refusals() -> None:
     ):
         with pytest.raises(OptionError, match=word):
             robot.inverse_kinematics(target, "tool0", **{word: value})
+
+
+def test_a_generated_module_has_none(tmp_path: Path) -> None:
+    options = gridgen.GenerateOptions(output=tmp_path, functions=("mass_matrix",))
+    written = gridgen.generate(urdf_path("arm6"), options)
+    robot = open_module(str(written.folder / "__init__.py"))
+    with pytest.raises(ModelError, match=r"no inverse_kinematics: use gridgen\.load"):
+        robot.inverse_kinematics(np.eye(4), "tool0")
 
 
 def derivatives(

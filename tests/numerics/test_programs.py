@@ -23,7 +23,7 @@ STATES = 3
 FIRST_LARGE = "humanoid"
 #: Functions whose programs grow fast with the robot. Of large ones the first is looked at in every
 #: run, for the others are made of the same parts; of robots of others those without loads.
-SECOND = ("second_order", "hessian")
+SECOND = ("second_order", "hessian", "regressor_gradient")
 LONG = [
     name
     for name in COMPUTATIONS
@@ -74,7 +74,9 @@ def params(*functions: str) -> list[object]:
             longer = name in LARGE_ROBOTS and function not in (None, LONG[0])
             longer |= name in MAIN_ROBOTS and further
             longer |= function in STEPS and name not in STEPPED
-            longer |= "step_gradient" in (function or "") and (name != "gripper" or further)
+            of_one = ("step_gradient", "forward_dynamics_second", "hessian", "regressor_gradient")
+            is_of_one = any(word in (function or "") for word in of_one)
+            longer |= is_of_one and (name != "gripper" or further)
             marks = pytest.mark.exhaustive if left_out or longer else ()
             values = (name, floating) if function is None else (name, floating, function)
             every.append(pytest.param(*values, marks=marks))
@@ -101,9 +103,9 @@ def test_long_programs_do_too(name: str, floating: bool, function: str) -> None:
 @pytest.mark.parametrize(
     ("name", "floating", "few"),
     [
-        ("arm7", False, {"step_hessian"}),
-        ("quadruped", True, {"step_hessian"}),
-        ("gripper", False, {"aba", "articulated", "step_hessian"}),
+        ("arm7", False, {"step_hessian", "contact_forward"}),
+        ("quadruped", True, {"step_hessian", "contact_forward"}),
+        ("gripper", False, {"aba", "articulated", "step_hessian", "contact_forward"}),
     ],
 )
 def test_what_is_left_out_of_the_cases(name: str, floating: bool, few: set[str]) -> None:

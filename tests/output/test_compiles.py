@@ -17,7 +17,7 @@ from gridgen.backends import SCALARS, Sources
 from gridgen.backends.cpu.compiler import host_compiler
 from gridgen.backends.cpu.units import FLAGS
 from gridgen.backends.cuda.compiler import resource_report, supported_capabilities
-from helpers.robots import CONSTRAINTS, exhaustive, spread
+from helpers.robots import CONSTRAINTS, GROUND, exhaustive, spread
 
 ROBOTS = Path(__file__).parents[2] / "robots"
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
@@ -135,6 +135,7 @@ def test_nvrtc_has_nothing_to_say(case, arch, tmp_path):
 
 CONSTRAINED = ("delassus", "constrained_forward_dynamics", "impulse_dynamics")
 FURTHER = ("constrained_inverse_dynamics", "constrained_forward_dynamics_gradient", "rollout")
+TOUCHING = ("contact_forward_dynamics", "rollout")
 OF_LINKS = ("operational_space_inertia", "point_inertia", "operational_space_bias")
 
 
@@ -142,6 +143,8 @@ OF_LINKS = ("operational_space_inertia", "point_inertia", "operational_space_bia
     ("name", "functions", "frames"),
     [
         ("two_link", CONSTRAINED, ()),
+        ("arm7", ("self_distance", "world_distance", "collision_free"), ()),
+        ("two_link", TOUCHING, ()),
         pytest.param(
             "arm6",
             (*CONSTRAINED, *FURTHER, *OF_LINKS),
@@ -150,9 +153,16 @@ OF_LINKS = ("operational_space_inertia", "point_inertia", "operational_space_bia
         ),
     ],
 )
-def test_functions_of_constraints_and_links_compile(name, functions, frames, tmp_path):
+def test_functions_of_constraints_links_and_collisions_compile(name, functions, frames, tmp_path):
     options = gridgen.GenerateOptions(
-        output=tmp_path, functions=functions, frames=frames, constraints=CONSTRAINTS[name]
+        output=tmp_path,
+        functions=functions,
+        frames=frames,
+        constraints=() if (touches := functions == TOUCHING) else CONSTRAINTS[name],
+        ground=GROUND[name] if touches else (),
+        spheres={"link0": [(0.0, 0.0, 0.0, 0.2)], "tool": [(0.0, 0.0, 0.0, 0.2)] * 2}
+        if name == "arm7"
+        else {},
     )
     module = gridgen.generate(ROBOTS / f"{name}.urdf", options)
     instances = [

@@ -21,13 +21,20 @@ from gridgen.backends import TARGETS
 from gridgen.commands.main import main
 from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.functions import FUNCTIONS, GENERATED, Declared, FunctionName, types
-from gridgen.functions.arrays import ARRAYS, FEEDBACK, OPTIONAL_INPUTS, PARAMETERS
+from gridgen.functions.arrays import (
+    ARRAYS,
+    CONSTRAINT_INPUTS,
+    CONTACT_INPUTS,
+    FEEDBACK,
+    OPTIONAL_INPUTS,
+    PARAMETERS,
+)
 from gridgen.functions.steps import STEPS
 from gridgen.options import DEFAULT_FUNCTIONS, LEFT_OUT
 from gridgen.robot import open_module
 from gridgen.schedules import KernelSelection, Schedules
 from gridgen.schedules.team.schedule import TeamSchedule
-from helpers.robots import CONSTRAINTS, OWN
+from helpers.robots import CONSTRAINTS, GROUND, OWN
 from helpers.scan import tree_of
 
 ROOT = Path(__file__).parents[2]
@@ -127,10 +134,12 @@ def test_a_declaration_hands_on_all_that_it_takes(name):
 @pytest.mark.parametrize("name", GENERATED)
 def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatch):
     """What is bound and what is called have the same kernel, arrays, backend and ``out``."""
+    touches = name == "contact_forward_dynamics"
     robot = gridgen.load(
         OWN / "arm6.urdf",
         parameters=("all", "armature", "damping"),
-        constraints=() if name == "step_hessian" else CONSTRAINTS["arm6"],  # not with constraints
+        constraints=() if touches or name == "step_hessian" else CONSTRAINTS["arm6"],
+        ground=GROUND["arm6"] if touches else (),
         spheres={"base_link": [(0.0, 0.0, 0.0, 0.3)], "wrist_3_link": [(0.0, 0.0, 0.0, 0.3)]},
     )
     seen = []
@@ -146,7 +155,9 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
         "backend": "emulated",
     }
     chosen |= {"return_efforts": False, "feedback": None}
-    options = {option: chosen.get(option, object()) for option in row.options}
+    lacking = CONSTRAINT_INPUTS if touches else CONTACT_INPUTS
+    given = [option for option in row.options if option not in lacking]
+    options = {option: chosen.get(option, object()) for option in given}
     words = {"frame": "tool0", "reference": "world"} if row.of_frame else {}
     getattr(robot, name)(**arrays, **words, **options)
     robot.bind(name, **arrays, **words, **options)
@@ -336,17 +347,14 @@ def test_what_a_robot_cannot_have_is_no_name_of_its_module(tmp_path):
 
 
 def test_the_help_and_the_manual_name_the_default(capsys):
-    page = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
-    (said,) = re.findall(r"by default all (?:but|except) (.*?) \|", page)
+    page = (ROOT / "docs" / "functions.md").read_text(encoding="utf-8")
     with contextlib.suppress(SystemExit):
         main(["--help"])
     help_text = " ".join(capsys.readouterr().out.split())
     (told,) = re.findall(r"default: all except ([\s\w,]*)\)", help_text)
     assert tuple(re.findall(r"\w+", told)) == LEFT_OUT
     assert {"step", "rollout"} <= set(DEFAULT_FUNCTIONS)
-    groups = said.replace("the Jacobians of links (`--frame`)", "jacobian, jacobian_dot_qd")
-    regressors = ", ".join(name for name in LEFT_OUT if "_regressor" in name)
-    assert set(re.findall(r"\w+", groups.replace("and the regressors", regressors))) == {*LEFT_OUT}
+    assert tuple(re.findall(r"^\| `(\w+)\([^`]*` †", page, re.M)) == LEFT_OUT
 
 
 def test_a_module_with_more_inputs_than_given_serves(tmp_path):
@@ -373,7 +381,7 @@ def test_shared_keyword_arguments_are_known_arrays(options: type[TypedDict]) -> 
     keywords = set(options.__annotations__) - {"backend"}
     optional = {name for one in OPTIONAL_INPUTS.values() for name in one.arrays}
     assert keywords <= {"gravity", *PARAMETERS} | optional
-    held = types.Constrained, types.Impulsive, types.Supported, types.Operational
+    held = types.Constrained, types.Impulsive, types.Supported, types.Operational, types.Soft
     every = {name for one in held for name in one.__annotations__}
     assert every == {"backend", "gravity", *PARAMETERS} | optional
 

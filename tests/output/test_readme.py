@@ -182,6 +182,7 @@ def test_every_name_of_a_compiled_function_is_explained():
         "_constant_acceleration",
         "_with_efforts",
         "_pipeline",
+        "_offset",
     }
     for name in robot.functions:
         for suffix in sorted(suffixes, key=len, reverse=True):

@@ -169,6 +169,22 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         "or joint; or a JSON or YAML file with a list of such; repeatable",
     )
     parser.add_argument(
+        "--ground",
+        action="append",
+        default=[],
+        metavar="LINK[,LINK...]",
+        help="links whose collision shapes touch the plane z = 0 (docs/contacts.md); repeatable",
+    )
+    parser.add_argument(
+        "--contact",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="NAME=VALUE",
+        help="setting of contacts: cone, impratio, timestep or iterations; or true, for the "
+        "contacts of an MJCF file; repeatable",
+    )
+    parser.add_argument(
         "--spheres",
         default={},
         metavar="FILE",
@@ -191,6 +207,8 @@ def robot_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "order": listed(arguments.order),
         "lock": named("--lock", arguments.lock) or None,
         "constraints": tuple(one for several in arguments.constraints for one in several),
+        "ground": listed(arguments.ground),
+        "contact": _settings(arguments.contact),
     }
 
 
@@ -211,6 +229,23 @@ def _mapping(word: str) -> tuple[str, str]:
     if not (name and equals):
         raise argparse.ArgumentTypeError(f"{show(word)} is not NAME=VALUE")
     return name.removesuffix(":"), value  # ROS writes name:=value
+
+
+def _settings(given: Sequence[tuple[str, Any]]) -> bool | dict[str, Any]:
+    """Return the settings of contacts, or whether a robot has them."""
+    settings = named("--contact", given)
+    is_alone = settings.pop("true", None) is not None
+    return settings or is_alone
+
+
+def _setting(word: str) -> tuple[str, float | str]:
+    if word == "true":
+        return word, word
+    name, value = _mapping(word)
+    try:
+        return name, float(value)
+    except ValueError:
+        return name, value
 
 
 def _locked(word: str) -> tuple[str, float | tuple[float, ...]]:

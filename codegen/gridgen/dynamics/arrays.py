@@ -19,6 +19,8 @@ def array_shape(name: str, tree: KinematicTree) -> tuple[int, ...]:
         "rows": len(tree.parameter_names),
         "constraints": len(tree.constraints),
         "constraint_rows": sum(one.rows for one in tree.constraints),
+        "contacts": len(tree.contact_model.contacts),
+        "contact_points": sum(one.count for one in tree.contact_model.contacts),
     }
     return shape_of(name, extents)
 

@@ -20,9 +20,10 @@ redundant. Proximal iterations (Carpentier, Budhiraja and Mansard 2021),
 
     (A + R + mu) f_k+1 = b + mu f_k,   f_0 = 0,
 
-take the same factors each time, stay in the range of A, and so converge to the forces of least
-norm. The error of an eigenvalue a of A is (mu / (mu + a))^k; mu is relative to the mean diagonal
-entry of A, and its default the square root of the unit of rounding.
+take the same factors each time, and converge to the forces of least norm. The error of an
+eigenvalue a of A is (mu / (mu + a))^k. The default of mu is the square root of the unit of
+rounding, times the mean diagonal entry of A. Rows of forces and rows of moments differ by orders of
+magnitude, and have a mean each. The norm weights squares of forces and moments by their mu.
 
 The rows of points are computed in axes that make them sparse: those of the body that carries both
 links, or of the free joint that carries the robot. The equations are the same in all axes.
@@ -54,7 +55,7 @@ from gridgen.dynamics.linear import (
 )
 from gridgen.dynamics.rnea import body_forces, inverse_dynamics, torques_of_forces
 from gridgen.dynamics.state import Numbers, State
-from gridgen.model.kinematic_tree import Constraint
+from gridgen.model.kinematic_tree import Constraint, KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import (
     Motion,
@@ -87,6 +88,12 @@ class Turn:
     columns: Sequence[int]
     screws: Sequence[Motion]
     is_forward: bool
+
+    def add_to(self, rows: Rows) -> None:
+        """Add the motion to rows of a Jacobian: three of a point, or six."""
+        for j, screw in zip(self.columns, self.screws, strict=True):
+            for row, entry in zip(rows, chain(*screw), strict=False):
+                row[j] = row[j] + entry
 
     def combined(self, rates: Numbers) -> Motion:
         """Return the motion of ``link`` by the joint, for rates of all joints."""
@@ -144,7 +151,7 @@ class Constraints:
     """The constraints of a robot in one state."""
 
     def __init__(self, state: State) -> None:
-        self._state, self._tree, self.scalars = state, state.tree, state.scalars
+        self._state, self.tree, self.scalars = state, state.tree, state.scalars
         self._poses: dict[tuple[int, int], Pose] = {}
         self.held = [self._hold(one) for one in state.tree.constraints]
 
@@ -154,7 +161,7 @@ class Constraints:
         return [row for held in self.held for row in held.rows]
 
     def _hold(self, constraint: Constraint) -> Held:
-        tree, scalars = self._tree, self.scalars
+        tree, scalars = self.tree, self.scalars
         if constraint.kind == "joint":
             row = [scalars.constant(0.0)] * tree.nv
             for index, sign in zip(constraint.joints, (1.0, -constraint.multiplier), strict=True):
@@ -174,39 +181,37 @@ class Constraints:
         first = next((line[0] for line in moving if line), -1)
         if axes < 0 and tree.bodies[first].joint_type.is_free:
             axes = first
-        poses = tuple(self._pose(axes, body) for body in ends)
+        poses = tuple(self.pose(axes, body) for body in ends)
         link, to = (
             pose.child(in_canonical(self._state, frame))
             for pose, frame in zip(poses, (constraint.link, constraint.to), strict=True)
         )
         rows = [[scalars.constant(0.0)] * tree.nv for _ in range(constraint.rows)]
-        turns = [self._turn(axes, index, link.p, -1.0) for index in reversed(moving[1])]
-        turns += [self._turn(axes, index, link.p, 1.0) for index in moving[0]]
+        turns = [self.turn(axes, index, link.p, -1.0) for index in reversed(moving[1])]
+        turns += [self.turn(axes, index, link.p, 1.0) for index in moving[0]]
         for turn in turns:
-            for j, screw in zip(turn.columns, turn.screws, strict=True):
-                for row, entry in zip(rows, chain(*screw), strict=False):
-                    row[j] = row[j] + entry
+            turn.add_to(rows)
         return Held(constraint, rows, turns, poses, link, to)  # type: ignore[arg-type]
 
-    def _pose(self, axes: int, body: int) -> Pose:
+    def pose(self, axes: int, body: int) -> Pose:
         """Return the pose of a body in the axes of another one; -1 is the base."""
         if (axes, body) not in self._poses:
             if body == axes:
                 pose = base_pose(self.scalars)
             elif body < 0:
-                above = self._pose(-1, axes)
+                above = self.pose(-1, axes)
                 back = transpose(above.R)
                 pose = Pose(back, scale(self.scalars.constant(-1.0), apply(back, above.p)))
             else:
-                parent = self._tree.bodies[body].parent
-                pose = self._pose(axes, parent).child(self._state.placed[body])
+                parent = self.tree.bodies[body].parent
+                pose = self.pose(axes, parent).child(self._state.placed[body])
             self._poses[axes, body] = pose
         return self._poses[axes, body]
 
-    def _turn(self, axes: int, index: int, point: Vector, sign: float) -> Turn:
+    def turn(self, axes: int, index: int, point: Vector, sign: float) -> Turn:
         """Return the joint of a body, one of those between ``to`` and ``link``."""
-        scalars, body = self.scalars, self._tree.bodies[index]
-        pose = self._pose(axes, index)
+        scalars, body = self.scalars, self.tree.bodies[index]
+        pose = self.pose(axes, index)
         scalars.begin("axis", index)
         arm = sub(pose.p, point)
         factor = scalars.constant(sign * (body.multiplier if body.mimics else 1.0))
@@ -292,7 +297,7 @@ class Constraints:
     def _position(self, index: int) -> Scalar:
         if index < 0:
             return self.scalars.constant(0.0)
-        body = self._tree.bodies[index]
+        body = self.tree.bodies[index]
         own = self._state.q[body.q_index]
         if not body.mimics:
             return own
@@ -328,11 +333,12 @@ class Forces:
         scalars.begin("forces", -1)
         self._active = active = constraints.given("active")
         compliance = constraints.given("compliance")
-        size, mean = len(A), A[0][0]
-        for k in range(1, size):
-            mean = mean + A[k][k]
-        mean = mean * scalars.constant(1.0 / size)
-        self._mu = [mean * one for one in constraints.given("proximal")]
+        size, turns, means = len(A), turning_rows(constraints.tree), {}
+        for unit in set(turns):
+            own = [A[k][k] for k in range(size) if turns[k] is unit]
+            means[unit] = sum(own[1:], own[0]) * scalars.constant(1.0 / len(own))
+        given = constraints.given("proximal")
+        self._mu = [means[unit] * one for unit, one in zip(turns, given, strict=True)]
         of = [number for number, held in enumerate(constraints.held) for _ in held.rows]
         masked = [[scalars.constant(0.0)] * size for _ in A]
         for i in range(size):
@@ -369,6 +375,15 @@ class Forces:
         for k, on in enumerate(self._active):
             S[k][k] = on * S[k][k]
         return S
+
+
+def turning_rows(tree: KinematicTree) -> list[bool]:
+    """Return for each row of the constraints whether its force is a moment [N m]."""
+    found: list[bool] = []
+    for one in tree.constraints:
+        joint = one.kind == "joint" and tree.bodies[one.joints[0]].joint_type.turns
+        found += [joint or k >= 3 for k in range(one.rows)]
+    return found
 
 
 def weighted_products(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import combinations
 from typing import TypeVar
 
@@ -178,7 +179,8 @@ def fused_keys(tree: KinematicTree, fuse: Mapping[str, Sequence[str]]) -> list[K
     ]
 
 
-def frame_idents(tree: KinematicTree) -> dict[str, str]:
+@lru_cache(maxsize=8)
+def frame_idents(tree: KinematicTree) -> Mapping[str, str]:
     """Return the identifier of every frame, by frame name."""
     return dict(
         zip(tree.frame_names, unique(list(map(_unambiguous, tree.frame_names))), strict=True)

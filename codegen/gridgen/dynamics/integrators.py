@@ -14,6 +14,7 @@ from functools import partial
 from gridgen.dynamics.aba import forward_dynamics_aba
 from gridgen.dynamics.configurations import integrate
 from gridgen.dynamics.constraints import constrained_forward_dynamics
+from gridgen.dynamics.contacts import contact_forward_dynamics, contact_step
 from gridgen.dynamics.crba import forward_dynamics_crba
 from gridgen.dynamics.state import Numbers, State
 from gridgen.symbolic.scalars import Scalar
@@ -33,6 +34,8 @@ def _step(
 
     The velocities after a ``share`` of the step move the configuration.
     """
+    if state.tree.contact_model.contacts:
+        return contact_step(state, tau, dt[0], share, is_damping_implicit=is_damping_implicit)
     qdd = _accelerations(state, tau, dt[0] if is_damping_implicit else None)
     end = moved(state, state.qd, (dt[0], qdd))
     return integrate(state, scaled(state, dt[0], velocities_after(state, dt[0], share, qdd))), end
@@ -107,6 +110,8 @@ def rk4(state: State, tau: Numbers, dt: Numbers) -> Next:
 
 def _accelerations(state: State, tau: Numbers, damping_step: Scalar | None = None) -> list[Scalar]:
     """Return the accelerations with constraints, otherwise by the method ``auto`` selects."""
+    if state.tree.contact_model.contacts:
+        return contact_forward_dynamics(state, tau)[0]
     if state.tree.constraints:
         return constrained_forward_dynamics(state, tau, damping_step)[0]
     solve = forward_dynamics_crba if state.tree.has_mimic else forward_dynamics_aba

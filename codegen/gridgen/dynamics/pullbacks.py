@@ -13,6 +13,7 @@ from typing import Any
 from gridgen.dynamics.arrays import array_size
 from gridgen.dynamics.computation import Inputs
 from gridgen.dynamics.products import ProductComputation, project_on_tangents, slopes
+from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import cotangent
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.adjoint import adjoints
@@ -46,6 +47,16 @@ class Pullback(ProductComputation):
         """See ``Computation``."""
         return tuple(map(cotangent, self.wrt))
 
+    def refusal(self, tree: KinematicTree) -> str | None:
+        """See ``Computation``."""
+        if (reason := super().refusal(tree)) is not None or not tree.contact_model.contacts:
+            return reason
+        names = [part.function for part in self.key.parts or (self.key,)]
+        iterates = any("tolerance" in FUNCTIONS[name].parameters for name in names)
+        if iterates and (self.is_inner or len(self.key.products) > 1):
+            return "dynamics with contacts have no products of second order"
+        return None
+
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
         """Compute the cotangents of the arguments over any scalar; see ``Computation``."""
         if isinstance(scalars, FloatScalars):
@@ -77,8 +88,9 @@ class Pullback(ProductComputation):
     def _reversed(
         self, tree: KinematicTree, x: Inputs, trace: TraceScalars
     ) -> dict[str, list[Scalar]]:
+        trace.differentiates = True
         results = [*entries([*self.of.results(tree, x, trace)])]
-        return _adjoints(trace, results, self._weights(x), x, self.wrt)
+        return _adjoints(trace, results, self._weights(x), x, self.wrt, trace.held)
 
     def _reversed_along(
         self, tree: KinematicTree, x: Inputs, scalars: DualScalars

@@ -168,3 +168,30 @@ def of_constraints(tree: KinematicTree) -> str | None:
     return (
         "second derivatives with constraints are not supported: take differences of step_gradient"
     )
+
+
+def of_no_contacts(tree: KinematicTree) -> str | None:
+    """Refuse a robot without contacts."""
+    if tree.contact_model.contacts:
+        return None
+    return (
+        "no link of the robot touches the ground: load it with ground= (grid-gen: --ground), or "
+        "from an MJCF file with a plane"
+    )
+
+
+def of_contacts_with_constraints(tree: KinematicTree) -> str | None:
+    """Refuse a robot with contacts and rigid constraints."""
+    if not (tree.contact_model.contacts and tree.constraints):
+        return None
+    return (
+        "the robot has contacts and rigid constraints, which act in different functions: load it "
+        "with one of ground=, contact= and constraints="
+    )
+
+
+def of_contacts(tree: KinematicTree) -> str | None:
+    """Refuse a robot with contacts."""
+    if not tree.contact_model.contacts:
+        return None
+    return "the robot has contacts, whose steps have no matrices of derivatives: use vjp or jvp"

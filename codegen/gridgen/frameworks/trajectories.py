@@ -107,6 +107,7 @@ def _along(robot: RobotRecord, given: Mapping[str, Array], xp: Any) -> dict[str,
     extents = {"nq": robot.nq, "nv": robot.nv, "bodies": len(robot.body_names)}
     extents["rows"] = len(robot.parameters.names)
     extents["constraints"] = len(robot.parameters.own.get("active", ()))
+    extents["contacts"] = len(robot.parameters.own.get("radii", ()))
     return {
         name: _over_time(name, array, lead, shape_of(name, extents), xp)
         for name, array in given.items()

@@ -11,6 +11,7 @@ from typing import Literal
 from gridgen.functions.collision import Collisions
 from gridgen.functions.configurations import Configurations
 from gridgen.functions.constraints import ConstrainedDynamics
+from gridgen.functions.contacts import ContactDynamics
 from gridgen.functions.derivatives import Derivatives
 from gridgen.functions.dynamics import Dynamics
 from gridgen.functions.kinematics import Frames, WholeBody
@@ -25,6 +26,7 @@ __all__ = ["FUNCTIONS", "GENERATED", "Declared", "Function", "FunctionName"]
 class Declared(
     Dynamics,
     ConstrainedDynamics,
+    ContactDynamics,
     Derivatives,
     Motion,
     Frames,
@@ -57,6 +59,7 @@ FunctionName = Literal[
     "constrained_forward_dynamics_gradient",
     "impulse_dynamics",
     "constrained_inverse_dynamics",
+    "contact_forward_dynamics",
     "inverse_dynamics_gradient",
     "forward_dynamics_gradient",
     "inverse_dynamics_second_order",

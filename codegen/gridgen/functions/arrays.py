@@ -26,8 +26,9 @@ class ArrayKind:
 
     Attributes:
         shape:  shape for one state: numbers and the robot's ``nq``, ``nv``, ``bodies``,
-                ``frames``, ``parameters``, ``rows`` (of ``params``), ``constraints`` and
-                ``constraint_rows``; ``OPEN`` for an axis of any length.
+                ``frames``, ``parameters``, ``rows`` (of ``params``), ``constraints``,
+                ``constraint_rows``, ``contacts`` and ``contact_points``; ``OPEN`` for an axis of
+                any length.
         text:   description.
         unit:   unit of the elements. Spatial vectors have the linear part first.
         shared: whether one value may apply to the whole batch.
@@ -196,6 +197,11 @@ ARRAYS: dict[str, ArrayKind] = {
         ("constraints",), "share of the velocity that an impact turns back", "1", True
     ),
     "weights": ArrayKind(("constraints",), "what the squares of forces count", "1", True),
+    "friction": ArrayKind(
+        ("contacts",), "coefficient of friction of each contact's tangents", "1", True
+    ),
+    "radii": ArrayKind(("contacts",), "radius of each contact's shape", "m", True),
+    "tolerance": ArrayKind((1,), "relative error of the forces at the end", "1", True),
     "G": ArrayKind(
         ("constraint_rows", "constraint_rows"),
         "Delassus matrix, J Minv J^T of all constraints",
@@ -207,6 +213,9 @@ ARRAYS: dict[str, ArrayKind] = {
     "bias": ArrayKind((6,), "wrench (f, n) that holds a frame at zero acceleration", "N, N m"),
     "forces": ArrayKind(
         ("constraint_rows",), "forces of the constraints in their rows' order", "N, N m"
+    ),
+    "contact_forces": ArrayKind(
+        ("contact_points", 3), "force on each point that may touch the ground, in the base", "N"
     ),
     "impulses": ArrayKind(
         ("constraint_rows",), "impulses of the constraints in their rows' order", "N s, N m s"
@@ -299,15 +308,23 @@ OWN_PARAMETERS = ("params", "armature", "damping")
 CONSTRAINT_INPUTS = (
     *("active", "stabilization", "compliance", "proximal", "restitution", "weights"),
 )
+#: Parameters that kernels with contacts read.
+CONTACT_INPUTS = ("friction", "radii", "tolerance")
 #: Inputs whose defaults depend on the robot.
-PARAMETERS = (*OWN_PARAMETERS, *CONSTRAINT_INPUTS)
+PARAMETERS = (*OWN_PARAMETERS, *CONSTRAINT_INPUTS, *CONTACT_INPUTS)
 #: Default of ``proximal``: the square root of the unit roundoff. A smaller one amplifies the
 #: rounding errors of redundant constraints, a larger one needs more iterations.
 PROXIMAL = {"float32": 2.0**-11.5, "float64": 2.0**-26}
+#: Default of ``tolerance``.
+TOLERANCE = {"float32": 1e-4, "float64": 1e-10}
+#: Defaults that depend on the type of numbers.
+BY_PRECISION = {"proximal": PROXIMAL, "tolerance": TOLERANCE}
 
 #: Default arrays that a rollout is differentiated with respect to.
 BEGINNING_AND_TORQUES = ("q0", "qd0", "tau")
-_CONSTANT = ("q0", "qd0", "dt", *OWN_PARAMETERS)
+#: Parameters that are constant along a rollout.
+CONSTANT_PARAMETERS = (*OWN_PARAMETERS, *CONTACT_INPUTS)
+_CONSTANT = ("q0", "qd0", "dt", *CONSTANT_PARAMETERS)
 #: Arrays of a rollout that are constant in time; all others may have a time axis.
 CONSTANT_IN_TIME = (*_CONSTANT, *map(cotangent, _CONSTANT))
 
@@ -333,8 +350,8 @@ def shape_of(name: str, robot: Mapping[str, int]) -> tuple[int, ...]:
     Args:
         name:  name of the array.
         robot: extents of the robot by name: ``nq``, ``nv``, and those that the shape requires of
-               ``bodies``, ``frames``, ``parameters``, ``rows``, ``constraints`` and
-               ``constraint_rows``.
+               ``bodies``, ``frames``, ``parameters``, ``rows``, ``constraints``,
+               ``constraint_rows``, ``contacts`` and ``contact_points``.
     """
     shape = ARRAYS[name].shape
     robot = {**robot, "2 nv": 2 * robot["nv"], "3 nv": 3 * robot["nv"]}

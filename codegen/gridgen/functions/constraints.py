@@ -94,8 +94,8 @@ class ConstrainedDynamics(Calls):
             compliance:    of each constraint, added to the diagonal of the Delassus matrix
                            (k,) or (B, k). Default: that of the robot's options, otherwise 0.
             proximal:      proximal term of each constraint, as a multiple of the mean diagonal
-                           entry of the Delassus matrix (k,) or (B, k). Default: the square root
-                           of the unit of rounding.
+                           entry of the Delassus matrix, of the rows of forces or of moments
+                           (k,) or (B, k). Default: the square root of the unit of rounding.
             options:       the others as in ``inverse_dynamics``.
 
         Returns:

@@ -11,6 +11,7 @@ from gridgen.functions.types import (
     Driven,
     Integrator,
     Keep,
+    Moving,
     NumberLike,
     OneStageIntegrator,
     ThreadSchedule,
@@ -49,7 +50,7 @@ _SOURCES = {
 INTEGRATORS = {name: title for name, (title, _) in _SOURCES.items()}
 #: Those that evaluate forward dynamics once.
 _ONE_STAGE = ("semi_implicit", "euler", "implicit", "constant_acceleration")
-_REFUSALS = ("of_a_singular_mass_matrix",)
+_REFUSALS = ("of_a_singular_mass_matrix", "of_contacts_with_constraints")
 
 
 class Motion(Calls):
@@ -74,13 +75,14 @@ class Motion(Calls):
         integrator: Integrator = "semi_implicit",
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
-        **options: Unpack[Constrained],
+        **options: Unpack[Moving],
     ) -> tuple[Array, Array]:
         """Return the state after a time step with constant joint torques.
 
         Configurations move as in ``integrate``: a floating base stays on its manifold, and
         quaternions have unit norm. A robot with constraints has the accelerations of
-        ``constrained_forward_dynamics``; with ``active=0``, those without constraints.
+        ``constrained_forward_dynamics``; with ``active=0``, those without constraints. A robot with
+        contacts has those of ``contact_forward_dynamics``.
 
         Args:
             q:          joint positions   (B, nq)  [rad or m]
@@ -120,7 +122,7 @@ class Motion(Calls):
             name: Algorithm(
                 f"linearization.{name}",
                 f"chain rule along step_{name}",
-                refusals=_REFUSALS,
+                refusals=(*_REFUSALS, "of_contacts"),
                 title=title,
             )
             for name, title in INTEGRATORS.items()
@@ -165,7 +167,7 @@ class Motion(Calls):
             name: Algorithm(
                 f"hessians.{name}",
                 f"second derivatives along step_{name}, summed before they are formed",
-                refusals=(*_REFUSALS, "of_constraints"),
+                refusals=(*_REFUSALS, "of_constraints", "of_contacts"),
                 title=INTEGRATORS[name],
             )
             for name in _ONE_STAGE
@@ -277,7 +279,7 @@ class Motion(Calls):
         return_efforts: bool = False,
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, ...] | None = None,
-        **options: Unpack[Constrained],
+        **options: Unpack[Moving],
     ) -> tuple[Array, ...]:
         """Return the states of trajectories under given joint torques, computed by one kernel.
 

@@ -102,6 +102,11 @@ class Function:
         return any("scan" in one.schedules for one in self.methods.values())
 
     @property
+    def differentiable(self) -> tuple[str, ...]:
+        """Array arguments that it is differentiated by, by default."""
+        return tuple(name for name in self.arguments if not ARRAYS[name].is_fixed)
+
+    @property
     def inputs(self) -> tuple[str, ...]:
         """Arrays that its kernels always read."""
         return self.arguments + tuple(name for name in self.options if name == "gravity")

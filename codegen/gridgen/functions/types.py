@@ -227,6 +227,36 @@ class Constrained(Driven, Held, total=False):
     compliance: ArrayLike | None
 
 
+class Soft(InGravity, Inertial, total=False):
+    """Those of the dynamics with soft contacts.
+
+    Attributes:
+        f_ext:     as in ``Loaded``.
+        damping:   as in ``Damped``.
+        friction:  coefficient of each contact's tangents (k,) or (B, k).
+        radii:     radius of each contact's shape (k,) or (B, k) [m].
+        tolerance: relative error of the torques at which iterations end (1,) or (B, 1).
+    """
+
+    f_ext: ArrayLike | None
+    damping: ArrayLike | None
+    friction: ArrayLike | None
+    radii: ArrayLike | None
+    tolerance: ArrayLike | None
+
+
+class Moving(Constrained, total=False):
+    """Those of steps.
+
+    Attributes:
+        friction:  as in ``Soft``; radii and tolerance likewise.
+    """
+
+    friction: ArrayLike | None
+    radii: ArrayLike | None
+    tolerance: ArrayLike | None
+
+
 class Impulsive(Inertial, Held, total=False):
     """Those of impacts.
 

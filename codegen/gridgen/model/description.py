@@ -13,6 +13,7 @@ from typing import Any
 from gridgen.errors import UrdfError
 from gridgen.model.oddities import Oddity, warn_of
 from gridgen.model.pose import NO_DISPLACEMENT, ZERO, Matrix3, Pose, Vector3
+from gridgen.model.soft import NO_CONTACTS, ContactModel
 from gridgen.naming import show, similar
 from gridgen.symbolic.joints import PRISMATIC, REVOLUTE, Helical, JointType
 
@@ -179,6 +180,7 @@ class RobotDescription:
         source:   name of the file in messages.
         digest:   SHA-256 of the input.
         in_order: whether sibling joints are in file order, not sorted by name.
+        contact_model: soft constraints of the file.
         constraints: constraints of the file, in the form of the option.
     """
 
@@ -188,6 +190,7 @@ class RobotDescription:
     source: str
     digest: str
     in_order: bool = False
+    contact_model: ContactModel = NO_CONTACTS
     constraints: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
 
     def error(self, message: str, line: int | None = None) -> UrdfError:

@@ -12,6 +12,7 @@ from typing import Any
 from gridgen.model.description import Shape
 from gridgen.model.lump import NO_MASS, Lump
 from gridgen.model.pose import Matrix3, Vector3, euler_zxz, is_sparse
+from gridgen.model.soft import NO_CONTACTS, ContactModel
 from gridgen.options import RobotOptions
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.joints import JointType
@@ -253,9 +254,10 @@ class KinematicTree(Branches):
         singular_joint: a joint with zero articulated inertia, which makes the mass matrix
             singular and forward dynamics undefined; None for an ordinary robot.
         parameters: parameters that are inputs of functions, with the file's values: ``params``
-            (n, 10), ``armature`` (nv), ``damping`` (nv), and those of ``constraints``.
+            (n, 10), ``armature`` (nv), ``damping`` (nv), and those of ``constraints`` and contacts.
         parameter_names: link of each row of ``params``.
         constraints: conditions on the motion.
+        contact_model: soft constraints, contacts with the ground among them.
         spheres: spheres that stand for links in queries of distance.
         remarks: warnings of the reader.
     """
@@ -276,6 +278,7 @@ class KinematicTree(Branches):
     parameters: Mapping[str, tuple[Any, ...]] = field(default_factory=dict, hash=False)
     parameter_names: tuple[str, ...] = ()
     constraints: tuple[Constraint, ...] = ()
+    contact_model: ContactModel = NO_CONTACTS
     spheres: SphereModel = field(default_factory=SphereModel)
     remarks: tuple[str, ...] = field(default=(), compare=False)
 

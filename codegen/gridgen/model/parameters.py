@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from gridgen.errors import OptionError
-from gridgen.functions.arrays import PROXIMAL
+from gridgen.functions.arrays import PROXIMAL, TOLERANCE
 from gridgen.model.description import Link, RobotDescription
 from gridgen.model.kinematic_tree import Body, Constraint, MassInput, armatures
 from gridgen.model.lump import NO_MASS
 from gridgen.model.pose import NO_DISPLACEMENT, ZERO, apply, multiply, snapped, transpose
+from gridgen.model.soft import ContactModel
 from gridgen.model.walk import Parts
 from gridgen.naming import show, show_value, similar
 
@@ -149,11 +150,18 @@ def own_parameters(
     return own
 
 
-def own_inputs(constraints: Sequence[Constraint]) -> dict[str, tuple[Any, ...]]:
+def own_inputs(
+    constraints: Sequence[Constraint], model: ContactModel
+) -> dict[str, tuple[Any, ...]]:
     """Return the inputs of functions with constraints, with their defaults in float64."""
+    own: dict[str, tuple[Any, ...]] = {}
+    if model.contacts:
+        own["friction"] = tuple(contact.friction[0] for contact in model.contacts)
+        own["radii"] = tuple(contact.radius for contact in model.contacts)
+        own["tolerance"] = (TOLERANCE["float64"],)
     if not constraints:
-        return {}
-    return {
+        return own
+    return own | {
         "active": tuple(float(one.active) for one in constraints),
         "stabilization": tuple(one.stabilization for one in constraints),
         "compliance": tuple(one.compliance for one in constraints),

@@ -16,6 +16,7 @@ import numpy as np
 
 from gridgen.errors import ModelError, OptionError
 from gridgen.model.constraints import place_constraints
+from gridgen.model.contacts import place_contacts
 from gridgen.model.description import (
     Limits,
     RobotDescription,
@@ -61,8 +62,8 @@ def build_tree(
         ModelError: if no joint moves.
         UrdfError: if a mass, moment or distance exceeds ``LARGEST_CONSTANT``.
         OptionError: if ``armature`` is not one or ``nv`` finite numbers >= 0, ``order`` lacks a
-            joint, ``parameters`` contains a link that does not move, or ``lock``, ``constraints``
-            or ``spheres`` contain an invalid entry.
+            joint, ``parameters`` contains a link that does not move, or ``lock``, ``constraints``,
+            ``ground``, ``contact`` or ``spheres`` contain an invalid entry.
     """
     description = lock_joints(description, options.lock or {})
     chosen = choose_parameters(description, options.parameters)
@@ -87,7 +88,14 @@ def build_tree(
         bodies.append(body)
     _check_magnitudes(description, bodies, parts.frames)
     constraints = place_constraints(description, options.constraints, bodies, parts.frames)
-    own = own_parameters(description, parts, bodies, chosen) | own_inputs(constraints)
+    contact_model = place_contacts(description, options, parts.frames)
+    if description.contact_model.contacts and not contact_model.contacts:
+        problem = "has contacts with planes, which gridgen ignores"
+        advice = "load it with contact=True"
+        description.warn([Oddity("contacts", "the model", problem, advice)])
+    own = own_parameters(description, parts, bodies, chosen) | own_inputs(
+        constraints, contact_model
+    )
     if not options.check_parameters and "params" not in own:
         raise OptionError(
             f"check_parameters is False, and {show(description.name)} takes no params: name links "
@@ -127,6 +135,7 @@ def build_tree(
         parameters=own,
         parameter_names=tuple(b.name for b in bodies) if chosen.bodies else chosen.links,
         constraints=constraints,
+        contact_model=contact_model,
         spheres=spheres,
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridgen.errors import DtypeError, OptionError, ParameterError, ShapeError
-from gridgen.functions.arrays import BODY_PARAMETERS, CONSTRAINT_INPUTS, PARAMETERS
+from gridgen.functions.arrays import BODY_PARAMETERS, CONSTRAINT_INPUTS, CONTACT_INPUTS, PARAMETERS
 from gridgen.functions.types import Array, ArrayLike
 from gridgen.naming import one_line, show, show_value
 from gridgen.runtime.arrays.layout import check_dtype
@@ -232,6 +232,8 @@ class Parameters:
         """Return the error message for an input that the robot does not have."""
         if name in CONSTRAINT_INPUTS:
             return f"{self._robot} has no constraints: load it with constraints= (--constraint)"
+        if name in CONTACT_INPUTS:
+            return f"{self._robot} has no contacts: load it with ground= (--ground)"
         wanted = "a link, or all," if name == "params" else name
         return (
             f"{self._robot} has {name} as constants: load it with {wanted} in parameters= "

@@ -85,6 +85,11 @@ class ArrayView:
     text: str  #: ``joint velocities``.
     unit: str  #: ``rad/s or m/s``.
 
+    @property
+    def length(self) -> str:
+        """The elements of one state for a comment."""
+        return "any" if self.size < 0 else str(self.size)
+
 
 @dataclass(frozen=True)
 class FunctionView:

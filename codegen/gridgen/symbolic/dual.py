@@ -12,7 +12,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from gridgen.symbolic.query import Query
-from gridgen.symbolic.scalars import ListScalars, Scalar, Scalars, Value
+from gridgen.symbolic.scalars import Iteration, ListScalars, Scalar, Scalars, Value
 
 
 class Dual:
@@ -81,6 +81,8 @@ def _negative(tangent: Scalar) -> Scalar:
 
 class DualScalars(ListScalars):
     """Dual numbers as the scalars of an algorithm."""
+
+    differentiates = True
 
     def __init__(self, inner: Scalars) -> None:
         self.inner = inner
@@ -168,6 +170,29 @@ class DualScalars(ListScalars):
             self.inner.matrix(f"{symbol}_tangent", *shape, zeros=zeros),
             axes=len(shape),
         )
+
+    def iterate(
+        self,
+        symbol: str,
+        most: int,
+        start: Sequence[Scalar],
+        step: Iteration,
+        test: Scalar = -1.0,
+    ) -> list[Scalar]:
+        """Iterate on values and tangents in one loop; see ``Scalars``."""
+        count = len(start)
+
+        def both(numbers: Sequence[Scalar]) -> list[Scalar]:
+            return [*map(self._scalar, (*values_of(numbers), *tangents_of(numbers)))]
+
+        def inner(numbers: list[Scalar]) -> tuple[list[Scalar], Scalar]:
+            after, test = step(
+                [Dual(a, b) for a, b in zip(numbers[:count], numbers[count:], strict=True)]
+            )
+            return both([*after]), _both(test)[0]
+
+        found = self.inner.iterate(symbol, most, both([*start]), inner, _both(test)[0])
+        return [Dual(a, b) for a, b in zip(found[:count], found[count:], strict=True)]
 
     def carry(self, symbol: str, value: Any) -> Any:
         """Return a value that loops may change; see ``Scalars``."""

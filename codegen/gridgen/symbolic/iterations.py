@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from gridgen.symbolic.memory import Case, Leave, Walk, When
+from gridgen.symbolic.memory import Case, Leave, Repeat, Walk, When
 from gridgen.symbolic.program import Program
 
+#: Iterations of a loop that ends by convergence, for predictions of time.
+TYPICAL = 5
 _STEPS = {"++": "{} += 1", "--": "{} -= 1"}
 
 
@@ -40,8 +42,10 @@ def _iterations(program: Program) -> dict[int, int]:
     return iterations
 
 
-def _heads(mark: Walk | When | Case) -> list[str]:
+def _heads(mark: Walk | Repeat | When | Case) -> list[str]:
     """Return the header of a loop or a branch in Python; the text of the program is C++."""
+    if isinstance(mark, Repeat):
+        return [f"for {mark.variable} in range({min(mark.most, TYPICAL)}):"]
     if isinstance(mark, Walk):
         return [f"{mark.variable} = {_whole(mark.first)}", f"while {_whole(mark.going)}:"]
     if isinstance(mark, When):

@@ -144,6 +144,30 @@ class Walk:
 
 
 @dataclass(frozen=True)
+class Repeat:
+    """The header of a loop that ends when all lanes of a pack have converged.
+
+    Attributes:
+        variable: counter of the iterations.
+        most:     most iterations.
+        memory:   variables of the loop.
+        leaf:     the one that is negative while the loop must continue.
+    """
+
+    variable: str
+    most: int
+    memory: Memory
+    leaf: int
+
+    @property
+    def text(self) -> str:
+        """C++ text of the header."""
+        going = f"gridgen::any_negative<T>({self.memory.place('0', self.leaf)})"
+        head = f"int {self.variable} = 0; {self.variable} < {self.most} && {going}"
+        return f"GRIDGEN_ROLLED for ({head}; ++{self.variable}) {{"
+
+
+@dataclass(frozen=True)
 class When:
     """The header of a branch for indices less than an entry of a constant array."""
 

@@ -8,7 +8,7 @@ from gridgen.errors import InternalError
 from gridgen.naming import number_literal
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.fuse import Chain, Fused, unsigned
-from gridgen.symbolic.memory import Case, Constants, Leave, MemoryEntry, Walk, When
+from gridgen.symbolic.memory import Case, Constants, Leave, MemoryEntry, Repeat, Walk, When
 from gridgen.symbolic.program import (
     Asked,
     Block,
@@ -81,7 +81,7 @@ def block_lines(
             text = f"gridgen::broadcast<T>({expression(statement.value, variables)})"
             elements = f"{statement.begin}, {statement.end}"
             lines.append(f"gridgen::fill<{elements}>({statement.array}, {text});")
-        elif isinstance(statement, (Walk, When, Case, Leave)):
+        elif isinstance(statement, (Walk, Repeat, When, Case, Leave)):
             lines += _wrap(statement.text)
         elif isinstance(statement, Declare):
             lines += _wrap(f"T {', '.join(statement.memory.names)};")

@@ -18,6 +18,7 @@ from gridgen.symbolic.memory import (
     Leave,
     Memory,
     MemoryEntry,
+    Repeat,
     Walk,
     When,
 )
@@ -143,6 +144,7 @@ AnyStatement: TypeAlias = (
     | Clear
     | Declare
     | Walk
+    | Repeat
     | When
     | Case
     | Leave
@@ -402,7 +404,7 @@ def _stated(trace: TraceScalars, nodes: Sequence[Expr], uses: dict[int, int]) ->
 def _name_memories(loops: Loops, names: Names) -> None:
     """Give memory and loop variables unique names."""
     for marks in loops.marks.values():
-        for variable in {mark.variable for mark in marks if isinstance(mark, Walk)}:
+        for variable in {mark.variable for mark in marks if isinstance(mark, (Walk, Repeat))}:
             if variable not in names:  # consecutive loops share one
                 names.fresh(variable)
     declared = [effect.value for effect in loops.effects if effect.op == "declare"]
@@ -468,7 +470,8 @@ def _place_statements(
     for node in nodes:
         for operand in node.args:
             if operand.op == "input":
-                loads[operand.index] = min(loads.get(operand.index, node.block), node.block)
+                first = min(loads.get(operand.index, node.block), node.block)
+                loads[operand.index] = 0 if blocks[first].depth else first
     for node in nodes:
         if node.op in ("write", "fill", "declare"):
             blocks[node.block].statements.append(_action(node))
@@ -510,7 +513,7 @@ def without_empty_loops(blocks: Sequence[Block]) -> list[Block]:
     empty: set[tuple[int, int]] = set()  # positions of statements
     for number, block in enumerate(blocks):
         for place, statement in enumerate(block.statements):
-            if isinstance(statement, (Walk, When, Case)):
+            if isinstance(statement, (Walk, Repeat, When, Case)):
                 begins.append((number, place))
                 busy.append(False)
             elif isinstance(statement, Leave):

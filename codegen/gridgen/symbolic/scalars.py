@@ -7,7 +7,7 @@ counters (the operation count without specialization). ``Scalars`` contains all 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -16,6 +16,9 @@ from gridgen.symbolic.query import Query
 
 Scalar = Any  # a float, a NumPy array with one entry per state, a graph node, a counter
 Value = TypeVar("Value")
+#: One iteration: the new values for the current ones, and a number that is negative while the
+#: iterations must continue.
+Iteration = Callable[[list[Any]], tuple[Sequence[Any], Any]]
 
 
 class Carried:
@@ -34,6 +37,8 @@ class Scalars(Protocol):
     specialize: bool
     #: Whether loops remain loops; common terms of iterations are then computed in each.
     has_loops: bool
+    #: Whether results are differentiated; solutions of ``iterate`` then need a last step.
+    differentiates: bool
 
     def constant(self, value: float) -> Scalar:
         """Return a constant of the robot as a scalar."""
@@ -85,11 +90,48 @@ class Scalars(Protocol):
     def carry(self, symbol: str, value: Any) -> Carried:
         """Return an object whose ``value`` a loop may change."""
 
+    def iterate(
+        self,
+        symbol: str,
+        most: int,
+        start: Sequence[Scalar],
+        step: Iteration,
+        test: Scalar = -1.0,
+    ) -> list[Scalar]:
+        """Return values after iterations of ``step``, which a program has once, in a loop.
+
+        They have no derivatives in a trace that is differentiated in reverse; see ``hold``.
+
+        The values of a state do not change after its test; others of a SIMD pack may continue.
+
+        Args:
+            symbol: name of the values.
+            most:   most iterations.
+            start:  the first values.
+            step:   one iteration; see ``Iteration``.
+            test:   negative where there is a first iteration.
+        """
+
+    def hold(self, values: list[Value]) -> list[Value]:
+        """Return values that derivatives do not pass, since their own have no effect."""
+
+
+def selected(
+    scalars: Scalars, test: Scalar, negative: Sequence[Scalar], otherwise: Sequence[Scalar]
+) -> list[Scalar]:
+    """Return some values where the test is negative, others elsewhere."""
+    return [scalars.select(test, a, b) for a, b in zip(negative, otherwise, strict=True)]
+
 
 class ListScalars:
     """Tables as lists, for scalars whose loops are Python loops."""
 
     has_loops = False
+    differentiates = False
+
+    def hold(self, values: list[Value]) -> list[Value]:
+        """Return the values; see ``Scalars``."""
+        return values
 
     def table(self, symbol: str, count: int, fill: Any = None) -> list[Any]:
         """Return a list; see ``Scalars``."""
@@ -109,6 +151,28 @@ class ListScalars:
     def carry(self, symbol: str, value: Any) -> Carried:
         """Return a ``Carried`` value; see ``Scalars``."""
         return Carried(value)
+
+    def has_ended(self, test: Scalar) -> bool:
+        """Return whether iterations end; never for scalars that cannot be compared."""
+        return False
+
+    def iterate(
+        self: Any,
+        symbol: str,
+        most: int,
+        start: Sequence[Scalar],
+        step: Iteration,
+        test: Scalar = -1.0,
+    ) -> list[Scalar]:
+        """Iterate until all states have converged; see ``Scalars``."""
+        values = list(start)
+        for _ in range(most):
+            if self.has_ended(test):
+                break
+            after, new_test = step(values)
+            values = selected(self, test, after, values)
+            test = self.select(test, new_test, test)
+        return values
 
 
 def entries(result: Any) -> Iterator[Scalar]:
@@ -159,6 +223,10 @@ class FloatScalars(ListScalars):
     def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Scalar:
         """Select by the real part; complex steps are unaffected."""
         return np.where(np.real(test) < 0.0, negative, otherwise)
+
+    def has_ended(self, test: Scalar) -> bool:
+        """Return whether no state continues; see ``ListScalars``."""
+        return not np.any(np.real(test) < 0.0)
 
     def query(
         self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]
@@ -232,6 +300,18 @@ class CountingScalars(ListScalars):
     def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Scalar:
         """Count a selection."""
         return self._scalar._count()
+
+    def iterate(
+        self,
+        symbol: str,
+        most: int,
+        start: Sequence[Scalar],
+        step: Iteration,
+        test: Scalar = -1.0,
+    ) -> list[Scalar]:
+        """Count one iteration, as of a program's loop."""
+        after, _ = step([self._scalar] * len(start))
+        return [self.select(self._scalar, new, new) for new in after]
 
     def query(
         self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]

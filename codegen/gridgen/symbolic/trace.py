@@ -7,9 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gridgen.symbolic.expr import Expr, Graph
-from gridgen.symbolic.memory import Case, Constants, Leave, Memory, Walk, When
+from gridgen.symbolic.memory import (
+    Case,
+    Constants,
+    Leave,
+    Memory,
+    MemoryEntry,
+    Repeat,
+    Walk,
+    When,
+)
 from gridgen.symbolic.query import Query
-from gridgen.symbolic.scalars import ListScalars, Scalar, Value
+from gridgen.symbolic.scalars import Iteration, ListScalars, Scalar, Value, selected
 
 _AXES = ("x", "y", "z")
 _COMPONENTS: dict[int, tuple[str, ...]] = {
@@ -27,7 +36,7 @@ class Loops:
 
     effects: list[Expr] = field(default_factory=list)  #: nodes that change memory, in order.
     #: for each block, the loops that begin and end with it.
-    marks: dict[int, list[Walk | When | Case | Leave]] = field(default_factory=dict)
+    marks: dict[int, list[Walk | Repeat | When | Case | Leave]] = field(default_factory=dict)
     #: for each block, the number of loops around it.
     depths: dict[int, int] = field(default_factory=dict)
     #: workspace memory, neither argument nor result.
@@ -52,6 +61,7 @@ class TraceScalars(ListScalars):
         names:  textbook names of nodes, by index: (symbol, body, component). The body is -1 for the
                 base and ``None`` for several bodies.
         loops:  memory and loops of a program with loops.
+        held:   nodes that derivatives do not pass.
     """
 
     specialize = True
@@ -61,6 +71,10 @@ class TraceScalars(ListScalars):
         self.blocks: list[tuple[str, int]] = [("start", -1)]
         self.names: dict[int, tuple[str, int | None, str]] = {}
         self.loops = Loops()
+        self.held: list[Expr] = []
+        self._depth = 0
+        self._epoch = 0
+        self._iterations = 0
 
     def constant(self, value: float) -> Scalar:
         """Return the node of a number."""
@@ -109,6 +123,60 @@ class TraceScalars(ListScalars):
         """Begin a block of the program, which receives the nodes created from now on."""
         self.blocks.append((phase, body))
         self.graph.block = len(self.blocks) - 1
+        self.loops.depths[self.graph.block] = self._depth
+
+    def iterate(
+        self,
+        symbol: str,
+        most: int,
+        start: Sequence[Scalar],
+        step: Iteration,
+        test: Scalar = -1.0,
+    ) -> list[Scalar]:
+        """Trace one iteration, as the body of a loop with variables; see ``Scalars``."""
+        graph = self.graph
+        memory = Memory(symbol, 1, is_local=True)
+        self.loops.effects.append(graph.act("declare", (), memory))
+
+        def assign(values: Sequence[Scalar]) -> None:
+            for leaf, value in enumerate(values):
+                memory.slot(leaf)
+                place = MemoryEntry(memory, "0", leaf)
+                self.loops.effects.append(graph.act("write", (graph.lift(value),), place))
+
+        def current() -> list[Scalar]:
+            return [
+                graph.act("read", (), MemoryEntry(memory, "0", leaf)) for leaf in range(len(start))
+            ]
+
+        assign([*start, test])
+        self._iterations += 1
+        self._mark(Repeat(f"{symbol}_round_{self._iterations}", most, memory, len(start)), +1)
+        before = current()
+        test = graph.act("read", (), MemoryEntry(memory, "0", len(start)))
+        after, new_test = step(before)
+        assign(selected(self, test, [*after, new_test], [*before, test]))
+        self._mark(Leave(), -1)
+        return current()
+
+    def hold(self, values: list[Value]) -> list[Value]:
+        """Record the nodes as constants of derivatives; see ``Scalars``."""
+        self.held += map(self.graph.lift, values)  # type: ignore[arg-type]
+        return values
+
+    def _mark(self, mark: Walk | When | Case | Repeat | Leave, deeper: int) -> None:
+        """Begin or end a loop or a branch."""
+        if deeper < 0:
+            self._depth -= 1
+            self.graph.close()
+        phase, body = self.blocks[-1]
+        self.begin(phase, body)
+        self.loops.marks.setdefault(len(self.blocks) - 1, []).append(mark)
+        if deeper > 0:
+            self._depth += 1
+            self.graph.open()
+            self.begin(phase, body)
+        self._epoch += 1
 
     def keep(self, symbol: str, body: int | None, value: Value) -> Value:
         """Name the nodes of ``value``; the first name of a node is final."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from functools import cache
@@ -283,6 +284,17 @@ def test_a_world_by_name_is_that_of_its_array(robot: gridgen.Robot) -> None:
     assert_array_equal(robot.collision_free(x["q"]), robot.self_distance(x["q"])[0] >= 0.0)
 
 
+def test_a_configuration_with_nan_is_not_free(robot: gridgen.Robot) -> None:
+    q = np.zeros((20, 7))
+    q[3, 2] = q[5, 0] = np.nan
+    every = world(**random_obstacles(0))
+    free = robot.collision_free(q, every, -1.0)
+    expected = np.isfinite(q).all(axis=1)
+    assert_array_equal(free, expected)
+    for clearance, _ in (robot.self_distance(q), robot.world_distance(q, every)):
+        assert_array_equal(np.isfinite(clearance), expected)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -526,3 +538,21 @@ def test_spheres_of_meshes_cover_them(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "ring.urdf").write_text(SOLIDS.format(solid.replace("ring.stl", "absent.stl")))
     assert main([*words, "--force"]) == 2
     assert "no file of the mesh" in capsys.readouterr().err
+
+
+def test_modules_have_derivatives_by_configurations_alone(tmp_path: Path) -> None:
+    options = gridgen.GenerateOptions(
+        output=tmp_path,
+        functions=FUNCTIONS,
+        vjp=True,
+        spheres=spheres_of("arm7", False),
+    )
+    module = gridgen.generate(robot_path("arm7"), options)
+    assert {f"{name}_vjp_q" for name in FUNCTIONS} < module.programs.keys()
+    loaded = gridgen.Robot(module)
+    assert len(loaded.self_collision_pairs) == len(tree_of("arm7", False).spheres.pairs)
+    assert loaded.sphere_links == tree_of("arm7", False).spheres.names
+    with pytest.raises(OptionError, match="casadi: world_distance reads obstacles of any number"):
+        gridgen.generate(
+            robot_path("arm7"), dataclasses.replace(options, vjp=False, casadi=True, force=True)
+        )

@@ -40,7 +40,7 @@ class Operation:
             )
         kernels = self.module.kernels
         if self.kind and not kernels.has(self.key):  # a generated module's is by all arguments
-            arguments = FUNCTIONS[self.key.function].arguments
+            arguments = FUNCTIONS[self.key.function].differentiable
             whole = self.of.key.product(self.kind, arguments)
             if set(self.wrt) <= set(arguments) and kernels.has(whole):
                 return kernels.find(whole)

@@ -11,6 +11,7 @@ from typing import Any
 from gridgen.errors import UrdfError
 from gridgen.model.description import Joint, Link, RobotDescription
 from gridgen.model.oddities import Oddity
+from gridgen.model.soft import NO_CONTACTS, ContactModel
 from gridgen.model.validation import validate
 from gridgen.naming import show
 
@@ -21,6 +22,7 @@ class Assembly:
 
     Attributes:
         source: name of the model in messages.
+        contact_model: soft constraints.
     """
 
     source: str
@@ -28,6 +30,7 @@ class Assembly:
     joints: list[Joint] = field(default_factory=list)
     constraints: list[Mapping[str, Any]] = field(default_factory=list)
     oddities: list[Oddity] = field(default_factory=list)
+    contact_model: ContactModel = NO_CONTACTS
     _taken: set[tuple[str, str]] = field(default_factory=set)
 
     def name(self, kind: str, name: str) -> str:
@@ -49,9 +52,19 @@ class Assembly:
         """
         links, joints, held = tuple(self.links), tuple(self.joints), tuple(self.constraints)
         self._check_finite()
-        text = repr((name, links, joints, held, "in order")).encode("utf-8", "replace")
+        soft = () if self.contact_model == NO_CONTACTS else (self.contact_model,)
+        text = repr((name, links, joints, held, "in order", *soft)).encode("utf-8", "replace")
         digest = hashlib.sha256(text).hexdigest()
-        description = RobotDescription(name, links, joints, self.source, digest, True, held)
+        description = RobotDescription(
+            name,
+            links,
+            joints,
+            self.source,
+            digest,
+            in_order=True,
+            constraints=held,
+            contact_model=self.contact_model,
+        )
         validate(description)
         description.warn(self.oddities)
         return description

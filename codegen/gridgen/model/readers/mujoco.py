@@ -1,4 +1,4 @@
-"""MJCF file or ``mujoco.MjModel`` -> RobotDescription; contacts are ignored."""
+"""MJCF file or ``mujoco.MjModel`` -> RobotDescription."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from gridgen.model.description import (
     Link,
     RobotDescription,
     Shape,
-    collision_shape,
     listing,
 )
 from gridgen.model.pose import (
@@ -40,6 +39,7 @@ from gridgen.model.pose import (
 from gridgen.model.readers.assembly import Assembly
 from gridgen.model.readers.document import Document
 from gridgen.model.readers.limited import run_limited
+from gridgen.model.readers.mujoco_contacts import read_contacts, shape_of, uncovered
 from gridgen.model.readers.mujoco_fields import used
 from gridgen.model.readers.optional import library, require
 from gridgen.model.validation import check_body_count
@@ -60,20 +60,10 @@ SITE = 6
 IMPEDANCES = 1e-4, 0.9999
 """Bounds of ``solimp`` (mjMINIMP, mjMAXIMP)."""
 
-SOLIDS = {
-    2: ("sphere", (1.0,)),
-    3: ("capsule", (1.0, 2.0)),
-    4: ("ellipsoid", (1.0, 1.0, 1.0)),
-    5: ("cylinder", (1.0, 2.0)),
-    6: ("box", (2.0, 2.0, 2.0)),
-}
-"""MuJoCo's geom types (mjtGeom): name, and ratio of each URDF size to MuJoCo's size."""
-
 NOT_TAKEN = {
     "ntendon": ("tendons", ()),
     "nu": ("actuators", ()),
     "nplugin": ("plugins", ()),
-    "npair": ("contact pairs", ("CONTACT", "CONSTRAINT")),
 }
 """Counts of elements that apply forces, their names, and the flags that disable them."""
 
@@ -170,7 +160,7 @@ class _Reader:
         self.mujoco = sys.modules["mujoco"]  # loaded, for it made the model
         self.made = Assembly(source)
         self.link_of: dict[int, str] = {}  # the link of each body
-        self.joint_of: dict[int, str] = {}
+        self.joint_of: dict[int, str] = {}  # the name of each joint
         self.damps = not self.is_disabled("DAMPER", "PASSIVE")
 
     def robot(self, most_bodies: float) -> tuple[Assembly, str]:
@@ -190,6 +180,9 @@ class _Reader:
             inertial = self.inertial(index) if index else None
             shapes = tuple(self.shapes(index))
             self.made.links.append(Link(self.link_of[index], inertial, shapes=shapes))
+        self.made.contact_model = read_contacts(
+            self.model, self.mujoco, self.link_of, self.joint_of
+        )
         if not self.is_disabled("EQUALITY", "CONSTRAINT"):
             for index in range(self.model.neq):
                 self.equality(index)
@@ -348,12 +341,8 @@ class _Reader:
         """Yield the collision shapes of a body."""
         model, first = self.model, self.model.body_geomadr[index]
         for geom in range(first, first + model.body_geomnum[index]):
-            if not (model.geom_contype[geom] or model.geom_conaffinity[geom]):
-                continue
-            kind, factors = SOLIDS.get(int(model.geom_type[geom]), ("", ()))
-            size = [f * x for f, x in zip(factors, model.geom_size[geom].tolist(), strict=False)]
-            pose = Pose(_rotation(model.geom_quat[geom]), _vector(model.geom_pos[geom]))
-            yield collision_shape(kind, pose, size)
+            if model.geom_contype[geom] or model.geom_conaffinity[geom]:
+                yield shape_of(model, geom)
 
     def equality(self, index: int) -> None:
         """Add an equality constraint, or record that it is ignored."""
@@ -422,9 +411,8 @@ class _Reader:
             for count, (what, flags) in NOT_TAKEN.items()
             if getattr(model, count) and not self.is_disabled(*flags)
         ]
-        touches = np.any(model.geom_contype) or np.any(model.geom_conaffinity)
-        if touches and not self.is_disabled("CONTACT", "CONSTRAINT"):
-            found.append("contacts")
+        if not self.is_disabled("CONTACT", "CONSTRAINT"):
+            found += uncovered(model, self.mujoco)
         if model.opt.density or model.opt.viscosity:
             found.append("a fluid")
         if np.any(model.body_gravcomp):

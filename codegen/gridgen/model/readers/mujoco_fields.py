@@ -12,23 +12,28 @@ from typing import Any
 
 import numpy as np
 
-TAKEN = """
+TAKEN = r"""
     nbody names opt qpos0
     body_(parentid|pos|quat|ipos|iquat|mass|inertia|jntadr|jntnum|geomadr|geomnum|mocapid)
-    geom_(type|size|pos|quat) site_(bodyid|pos|quat)
+    geom_(type|size|pos|quat|bodyid|contype|conaffinity|condim|priority|friction|margin|gap)
+    geom_(solmix|solref|solimp) pair_\w+ npair exclude_signature body_weldid
+    site_(bodyid|pos|quat)
     eq_(type|objtype|obj1id|obj2id|active0|data|solref|solimp)
-    jnt_(type|qposadr|dofadr|pos|axis|range|limited|actfrclimited|actfrcrange)
+    jnt_(type|qposadr|dofadr|pos|axis|range|limited|actfrclimited|actfrcrange|margin)
+    jnt_(solref|solimp) dof_(solref|solimp)
     dof_(armature|damping|frictionloss)
     actuator_(trntype|trnid|outadr|gear|armature|damping)
-    opt.(disableflags|gravity|timestep)
-    mjDSBL_(CONSTRAINT|EQUALITY|REFSAFE|FRICTIONLOSS|LIMIT|CONTACT|PASSIVE|SPRING|DAMPER|GRAVITY)
+    opt.(disableflags|gravity|cone|impratio|timestep)
+    mjDSBL_(CONSTRAINT|EQUALITY|FRICTIONLOSS|LIMIT|CONTACT|PASSIVE|SPRING|DAMPER|GRAVITY)
+    mjDSBL_(FILTERPARENT|REFSAFE)
 """
 """Fields and flags that the reader uses."""
 
 NAMED = """
-    nflex njnt neq ntendon nu nactuator nplugin npair nmocap
+    nflex njnt neq ntendon nu nactuator nplugin nmocap geom_(adhesion|surfacevel)
     tendon_armature dof_dampingpoly actuator_dampingpoly
-    jnt_stiffness jnt_stiffnesspoly body_gravcomp geom_contype geom_conaffinity
+    jnt_stiffness jnt_stiffnesspoly body_gravcomp opt.noslip_iterations
+    mjENBL_(OVERRIDE|DIAGEXACT)
     opt.(density|viscosity)
 """
 """Fields that raise an error or a warning."""
@@ -40,7 +45,7 @@ INSIDE = r"""
     tendon_(type|adr|num|actuatorid|plasticadr|limited|actfrclimited|range|actfrcrange|margin)
     tendon_(stiffness|stiffnesspoly|damping|dampingpoly|frictionloss|lengthspring|springyield)
     tendon_(length0|invweight0|solref_lim|solimp_lim|solref_fri|solimp_fri|treenum|treeid)
-    ten_J_\w+ wrap_\w+ pair_\w+ exclude_\w+ plugin\w* flex\w+ nflex\w+
+    ten_J_\w+ wrap_\w+ exclude_\w+ plugin\w* flex\w+ nflex\w+
     jnt_(springyield|plasticadr|actgravcomp) body_plugin
 """
 """Details of features that raise an error or a warning: forces and deformable bodies."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gridgen.backends.cuda.failures import failures
-from gridgen.functions.arrays import PROXIMAL, STANDARD_GRAVITY
+from gridgen.functions.arrays import BY_PRECISION, STANDARD_GRAVITY
 from gridgen.functions.types import Array
 from gridgen.runtime.arrays.libraries import check_no_capture, namespace, on_gpu
 
@@ -76,8 +76,8 @@ def _place(q: Array) -> tuple[int, int] | None:
 def _made(name: str, shape: tuple[int, ...], q: Array, own: NDArray[np.float64] | None) -> Array:
     known: dict[str, ArrayLike] = {"gravity": STANDARD_GRAVITY, "offset": np.eye(4)}
     numbers: ArrayLike = known.get(name, np.zeros(shape))
-    if name == "proximal":
-        numbers = np.full(shape, PROXIMAL[q.dtype.name])
+    if name in BY_PRECISION:
+        numbers = np.full(shape, BY_PRECISION[name][q.dtype.name])
         own = None
     return _placed(numbers if own is None else own, name, q)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED
-from gridgen.functions.arrays import ARRAYS, cotangent, tangent
+from gridgen.functions.arrays import cotangent, tangent
 from gridgen.functions.calls import RolloutSettings
 from gridgen.kernel import Kernel, Shape
 from gridgen.runtime.arrays.arguments import leading_axes, results_given
@@ -160,8 +160,7 @@ class Products:
             )
         if kernel.key.parts:
             raise OptionError(f"{name} of several links has no vjp: give one link at a time")
-        arguments_of = tuple(name for name in row.arguments if not ARRAYS[name].is_fixed)
-        of = Derivable(kernel.key, arguments_of, kernel.inputs, kernel.outputs)
+        of = Derivable(kernel.key, row.differentiable, kernel.inputs, kernel.outputs)
         known = dict(resolved.inputs)
         if resolved.settings is not None and inner:
             raise OptionError(f"{function} has no derivative products")

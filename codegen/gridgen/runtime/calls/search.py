@@ -12,8 +12,8 @@ from gridgen.functions.calls import SearchSettings, Solutions
 from gridgen.functions.types import Array
 from gridgen.kernel import KernelKey
 from gridgen.naming import show_value
-from gridgen.runtime.arrays.layout import array_like
-from gridgen.runtime.arrays.libraries import is_traced
+from gridgen.runtime.arrays.layout import array_like, check_dtype
+from gridgen.runtime.arrays.libraries import adopt, is_traced
 from gridgen.runtime.calls.evaluation import check_choice
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.calls.resolver import Resolver, listed_frames
@@ -40,7 +40,10 @@ def search(
     parts = [known.frame_idents[resolver.frame_index(name)] for name in names]
     function = "inverse_kinematics"
     key = KernelKey(function, parts=tuple(KernelKey(function, frame=ident) for ident in parts))
-    targets = targets if hasattr(targets, "shape") else np.asarray(targets, float)
+    targets = targets if hasattr(targets, "shape") else adopt(targets, "targets")
+    if not is_traced(targets):
+        plain = targets.detach() if hasattr(targets, "detach") else targets
+        check_dtype(adopt(plain, "targets"), "targets")
     if isinstance(frames, str):
         targets = targets[..., None, :, :]
     check_choice("keep", settings.keep, ("best", "all"))
@@ -59,15 +62,20 @@ def search(
         targets = targets[..., None, :, :, :]
     if begin is None:
         begin = np.clip(neutral(known.space), known.lower_limits, known.upper_limits)
+        begin = _array(begin, targets, is_own=True)
     rest = begin if settings.rest is None else settings.rest
     weights = np.ones(2) if settings.pose_weights is None else settings.pose_weights
+    is_own = weights is not settings.pose_weights or not hasattr(weights, "shape")
     if _is_list(weights) and np.ndim(weights) == 1:
         weights = np.tile(weights, (len(names), 1))
-    arrays = [_array(array, targets) for array in (begin, rest, weights)]
+    arrays = [
+        *(_array(array, targets) for array in (begin, rest)),
+        _array(weights, targets, is_own=is_own),
+    ]
     if keeps_all:
         arrays = [_with_starts(array, axes) for array, axes in zip(arrays, (1, 1, 2), strict=True)]
     begin, rest, weights = arrays
-    values = (begin, rest, targets, weights, _array(numbers, targets))
+    values = (begin, rest, targets, weights, _array(numbers, targets, is_own=True))
     kernel = module.kernels.find(key)
     inputs = dict(zip(kernel.inputs, values, strict=True))
     return Resolved(kernel, inputs, settings.backend, settings.out, None)
@@ -88,11 +96,18 @@ def _is_list(value: Any) -> bool:
     return not hasattr(value, "shape") or isinstance(value, np.ndarray)
 
 
-def _array(value: Any, like: Array) -> Array:
-    """Return lists and NumPy numbers as an array of another one's library."""
-    if not _is_list(value):
+def _array(value: Any, like: Array, *, is_own: bool = False) -> Array:
+    """Return lists and NumPy numbers as an array of another one's library.
+
+    Args:
+        value:  a caller's argument.
+        like:   the other array.
+        is_own: whether the numbers are not the caller's, and may have another type.
+    """
+    is_numpy = isinstance(like, np.ndarray)
+    if not _is_list(value) or (is_numpy and isinstance(value, np.ndarray) and not is_own):
         return value
-    if is_traced(like) or isinstance(like, np.ndarray):
+    if is_numpy or is_traced(like):
         return np.asarray(value, like.dtype)
     return array_like(np.asarray(value, float), like)
 

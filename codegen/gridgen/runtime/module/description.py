@@ -54,6 +54,7 @@ class RobotRecord:
     body_names: tuple[str, ...]  #: bodies in order, parents first.
     frame_names: tuple[str, ...]  #: every link of the URDF.
     constraint_names: tuple[str, ...]  #: constraints of the robot.
+    contact_names: tuple[str, ...]  #: contacts of the robot.
     sphere_links: tuple[str, ...]  #: link of each sphere.
     self_collision_pairs: tuple[tuple[str, str], ...]  #: pairs of links that may touch.
     frame_idents: tuple[str, ...]  #: their identifiers in the names of functions.

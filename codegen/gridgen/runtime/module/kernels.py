@@ -82,6 +82,10 @@ class Kernels:
             )
         if self.has(key.plain):
             raise ModelError(f"{self._robot}: {self._without_inputs(key)}")
+        if key.parts and not key.is_fused:
+            raise ModelError(
+                f"{self._robot}: a generated module has no {key.function}: use gridgen.load()"
+            )
         if key.parts:
             listed = ", ".join(part.name for part in key.parts)
             raise ModelError(

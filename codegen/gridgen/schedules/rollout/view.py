@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gridgen.functions.arrays import CONSTANT_IN_TIME, FEEDBACK, OWN_PARAMETERS, cotangent
+from gridgen.functions.arrays import CONSTANT_IN_TIME, CONSTANT_PARAMETERS, FEEDBACK, cotangent
 from gridgen.kernel import Kernel, KernelKey, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import number_literal
@@ -237,7 +237,7 @@ def _sum_views(kernel: Kernel, step_back: Program) -> Iterator[SumView]:
 
 
 def _end_views(kernel: Kernel, outputs: Sequence[RolloutArrayView]) -> Iterator[EndView]:
-    sums = {cotangent(name): f"{name}_sum.x" for name in OWN_PARAMETERS}
+    sums = {cotangent(name): f"{name}_sum.x" for name in CONSTANT_PARAMETERS}
     of_time = {cotangent("dt"): "gridgen::Substep<T>(dt_sum, options).x"}
     known = _ENDS | sums | of_time
     for array in outputs:
@@ -258,7 +258,7 @@ def _array_views(kernel: Kernel) -> Iterator[RolloutArrayView]:
             result=result,
             is_input=is_input,
             over_time=over_time,
-            is_parameter=name in OWN_PARAMETERS,
+            is_parameter=name in CONSTANT_PARAMETERS,
             is_now=is_input and over_time and _is_read_by_steps(name, checkpoints),
             known="auto" if name == "tau" else "const auto",
         )

@@ -147,10 +147,12 @@ def _generalized_golden_ratio(count: int) -> float:
 def poses_at(
     tree: KinematicTree, starts: NDArray[np.float64], frames: Sequence[str]
 ) -> NDArray[np.float64]:
-    """Return the first three rows of the poses of frames at configurations, 12 numbers each."""
+    """Return the poses of frames at configurations: three rows, and the square of the position."""
     found = []
     state = State(tree, FloatScalars(), list(starts.T))
     for name in frames:
         for row in pose(state, name)[:3]:
             found += [np.broadcast_to(entry, len(starts)) for entry in row]
+        x, y, z = found[-9], found[-5], found[-1]
+        found.append(x * x + y * y + z * z)
     return np.stack(found, axis=1)

@@ -64,6 +64,8 @@ def is_never_in_loops(tree: KinematicTree, key: KernelKey) -> bool:
     if key.function == "inverse_kinematics" or tree.mujoco_base is not None:
         return True
     rows = [(FUNCTIONS[part.function], part.method) for part in key.parts or (key,)]
+    if tree.contact_model.contacts and any("tolerance" in row.options for row, _ in rows):
+        return True
     if tree.constraints and any("active" in row.options for row, _ in rows):
         return True
     methods = (row.methods.get(method) for row, method in rows)
@@ -118,7 +120,7 @@ def plan_lines(tree: KinematicTree, function: str | KernelKey) -> Program:
     program = build_program(
         trace, inputs, list(zip(outputs, results, strict=True)), idents, dense.operations
     )
-    return ordered(program)
+    return program if program.loops else ordered(program)
 
 
 def plan_loops(tree: KinematicTree, function: str | KernelKey) -> Program:

@@ -60,7 +60,7 @@ class ThreadSchedule:
                     key = with_inputs(computation, inputs).key
                     yield key
                     if not key.step:
-                        by = FUNCTIONS[key.function].arguments
+                        by = FUNCTIONS[key.function].differentiable
                         products = [key.product(kind, by) for kind in selection.products]
                         if selection.jacobians and self.refusal(key) is None:
                             products.append(jacobian_key(self.kernel(key)))

@@ -14,7 +14,7 @@ from gridgen.schedules.thread.plan import Programs, plan_rows
 from gridgen.schedules.views import ArrayView, FunctionView, array_view
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.fills import with_fills
-from gridgen.symbolic.memory import Case, Constants, Leave, Walk, When
+from gridgen.symbolic.memory import Case, Constants, Leave, Repeat, Walk, When
 from gridgen.symbolic.parts import (
     LONGEST_JOINED,
     LONGEST_JOINED_DOUBLE,
@@ -79,6 +79,8 @@ _PHASES = {
     "solve": "factorization and solution",
     "constraint": "acceleration of the constraints without constraint forces",
     "forces": "constraint forces",
+    "contact": "points that may touch the ground",
+    "newton": "iteration of Newton's method",
     "step": "integration over the step",
     "adjoint": "backward pass (adjoints)",
 }
@@ -445,7 +447,7 @@ def _block_view(
         title = f"{_body_title(tree, block.body, program)}: {phase}"
     indent = "    " * block.depth
     lines = (f"{indent}{line}" for line in block_lines(block, program.variables, angles))
-    is_said = any(not isinstance(s, (Walk, When, Case, Leave)) for s in block.statements)
+    is_said = any(not isinstance(s, (Walk, Repeat, When, Case, Leave)) for s in block.statements)
     return BlockView(f"{indent}// {title}" if is_said else "", tuple(lines))
 
 

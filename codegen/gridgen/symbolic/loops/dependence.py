@@ -10,7 +10,17 @@ from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.loops.arrays import Matrix
 from gridgen.symbolic.loops.scalars import LoopScalars
 from gridgen.symbolic.loops.tables import Table
-from gridgen.symbolic.memory import Case, Entries, Input, Leave, Memory, MemoryEntry, Walk, When
+from gridgen.symbolic.memory import (
+    Case,
+    Entries,
+    Input,
+    Leave,
+    Memory,
+    MemoryEntry,
+    Repeat,
+    Walk,
+    When,
+)
 from gridgen.symbolic.scalars import entries
 
 Entry = tuple[Memory, int]
@@ -21,7 +31,7 @@ class LoopScope:
     """A loop, a branch for members of one kind, or a whole program."""
 
     #: header of the loop or branch; ``None`` for the program.
-    mark: Walk | When | Case | None = None
+    mark: Walk | Repeat | When | Case | None = None
     outer: LoopScope | None = None  #: the enclosing scope.
     #: nodes and inner scopes, in order.
     items: list[Expr | LoopScope] = field(default_factory=list)

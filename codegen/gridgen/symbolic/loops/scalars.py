@@ -37,7 +37,6 @@ class LoopScalars(MemoryScalars):
     def __init__(self, notes: Notes) -> None:
         super().__init__(notes)
         self.tables: list[Table | Matrix] = []
-        self._depth = 0
         self._where: Key = ()
         self._ordinals: dict[Key, int] = {}
 
@@ -46,7 +45,6 @@ class LoopScalars(MemoryScalars):
     def begin(self, phase: str, body: Any) -> None:
         """Begin a block of the program."""
         super().begin(phase, -1 if isinstance(body, Index) else body)
-        self.loops.depths[len(self.blocks) - 1] = self._depth
 
     def keep(self, symbol: str, body: Any, value: Value) -> Value:
         """Name the nodes of ``value``; all bodies of a loop share one name."""
@@ -237,20 +235,6 @@ class LoopScalars(MemoryScalars):
         graph.block, graph.scope = node.block, node.scope
         yield
         graph.block, graph.scope = place
-
-    def _mark(self, mark: Walk | When | Case | Leave, deeper: int) -> None:
-        """Begin or end a loop or a branch."""
-        if deeper < 0:
-            self._depth -= 1
-            self.graph.close()
-        phase, body = self.blocks[-1]
-        self.begin(phase, body)
-        self.loops.marks.setdefault(len(self.blocks) - 1, []).append(mark)
-        if deeper > 0:
-            self._depth += 1
-            self.graph.open()
-            self.begin(phase, body)
-        self._epoch += 1
 
     def _variable(self, word: str) -> str:
         return f"{word}_{len(self._walks) + 1}" if self._walks else word

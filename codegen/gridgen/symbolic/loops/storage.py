@@ -22,7 +22,6 @@ class MemoryScalars(TraceScalars):
     def __init__(self, notes: Notes) -> None:
         super().__init__()
         self.notes = notes
-        self._epoch = 0
         self._names = Names()
         self._walks: list[Walk] = []
         self._written: dict[tuple[Memory, int], list[int] | None] = {}

@@ -1,0 +1,64 @@
+"""Dynamics with soft contacts; declared as in ``gridgen.functions.dynamics``."""
+
+from __future__ import annotations
+
+from gridgen.functions.calls import Calls, Request
+from gridgen.functions.record import Algorithm, function
+from gridgen.functions.types import Array, ArrayLike, Soft, Unpack, Writable
+
+
+class ContactDynamics(Calls):
+    """Dynamics with soft contacts."""
+
+    @function(
+        "Forward dynamics with soft contacts: joint accelerations and contact forces",
+        ("qdd", "contact_forces"),
+        Algorithm(
+            "contacts.contact_forward_dynamics",
+            "MuJoCo's soft constraints, Newton's method, Todorov 2014",
+            refusals=(
+                *("of_no_contacts", "of_contacts_with_constraints", "of_a_singular_mass_matrix"),
+            ),
+            in_loops=False,
+        ),
+        is_default=False,
+        solves=True,
+    )
+    def contact_forward_dynamics(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        tau: ArrayLike,
+        *,
+        out: tuple[Writable, Writable] | None = None,
+        **options: Unpack[Soft],
+    ) -> tuple[Array, Array]:
+        """Return the joint accelerations of a robot on the ground, and the contact forces.
+
+        The constraints are MuJoCo's: contacts with planes, limits of joints and, for a robot with
+        ``joint_dynamics``, dry friction (docs/contacts.md).
+
+        Args:
+            q:         joint positions   (B, nq)  [rad or m]
+            qd:        joint velocities  (B, nv)  [rad/s or m/s]
+            tau:       joint torques     (B, nv)  [N m or N]
+            out:       arrays for the results.
+            friction:  coefficient of each contact's tangents (k,) or (B, k). Default: the file's.
+            radii:     radius of each contact's shape (k,) or (B, k) [m]. Default: the file's.
+            tolerance: relative error of the torques at which the iterations end (1,) or (B, 1).
+            options:   the others as in ``inverse_dynamics``.
+
+        Returns:
+            qdd:            (B, nv) [rad/s^2 or m/s^2]
+            contact_forces: (B, p, 3), of the ground on each point, in the axes of the base [N]; a
+                            sphere has one point, a capsule two, a box four.
+
+        Raises:
+            ModelError: the robot has no contacts, or its mass matrix is singular.
+
+        Source: MuJoCo's documentation, chapter Computation; Todorov 2014.
+        """
+        results: tuple[Array, Array] = self._call(
+            Request("contact_forward_dynamics", (q, qd, tau), out, options)
+        )
+        return results

@@ -1,0 +1,389 @@
+"""Dynamics with soft contacts against MuJoCo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import gridgen
+from gridgen.dynamics.contacts import weights
+from gridgen.dynamics.reference import evaluate_reference
+from gridgen.errors import GridGenWarning, ModelError, OptionError
+from gridgen.model.readers.mujoco import from_model
+from gridgen.model.tree import KinematicTree, build_tree
+from gridgen.options import RobotOptions
+from helpers.dynamics import load_tree
+from helpers.robots import OWN
+
+mujoco = pytest.importorskip("mujoco")
+mujoco.set_mju_user_warning(lambda text: None)  # no file of warnings
+pytestmark = pytest.mark.filterwarnings("ignore::gridgen.errors.GridGenWarning")
+
+FEET = ("FL_foot", "FR_foot", "RL_foot", "RR_foot")
+#: Every kind of row: boxes, capsules and spheres on a tilted plane, every condim, priorities, a
+#: pair, both forms of solref, curves of solimp, margins and gaps, limits, dry friction.
+EVERYTHING = """
+<mujoco>
+  <compiler angle="radian"/>
+  <option cone="{cone}" impratio="{impratio}"/>
+  <worldbody>
+    <geom name="floor" type="plane" size="1 1 1" euler="0.1 -0.2 0.3" pos="0 0 0.1" margin="0.01"
+          friction="0.7 0.01 0.002"/>
+    <body pos="0 0 0.3">
+      <freejoint name="root"/>
+      <geom type="box" size="0.2 0.15 0.05" solref="0.03 0.8" solimp="0.8 0.97 0.02 0.4 3"/>
+      <body pos="0.2 0 0">
+        <joint name="a" axis="0 1 0.2" range="-0.3 0.3" margin="0.05" frictionloss="0.4"
+               damping="0.3" armature="0.01" solimplimit="0.7 0.9 0.1 0.5 1"/>
+        <geom type="capsule" fromto="0 0 0 0.1 0.05 -0.2" size="0.03" condim="6" gap="0.004"/>
+        <body pos="0.1 0.05 -0.2">
+          <joint name="b" axis="1 0 0" ref="0.4" range="-0.2 0.9" solreflimit="-500 -20"/>
+          <geom name="foot" type="sphere" size="0.05" pos="0 0 -0.1" condim="4" priority="1"
+                friction="1.1 0.02 0.001"/>
+        </body>
+      </body>
+      <body pos="-0.2 0 0">
+        <joint name="c" type="slide" axis="0 0 1" range="-0.02 0.02" frictionloss="2"
+               solreffriction="0.05 1" margin="0.03"/>
+        <geom name="hand" type="sphere" size="0.06" pos="0 0 -0.1" condim="1" solref="-900 -30"/>
+      </body>
+    </body>
+  </worldbody>
+  <contact>
+    <pair geom1="hand" geom2="floor" friction="0.5 0.9 0.01 0.001 0.002" condim="3" margin="0.02"
+          solreffriction="0.04 1.5"/>
+  </contact>
+</mujoco>
+"""
+
+
+def quadruped() -> Any:
+    """Return the model of a quadruped with spheres at its feet, over a plane."""
+    spec = mujoco.MjSpec.from_file(str(OWN / "quadruped.urdf"))
+    trunk = spec.worldbody.first_body()
+    trunk.add_freejoint()
+    for body in spec.bodies:
+        for geom in body.geoms:
+            geom.contype = geom.conaffinity = 0
+    for name in ("FL", "FR", "RL", "RR"):
+        below = spec.body(f"{name}_calf")
+        foot = below.add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[0.02, 0, 0])
+        foot.pos, foot.contype = [0, 0, -0.21], 0  # no contact of two feet
+    spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[1, 1, 1])
+    return spec.compile()
+
+
+def gymnasium_model(name: str) -> Any:
+    """Return a model of Gymnasium whose bodies touch the plane alone."""
+    gymnasium = pytest.importorskip("gymnasium")
+    folder = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
+    model = mujoco.MjModel.from_xml_path(str(folder / f"{name}.xml"))
+    is_plane = model.geom_type == 0
+    model.geom_contype[:], model.geom_conaffinity[:] = is_plane, ~is_plane
+    return model
+
+
+def model_of(name: str, cone: str) -> Any:
+    """Return a model by name, whose solver iterates to the end."""
+    impratio = 1.0 if cone == "pyramidal" else 3.0
+    if name == "everything":
+        model = mujoco.MjModel.from_xml_string(EVERYTHING.format(cone=cone, impratio=impratio))
+    else:
+        model = quadruped() if name == "quadruped" else gymnasium_model(name)
+    model.opt.cone, model.opt.impratio = ("pyramidal", "elliptic").index(cone), impratio
+    model.opt.tolerance, model.opt.iterations = 0.0, 200
+    model.opt.ls_iterations, model.opt.ls_tolerance = 100, 1e-10
+    return model
+
+
+class Peer:
+    """A model in random states that touch the ground, and gridgen's arrays of them."""
+
+    def __init__(self, model: Any, count: int, seed: int = 0) -> None:
+        self.model, self.data = model, mujoco.MjData(model)
+        rng = np.random.default_rng(seed)
+        self.free = [j for j in range(model.njnt) if model.jnt_type[j] == 0]
+        rows: dict[str, list[Any]] = {name: [] for name in ("q", "qd", "tau", "qdd", "total")}
+        self.states: list[tuple[np.ndarray, ...]] = []
+        while len(rows["q"]) < count:
+            self._place(rng)
+            data, q = self.data, self.data.qpos.copy()
+            mujoco.mj_forward(model, data)
+            if not self._has_converged() or not data.ncon:
+                continue
+            self.states.append((q.copy(), data.qvel.copy(), data.qfrc_applied.copy()))
+            rows["q"].append(self.permuted(q))
+            rows["qd"].append(self.local(data.qvel))
+            rows["tau"].append(self.local(data.qfrc_applied + data.qfrc_spring))
+            rows["qdd"].append(self.local(data.qacc, shifted=True))
+            rows["total"].append(self._total())
+        self.x = {name: np.array(values) for name, values in rows.items()}
+        self.x["gravity"] = np.array(model.opt.gravity)
+
+    def _place(self, rng: np.random.Generator) -> None:
+        model, data = self.model, self.data
+        mujoco.mj_resetData(model, data)
+        data.qpos[:] += 0.3 * rng.normal(size=model.nq)
+        for joint in self.free:
+            turn = data.qpos[model.jnt_qposadr[joint] + 3 :][:4]
+            turn /= np.linalg.norm(turn)
+        data.qvel[:], data.qfrc_applied[:] = rng.normal(size=(2, model.nv))
+        data.qfrc_applied[:] *= 3.0
+        mujoco.mj_kinematics(model, data)
+        moving = [g for g in range(model.ngeom) if model.geom_bodyid[g]]
+        plane = int(np.flatnonzero(model.geom_type == 0)[0])
+        normal = data.geom_xmat[plane].reshape(3, 3)[:, 2]
+        heights = data.geom_xpos[moving] @ normal - data.geom_xpos[plane] @ normal
+        # The vertical coordinate is the second of a planar robot, and the third of a free joint.
+        data.qpos[2 if self.free else 1] -= heights.min() - rng.uniform(0.0, 0.08)
+
+    def place(self, index: int) -> None:
+        """Return to one of the states."""
+        mujoco.mj_resetData(self.model, self.data)
+        self.data.qpos[:], self.data.qvel[:], self.data.qfrc_applied[:] = self.states[index]
+
+    def _has_converged(self) -> bool:
+        model, data = self.model, self.data
+        M = np.zeros((model.nv, model.nv))
+        mujoco.mj_fullM(model, data, M)
+        residual = data.efc_J.reshape(data.nefc, model.nv) @ data.qacc - data.efc_aref
+        mujoco.mj_constraintUpdate(model, data, residual, None, 0)
+        rest = M @ (data.qacc - data.qacc_smooth) - data.qfrc_constraint
+        return bool(np.abs(rest).max() < 1e-9 * max(1.0, np.abs(data.qfrc_constraint).max()))
+
+    def permuted(self, q: np.ndarray) -> np.ndarray:
+        for joint in self.free:
+            at = self.model.jnt_qposadr[joint] + 3
+            q[at : at + 4] = np.roll(q[at : at + 4], -1)
+        return q
+
+    def local(self, v: np.ndarray, *, shifted: bool = False) -> np.ndarray:
+        """Return velocities with the linear part of free joints in the axes of their bodies."""
+        v, data = v.copy(), self.data
+        for joint in self.free:
+            at = self.model.jnt_dofadr[joint]
+            R = data.xmat[self.model.jnt_bodyid[joint]].reshape(3, 3)
+            v[at : at + 3] = R.T @ v[at : at + 3]
+            if shifted:
+                v[at : at + 3] -= np.cross(data.qvel[at + 3 : at + 6], R.T @ data.qvel[at : at + 3])
+        return v
+
+    def _total(self) -> np.ndarray:
+        """Return the sum of the contact forces."""
+        total, force = np.zeros(3), np.zeros(6)
+        for index in range(self.data.ncon):
+            mujoco.mj_contactForce(self.model, self.data, index, force)
+            total += self.data.contact[index].frame.reshape(3, 3).T @ force[:3]
+        return total
+
+    def tree(self, **options: Any) -> KinematicTree:
+        """Return gridgen's tree."""
+        options = {"contact": {"iterations": 100}} | options
+        return build_tree(from_model(self.model), RobotOptions(joint_dynamics=True, **options))
+
+    def check(self, qdd: np.ndarray, forces: np.ndarray, tolerance: float) -> None:
+        """Compare accelerations and the sum of forces."""
+        for found, expected in ((qdd, self.x["qdd"]), (forces.sum(axis=1), self.x["total"])):
+            scale = np.maximum(np.abs(expected).max(axis=1, keepdims=True), 1.0)
+            assert_allclose(found / scale, expected / scale, rtol=0.0, atol=tolerance)
+
+
+@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
+@pytest.mark.parametrize(
+    "name", ["hopper", "half_cheetah", "walker2d_v5", "ant", "humanoid", "quadruped", "everything"]
+)
+def test_accelerations_and_forces_are_those_of_mujoco(name: str, cone: str) -> None:
+    peer = Peer(model_of(name, cone), 20)
+    tree = peer.tree()
+    found = weights(tree)
+    assert_allclose(found.velocities, peer.model.dof_invweight0, rtol=1e-9)
+    peer.check(*evaluate_reference(tree, "contact_forward_dynamics", peer.x), tolerance=1e-8)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
+def test_compiled_code_has_mujocos_numbers(cone: str, dtype: str) -> None:
+    peer = Peer(model_of("hopper", cone), 40)
+    robot = gridgen.load(peer.model, joint_dynamics=True, contact=True, backend="cpu")
+    q, qd, tau, gravity = (peer.x[name].astype(dtype) for name in ("q", "qd", "tau", "gravity"))
+    qdd, forces = robot.contact_forward_dynamics(q, qd, tau, gravity=gravity)
+    peer.check(qdd, forces, tolerance=1e-3 if dtype == "float32" else 1e-6)
+    # The same bits alone as in a pack with others.
+    alone = robot.contact_forward_dynamics(q[3:4], qd[3:4], tau[3:4], gravity=gravity)
+    assert np.array_equal(alone[0][0], qdd[3])
+
+
+def test_a_urdf_with_ground_is_the_same_robot() -> None:
+    peer = Peer(model_of("quadruped", "elliptic"), 10)
+    tree = load_tree(
+        "quadruped",
+        floating=True,
+        joint_dynamics=True,
+        ground=[{"link": foot, "radius": 0.02} for foot in FEET],
+        contact={"cone": "elliptic", "impratio": 3.0, "iterations": 100},
+    )
+    own = peer.tree()
+    assert len(tree.contact_model.contacts) == len(own.contact_model.contacts) == 4
+    assert tree.joint_names[1:] == own.joint_names[1:]
+    assert_allclose(weights(tree).contacts, weights(own).contacts, rtol=1e-9)
+    peer.check(*evaluate_reference(tree, "contact_forward_dynamics", peer.x), tolerance=1e-8)
+
+
+def test_friction_and_radii_are_inputs() -> None:
+    model = model_of("quadruped", "pyramidal")
+    peer = Peer(model, 10)
+    given = {"friction": np.full(4, 0.3), "radii": np.full(4, 0.05)}
+    before = evaluate_reference(peer.tree(), "contact_forward_dynamics", peer.x)
+    after = evaluate_reference(peer.tree(), "contact_forward_dynamics", {**peer.x, **given})
+    assert np.abs(before[0] - after[0]).max() > 1.0
+    model.geom_friction[:, 0] = 0.3
+    for field in (model.geom_size[:, 0], model.geom_rbound):
+        field[model.geom_type == 2] = 0.05
+    changed = Peer(model, 10)
+    changed.check(
+        *evaluate_reference(peer.tree(), "contact_forward_dynamics", {**changed.x, **given}),
+        tolerance=1e-8,
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ground": "foot"}, "ground is 'foot'; give a list of links"),
+        ({"ground": ["toe"]}, r"ground\[0\] has link 'toe': no link"),
+        ({"ground": [{"link": "FL_foot", "mu": 1.0}]}, r"ground\[0\] has 'mu'; choose link"),
+        ({"ground": [{"link": "FL_foot", "condim": 2}]}, "condim 2; give 1, 3, 4 or 6"),
+        ({"ground": [{"link": "FL_foot", "friction": -1}]}, "friction -1; give a number"),
+        ({"ground": [{"link": "FL_foot", "solref": 1}]}, "solref 1; give 2 numbers"),
+        (
+            {"ground": ["FL_foot"], "contact": {"cone": "round"}},
+            "cone 'round'; give pyramidal or elliptic",
+        ),
+        ({"ground": ["FL_foot"], "contact": {"iterations": 0}}, "iterations 0; give 1 to 1000"),
+        ({"contact": 3}, "contact is 3; give a dictionary"),
+        ({"contact": True}, "no link touches a plane: name links in ground"),
+    ],
+)
+def test_wrong_options_say_what_to_do(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        load_tree("quadruped", True, **options)
+
+
+def test_a_robot_without_contacts_has_no_such_function() -> None:
+    robot = gridgen.load(OWN / "two_link.urdf")
+    q = np.zeros((1, 2))
+    with pytest.raises(ModelError, match="no link of the robot touches the ground"):
+        robot.contact_forward_dynamics(q, q, q)
+
+
+@pytest.mark.parametrize("integrator", ["semi_implicit", "implicit"])
+@pytest.mark.parametrize("name", ["half_cheetah", "ant", "quadruped"])
+def test_steps_are_those_of_mujoco(name: str, integrator: str) -> None:
+    model = model_of(name, "pyramidal")
+    if integrator == "semi_implicit":
+        model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_EULERDAMP
+    model.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
+    peer = Peer(model, 10)
+    x = {**peer.x, "dt": np.full(10, model.opt.timestep)}
+    q, qd = evaluate_reference(peer.tree(), f"step_{integrator}", x)
+    for k in range(10):
+        peer.place(k)
+        mujoco.mj_step(model, peer.data)
+        mujoco.mj_kinematics(model, peer.data)
+        assert_allclose(q[k], peer.permuted(peer.data.qpos.copy()), rtol=0.0, atol=1e-10)
+        assert_allclose(qd[k], peer.local(peer.data.qvel), rtol=0.0, atol=1e-9)
+
+
+def test_a_rollout_stays_with_mujoco() -> None:
+    model = model_of("hopper", "elliptic")
+    model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    peer, steps = Peer(model, 4), 100
+    robot = gridgen.load(model, joint_dynamics=True, contact=True, backend="cpu")
+    q0, qd0, gravity = (peer.x[name] for name in ("q", "qd", "gravity"))
+    tau, dt = np.repeat(peer.x["tau"][:, None], steps, axis=1), model.opt.timestep
+    q, qd = robot.rollout(q0, qd0, tau, dt, integrator="implicit", gravity=gravity)
+    assert_allclose(
+        robot.step(q[:, 7], qd[:, 7], tau[:, 7], dt, integrator="implicit", gravity=gravity)[0],
+        q[:, 8],
+        rtol=0.0,
+        atol=0.0,
+    )
+    touches = 0
+    for k in range(4):
+        peer.place(k)
+        for t in range(steps):
+            mujoco.mj_step(model, peer.data)
+            touches += peer.data.ncon
+            assert_allclose(q[k, t + 1], peer.data.qpos, rtol=0.0, atol=1e-8)
+    assert touches > steps
+
+
+@pytest.mark.exhaustive
+def test_products_are_those_of_differences() -> None:
+    peer = Peer(model_of("hopper", "elliptic"), 6)
+    robot = gridgen.load(peer.model, joint_dynamics=True, contact=True, backend="cpu")
+    name, gravity = "contact_forward_dynamics", peer.x["gravity"]
+    x = {key: peer.x[key] for key in ("q", "qd", "tau")}
+    x["friction"] = np.full((6, 4), 0.7)
+    rng = np.random.default_rng(1)
+    tangents = [rng.normal(size=value.shape) for value in x.values()]
+    weights = rng.normal(size=x["qd"].shape)
+
+    def call(step: float) -> np.ndarray:
+        q, qd, tau, friction = (a + step * b for a, b in zip(x.values(), tangents, strict=True))
+        return robot.contact_forward_dynamics(q, qd, tau, friction=friction, gravity=gravity)[0]
+
+    q, qd, tau, friction = x.values()
+    options = {"friction": friction, "gravity": gravity, "wrt": tuple(x)}
+    bars = robot.vjp(name, (weights, None), q, qd, tau, **options)
+    found = sum((bar * tangent).sum(axis=1) for bar, tangent in zip(bars, tangents, strict=True))
+    differences = (call(1e-6) - call(-1e-6)) / 2e-6
+    assert_allclose(found, (weights * differences).sum(axis=1), rtol=1e-5, atol=1e-4)
+    _, moved = robot.jvp(name, tuple(tangents), q, qd, tau, **options)
+    assert_allclose((weights * moved[0]).sum(axis=1), found, rtol=1e-9)
+    with pytest.raises(ModelError, match="whose steps have no matrices"):
+        robot.step_gradient(q, qd, tau, 1e-3)
+
+
+@pytest.mark.exhaustive
+def test_the_backward_pass_of_a_rollout_is_that_of_differences() -> None:
+    peer = Peer(model_of("hopper", "elliptic"), 6)
+    robot = gridgen.load(peer.model, joint_dynamics=True, contact=True, backend="cpu")
+    tau = np.repeat(peer.x["tau"][:, None], 5, axis=1)
+    given = [peer.x["q"], peer.x["qd"], tau]
+    options = {"integrator": "implicit", "gravity": peer.x["gravity"]}
+    rng = np.random.default_rng(1)
+    weights = [rng.normal(size=path.shape) for path in robot.rollout(*given, 2e-3, **options)]
+    tangents = [rng.normal(size=value.shape) for value in given]
+
+    def loss(step: float) -> np.ndarray:
+        moved = [a + step * b for a, b in zip(given, tangents, strict=True)]
+        paths = robot.rollout(*moved, 2e-3, **options)
+        return sum((a * b).sum(axis=(1, 2)) for a, b in zip(weights, paths, strict=True))
+
+    bars = robot.rollout_vjp(*given, 2e-3, tuple(weights), **options)
+    found = sum(
+        (bar * tangent).reshape(6, -1).sum(axis=1)
+        for bar, tangent in zip(bars, tangents, strict=True)
+    )
+    assert_allclose(found, (loss(1e-6) - loss(-1e-6)) / 2e-6, rtol=1e-5, atol=1e-5)
+
+
+def test_what_a_file_has_and_contacts_do_not_cover_is_named() -> None:
+    text = EVERYTHING.format(cone="elliptic", impratio=1.0)
+    shapes = '<geom type="cylinder" size="0.1 0.1"/><geom type="box" size="0.2 0.15 0.05"'
+    text = text.replace('<geom type="box" size="0.2 0.15 0.05"', shapes)
+    model = mujoco.MjModel.from_xml_string(text)
+    model.opt.noslip_iterations = 3
+    with pytest.warns(GridGenWarning) as caught:
+        gridgen.load(model, contact=True)
+    said = " ".join(str(warning.message) for warning in caught)
+    assert "contacts of other shapes than spheres, capsules and boxes" in said
+    assert "the noslip solver" in said
+    assert "contacts between bodies" in said
+    with pytest.warns(GridGenWarning, match="contacts with planes, which gridgen ignores"):
+        assert not gridgen.load(model).contact_names
