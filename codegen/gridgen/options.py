@@ -37,6 +37,7 @@ LEFT_OUT = tuple(name for name in GENERATED if name not in DEFAULT_FUNCTIONS)
 CONSTRAINT_FILES = (".json", ".yaml", ".yml")
 #: The word for the spheres of a file's own collision shapes.
 PRIMITIVES = "primitives"
+CONVENTIONS = ("pinocchio", "mujoco")
 DTYPE_CHOICES = ("float32", "float64")
 #: Names in a module's C++ header besides those of functions.
 _FACTS = (
@@ -108,6 +109,13 @@ class RobotOptions:
         lock:           joints to fix, with their positions [rad or m]: ``{"finger": 0.04}``. Joints
                         that mimic them are fixed too. A planar joint has (x, y, angle), a floating
                         one (x, y, z, qx, qy, qz, qw).
+        order:          the joints in the order of q and of velocities: the name of each joint that
+                        moves independently, a planar joint's two slides included. A floating base
+                        comes first unless it is named. The default is depth first, which
+                        schedules with teams of threads require. The order of bodies does not
+                        change.
+        convention:     ``pinocchio``, or ``mujoco`` for MuJoCo's coordinates of a floating base
+                        (docs/conventions.md).
         constraints:    constraints on the motion: a dictionary each, or the path of a JSON or YAML
                         file with a list of them: ``{"kind": "point", "link": "foot"}``
                         (docs/constraints.md).
@@ -135,6 +143,8 @@ class RobotOptions:
     check_parameters: bool = True
     mappings: Mapping[str, str] | None = field(default=None, hash=False)
     lock: Mapping[str, float | Sequence[float]] | None = field(default=None, hash=False)
+    order: Sequence[str] = ()
+    convention: str = "pinocchio"
     constraints: str | os.PathLike[str] | Sequence[Mapping[str, Any]] = field(
         default=(), hash=False
     )
@@ -162,6 +172,15 @@ class RobotOptions:
             )
         if not isinstance(self.lock, (Mapping, type(None))):
             raise OptionError(f"lock is {show_value(self.lock)}; give positions by joint: a dict")
+        is_list = isinstance(self.order, (tuple, list))
+        if not is_list or not all(isinstance(name, str) for name in self.order):
+            raise OptionError(f"order is {show_value(self.order)}; give a list of joints' names")
+        object.__setattr__(self, "order", tuple(self.order))
+        if self.convention not in CONVENTIONS:
+            raise OptionError(
+                f"convention is {show_value(self.convention)}; choose one of "
+                f"{', '.join(CONVENTIONS)}"
+            )
         object.__setattr__(self, "constraints", read_constraints(self.constraints))
         if isinstance(self.ground, str) or not isinstance(self.ground, Sequence):
             raise OptionError(f"ground is {show_value(self.ground)}; give a list of links")

@@ -62,6 +62,8 @@ def test_an_option_of_a_robot_is_one_of_load_of_modules_and_of_every_command(
     given += " --lock elbow=0.5 --lock base=1,2,3 --no-parameter-check"
     given += " --constraint point:foot --constraint joint:a:b --spheres primitives"
     (tmp_path / "a.srdf").write_text('<robot><disable_collisions link1="a" link2="b"/></robot>')
+    given += " --order elbow,shoulder --order base --convention mujoco"
+    given += " --ground foot --contact cone=elliptic"
     given += f" --allowed-collisions {tmp_path / 'a.srdf'}"
     options = RobotOptions(**robot_options(parser.parse_args(given.split())))
     expected = RobotOptions(
@@ -72,10 +74,14 @@ def test_an_option_of_a_robot_is_one_of_load_of_modules_and_of_every_command(
         check_parameters=False,
         mappings={"a": "b"},
         lock={"elbow": 0.5, "base": (1.0, 2.0, 3.0)},
+        order=["elbow", "shoulder", "base"],
+        convention="mujoco",
         constraints=(
             {"kind": "point", "link": "foot"},
             {"kind": "joint", "joint": "a", "to": "b"},
         ),
+        ground=("foot",),
+        contact={"cone": "elliptic"},
         spheres="primitives",
         allowed_collisions=[("a", "b")],
     )

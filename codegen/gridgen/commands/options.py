@@ -12,7 +12,13 @@ from typing import Any, NoReturn
 from gridgen.commands.console import say
 from gridgen.errors import GridGenError, OptionError
 from gridgen.naming import show
-from gridgen.options import CONSTRAINT_FILES, DTYPE_CHOICES, RobotOptions, read_constraints
+from gridgen.options import (
+    CONSTRAINT_FILES,
+    CONVENTIONS,
+    DTYPE_CHOICES,
+    RobotOptions,
+    read_constraints,
+)
 
 #: Exit status for an invalid input or option.
 BAD_INPUT = 2
@@ -139,6 +145,20 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         help="fix a joint at a position [rad or m]; repeatable",
     )
     parser.add_argument(
+        "--convention",
+        type=one_of("convention", CONVENTIONS),
+        default=CONVENTIONS[0],
+        metavar="NAME",
+        help=f"coordinates of a floating base: {' or '.join(CONVENTIONS)}",
+    )
+    parser.add_argument(
+        "--order",
+        action="append",
+        default=[],
+        metavar="JOINT,...",
+        help="the joints in the order of q and of velocities; repeatable (default: depth first)",
+    )
+    parser.add_argument(
         "--constraint",
         dest="constraints",
         action="append",
@@ -184,6 +204,7 @@ def robot_options(arguments: argparse.Namespace) -> dict[str, Any]:
     return given | {
         "parameters": listed(arguments.parameters),
         "mappings": named("--mapping", arguments.mappings) or None,
+        "order": listed(arguments.order),
         "lock": named("--lock", arguments.lock) or None,
         "constraints": tuple(one for several in arguments.constraints for one in several),
         "ground": listed(arguments.ground),

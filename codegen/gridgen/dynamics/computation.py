@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from gridgen.dynamics import refusals
+from gridgen.dynamics import conventions, refusals
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.state import State
-from gridgen.functions import Function
+from gridgen.functions import FUNCTIONS, Function
 from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
 from gridgen.functions.record import Algorithm
 from gridgen.functions.steps import MethodStep
@@ -181,6 +181,9 @@ class FunctionComputation(Computation):
 
     def refusal(self, tree: KinematicTree) -> str | None:
         """See ``Computation``."""
+        name = self.key.step or self.key.function
+        if (reason := conventions.refusal(tree, name, self.key.inputs)) is not None:
+            return reason
         reasons = (
             refuse(tree, self.frame) if "frame" in refuse.__annotations__ else refuse(tree)
             for refuse in (getattr(refusals, name) for name in self.method.refusals)
@@ -188,7 +191,24 @@ class FunctionComputation(Computation):
         return next(filter(None, reasons), None)
 
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
-        """See ``Computation``. Passes the state, and the inputs that the parameters name."""
+        """See ``Computation``."""
+        if tree.mujoco_base is None:
+            return self._results(tree, x, scalars)
+
+        def evaluate(function: str, inputs: Inputs) -> Sequence[Any]:
+            if function == self.key.function:
+                return self._results(tree, inputs, scalars)
+            row = FUNCTIONS[function]
+            method = row.methods.get("crba") or row.methods[""]
+            other = replace(self, row=row, method=method, key=self.key)
+            return other._results(tree, inputs, scalars)
+
+        outputs = [self.kinds.get(name, name) for name in self.outputs]
+        given = {name: x[name] for name in self.inputs}
+        return conventions.convert(tree, self.key.function, outputs, given, scalars, evaluate)
+
+    def _results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
+        """Pass the state, and the inputs that the parameters name."""
         known = {**x, "frame": self.frame, "reference": self.key.reference}
         state = State.of(tree, scalars, x, self.parameters)
         results = self._algorithm(state, **{n: known[n] for n in self._parameters if n in known})

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gridgen.dynamics import conventions
 from gridgen.dynamics.computation import Computation, Inputs
 from gridgen.dynamics.configurations import difference, integrate
 from gridgen.dynamics.frames import find_frame, jacobian, pose
@@ -360,6 +361,8 @@ class SearchIteration(Computation):
 
     def refusal(self, tree: KinematicTree) -> str | None:
         """See ``Computation``."""
+        if (reason := conventions.refusal(tree, "inverse_kinematics")) is not None:
+            return reason
         if moving_velocities(tree, self.frames):
             return None
         return f"inverse_kinematics: no joint moves {' or '.join(self.frames)}"

@@ -114,13 +114,14 @@ class BranchSolver:
 
     def __init__(self, factors: Factorization, scalars: Scalars) -> None:
         self._inverse, self._scalars = factors.inverse, scalars
-        self._lines: list[tuple[int, ...]] = []  # every row's ancestors from the root, and itself
-        self._lower: list[dict[int, Scalar]] = []
+        self._order = factors.branches.order
+        self._lines: dict[int, tuple[int, ...]] = {}  # each row's ancestors from the root, itself
+        self._lower: dict[int, dict[int, Scalar]] = {}
         parents = factors.branches.parents
-        for i, parent in enumerate(parents):
-            above = () if parent < 0 else self._lines[parent]
-            self._lines.append((*above, i))
-            self._lower.append({j: factors.lower(i, j) for j in reversed(above)})
+        for i in self._order:
+            above = () if parents[i] < 0 else self._lines[parents[i]]
+            self._lines[i] = (*above, i)
+            self._lower[i] = {j: factors.lower(i, j) for j in reversed(above)}
         self._forks = frozenset(p for p in set(parents) if p >= 0 and parents.count(p) > 1)
         self._shortcuts: dict[tuple[int, int], dict[int, Scalar]] = {}
 
@@ -135,7 +136,7 @@ class BranchSolver:
         """
         scalars, lines = self._scalars, self._lines
         x = list(right)
-        related = [i for i in range(len(x)) if column in lines[i] or i in lines[column]]
+        related = [i for i in self._order if column in lines[i] or i in lines[column]]
         for i in reversed(related):
             for j, factor in self._lower[i].items():
                 x[j] = x[j] - factor * x[i]
@@ -143,7 +144,8 @@ class BranchSolver:
             x[i] = x[i] * (self._inverse[i] if sign > 0 else -self._inverse[i])
             for j, factor in self._lower[i].items():
                 x[i] = x[i] - factor * x[j]
-        for i in sorted(set(range(len(x))) - set(related)):
+        others = set(self._order) - set(related)
+        for i in (i for i in self._order if i in others):
             x[i] = self._follow(i, lines[column], x, scalars)
         return x
 
@@ -156,8 +158,8 @@ class BranchSolver:
         n = len(self._lines)
         zero = self._scalars.constant(0.0)
         Z = [[zero] * n for _ in range(n)]
-        for i in range(n):
-            for k in range(i):
+        for at, i in enumerate(self._order):
+            for k in self._order[:at]:
                 Z[i][k] = Z[k][i] = self._follow(i, self._lines[k], Z[k], self._scalars)
             Z[i][i] = self._inverse[i]
             for a, factor in self._lower[i].items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -122,6 +122,12 @@ class Body:
     def nv(self) -> int:
         """Number of the joint's velocities."""
         return self.joint_type.nv
+
+
+def armatures(bodies: Iterable[Body]) -> tuple[float, ...]:
+    """Return the armature of each velocity (nv)."""
+    own = sorted((body for body in bodies if not body.mimics), key=lambda body: body.v_index)
+    return tuple(value for body in own for value in body.armature)
 
 
 @dataclass(frozen=True)
@@ -285,8 +291,15 @@ class KinematicTree(Branches):
         return self.options.floating_base
 
     @cached_property
+    def mujoco_base(self) -> int | None:
+        """Index of the body whose free joint has MuJoCo's coordinates."""
+        if self.options.convention != "mujoco":
+            return None
+        return next((i for i, body in enumerate(self.bodies) if body.joint_type.is_free), None)
+
+    @cached_property
     def velocities(self) -> Branches:
-        """Branches of the velocities: the parent of a velocity precedes it on the path to the root.
+        """Branches of the velocities: the parent of a velocity is the next towards the root.
 
         Mimic joints couple the branches of a tree; the velocities then form one chain.
         """
@@ -365,7 +378,7 @@ class KinematicTree(Branches):
     @cached_property
     def armature(self) -> tuple[float, ...]:
         """Armature, added to the diagonal of the mass matrix (nv)."""
-        return tuple(value for body in self.bodies if not body.mimics for value in body.armature)
+        return armatures(self.bodies)
 
     @property
     def total_mass(self) -> float:
@@ -376,6 +389,12 @@ class KinematicTree(Branches):
     def is_serial(self) -> bool:
         """Whether each body is the parent of the next: one chain from the base to its tip."""
         return all(body.parent == index - 1 for index, body in enumerate(self.bodies))
+
+    @cached_property
+    def is_depth_first(self) -> bool:
+        """Whether the velocities have the order of the bodies."""
+        starts = [body.v_index for body in self.bodies if not body.mimics]
+        return starts == sorted(starts)
 
     @property
     def couples_all(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from gridgen.errors import OptionError
 from gridgen.functions.arrays import PROXIMAL, TOLERANCE
 from gridgen.model.description import Link, RobotDescription
-from gridgen.model.kinematic_tree import Body, Constraint, MassInput
+from gridgen.model.kinematic_tree import Body, Constraint, MassInput, armatures
 from gridgen.model.lump import NO_MASS
 from gridgen.model.pose import NO_DISPLACEMENT, ZERO, apply, multiply, snapped, transpose
 from gridgen.model.soft import ContactModel
@@ -144,7 +144,7 @@ def own_parameters(
         links = {link.name: link for link in description.links}
         own["params"] = tuple(_of_link(links[name]) for name in choice.links)
     if "armature" in choice.joints:
-        own["armature"] = tuple(a for body in bodies if not body.mimics for a in body.armature)
+        own["armature"] = armatures(bodies)
     if "damping" in choice.joints:
         own["damping"] = dampings(bodies)
     return own

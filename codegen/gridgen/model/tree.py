@@ -8,8 +8,9 @@ frame.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from gridgen.model.description import (
     Limits,
     RobotDescription,
     listing,
+    suggestion,
 )
 from gridgen.model.kinematic_tree import Body, Frame, KinematicTree, SphereModel
 from gridgen.model.locked import lock_joints
@@ -59,9 +61,9 @@ def build_tree(
     Raises:
         ModelError: if no joint moves.
         UrdfError: if a mass, moment or distance exceeds ``LARGEST_CONSTANT``.
-        OptionError: if ``armature`` is not one or ``nv`` finite numbers >= 0, ``parameters``
-            contains a link that does not move, ``lock`` an invalid joint or
-            position, ``constraints``, ``ground``, ``contact`` or ``spheres`` an invalid entry.
+        OptionError: if ``armature`` is not one or ``nv`` finite numbers >= 0, ``order`` lacks a
+            joint, ``parameters`` contains a link that does not move, or ``lock``, ``constraints``,
+            ``ground``, ``contact`` or ``spheres`` contain an invalid entry.
     """
     description = lock_joints(description, options.lock or {})
     chosen = choose_parameters(description, options.parameters)
@@ -72,7 +74,7 @@ def build_tree(
             f"{description.source}: robot {show(description.name)}: no joint moves, so there is "
             "nothing to compute; change the type of a joint, or set floating_base=True"
         )
-    coordinates = _number(parts)
+    coordinates = _number(parts, options.order)
     armatures = _armatures(options.armature, parts, coordinates)
     placed = place_parts(description, parts, chosen)
     bodies: list[Body] = []
@@ -111,7 +113,8 @@ def build_tree(
             lines[singular[0]],
         )
         description.warn([oddity])
-    lower, upper, effort, velocity = _limits(parts)
+    _check_convention(options, bodies, own)
+    lower, upper, effort, velocity = _limits(parts, coordinates)
     spheres = SphereModel()
     if options.spheres:
         spheres = place_spheres(description, options, bodies, parts.frames, (lower, upper))
@@ -137,19 +140,55 @@ def build_tree(
     )
 
 
-def _number(parts: Parts) -> list[tuple[int, int]]:
+def _check_convention(
+    options: RobotOptions, bodies: Sequence[Body], own: Mapping[str, Any]
+) -> None:
+    """Raise if the robot has no form in MuJoCo's convention."""
+    free = [index for index, body in enumerate(bodies) if body.joint_type.is_free]
+    if options.convention != "mujoco" or not free:
+        return
+    if len(free) > 1 or bodies[free[0]].parent >= 0 or any(bodies[free[0]].armature):
+        raise OptionError(
+            'convention="mujoco" supports one free joint, without armature, on the base: load the '
+            "robot without convention="
+        )
+    if inputs := [name for name in ("armature", "damping") if name in own]:
+        raise OptionError(
+            f'convention="mujoco" does not support {listing(inputs)} in parameters for a floating '
+            "base: omit one of the two"
+        )
+
+
+def _number(parts: Parts, order: Sequence[str]) -> list[tuple[int, int]]:
     """Return the first coordinate and velocity of each body; a mimic joint has its leader's."""
+    joints = {moving.joint: moving for moving in parts.moving if moving.coupling is None}
     own: dict[str, tuple[int, int]] = {}
     q_index = v_index = 0
-    for moving in parts.moving:
-        if moving.coupling is None:
-            own[moving.joint] = (q_index, v_index)
-            q_index += moving.nq
-            v_index += moving.nv
+    for name in _in_order(list(joints), order):
+        own[name] = (q_index, v_index)
+        q_index += joints[name].nq
+        v_index += joints[name].nv
     return [
         own[moving.joint if moving.coupling is None else str(moving.coupling.leader)]
         for moving in parts.moving
     ]
+
+
+def _in_order(joints: list[str], order: Sequence[str]) -> Sequence[str]:
+    """Return the names of joints in the order of the option; a free joint of the root is first."""
+    if not order:
+        return joints
+    base = [name for name in joints[:1] if name not in order and len(order) < len(joints)]
+    names = [*base, *order]
+    for name in names:
+        if name not in joints:
+            hint = suggestion(name, joints) or f"; the joints are {listing(joints)}"
+            raise OptionError(f"order: no joint {show(name)} that moves independently{hint}")
+        if names.count(name) > 1:
+            raise OptionError(f"order contains joint {show(name)} twice; give each joint once")
+    if missing := [name for name in joints if name not in names]:
+        raise OptionError(f"order lacks {listing(missing)}; give every joint that moves once")
+    return names
 
 
 def _armatures(
@@ -246,14 +285,14 @@ def _check_magnitudes(
             )
 
 
-def _limits(parts: Parts) -> tuple[tuple[float, ...], ...]:
+def _limits(parts: Parts, coordinates: list[tuple[int, int]]) -> tuple[tuple[float, ...], ...]:
     """Return ``lower`` (nq), ``upper`` (nq), ``effort`` (nv) and ``velocity`` (nv) limits."""
     lower: list[float] = []
     upper: list[float] = []
     effort: list[float] = []
     velocity: list[float] = []
     unlimited = Limits(-math.inf, math.inf, math.inf, math.inf)
-    for moving in parts.moving:
+    for _, moving in sorted(zip(coordinates, parts.moving, strict=True), key=lambda pair: pair[0]):
         if moving.coupling is not None:
             continue
         limits = moving.limits or unlimited

@@ -28,7 +28,7 @@ from gridgen.mpi.pipeline import PipelineResult, run
 from gridgen.mpi.stage import Stages
 from gridgen.mpi.trajectory import Trajectory, read_trajectory, write_torques
 from gridgen.naming import show
-from gridgen.options import RobotOptions
+from gridgen.options import CONVENTIONS, RobotOptions
 from gridgen.schedules.pipeline.model import Split
 
 _TEXT = """\
@@ -118,6 +118,10 @@ def _inputs(
         raise OptionError("--parameters is not supported: a trajectory has no parameters; omit it")
     if options.constraints:
         raise OptionError("--constraint is not supported with trajectories; omit it")
+    if options.convention != CONVENTIONS[0]:
+        raise OptionError("--convention is not supported with trajectories; omit it")
+    if options.order:
+        raise OptionError("--order is not supported: stages are ranges of joints; omit it")
     split = None if options.split is None else _split(options.split, comm.size)
     if comm.size < 2:
         raise OptionError(

@@ -40,6 +40,7 @@ class FreeJoint:
     q_index: int  #: index of its first coordinate.
     v_index: int  #: index of its first velocity.
     quaternion: slice  #: indices of its quaternion in q.
+    order: str = "xyzw"  #: of the quaternion.
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ def configuration_space(robot: Any) -> ConfigurationSpace:
     for name, is_angle, quaternion, q_index, v_index, mimics in joints:
         if quaternion is not None:
             start = q_index + quaternion
-            free.append(FreeJoint(name, q_index, v_index, slice(start, start + 4)))
+            order = "wxyz" if robot.options["convention"] == "mujoco" else "xyzw"
+            free.append(FreeJoint(name, q_index, v_index, slice(start, start + 4), order))
         elif not mimics:
             scalar.append((q_index, v_index, is_angle))
     limits = robot.lower_limits, robot.upper_limits
@@ -86,7 +88,7 @@ def neutral(space: ConfigurationSpace) -> FloatArray:
     """Return the configuration (nq,) of zeros and unit quaternions; limits are ignored."""
     q = np.zeros(space.nq)
     for joint in space.free:
-        q[joint.quaternion.stop - 1] = 1.0
+        q[joint.quaternion.start + joint.order.index("w")] = 1.0
     return q
 
 
@@ -200,8 +202,8 @@ def _norms(
         raise QuaternionError(
             f"{space.robot}: state {begin + state}: the quaternion of joint {joint.name!a} has "
             f"norm {norm[state]:.6g}, which is not within {NORM_TOLERANCE:g} of 1. Its order is "
-            f"(x, y, z, w), at {name}[{first}:{first + 4}]: divide it by its norm if it is a "
-            "rotation"
+            f"({', '.join(joint.order)}), at {name}[{first}:{first + 4}]: divide it by its norm if "
+            "it is a rotation"
         )
     return norm
 

@@ -79,6 +79,12 @@ class Teams:
     @cached_property
     def refusal(self) -> str | None:
         """Why the schedules do not support the robot, or ``None``."""
+        if self.tree.mujoco_base is not None:
+            return (
+                "teams of threads do not convert MuJoCo's coordinates: load it without convention="
+            )
+        if not self.tree.is_depth_first:
+            return "teams of threads require joints in depth-first order: load it without order="
         try:
             assert self.plan
         except ModelError as error:  # too many bodies for a block of threads

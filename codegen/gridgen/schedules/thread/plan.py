@@ -61,7 +61,7 @@ def is_never_in_loops(tree: KinematicTree, key: KernelKey) -> bool:
     """Return whether a kernel has no version with loops: the jvp of a vjp, constraints."""
     if [product.kind for product in key.products] == ["vjp", "jvp"]:
         return True
-    if key.function == "inverse_kinematics":
+    if key.function == "inverse_kinematics" or tree.mujoco_base is not None:
         return True
     rows = [(FUNCTIONS[part.function], part.method) for part in key.parts or (key,)]
     if tree.contact_model.contacts and any("tolerance" in row.options for row, _ in rows):

@@ -65,8 +65,11 @@ class LoopTree(LoopBranches):
 
     @property
     def velocities(self) -> LoopBranches:
-        """The velocities as a forest."""
-        return LoopBranches(self._tree.velocities, "axis", self._tracer)
+        """The velocities as a forest; as one chain unless a subtree is one range of numbers."""
+        forest = self._tree.velocities
+        if not self._tree.is_depth_first:
+            forest = Branches(range(-1, self._tree.nv - 1))
+        return LoopBranches(forest, "axis", self._tracer)
 
     def each_frame(self) -> Iterator[Any]:
         """Iterate over the frames."""

@@ -1,0 +1,260 @@
+"""MuJoCo's coordinates of a floating base, against MuJoCo itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.spatial.transform import Rotation
+
+import gridgen
+from gridgen.compiler import read_tree
+from gridgen.dynamics.functions import computation_of
+from gridgen.dynamics.reference import evaluate_reference
+from gridgen.errors import ModelError, OptionError, QuaternionError
+from gridgen.functions.arrays import ARRAYS
+from gridgen.kernel import KernelKey
+from gridgen.options import CONVENTIONS, RobotOptions
+from helpers.robots import OWN
+
+mujoco: Any = pytest.importorskip("mujoco")
+COUNT = 3
+MODEL = """
+<mujoco>
+  <compiler autolimits="true" angle="radian"/>
+  <option><flag contact="disable"/></option>
+  <worldbody>
+    <body name="trunk" pos="0 0 1"><freejoint/>
+      <inertial pos="0.1 -0.05 0.02" mass="4" fullinertia="0.3 0.4 0.5 0.01 0.02 -0.03"/>
+      <body name="arm" pos="0.2 0.1 0" quat="0.9 0.1 0.3 0.2">
+        <joint name="a" axis="1 2 3"/>
+        <inertial pos="0.1 0 0.3" mass="1.5" diaginertia="0.03 0.02 0.04"/>
+        <body name="hand" pos="0 0.1 0.4"><joint name="b" type="slide" axis="0 1 1"/>
+          <inertial pos="0 0.1 0" mass="0.7" diaginertia="0.01 0.02 0.015"/></body>
+      </body>
+      <body name="leg" pos="-0.2 0 -0.1"><joint name="c" axis="0 1 0"/>
+        <inertial pos="0 0.02 -0.2" mass="1" diaginertia="0.02 0.02 0.01"/></body>
+    </body>
+  </worldbody>
+</mujoco>
+"""
+
+
+class Peer:
+    """MuJoCo's model in random states."""
+
+    def __init__(self) -> None:
+        self.model = mujoco.MjModel.from_xml_string(MODEL)
+        self.data, nv = mujoco.MjData(self.model), self.model.nv
+        rng = np.random.default_rng(7)
+        self.q = rng.normal(size=(COUNT, self.model.nq))
+        self.q[:, 3:7] /= np.linalg.norm(self.q[:, 3:7], axis=1, keepdims=True)
+        self.qd, self.qdd, self.tau = rng.normal(size=(3, COUNT, nv))
+        self.gravity = self.model.opt.gravity[:] = np.array([0.3, -0.2, -9.81])
+
+    def each(self, compute: Any) -> np.ndarray:
+        """Return a function's results in each state."""
+        found = []
+        for k in range(COUNT):
+            data = self.data
+            data.qpos, data.qvel, data.qacc = self.q[k], self.qd[k], self.qdd[k]
+            data.qfrc_applied = self.tau[k]
+            found.append(np.array(compute(self.model, data)))
+        return np.array(found)
+
+    def torques(self, model: Any, data: Any) -> Any:
+        mujoco.mj_inverse(model, data)
+        return data.qfrc_inverse.copy()
+
+    def accelerations(self, model: Any, data: Any) -> Any:
+        mujoco.mj_forward(model, data)
+        return data.qacc.copy()
+
+    def mass_matrix(self, model: Any, data: Any) -> Any:
+        mujoco.mj_forward(model, data)
+        M = np.zeros((model.nv, model.nv))
+        mujoco.mj_fullM(model, data, M)
+        return M
+
+    def jacobian(self, model: Any, data: Any) -> Any:
+        mujoco.mj_forward(model, data)
+        J = np.zeros((6, model.nv))
+        mujoco.mj_jacBody(model, data, J[:3], J[3:], model.body("hand").id)
+        return J
+
+    def moved(self, model: Any, data: Any) -> Any:
+        q = data.qpos.copy()
+        mujoco.mj_integratePos(model, q, data.qvel, 1.0)
+        return q
+
+    def inverse_gradient(self, model: Any, data: Any) -> Any:
+        nv, found = model.nv, [np.zeros((model.nv, model.nv)) for _ in range(2)]
+        mujoco.mjd_inverseFD(model, data, 1e-6, 0, *found, None, None, None, None, None)
+        return [matrix.T.reshape(nv, nv) for matrix in found]
+
+    def forward_gradient(self, model: Any, data: Any) -> Any:
+        q, qd, step, by_q, by_qd = data.qpos.copy(), data.qvel.copy(), 1e-6, [], []
+        for axis in np.eye(model.nv):
+            pair = []
+            for sign in (1.0, -1.0):
+                data.qpos = q
+                mujoco.mj_integratePos(model, data.qpos, sign * axis, step)
+                pair.append(self.accelerations(model, data))
+            data.qpos = q
+            by_q.append((pair[0] - pair[1]) / (2 * step))
+            pair = []
+            for sign in (1.0, -1.0):
+                data.qvel = qd + sign * step * axis
+                pair.append(self.accelerations(model, data))
+            data.qvel = qd
+            by_qd.append((pair[0] - pair[1]) / (2 * step))
+        return [np.array(by_q).T, np.array(by_qd).T]
+
+
+@pytest.fixture(scope="module")
+def peer() -> Peer:
+    return Peer()
+
+
+@pytest.fixture(scope="module")
+def robot(tmp_path_factory: pytest.TempPathFactory) -> gridgen.Robot:
+    path: Path = tmp_path_factory.mktemp("mujoco") / "robot.xml"
+    path.write_text(MODEL)
+    return gridgen.load(path, convention="mujoco")
+
+
+def test_dynamics_is_that_of_mujoco(robot: gridgen.Robot, peer: Peer) -> None:
+    q, qd, qdd, tau, gravity = peer.q, peer.qd, peer.qdd, peer.tau, {"gravity": peer.gravity}
+    tau_of_qdd = peer.each(peer.torques)
+    assert_allclose(robot.inverse_dynamics(q, qd, qdd, **gravity), tau_of_qdd, atol=1e-10)
+    found = peer.each(peer.accelerations)
+    assert_allclose(robot.forward_dynamics(q, qd, tau, **gravity), found, atol=1e-9)
+    crba = robot.forward_dynamics(q, qd, tau, method="crba", **gravity)
+    assert_allclose(crba, found, atol=1e-9)
+    bias = peer.each(lambda model, data: [mujoco.mj_forward(model, data), data.qfrc_bias.copy()][1])
+    assert_allclose(robot.bias_forces(q, qd, **gravity), bias, atol=1e-10)
+    M = peer.each(peer.mass_matrix)
+    assert_allclose(robot.mass_matrix(q), M, atol=1e-11)
+    assert_allclose(robot.mass_matrix_inverse(q), np.linalg.inv(M), atol=1e-8)
+    energy = 0.5 * np.einsum("bi,bij,bj->b", qd, M, qd)
+    assert_allclose(robot.kinetic_energy(q, qd), energy, rtol=1e-12)
+
+
+def test_jacobians_and_steps_are_those_of_mujoco(robot: gridgen.Robot, peer: Peer) -> None:
+    J = robot.jacobian(peer.q, "hand", reference="local_world_aligned")
+    assert_allclose(J, peer.each(peer.jacobian), atol=1e-12)
+    momentum = robot.centroidal_momentum_matrix(peer.q) @ peer.qd[..., None]
+    assert_allclose(momentum[..., 0], robot.centroidal_momentum(peer.q, peer.qd), atol=1e-12)
+    end = robot.integrate(peer.q, peer.qd)
+    assert_allclose(end, peer.each(peer.moved), atol=1e-12)
+    velocity = np.zeros(peer.model.nv)
+    mujoco.mj_differentiatePos(peer.model, velocity, 1.0, peer.q[0], end[0])
+    assert_allclose(robot.difference(peer.q, end)[0], velocity, atol=1e-12)
+    middle = robot.interpolate(peer.q, end, 0.25)
+    assert_allclose(middle, robot.integrate(peer.q, 0.25 * robot.difference(peer.q, end)), 1e-10)
+
+
+def test_gradients_are_those_of_mujoco(robot: gridgen.Robot, peer: Peer) -> None:
+    q, qd, gravity = peer.q, peer.qd, {"gravity": peer.gravity}
+    found = robot.inverse_dynamics_gradient(q, qd, peer.qdd, **gravity)
+    expected = peer.each(peer.inverse_gradient)
+    for k in range(2):
+        assert_allclose(found[k], expected[:, k], atol=1e-3)
+    by_q, by_qd, by_tau = robot.forward_dynamics_gradient(q, qd, peer.tau, **gravity)
+    expected = peer.each(peer.forward_gradient)
+    assert_allclose(by_q, expected[:, 0], atol=1e-5 * np.abs(by_q).max())
+    assert_allclose(by_qd, expected[:, 1], atol=1e-5 * np.abs(by_qd).max())
+    assert_allclose(by_tau, robot.mass_matrix_inverse(q), atol=1e-9)
+
+
+@pytest.mark.parametrize("function", ["inverse_dynamics", "forward_dynamics"])
+def test_products_agree_with_gradients(robot: gridgen.Robot, peer: Peer, function: str) -> None:
+    given = peer.qdd if function == "inverse_dynamics" else peer.tau
+    arrays, rng = (peer.q, peer.qd, given), np.random.default_rng(3)
+    bar = rng.normal(size=given.shape)
+    _, by_qd, *_ = getattr(robot, f"{function}_gradient")(*arrays)
+    found = robot.vjp(function, bar, *arrays)
+    assert_allclose(found[1], np.einsum("bi,bij->bj", bar, by_qd), atol=1e-9)
+    value, step = getattr(robot, function), 1e-6
+    for place in range(7, robot.nq):
+        ahead, back = (peer.q + s * step * np.eye(robot.nq)[place] for s in (1.0, -1.0))
+        slope = (value(ahead, *arrays[1:]) - value(back, *arrays[1:])) / (2 * step)
+        assert_allclose(found[0][:, place], np.sum(bar * slope, axis=1), rtol=1e-4, atol=1e-5)
+
+
+def test_fused_functions_and_pushforwards_are_converted(robot: gridgen.Robot, peer: Peer) -> None:
+    q, qd, qdd = peer.q, peer.qd, peer.qdd
+    found = robot.compute(("mass_matrix", "bias_forces"), q, qd)
+    assert_allclose(found[0], robot.mass_matrix(q), atol=1e-12)
+    assert_allclose(found[1], robot.bias_forces(q, qd), atol=1e-10)
+    torques = robot.inverse_dynamics(q, qd, qdd)
+    _, moved = robot.jvp("inverse_dynamics", (None, None, qdd), q, qd, qdd)
+    assert_allclose(moved, np.einsum("bij,bj->bi", robot.mass_matrix(q), qdd), atol=1e-9)
+    assert_allclose(torques - robot.bias_forces(q, qd), moved, atol=1e-9)
+
+
+def test_other_functions_are_those_of_pinocchio_with_axes_turned(
+    peer: Peer, tmp_path: Path
+) -> None:
+    path = tmp_path / "robot.xml"
+    path.write_text(MODEL)
+    constraints = [{"kind": "point", "link": "hand"}]
+    plain, own = (
+        read_tree(path, RobotOptions(convention=one, constraints=constraints))
+        for one in CONVENTIONS
+    )
+    q, T = peer.q.copy(), np.tile(np.eye(own.nv), (COUNT, 1, 1))
+    q[:, 3:7] = np.roll(peer.q[:, 3:7], -1, axis=1)
+    for k in range(COUNT):
+        T[k, :3, :3] = Rotation.from_quat(q[k, 3:7]).as_matrix().T
+    qd = np.einsum("bij,bj->bi", T, peer.qd)
+    qdd = np.einsum("bij,bj->bi", T, peer.qdd)
+    qdd[:, :3] -= np.cross(qd[:, 3:6], qd[:, :3])
+    gravity = {"gravity": np.tile(peer.gravity, (COUNT, 1))}
+    known = {"q": q, "qd": qd, "qdd": qdd, **gravity}
+    given = {"q": peer.q, "qd": peer.qd, "qdd": peer.qdd, **gravity}
+    names = ("center_of_mass", "center_of_mass_jacobian", "centroidal_momentum_matrix")
+    names += ("centroidal_momentum", "centroidal_inertia", "gravity_forces", "potential_energy")
+    names += ("potential_energy_regressor", "kinetic_energy_regressor", "joint_torque_regressor")
+    keys = [KernelKey(name) for name in (*names, "delassus", "forward_kinematics")]
+    links = ("operational_space_inertia", "point_inertia", "dynamically_consistent_inverse")
+    keys += [KernelKey(name, frame="hand", reference="local") for name in (*links, "jacobian")]
+    for key in keys:
+        computation = computation_of(own, key)
+        (found,) = evaluate_reference(own, key, given)
+        (expected,) = evaluate_reference(plain, key, known)
+        for axis, extent in enumerate(ARRAYS[computation.outputs[0]].shape, start=1):
+            if extent == "nv":
+                moved = np.moveaxis(expected, axis, -1)
+                moved = np.einsum("bji,b...j->b...i", T, moved)
+                expected = np.moveaxis(moved, -1, axis)
+        assert_allclose(found, expected, atol=1e-9 * (1 + np.abs(expected).max()), err_msg=str(key))
+
+
+def test_quaternions_begin_with_w(robot: gridgen.Robot) -> None:
+    assert robot.neutral()[3:7].tolist() == [1.0, 0.0, 0.0, 0.0]
+    with pytest.raises(QuaternionError, match=r"\(w, x, y, z\)"):
+        robot.mass_matrix(np.zeros((1, robot.nq)))
+
+
+def test_what_is_not_converted_is_refused(robot: gridgen.Robot, peer: Peer) -> None:
+    with pytest.raises(ModelError, match="step of a floating base is not available in MuJoCo's"):
+        robot.step(peer.q, peer.qd, peer.tau, 0.01)
+    motion = np.ones(6)
+    with pytest.raises(ModelError, match="omit its motion"):
+        robot.forward_dynamics_gradient(peer.q, peer.qd, peer.tau, base_velocity=motion)
+    with pytest.raises(
+        OptionError, match=r"convention is .drake.; choose one of pinocchio, mujoco"
+    ):
+        gridgen.load(OWN / "arm6.urdf", convention="drake")
+    with pytest.raises(OptionError, match="without armature, on the base"):
+        gridgen.load(
+            OWN / "arm6.urdf", floating_base=True, convention="mujoco", armature=[0.1] * 12
+        )
+    with pytest.raises(OptionError, match=r"does not support .damping. in parameters"):
+        gridgen.load(
+            OWN / "arm6.urdf", floating_base=True, convention="mujoco", parameters="damping"
+        )
