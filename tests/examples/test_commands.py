@@ -40,6 +40,8 @@ HERE = {
     r"python examples/.*": ("", r"\d"),
     r"python benchmarks/accuracy.py .*": ("--robots pendulum --longest 100", "gravity_forces"),
     r"python benchmarks/calls.py.*": ("--functions mass_matrix --seconds 0.01", "cuda +mass"),
+    r"python benchmarks/collisions.py": ("--seconds 0.1", "self-collision"),
+    r"python benchmarks/contacts.py .*": ("--models hopper --batch 16 --seconds 0.2", "hopper"),
     r"python benchmarks/cpu.py .*--output.*": (
         "--robots arm7 --functions mass_matrix --batches 16 --threads 1 --seconds 0.01 "
         "--peers gridgen_cpu pinocchio_python mujoco_batch numpy_reference",
@@ -52,6 +54,7 @@ HERE = {
         "arm7 gravity_forces",
     ),
     r"python benchmarks/gradients.py .*": ("--libraries grid-gen --states 16 --rounds 1", "grid"),
+    r"python benchmarks/ilqr.py": ("--batch 2 --repeats 1", "crocoddyl"),
     r"python benchmarks/inverse_kinematics.py.*": (
         "--robots ur10 --poses 64 --seconds 0.1",
         "ur10 +grid-gen",
@@ -95,6 +98,9 @@ ELSEWHERE = {
     r"cmake .*": "output/test_library.py::test_the_control_loop_of_the_examples",
     r"mpirun .*|python -m gridgen.mpi": (
         "unit/mpi/test_processes.py::test_processes_compute_the_efforts_in_order"
+    ),
+    r"python benchmarks/constrained.py .*": (
+        "unit/benchmarks/test_constrained.py::test_the_counts_are_those_of_the_table"
     ),
     r"dask .*": "unit/test_dask.py::test_a_cluster_loses_a_worker_and_computes_all_the_same",
     r"nvcc .*": "output/test_readme.py::test_the_kernel",
