@@ -18,24 +18,25 @@ import gridgen
 from gridgen.compiler import read_tree
 from gridgen.dynamics.arrays import array_shape
 from gridgen.functions import FUNCTIONS
-from gridgen.functions.arrays import ARRAYS
+from gridgen.functions.arrays import ARRAYS, CONTACT_INPUTS
 from gridgen.functions.record import Function
 from gridgen.kernel import Kernel
 from gridgen.options import RobotOptions
 from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.schedules.thread.plan import plan_lines
 from helpers.program_interpreter import run
-from helpers.robots import CONSTRAINTS
+from helpers.robots import CONSTRAINTS, TESTED_APART
 from numerics.robots import urdf_path
 
 #: As many states as velocities would let a state be taken for a batch.
 STATES = {"two_link": 3, "arm6": 7}
-#: All but rollouts, whose kernels are no programs (see test_rollout_pullbacks.py), and inertias of
-#: links, for which two joints are too few.
+#: All but rollouts, whose kernels are no programs (see test_rollout_pullbacks.py), inertias of
+#: links, for which two joints are too few, and what the robots lack.
 ROWS = [
     row
     for row in FUNCTIONS.values()
-    if row.is_generated and row.name != "rollout" and not (row.of_frame and row.solves)
+    if row.is_generated and not (row.of_frame and row.solves)
+    if row.name not in ("rollout", *TESTED_APART)
 ]
 
 
@@ -104,6 +105,8 @@ class Case:
         shape = (self._states, *array_shape(name, self._tree))
         if name == "active":
             return np.ones(shape)
+        if name == "offset":
+            return np.tile(np.eye(4), (self._states, 1, 1))
         if shape not in self._made:
             self._made[shape] = self._rng.uniform(0.1, 1.0, shape)
         return self._made[shape]
@@ -113,7 +116,8 @@ class Case:
         words = {"frame": self.robot.frame_names[-1], "reference": "local", "frames": None}
         positional = [self.array(name) for name in row.arguments]
         options = {name: words[name] for name in row.words}
-        taken = (name for name in row.options if name in ARRAYS and name != "params")
+        not_taken = ("params", *CONTACT_INPUTS)
+        taken = (name for name in row.options if name in ARRAYS and name not in not_taken)
         return positional, options | {name: self.array(name) for name in taken}
 
 

@@ -20,7 +20,7 @@ from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.runtime.planning.devices import host_place
 from gridgen.template_root import static_text
-from helpers.robots import CONSTRAINTS, OWN
+from helpers.robots import CONSTRAINTS, OWN, TESTED_APART
 
 GRADIENTS = ("inverse_dynamics_gradient", "forward_dynamics_gradient")
 
@@ -103,7 +103,7 @@ def test_a_batch_is_served_as_the_next_power_of_two(on_gpu, evaluated):
 @pytest.mark.parametrize("device", ["cpu", *DEVICES])
 @pytest.mark.parametrize(
     "function",
-    [name for name in GENERATED if name != "step_hessian"],  # not with constraints
+    [name for name in GENERATED if name not in TESTED_APART],
 )
 def test_every_function_has_a_plan(robot, function, device):
     hand = {"arm7": "tool", "humanoid": "left_palm"}[robot.name]
