@@ -12,6 +12,7 @@ import pytest
 from gridgen.check import compare_function, random_states
 from gridgen.dynamics.functions import COMPUTATIONS, refusal
 from gridgen.functions import GENERATED
+from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules import KernelSelection, Schedules
 from helpers.programs import plan_thread
@@ -35,7 +36,7 @@ STEPS = [c.name for c in COMPUTATIONS.values() if c.key.function in ("step", "st
 STEPPED = ("arm6", "gripper", "quadruped")
 
 
-def check(tree: KinematicTree, function: str, x: Arrays) -> None:
+def check(tree: KinematicTree, function: str | KernelKey, x: Arrays) -> None:
     results = run_program(tree, plan_thread(tree, function), x)
     row = compare_function(tree, function, "float64", x, results)
     assert row.passed, row
@@ -90,7 +91,7 @@ def test_programs_compute_what_the_reference_computes(name: str, floating: bool)
     kernels, _ = Schedules(tree).select(KernelSelection(GENERATED, [tree.bodies[-1].name]))
     for kernel in kernels:
         if kernel.team is None and not kernel.calls and kernel.name not in (*LONG, *STEPS):
-            check(tree, kernel.name, x)
+            check(tree, kernel.key, x)
 
 
 @refused(lambda name, floating, function: refusal(load_tree(urdf_path(name), floating), function))

@@ -134,7 +134,7 @@ def joint_torque_regressor_gradient(state: State, qdd: Numbers) -> tuple[Cube, C
     Returns:
         dY_dq, dY_dqd, dY_dqdd: nv x 10 n x nv.
     """
-    tree, scalars, sweep = state.tree, state.scalars, Sweep(state)
+    tree, scalars, sweep = state.tree, state.scalars, Sweep(state, has_masses=False)
     motions = all_motions(state, qdd)
     above = effects_from_above(sweep, *own_changes(sweep, motions))
     shape = (tree.nv, BODY_PARAMETERS * len(tree.bodies), tree.nv)

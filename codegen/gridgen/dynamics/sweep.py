@@ -61,10 +61,10 @@ class Sweep:
         placed:   placements of the bodies.
         motions:  motions for zero joint accelerations.
         drift:    twice the velocity of every body's origin relative to its parent.
-        masses:   mass of every body's subtree.
+        masses:   mass of every body's subtree; none without ``has_masses``.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, has_masses: bool = True) -> None:
         tree, scalars = state.tree, state.scalars
         self.state, self._tree, self._scalars = state, tree, scalars
         self._root = base_motion(state)
@@ -73,10 +73,10 @@ class Sweep:
         self.drift = scalars.table("drift", len(tree.bodies))
         for index in tree.outward():
             self.drift[index] = self._drift(index, tree.bodies[index])
-        self.masses = self._masses()
+        self.masses = self._masses() if has_masses else []
         self._own_rows: dict[tuple[int, int], EffortRow] = {}
         self._rows: dict[tuple[int, int], list[tuple[int, EffortRow]]] = {}
-        if not scalars.has_loops:
+        if self.masses and not scalars.has_loops:
             for index in tree.outward():
                 for axis in range(tree.bodies[index].nv):
                     self.rows(index, axis)
