@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.spatial.transform import Rotation
 
 import gridgen
 from gridgen.compiler import read_tree
@@ -21,6 +20,7 @@ from gridgen.options import CONVENTIONS, RobotOptions
 from helpers.robots import OWN
 
 mujoco: Any = pytest.importorskip("mujoco")
+Rotation: Any = pytest.importorskip("scipy.spatial.transform").Rotation
 COUNT = 3
 MODEL = """
 <mujoco>

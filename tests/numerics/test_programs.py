@@ -78,6 +78,10 @@ def params(*functions: str) -> list[object]:
             of_one = ("step_gradient", "forward_dynamics_second", "hessian", "regressor_gradient")
             is_of_one = any(word in (function or "") for word in of_one)
             longer |= is_of_one and (name != "gripper" or further)
+            # Of free joints and with loads on one robot.
+            longer |= (
+                "second_order" in (function or "") and (floating or further) and name != "gripper"
+            )
             marks = pytest.mark.exhaustive if left_out or longer else ()
             values = (name, floating) if function is None else (name, floating, function)
             every.append(pytest.param(*values, marks=marks))

@@ -392,6 +392,7 @@ def test_pairs_of_an_srdf_file_are_left_out(tmp_path: Path) -> None:
 
 def test_files_of_spheres_are_read(tmp_path: Path) -> None:
     given = {"link1": [{"center": [0.0, 0.1, 0.2], "radius": 0.1}]}
+    pytest.importorskip("yaml")
     own = load_tree("arm7", spheres={"link1": [(0.0, 0.1, 0.2, 0.1)]}).spheres
     for name, content in (
         ("a.json", json.dumps(given)),
