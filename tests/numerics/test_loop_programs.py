@@ -81,7 +81,7 @@ def is_further(name: str, floating: bool, function: str) -> bool:
         of_steps = function.startswith("step_") and (with_loads or not function.startswith(STEPS))
         return function in SECOND_ORDER or of_steps or "regressor_gradient" in function
     if function in SECOND_ORDER or "regressor_gradient" in function:
-        return name not in SMALL
+        return name not in SMALL or floating
     is_long = "gradient" in function or "torque_regressor" in function
     if function.startswith("step_"):
         return name != "pendulum"
