@@ -97,7 +97,14 @@ def computation_of(tree: KinematicTree, which: str | KernelKey) -> Computation:
         if which.function == "inverse_kinematics":
             return _search(tree, which)
         return _of_several(tree, which) if which.parts else _of_key(tree, which)
-    return _of_robot(tree, _EVERY[which] if which in _EVERY else frame_computations(tree)[which])
+    if which in _EVERY:
+        return _of_robot(tree, _EVERY[which])
+    variants = (
+        with_inputs(plain, inputs)
+        for plain in frame_computations(tree).values()
+        for inputs in input_sets(plain.optional_inputs)
+    )
+    return {variant.name: variant for variant in variants}[which]
 
 
 def product_of(computation: Computation, products: Sequence[Product]) -> Computation:
