@@ -399,9 +399,13 @@ class _Measured:
         if not beyond.size or len(self.function.products) > 1:
             return errors
         batch = len(errors)
+        spec = computation_of(self.tree, self.function)
         own = {
-            name: array[beyond] if len(array) == batch and array.ndim > 1 else array
+            name: array[beyond]
+            if len(array) == batch and array.ndim > len(spec.shape(name, self.tree))
+            else array
             for name, array in self.inputs.items()
+            if name in spec.inputs
         }
         bounds = rounding_bounds(self.tree, self.function, own)
         unit = ROUNDINGS * np.finfo(self.dtype).eps

@@ -85,7 +85,7 @@ FURTHER = [
     ("quadruped", "potential_energy"),
     ("gripper", "jacobian"),
     ("quadruped", "integrate"),
-    pytest.param("quadruped", "step", marks=pytest.mark.exhaustive),
+    pytest.param("arm6", "step", marks=pytest.mark.exhaustive),
 ]
 
 
