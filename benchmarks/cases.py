@@ -105,13 +105,19 @@ class Case:
         return refusal(self.tree, self.entry(function)) is None
 
 
-def load_case(name: str) -> Case:
-    """Return a robot of ``CASES``."""
-    path, floating_base, fixed = CASES[name]
+def urdf_file(name: str) -> Path:
+    """Return the file of a robot of ``CASES``."""
+    path = CASES[name][0]
     file = _OWN / path if "/" not in path else installed(f"{_EXAMPLES}/{path}")
     if file is None:
         raise Unavailable(f"{name} comes with a package: pip install example-robot-data")
-    text = file.read_text(encoding="utf-8")
+    return file
+
+
+def load_case(name: str) -> Case:
+    """Return a robot of ``CASES``."""
+    _, floating_base, fixed = CASES[name]
+    text = urdf_file(name).read_text(encoding="utf-8")
     # Damping and friction are left out of all dynamics compared, so no peer gets to see them.
     for element in ("visual", "collision", "transmission", "dynamics"):
         text = re.sub(rf"<{element}\b[^>]*/>", "", text)

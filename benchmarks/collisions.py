@@ -24,6 +24,7 @@ os.environ.update(dict.fromkeys(("GRIDGEN_NUM_THREADS", "OMP_NUM_THREADS"), "1")
 import coal
 import numpy as np
 import pinocchio
+from cases import urdf_file
 from interleave import interleaved
 from machine import description
 
@@ -100,8 +101,9 @@ def main() -> None:
 
 def measured(excess: float, seconds: float) -> list[tuple[Any, ...]]:
     """Return a row for each computation and library."""
-    urdf = _path()
-    spheres = spheres_of_links(read_robot(Path(urdf), MOST_BODIES), excess)
+    file = urdf_file("panda")
+    urdf = str(file)
+    spheres = spheres_of_links(read_robot(file, MOST_BODIES), excess)
     robot = gridgen.load(urdf, spheres=spheres, lock=FINGER, backend="cpu")
     peer = Peer(urdf, robot, spheres)
 
@@ -144,13 +146,6 @@ def measured(excess: float, seconds: float) -> list[tuple[Any, ...]]:
         (*sizes_of, *key, f"{times[' | '.join(key)].least / count * 1e9:.1f}")
         for key, (_, count) in calls.items()
     ]
-
-
-def _path() -> str:
-    from example_robot_data.robots_loader import getModelPath
-
-    name = "panda_description/urdf/panda.urdf"
-    return str(Path(getModelPath(name)) / name)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from helpers.robots import example_urdf
+
 ROOT = Path(__file__).parents[2]
 IGNORED = {"build", "CHANGELOG.md"}
 PAGES = sorted(
@@ -35,6 +37,7 @@ HERE = {
         "gravity_forces",
     ),
     r"grid-gen arm.urdf --report arm.html": ("--functions mass_matrix", "mass_matrix"),
+    r"grid-gen spheres .*": ("--excess 0.1 --force", r"\d+ spheres in"),
     r"grid-gen .*": ("--functions mass_matrix --output build/modules", "wrote"),
     r"python robots/chain.py .*": ("", "<robot name"),
     r"python examples/.*": ("", r"\d"),
@@ -213,6 +216,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("arm", "arm7", "robot"):
         shutil.copy(ROOT / "robots" / "arm7.urdf", folder / f"{name}.urdf")
+    shutil.copy(example_urdf("a1"), folder / "ROBOT.urdf")
     (folder / "build").mkdir()
     return folder
 
