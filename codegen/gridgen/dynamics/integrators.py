@@ -14,7 +14,7 @@ from functools import partial
 from gridgen.dynamics.aba import forward_dynamics_aba
 from gridgen.dynamics.configurations import integrate
 from gridgen.dynamics.constraints import constrained_forward_dynamics
-from gridgen.dynamics.contacts import contact_forward_dynamics, contact_step
+from gridgen.dynamics.contacts.forward import contact_forward_dynamics, contact_step
 from gridgen.dynamics.crba import forward_dynamics_crba
 from gridgen.dynamics.state import Numbers, State
 from gridgen.symbolic.scalars import Scalar

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gridgen
-from gridgen.dynamics.contacts import weights
+from gridgen.dynamics.contacts.softness import weights
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenWarning, ModelError, OptionError
 from gridgen.model.readers.mujoco import from_model
