@@ -109,6 +109,10 @@ def parts_of(
     elif op == "sqrt":
         (a,) = node.args
         yield a, graph.div(graph.mul(graph.const(0.5), change), value(node))
+    elif op == "exp":
+        yield node.args[0], graph.mul(change, value(node))
+    elif op == "log":
+        yield node.args[0], graph.div(change, value(node.args[0]))
     elif op == "atan2":
         y, x = map(value, node.args)
         share = graph.div(change, graph.add(graph.mul(x, x), graph.mul(y, y)))

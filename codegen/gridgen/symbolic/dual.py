@@ -108,6 +108,17 @@ class DualScalars(ListScalars):
         root = self.inner.sqrt(square)
         return Dual(root, 0.0 if _is_none(tangent) else 0.5 * tangent / root)
 
+    def exp(self, value: Scalar) -> Dual:
+        """Return the exponential."""
+        power, tangent = _both(value)
+        result = self.inner.exp(power)
+        return Dual(result, _product(result, tangent))
+
+    def log(self, value: Scalar) -> Dual:
+        """Return the natural logarithm."""
+        number, tangent = _both(value)
+        return Dual(self.inner.log(number), 0.0 if _is_none(tangent) else tangent / number)
+
     def atan2(self, y: Scalar, x: Scalar) -> Dual:
         """Return the angle."""
         (b, b_tangent), (a, a_tangent) = _both(y), _both(x)

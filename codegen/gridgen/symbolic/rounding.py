@@ -92,6 +92,17 @@ class RoundedScalars(FloatScalars):
         # The derivative is infinite at zero: there the bound is the root of the square's bound.
         return _new(root, np.minimum(value.error / np.maximum(root, 1e-300), np.sqrt(value.error)))
 
+    def exp(self, value: Scalar) -> Scalar:
+        """Return the exponential."""
+        value = rounded(value)
+        result = np.exp(value.value)
+        return _new(result, result * value.error)
+
+    def log(self, value: Scalar) -> Scalar:
+        """Return the natural logarithm."""
+        value = rounded(value)
+        return _new(np.log(value.value), value.error / np.maximum(value.value, 1e-300))
+
     def atan2(self, y: Scalar, x: Scalar) -> Scalar:
         """Return the angle."""
         y, x = rounded(y), rounded(x)

@@ -52,6 +52,12 @@ class Scalars(Protocol):
     def sqrt(self, value: Scalar) -> Scalar:
         """Return the square root."""
 
+    def exp(self, value: Scalar) -> Scalar:
+        """Return e to the power of ``value``."""
+
+    def log(self, value: Scalar) -> Scalar:
+        """Return the natural logarithm."""
+
     def atan2(self, y: Scalar, x: Scalar) -> Scalar:
         """Return the angle [rad] of the vector (x, y), between -pi and pi."""
 
@@ -212,6 +218,14 @@ class FloatScalars(ListScalars):
         """Return NumPy's square root."""
         return np.sqrt(value)
 
+    def exp(self, value: Scalar) -> Scalar:
+        """Return NumPy's exponential."""
+        return np.exp(value)
+
+    def log(self, value: Scalar) -> Scalar:
+        """Return NumPy's natural logarithm."""
+        return np.log(value)
+
     def atan2(self, y: Scalar, x: Scalar) -> Scalar:
         """Return the angle; to the first order for complex steps, which NumPy does not support."""
         angle = np.arctan2(np.real(y), np.real(x))
@@ -286,12 +300,10 @@ class CountingScalars(ListScalars):
         return self._scalar, self._scalar
 
     def sign(self, value: Scalar) -> Scalar:
-        """Count a sign."""
+        """Count a function of one number."""
         return self._scalar._count()
 
-    def sqrt(self, value: Scalar) -> Scalar:
-        """Count a square root."""
-        return self._scalar._count()
+    sqrt = exp = log = sign
 
     def atan2(self, y: Scalar, x: Scalar) -> Scalar:
         """Count an angle."""

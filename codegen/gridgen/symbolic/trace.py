@@ -93,6 +93,14 @@ class TraceScalars(ListScalars):
         """Return the node of the square root."""
         return self.graph.sqrt(self.graph.lift(value))
 
+    def exp(self, value: Scalar) -> Scalar:
+        """Return the node of the exponential."""
+        return self.graph.exp(self.graph.lift(value))
+
+    def log(self, value: Scalar) -> Scalar:
+        """Return the node of the logarithm."""
+        return self.graph.log(self.graph.lift(value))
+
     def atan2(self, y: Scalar, x: Scalar) -> Scalar:
         """Return the node of the angle."""
         return self.graph.atan2(self.graph.lift(y), self.graph.lift(x))
