@@ -145,6 +145,8 @@ def random_parameters(
     for name in ("armature", "damping"):
         if name in drawn:
             drawn[name] += rng.uniform(0.0, 0.1, (count, tree.nv))
+    if "ctrl" in drawn:
+        drawn["ctrl"] = rng.normal(size=(count, len(tree.actuators)))
     if "active" in drawn:
         size = (count, len(tree.constraints))
         drawn["active"] = rng.integers(0, 2, size).astype(float)
