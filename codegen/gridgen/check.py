@@ -35,7 +35,7 @@ BACKWARD = 64.0
 #: Tolerance of an acceleration per unit of its conditioning [units of rounding]; robots reached 6.
 FORWARD = 32.0
 
-#: Factor of the tolerance for sums of products of velocities that nearly cancel.
+#: Factor of the tolerance for sums whose terms nearly cancel: products of velocities, Hessians.
 CANCELLATION = 25.0
 
 #: Tolerance of a result whose terms cancel, in units of its rounding bound (``rounding_bounds``):
@@ -315,8 +315,9 @@ def compare_function(
     pairs = list(zip(results, references, strict=True))
     key, row = spec.key, FUNCTIONS[spec.key.function]
     measured = _Measured(tree, spec.key, dtype, inputs, pairs)
+    factor = CANCELLATION if row.cancels else 1.0
     if not row.solves:
-        tolerance = TOLERANCE[dtype] * (CANCELLATION if row.cancels else 1.0)
+        tolerance = TOLERANCE[dtype] * factor
         error = measured.errors(np.full(len(references[0]), tolerance)).max()
         return Comparison(function, dtype, float(error), tolerance)
     if "proximal" in spec.inputs:
@@ -329,7 +330,7 @@ def compare_function(
         conditions = conditioning(M, inputs["h"], inputs["tau"], references[0])
         return _worst(function, dtype, measured.errors, conditions)
     if key.function != "forward_dynamics" or key.step or key.products:
-        return _worst(function, dtype, measured.errors, amplification(M))
+        return _worst(function, dtype, measured.errors, amplification(M), factor=factor)
     ((result, reference),) = pairs
     (bias,) = evaluate_reference(tree, KernelKey("bias_forces", inputs=key.inputs).name, inputs)
     conditions = conditioning(M, bias, inputs["tau"], reference)
@@ -363,9 +364,10 @@ def _worst(
     measured: Callable[[Array], Array],
     conditions: Array,
     residual: float | None = None,
+    factor: float = 1.0,
 ) -> Comparison:
     """Return the comparison of the state with the largest ratio of error and tolerance."""
-    tolerances = np.maximum(TOLERANCE[dtype], FORWARD * np.finfo(dtype).eps * conditions)
+    tolerances = factor * np.maximum(TOLERANCE[dtype], FORWARD * np.finfo(dtype).eps * conditions)
     errors = measured(tolerances)
     worst = int(np.nan_to_num(errors / tolerances, nan=np.inf).argmax())
     return Comparison(

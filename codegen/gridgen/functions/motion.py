@@ -174,6 +174,7 @@ class Motion(Calls):
         },
         is_default=False,
         solves=True,
+        cancels=True,
     )
     def step_hessian(
         self,
