@@ -143,7 +143,7 @@ OF_LINKS = ("operational_space_inertia", "point_inertia", "operational_space_bia
     ("name", "functions", "frames"),
     [
         ("two_link", CONSTRAINED, ()),
-        ("arm7", ("self_distance", "world_distance", "collision_free"), ()),
+        ("arm7", ("self_distance", "world_distance", "soft_self_distance", "collision_free"), ()),
         ("two_link", TOUCHING, ()),
         pytest.param(
             "arm6",

@@ -246,6 +246,7 @@ ARRAYS: dict[str, ArrayKind] = {
     "success": ArrayKind((), "1 for a solution, otherwise 0", "1"),
     "world": ArrayKind((OPEN,), "obstacles, of gridgen.world", "m", True, is_fixed=True),
     "margin": ArrayKind((), "least distance", "m", True, is_fixed=True),
+    "temperature": ArrayKind((), "softness of a soft minimum", "m", True, is_fixed=True),
     "clearance": ArrayKind((), "smallest signed distance", "m"),
     "pair": ArrayKind((), "index of the nearest pair of links", "1"),
     "sphere": ArrayKind((), "index of the nearest sphere", "1"),
