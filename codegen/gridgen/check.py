@@ -97,6 +97,7 @@ def random_states(tree: KinematicTree, count: int, rng: np.random.Generator) -> 
     states["offset"][:, :3] = np.concatenate([turn, 0.1 * rng.normal(size=(count, 3, 1))], axis=2)
     states["dt"] = rng.uniform(1e-3, 1e-2, count)
     states |= {"world": random_world(count, rng), "margin": rng.uniform(-0.05, 0.05, count)}
+    states |= {"temperature": rng.uniform(0.005, 0.05, count)}
     states |= random_parameters(tree, count, rng)
     (states["h"],) = evaluate_reference(tree, "bias_forces", states)
     if refusal(tree, "articulated_inertias") is None:
@@ -145,6 +146,8 @@ def random_parameters(
     for name in ("armature", "damping", "joint_friction"):
         if name in drawn:
             drawn[name] += rng.uniform(0.0, 0.1, (count, tree.nv))
+    if "ctrl" in drawn:
+        drawn["ctrl"] = rng.normal(size=(count, len(tree.actuators)))
     if "active" in drawn:
         size = (count, len(tree.constraints))
         drawn["active"] = rng.integers(0, 2, size).astype(float)

@@ -45,9 +45,9 @@ SUPPORTED = NATIVE | frozenset(
         *("center_of_mass_jacobian", "centroidal_momentum_matrix", "centroidal_momentum"),
         *("kinetic_energy", "potential_energy", "kinetic_energy_regressor"),
         *("potential_energy_regressor", "joint_torque_regressor", "self_distance"),
-        *("world_distance", "collision_free", "constrained_forward_dynamics", *_GRADIENTS),
-        *("constrained_inverse_dynamics", "impulse_dynamics", "contact_forward_dynamics"),
-        "rollout",
+        *("world_distance", "soft_self_distance", "soft_world_distance", "collision_free"),
+        *("constrained_forward_dynamics", *_GRADIENTS, "constrained_inverse_dynamics"),
+        *("impulse_dynamics", "contact_forward_dynamics", "rollout"),
     )
 )
 
