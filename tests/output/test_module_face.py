@@ -39,8 +39,8 @@ from helpers.scan import tree_of
 
 ROOT = Path(__file__).parents[2]
 PENDULUM = ROOT / "robots" / "pendulum.urdf"
-#: Of a robot alone: it runs a function by the name that it has in the C++ files.
-BY_NAME = {"evaluate"}
+#: Of a robot alone: they run functions, by the names that these have in the C++ files or in parts.
+BY_NAME = {"evaluate", "path_free"}
 #: Ways to call any function.
 WAYS = ("bind", "compile", "compute", "jvp", "vjp", "rollout_vjp")
 #: What a module has by default: whatever is generated, and what takes no code.

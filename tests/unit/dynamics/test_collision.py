@@ -325,6 +325,24 @@ def test_configurations_of_paths_are_those_of_states(robot: gridgen.Robot) -> No
     assert_array_equal(each[:, 3], robot.collision_free(paths[:, 3], x["world"], 0.01))
 
 
+@pytest.mark.parametrize("count", [40, 900])
+def test_paths_are_free_where_all_of_their_points_are(robot: gridgen.Robot, count: int) -> None:
+    rng = np.random.default_rng(4)
+    ends = rng.uniform(-1.0, 1.0, (count, 7))
+    ends = ends, ends + rng.uniform(-0.5, 0.5, (count, 7)) * rng.integers(0, 2, (count, 1))
+    paths, each = np.linspace(*ends, 11, axis=1), rng.uniform(-0.2, 0.05, count)
+    every, means = states(tree_of("arm7", False), count)["world"], []
+    for given in ((), (every[0], 0.01), (every, each), (None, -0.1), (None, 0.1)):
+        wide = [x[:, None] if np.ndim(x) == k else x for x, k in zip(given, (2, 1), strict=False)]
+        expected = robot.collision_free(paths, *wide).min(axis=1)
+        assert_array_equal(robot.path_free(paths, *given), expected)
+        means.append(expected.mean())
+    assert min(means) < 0.3
+    assert max(means) > 0.7
+    with pytest.raises(ShapeError, match=r"paths has shape \(11, 7\); give \(B, T, nq\)"):
+        robot.path_free(paths[0])
+
+
 def test_a_world_by_name_is_that_of_its_array(robot: gridgen.Robot) -> None:
     x = states(tree_of("arm7", False), 12)
     obstacles = random_obstacles(0)
@@ -534,6 +552,9 @@ def test_gradients_in_pytorch(robot: gridgen.Robot) -> None:
     clearance.sum().backward()
     expected = robot.vjp("world_distance", (np.ones(9), None), x["q"], x["world"])
     assert_array_equal(q.grad, expected)
+    paths = q[:, None] + torch.linspace(0.0, 0.3, 600)[:, None]
+    free = robot.path_free(paths, torch.tensor(x["world"]))
+    assert_array_equal(free, robot.path_free(paths.detach().numpy(), x["world"]))
     soft = robot.soft_world_distance(q, torch.tensor(x["world"]), torch.tensor(x["temperature"]))
     (slope,) = torch.autograd.grad(soft.sum(), q)
     given = x["q"], x["world"], x["temperature"]
