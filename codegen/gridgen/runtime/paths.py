@@ -15,7 +15,7 @@ from gridgen.runtime.arrays.libraries import is_immutable
 # Points of each path that are tested first.
 _FIRST = 4
 # Configurations that cost less to test in one call than in several.
-_FEW = 4096
+_FEW = 2048
 # Remaining points are tested at once if more of the paths than this were free so far.
 _MOSTLY = 0.75
 
