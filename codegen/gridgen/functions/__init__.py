@@ -89,6 +89,8 @@ FunctionName = Literal[
     "potential_energy",
     "self_distance",
     "world_distance",
+    "soft_self_distance",
+    "soft_world_distance",
     "collision_free",
     "joint_torque_regressor",
     "joint_torque_regressor_gradient",
