@@ -70,6 +70,8 @@ TESTED_APART = (
     "contact_forward_dynamics",
     "self_distance",
     "world_distance",
+    "soft_self_distance",
+    "soft_world_distance",
     "collision_free",
     "step_hessian",
 )

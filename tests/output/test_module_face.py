@@ -140,6 +140,7 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
         parameters=("all", "armature", "damping"),
         constraints=() if touches or name == "step_hessian" else CONSTRAINTS["arm6"],
         ground=GROUND["arm6"] if touches else (),
+        actuators="ctrl" in FUNCTIONS[name].options and [{"joint": "elbow_joint"}],
         spheres={"base_link": [(0.0, 0.0, 0.0, 0.3)], "wrist_3_link": [(0.0, 0.0, 0.0, 0.3)]},
     )
     seen = []
@@ -181,7 +182,7 @@ def test_algorithms_are_there_and_read_what_the_record_says(name):
     row = FUNCTIONS[name]
     for method in row.methods.values():
         if method.algorithm:
-            module, function = method.algorithm.split(".")
+            module, _, function = method.algorithm.rpartition(".")
             algorithm = getattr(importlib.import_module(f"gridgen.dynamics.{module}"), function)
             signature = inspect.signature(algorithm)
             parameters = {

@@ -14,7 +14,7 @@ class ContactDynamics(Calls):
         "Forward dynamics with soft contacts: joint accelerations and contact forces",
         ("qdd", "contact_forces"),
         Algorithm(
-            "contacts.contact_forward_dynamics",
+            "contacts.forward.contact_forward_dynamics",
             "MuJoCo's soft constraints, Newton's method, Todorov 2014",
             refusals=(
                 *("of_no_contacts", "of_contacts_with_constraints", "of_a_singular_mass_matrix"),
