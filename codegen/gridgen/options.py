@@ -267,10 +267,13 @@ def read_spheres(given: object) -> str | dict[str, tuple[Any, ...]]:
     if isinstance(given, str) and given == PRIMITIVES:
         return given
     if isinstance(given, (str, os.PathLike)):
-        where, given = f"spheres: {given}", _file(Path(given), "spheres")
+        path, where = Path(given), f"spheres: {given}"
+        given = _spheres_of_urdf(path) if path.suffix == ".urdf" else _file(path, "spheres")
         for key in ("robot_cfg", "kinematics", "collision_spheres"):
             if isinstance(given, Mapping) and key in given:
                 given = given[key]
+        if isinstance(given, str):  # the name of another file, relative to this one
+            return read_spheres(path.parent / given)
     if not isinstance(given, Mapping):
         raise OptionError(
             f"{where} is {show_value(given)}; give spheres (x, y, z, radius) by the name of a "
@@ -284,6 +287,26 @@ def read_spheres(given: object) -> str | dict[str, tuple[Any, ...]]:
                 "(x, y, z, radius) by the name of a link"
             )
         found[name] = tuple(_numbers(where, sphere) for sphere in listed)
+    return found
+
+
+def _spheres_of_urdf(path: Path) -> dict[str, list[Any]]:
+    """Return the spheres of a URDF file whose collision shapes are spheres."""
+    found: dict[str, list[Any]] = {}
+    try:
+        for link in ElementTree.parse(path).getroot().iter("link"):
+            for shape in link.iter("collision"):
+                sphere, origin = shape.find("geometry/sphere"), shape.find("origin")
+                if sphere is None:
+                    raise OptionError(
+                        f"spheres: {path}: link {show_value(link.get('name'))} has a collision "
+                        "shape that is no sphere: cover it by `grid-gen spheres`"
+                    )
+                place = "0 0 0" if origin is None else origin.get("xyz", "0 0 0")
+                numbers = map(float, (*place.split(), sphere.get("radius", "")))
+                found.setdefault(link.get("name", ""), []).append([*numbers])
+    except (OSError, ValueError, ElementTree.ParseError) as error:
+        raise OptionError(f"spheres: {path}: {one_line(error)}") from error
     return found
 
 

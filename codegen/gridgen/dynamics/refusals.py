@@ -190,6 +190,13 @@ def of_contacts_with_constraints(tree: KinematicTree) -> str | None:
     )
 
 
+def of_no_actuators(tree: KinematicTree) -> str | None:
+    """Refuse a robot without actuators."""
+    if tree.actuators:
+        return None
+    return "the robot has no actuators: load it with actuators= (grid-gen: --actuators)"
+
+
 def of_actuators(tree: KinematicTree) -> str | None:
     """Refuse a robot with actuators."""
     if not tree.actuators:

@@ -82,7 +82,8 @@ class Motion(Calls):
         Configurations move as in ``integrate``: a floating base stays on its manifold, and
         quaternions have unit norm. A robot with constraints has the accelerations of
         ``constrained_forward_dynamics``; with ``active=0``, those without constraints. A robot with
-        contacts has those of ``contact_forward_dynamics``.
+        contacts has those of ``contact_forward_dynamics``. A robot with actuators adds
+        ``actuator_torques`` to ``tau``.
 
         Args:
             q:          joint positions   (B, nq)  [rad or m]
@@ -311,7 +312,8 @@ class Motion(Calls):
             out:           output arrays, with any strides.
             options:       as in ``step``. Arrays with a batch axis may have an axis T after it,
                            except the robot's parameters: ``active`` is (k,), (B, k), or (B, T, k)
-                           or (1, T, k) for a schedule of contacts.
+                           or (1, T, k) for a schedule of contacts. ``ctrl`` has the axes of
+                           ``tau``, or none.
 
         Returns:
             q_path:   joint positions   (B, T + 1, nq); (B, nq) for ``last``  [rad or m]

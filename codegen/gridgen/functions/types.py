@@ -231,7 +231,17 @@ class Constrained(Driven, Held, total=False):
     compliance: ArrayLike | None
 
 
-class Soft(InGravity, Inertial, total=False):
+class Controlled(Options, total=False):
+    """Those of actuators.
+
+    Attributes:
+        ctrl: control of each actuator (nu,) or (B, nu). Default: 0.
+    """
+
+    ctrl: ArrayLike | None
+
+
+class Soft(InGravity, Inertial, Controlled, total=False):
     """Those of the dynamics with soft contacts.
 
     Attributes:
@@ -240,7 +250,6 @@ class Soft(InGravity, Inertial, total=False):
         friction:  coefficient of each contact's tangents (k,) or (B, k).
         radii:     radius of each contact's shape (k,) or (B, k) [m].
         tolerance: relative error of the torques at which iterations end (1,) or (B, 1).
-        ctrl:      control of each actuator (nu,) or (B, nu). Default: 0.
     """
 
     f_ext: ArrayLike | None
@@ -248,20 +257,18 @@ class Soft(InGravity, Inertial, total=False):
     friction: ArrayLike | None
     radii: ArrayLike | None
     tolerance: ArrayLike | None
-    ctrl: ArrayLike | None
 
 
-class Moving(Constrained, total=False):
+class Moving(Constrained, Controlled, total=False):
     """Those of steps.
 
     Attributes:
-        friction:  as in ``Soft``; radii, tolerance and ctrl likewise.
+        friction:  as in ``Soft``; radii and tolerance likewise.
     """
 
     friction: ArrayLike | None
     radii: ArrayLike | None
     tolerance: ArrayLike | None
-    ctrl: ArrayLike | None
 
 
 class Impulsive(Inertial, Held, total=False):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gridgen.model.contacts import covered
-from gridgen.model.description import Shape, collision_shape
+from gridgen.model.description import Mesh, Shape, collision_shape
 from gridgen.model.pose import Pose, apply, from_quaternion, vector3
 from gridgen.model.soft import Contact, ContactModel, JointSoftness, Softness
 
@@ -33,8 +33,8 @@ FORCES = {
 FLAGS = {"OVERRIDE": "contact parameters of the option", "DIAGEXACT": "exact regularizers"}
 """Flags (``mjENBL_<name>``) that gridgen ignores."""
 
-PLANE = 0
-"""MuJoCo's type of planes (mjtGeom)."""
+PLANE, MESH = 0, 7
+"""MuJoCo's types of planes and meshes (mjtGeom)."""
 
 
 def read_contacts(
@@ -131,6 +131,16 @@ def shape_of(model: Any, geom: int) -> Shape | None:
     kind, factors = SOLIDS.get(int(model.geom_type[geom]), ("", ()))
     size = [f * x for f, x in zip(factors, model.geom_size[geom].tolist(), strict=False)]
     return collision_shape(kind, _pose(model.geom_quat[geom], model.geom_pos[geom]), size)
+
+
+def mesh_of(model: Any, geom: int) -> Mesh:
+    """Return the mesh of a geom, which MuJoCo has moved to its own axes."""
+    index = int(model.geom_dataid[geom])
+    vertex, face = int(model.mesh_vertadr[index]), int(model.mesh_faceadr[index])
+    vertices = model.mesh_vert[vertex : vertex + int(model.mesh_vertnum[index])]
+    faces = model.mesh_face[face : face + int(model.mesh_facenum[index])]
+    pose = _pose(model.geom_quat[geom], model.geom_pos[geom])
+    return Mesh(pose, model.mesh(index).name, triangles=(vertices.astype(float), faces.copy()))
 
 
 def _pose(quaternion: Any, position: Any) -> Pose:
