@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -81,11 +81,11 @@ class Cost:
             if not (np.isfinite(weights) & (weights >= 0.0)).all():
                 raise OptionError(f"{name} of {self.residual} are negative or not finite")
 
-    def losses(self, r: Array) -> tuple[Array, Array, Array]:
+    def losses(self, r: Array) -> tuple[Array, Array, ArrayLike]:
         """Return the loss of residuals, its first and its Gauss-Newton second derivative."""
         width = self.width
         if self.loss == "quadratic":
-            return 0.5 * r * r, r, np.ones_like(r)
+            return 0.5 * r * r, r, 1.0
         if self.loss == "huber":
             size = np.maximum(np.abs(r), width)
             is_near = np.abs(r) <= width
@@ -99,8 +99,15 @@ class Cost:
         value = np.where(is_near, 0.5 * (near * near - 1.0) - np.log(width), -np.log(far))
         return value, np.where(is_near, near / width, -1.0 / far), 1.0 / far**2
 
+    def of(self, problems: NDArray[np.int64]) -> Cost:
+        """Return the term of some problems of a batch: rows of a target with an axis B."""
+        count = 4 if self.residual == "orientation" else 3
+        if np.ndim(self.target) < count or len(self.target) == 1:  # type: ignore[arg-type]
+            return self
+        return replace(self, target=np.asarray(self.target)[problems])
 
-@dataclass(frozen=True)
+
+@dataclass
 class TrajectoryCost:
     """Costs of B trajectories with T steps; derivatives in tangent coordinates (q, qd).
 
@@ -108,15 +115,22 @@ class TrajectoryCost:
         cost:  (B,).
         l_x:   gradient by the states (B, T + 1, 2 nv).
         l_u:   gradient by the joint torques (B, T, nv).
-        l_xx:  Gauss-Newton Hessian (B, T + 1, 2 nv, 2 nv).
-        l_uu:  Hessian (B, T, nv); it is diagonal.
+        l_uu:  Hessian by them (B, T, nv); it is diagonal.
+        diagonal, dense: parts of ``l_xx``: (B, T + 1, 2 nv), and (B, T + 1, 2 nv, 2 nv) or None.
     """
 
     cost: Array
     l_x: Array
     l_u: Array
-    l_xx: Array
     l_uu: Array
+    diagonal: Array
+    dense: Array | None = None
+
+    @property
+    def l_xx(self) -> Array:
+        """Gauss-Newton Hessian by the states (B, T + 1, 2 nv, 2 nv)."""
+        part: Array = self.diagonal[..., None] * np.eye(self.diagonal.shape[-1])
+        return part if self.dense is None else part + self.dense
 
 
 def trajectory_cost(
@@ -167,14 +181,20 @@ def trajectory_cost(
         np.zeros(B),
         np.zeros((extent[0], extent[1] + 1, 2 * nv)),
         np.zeros((*extent, nv)),
-        np.zeros((extent[0], extent[1] + 1, 2 * nv, 2 * nv)),
         np.zeros((*extent, nv)),
+        np.zeros((extent[0], extent[1] + 1, 2 * nv)),
     )
+    check_costs(costs)
+    for cost in costs:
+        _add(robot, cost, x, found, derivatives)
+    return found
+
+
+def check_costs(costs: Sequence[Cost]) -> None:
+    """Raise OptionError unless all are costs."""
     for cost in costs:
         if not isinstance(cost, Cost):
             raise OptionError(f"costs has {show_value(cost)}; give gridgen.Cost objects")
-        _add(robot, cost, x, found, derivatives)
-    return found
 
 
 def _add(
@@ -192,7 +212,7 @@ def _add(
         raise ShapeError(f"weights of {kind}: give a number or {r.shape[2]} numbers") from error
     value, slope, curvature = cost.losses(r)
     with np.errstate(invalid="ignore"):  # infinite costs of trajectories that diverge
-        found.cost[:] += np.where(weights > 0.0, weights * value, 0.0).sum(axis=(1, 2))
+        found.cost[:] += np.einsum("btm,tm->b", value, weights)
     if not derivatives:
         return
     slope, curvature = weights * slope, weights * curvature
@@ -202,12 +222,13 @@ def _add(
         return
     columns = slice(nv, 2 * nv) if kind == "qd" else slice(0, nv if J is None else J.shape[-1])
     if J is None:
-        diagonal = np.arange(columns.start, columns.stop)
         found.l_x[..., columns] += slope
-        found.l_xx[..., diagonal, diagonal] += curvature
+        found.diagonal[..., columns] += curvature
         return
+    if found.dense is None:
+        found.dense = np.zeros((*found.l_x.shape, 2 * nv))
     found.l_x[..., columns] += (slope[..., None, :] @ J)[..., 0, :]
-    found.l_xx[..., columns, columns] += np.swapaxes(J, -1, -2) @ (curvature[..., None] * J)
+    found.dense[..., columns, columns] += np.swapaxes(J, -1, -2) @ (curvature[..., None] * J)
 
 
 def _residual(
