@@ -8,7 +8,7 @@
 namespace gridgen {
 namespace {
 
-constexpr int N = GRIDGEN_N, M = GRIDGEN_M, U = GRIDGEN_U, D = GRIDGEN_D;
+constexpr int N = GRIDGEN_N, M = GRIDGEN_M, U = GRIDGEN_U, D = GRIDGEN_D, P = GRIDGEN_P;
 constexpr int H = N / 2, R = N - D, dense = H - D;
 using Real = double;
 using Number = Pack<Real>;
@@ -17,6 +17,7 @@ constexpr int W = pack_size<Real>, tile = pack_bytes == 64 ? 4 : 2;
 
 struct Step {
     Number A[R * N], B[R * U], lx[N], lu[M], luu[M], lower[M], upper[M], diagonal[N];
+    Number coupled[P * P + 1];
     Number V[N * N], v[N], FV[R * N], w[R], WF[R * R], VA[R * N], VB[R * M], Qxx[N * N], Qx[N];
     Number Qux[M * N], Quu[M * M], plain[M * M], g[M], u[M], force[M], K[M * N], minus[M * N];
     Number rows[M * N], held[M], L[M * M], first, second;
@@ -259,13 +260,15 @@ auto backward(Step& s, Number dt, Number near) {
     return fails;
 }
 
-// Derivatives of the cost of states at one time; the Hessian has a dense part if ``dense_part``.
+// Derivatives of the cost by the states at one time.
 GRIDGEN_DEVICE void load_cost(Step& s, const double* lx, const double* diagonal,
-                              const double* dense_part, int64 at, int64 times, int64 b, int64 lanes) {
+                              const double* coupled, int64 at, int64 times, int64 b, int64 lanes) {
     load<N>(s.lx, lx + at * N, times * N, b, lanes);
     load<N>(s.diagonal, diagonal + at * N, times * N, b, lanes);
-    if (dense_part) load<N * N>(s.Qxx, dense_part + at * N * N, times * N * N, b, lanes);
-    for (int i = 0; !dense_part && i < N * N; ++i) s.Qxx[i] = Number{};
+    load<P * P>(s.coupled, coupled + at * P * P, times * P * P, b, lanes);
+    for (int i = 0; i < N * N; ++i) s.Qxx[i] = Number{};
+    for (int i = 0; i < P; ++i)
+        for (int j = 0; j < P; ++j) s.Qxx[i * N + j] = s.coupled[i * P + j];
     for (int i = 0; i < N; ++i) s.Qxx[i * N + i] += s.diagonal[i];
 }
 
@@ -273,13 +276,13 @@ GRIDGEN_DEVICE void load_cost(Step& s, const double* lx, const double* diagonal,
 }  // namespace gridgen
 
 // For each of ``batch`` trajectories: A (T, N, N), B (T, N, U), lx (T + 1, N), lu (T, U),
-// diagonal (T + 1, N) and dense_part (T + 1, N, N) or null: parts of the Hessian by the states,
+// diagonal (T + 1, N) and coupled (T + 1, P, P): parts of the Hessian by the states,
 // luu (T, U), lower and upper (T, U): limits of the changes; near: regularization of the states.
 // Results: k (T, U), K (T, U, N), the change is k - K x, and ``expected``: the linear and the quadratic
 // part of the change of the cost, NaN where Quu is not positive definite.
 extern "C" __attribute__((visibility("default"))) void gridgen_riccati(
     long long batch, long long T, double dt_, const double* A, const double* B,
-    const double* lx, const double* lu, const double* diagonal, const double* dense_part,
+    const double* lx, const double* lu, const double* diagonal, const double* coupled,
     const double* luu, const double* lower, const double* upper, const double* near_, double* k,
     double* K, double* expected) {
     using namespace gridgen;
@@ -293,7 +296,7 @@ extern "C" __attribute__((visibility("default"))) void gridgen_riccati(
         s.first = s.second = Number{};
         auto fails = s.first > s.second;
         for (int i = 0; i < M; ++i) s.held[i] = Number{};
-        load_cost(s, lx, diagonal, dense_part, T, T + 1, b, lanes);
+        load_cost(s, lx, diagonal, coupled, T, T + 1, b, lanes);
         for (int i = 0; i < N * N; ++i) s.V[i] = s.Qxx[i];
         for (int i = 0; i < N; ++i) s.v[i] = s.lx[i];
         for (int64 t = T - 1; t >= 0; --t) {
@@ -301,7 +304,7 @@ extern "C" __attribute__((visibility("default"))) void gridgen_riccati(
             load<H * N>(s.A + dense * N, A + (t * N + H) * N, T * N * N, b, lanes);
             load<dense * U>(s.B, B + t * N * U, T * N * U, b, lanes);
             load<H * U>(s.B + dense * U, B + (t * N + H) * U, T * N * U, b, lanes);
-            load_cost(s, lx, diagonal, dense_part, t, T + 1, b, lanes);
+            load_cost(s, lx, diagonal, coupled, t, T + 1, b, lanes);
             const int64 at = t * U + U - M;
             load<M>(s.lu, lu + at, T * U, b, lanes);
             load<M>(s.luu, luu + at, T * U, b, lanes);

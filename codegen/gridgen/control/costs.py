@@ -116,7 +116,8 @@ class TrajectoryCost:
         l_x:   gradient by the states (B, T + 1, 2 nv).
         l_u:   gradient by the joint torques (B, T, nv).
         l_uu:  Hessian by them (B, T, nv); it is diagonal.
-        diagonal, dense: parts of ``l_xx``: (B, T + 1, 2 nv), and (B, T + 1, 2 nv, 2 nv) or None.
+        diagonal, dense: parts of ``l_xx``: (B, T + 1, 2 nv), and the first p rows and columns
+                         (B, T + 1, p, p).
     """
 
     cost: Array
@@ -124,13 +125,15 @@ class TrajectoryCost:
     l_u: Array
     l_uu: Array
     diagonal: Array
-    dense: Array | None = None
+    dense: Array
 
     @property
     def l_xx(self) -> Array:
         """Gauss-Newton Hessian by the states (B, T + 1, 2 nv, 2 nv)."""
-        part: Array = self.diagonal[..., None] * np.eye(self.diagonal.shape[-1])
-        return part if self.dense is None else part + self.dense
+        found: Array = self.diagonal[..., None] * np.eye(self.diagonal.shape[-1])
+        p = self.dense.shape[-1]
+        found[..., :p, :p] += self.dense
+        return found
 
 
 def trajectory_cost(
@@ -176,6 +179,8 @@ def trajectory_cost(
             f"q, qd and tau have shapes {shapes}; give (B, T + 1, {robot.nq}), "
             f"(B, T + 1, {robot.nv}) and (B, T, {robot.nv})"
         )
+    check_costs(costs)
+    p = max((_coupled(robot, cost) for cost in costs), default=0)
     extent = (0, 0) if not derivatives else (B, T)
     found = TrajectoryCost(
         np.zeros(B),
@@ -183,8 +188,8 @@ def trajectory_cost(
         np.zeros((*extent, nv)),
         np.zeros((*extent, nv)),
         np.zeros((extent[0], extent[1] + 1, 2 * nv)),
+        np.zeros((extent[0], extent[1] + 1, p, p)),
     )
-    check_costs(costs)
     for cost in costs:
         _add(robot, cost, x, found, derivatives)
     return found
@@ -220,21 +225,36 @@ def _add(
         found.l_u[:] += slope
         found.l_uu[:] += curvature
         return
-    columns = slice(nv, 2 * nv) if kind == "qd" else slice(0, nv if J is None else J.shape[-1])
-    if J is None:
-        found.l_x[..., columns] += slope
-        found.diagonal[..., columns] += curvature
-        return
-    if found.dense is None:
-        found.dense = np.zeros((*found.l_x.shape, 2 * nv))
-    found.l_x[..., columns] += (slope[..., None, :] @ J)[..., 0, :]
-    found.dense[..., columns, columns] += np.swapaxes(J, -1, -2) @ (curvature[..., None] * J)
+    if J is not None and J.ndim == 1:
+        slope, curvature, J = slope * J, curvature * J * J, None
+    p = 0 if J is None else J.shape[-1]
+    columns = slice(nv, 2 * nv) if kind == "qd" else slice(p, nv)
+    if J is not None:
+        rows = J.shape[-2]
+        found.l_x[..., :p] += (slope[..., None, :rows] @ J)[..., 0, :]
+        found.dense[..., :p, :p] += np.swapaxes(J, -1, -2) @ (curvature[..., :rows, None] * J)
+    if J is None or kind == "q":
+        found.l_x[..., columns] += slope[..., p:]
+        found.diagonal[..., columns] += curvature[..., p:]
+
+
+def _coupled(robot: Robot, cost: Cost) -> int:
+    """Return the number of first components of a state that a term couples."""
+    if cost.residual in ("qd", "tau", *_LIMITS):
+        return 0
+    if cost.residual == "q":
+        free = robot.nq - robot.nv  # joints with a quaternion; the base is the first one
+        return 6 * free if free == robot.floating_base else robot.nv
+    return robot.nv * (2 if cost.residual == "momentum" else 1)
 
 
 def _residual(
     robot: Robot, cost: Cost, x: tuple[Array, ...], derivatives: bool
 ) -> tuple[Array, Array | None]:
-    """Return a residual (B, T + 1, m) and its Jacobian by q (and qd); ``None`` is the identity."""
+    """Return a residual (B, T + 1, m) and its Jacobian by q (and qd); ``None`` is the identity.
+
+    That of ``q`` has the rows and columns of the free joint, that of limits is diagonal (nv,).
+    """
     q, qd, tau = x
     kind, target = cost.residual, cost.target
     if kind in ("qd", "tau"):
@@ -243,9 +263,10 @@ def _residual(
     if kind == "q":
         goal = _shaped(cost, robot.neutral() if target is None else target, q)
         found = np.asarray(robot.difference(goal, q))
-        if not (derivatives and robot.floating_base):
+        count = _coupled(robot, cost)
+        if not (derivatives and count):
             return found, None
-        return found, np.asarray(robot.difference_gradient(goal, q)[1])
+        return found, np.asarray(robot.difference_gradient(goal, q)[1])[..., :count, :count]
     if kind in _LIMITS:
         limits = np.array(getattr(robot, kind))
         bounded = np.isfinite(limits)
@@ -253,9 +274,8 @@ def _residual(
             raise OptionError("limits require joints with one coordinate")
         sign = 1.0 if kind == "lower_limits" else -1.0
         distance = np.where(bounded, sign * (q - np.where(bounded, limits, 0.0)), 1.0)
-        distance = distance[..., robot.nq - robot.nv :]
-        moving = np.diag(np.where(bounded, sign, 0.0)[robot.nq - robot.nv :])
-        return distance, np.broadcast_to(moving, (*q.shape[:2], *moving.shape))
+        moving = np.where(bounded, sign, 0.0)[robot.nq - robot.nv :]
+        return distance[..., robot.nq - robot.nv :], moving
     if kind == "center_of_mass":
         at = np.asarray(robot.center_of_mass(q))
         Jcom = np.asarray(robot.center_of_mass_jacobian(q)) if derivatives else None

@@ -26,7 +26,7 @@ _SHARE = 1e-4
 #: Regularization of the states: least positive, largest, and factor between trials.
 _LEAST, _MOST, _FACTOR = 1e-6, 1e8, 10.0
 #: Derivatives of the problems that a thread solves together [bytes], and least number of problems.
-_PART_BYTES, _LEAST_PART = 1 << 25, 16
+_PART_BYTES, _LEAST_PART = 1 << 26, 16
 
 
 @dataclass(frozen=True, eq=False)

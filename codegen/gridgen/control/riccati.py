@@ -22,9 +22,9 @@ _FLAGS = (
 
 
 @functools.cache
-def _function(states: int, controls: int, all_controls: int, derived: int) -> Any:
-    """Return the compiled function for numbers of states, controls and derived positions."""
-    extents = {"N": states, "M": controls, "U": all_controls, "D": derived}
+def _function(states: int, controls: int, all_controls: int, derived: int, dense: int) -> Any:
+    """Return the compiled function for extents; see ``backward``."""
+    extents = {"N": states, "M": controls, "U": all_controls, "D": derived, "P": dense}
     lines = [f"#define GRIDGEN_{name} {extent}" for name, extent in extents.items()]
     unit = "\n".join([*lines, static_text("riccati.cpp")])
     sources = Sources("gridgen", {name: static_text(name) for name in _HEADERS})
@@ -72,8 +72,8 @@ def backward(
     """
     batch, steps, n, m = B.shape
     given = (A, B, cost.l_x, cost.l_u, cost.diagonal, cost.dense, cost.l_uu, lower, upper, near)
-    arrays = [None if x is None else np.ascontiguousarray(x, np.float64) for x in given]
+    arrays = [np.ascontiguousarray(array, np.float64) for array in given]
     expected = np.zeros((batch, 2))
-    pointers = [None if x is None else x.ctypes.data for x in (*arrays, *out, expected)]
-    _function(n, m - fixed, m, derived)(batch, steps, dt, *pointers)
+    pointers = [array.ctypes.data for array in (*arrays, *out, expected)]
+    _function(n, m - fixed, m, derived, cost.dense.shape[-1])(batch, steps, dt, *pointers)
     return expected
