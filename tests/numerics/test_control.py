@@ -216,6 +216,8 @@ def test_refused_costs() -> None:
         gridgen.trajectory_cost(robot, ["q"], zero, zero, zero[:, 1:])
     with pytest.raises(OptionError, match="T is 0"):
         gridgen.ilqr(robot, [], [0.0, 0.0], [0.0, 0.0], T=0, dt=0.1)
+    with pytest.raises(OptionError, match="regularization is -1"):
+        gridgen.ilqr(robot, [], [0.0, 0.0], [0.0, 0.0], T=1, dt=0.1, regularization=-1.0)
     with pytest.raises(OptionError, match="dt"):
         gridgen.ilqr(robot, [], [0.0, 0.0], [0.0, 0.0], T=1, dt=-0.1)
     with pytest.raises(ShapeError, match="q0"):

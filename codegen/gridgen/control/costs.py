@@ -81,11 +81,14 @@ class Cost:
             if not (np.isfinite(weights) & (weights >= 0.0)).all():
                 raise OptionError(f"{name} of {self.residual} are negative or not finite")
 
-    def losses(self, r: Array) -> tuple[Array, Array, ArrayLike]:
-        """Return the loss of residuals, its first and its Gauss-Newton second derivative."""
+    def losses(self, r: Array) -> tuple[Array, Array, Array]:
+        """Return the loss of residuals, its first and its Gauss-Newton second derivative.
+
+        The latter has one component if it is the same for all.
+        """
         width = self.width
         if self.loss == "quadratic":
-            return 0.5 * r * r, r, 1.0
+            return 0.5 * r * r, r, np.ones(1)
         if self.loss == "huber":
             size = np.maximum(np.abs(r), width)
             is_near = np.abs(r) <= width

@@ -21,6 +21,8 @@ from gridgen.robot import Robot
 
 #: Step lengths of the line search, each for the problems where those before fail.
 _LENGTHS: Array = 0.5 ** np.arange(10.0)
+#: Steps of this length show that the linearization holds: regularization decreases.
+_TRUSTED = 0.25
 #: Smallest share of the expected decrease that accepts a step.
 _SHARE = 1e-4
 #: Regularization of the states: least positive, largest, and factor between trials.
@@ -65,6 +67,7 @@ def ilqr(
     effort_limits: bool = True,
     iterations: int = 100,
     tolerance: float = 1e-6,
+    regularization: float = 0.0,
     **options: Any,
 ) -> IlqrResult:
     """Minimize costs of trajectories over the joint torques, for a batch of problems.
@@ -88,6 +91,9 @@ def ilqr(
         effort_limits: bound the torques by the robot's ``effort_limits``.
         iterations:    largest number of backward passes.
         tolerance:     relative decrease of the cost at which a problem is finished.
+        regularization: least weight of the squared change of the next state in a backward pass. It
+                       grows where a step fails or is short. Small positive numbers such as 1e-4
+                       help where effort limits are active.
         options:       further options of ``rollout`` and ``rollout_gradient`` without batch axes,
                        such as ``gravity``.
 
@@ -104,6 +110,8 @@ def ilqr(
     for name, number in (("dt", dt), ("tolerance", tolerance)):
         if not (isinstance(number, (int, float)) and math.isfinite(number) and number > 0.0):
             raise OptionError(f"{name} is {show_value(number)}; give a positive number")
+    if not 0.0 <= regularization < _MOST:
+        raise OptionError(f"regularization is {show_value(regularization)}; give 0 or more")
     q0, qd0 = np.atleast_2d(np.asarray(q0, float)), np.atleast_2d(np.asarray(qd0, float))
     batch = max(len(q0), len(qd0))
     given = np.zeros((T, robot.nv)) if tau is None else np.asarray(tau, float)
@@ -128,17 +136,19 @@ def ilqr(
 
     def solve(problems: NDArray[np.int64]) -> IlqrResult:
         own = [cost.of(problems) for cost in costs]
-        given = (array[problems] for array in (q0, qd0, first))
+        x0 = q0[problems], qd0[problems]
         solver = _Solver(robot, own, dt, words, effort_limits)
         with limited_threads(1 if count > 1 else threads):
-            return solver.solve(*given, iterations, tolerance)
+            return solver.solve(x0, first[problems], iterations, tolerance, regularization)
 
     parts = np.array_split(np.arange(batch), count)
     if count == 1:
         return solve(parts[0])
     with ThreadPoolExecutor(threads) as pool:
         found = [*pool.map(solve, parts)]
-    return IlqrResult(*map(np.concatenate, zip(*(vars(part).values() for part in found), strict=True)))
+    return IlqrResult(
+        *map(np.concatenate, zip(*(vars(part).values() for part in found), strict=True))
+    )
 
 
 class _Solver:
@@ -193,16 +203,22 @@ class _Solver:
         return q, qd, tau, found
 
     def solve(
-        self, q0: Array, qd0: Array, tau: Array, iterations: int, tolerance: float
+        self,
+        x0: tuple[Array, Array],
+        tau: Array,
+        iterations: int,
+        tolerance: float,
+        regularization: float,
     ) -> IlqrResult:
         """Iterate from initial torques until every problem is finished."""
+        least = max(_LEAST, regularization)
         (batch, T, nv), n = tau.shape, 2 * self._robot.nv
         tau = np.clip(tau, -self._limits, self._limits)
-        x = [*self._rollout(self._costs, q0, qd0, tau, None)]
+        x = [*self._rollout(self._costs, *x0, tau, None)]
         gains, steps = np.zeros((batch, T, nv, n)), np.zeros((batch, T, nv))
         of_state, of_efforts = np.empty((batch, T, n, n)), np.empty((batch, T, n, nv))
         K = np.zeros_like(gains)
-        near, passes = np.zeros(batch), np.zeros(batch, int)
+        near, passes = np.full(batch, regularization), np.zeros(batch, int)
         converged = np.zeros(batch, bool)
         i = np.flatnonzero(np.isfinite(x[3]))
         while len(i):
@@ -220,18 +236,19 @@ class _Solver:
             fails = np.isnan(expected[:, 0])
             decrease = -(expected[:, 0] + expected[:, 1])
             small = ~fails & (decrease < tolerance * (np.abs(cost) + tolerance))
-            accepted = np.zeros(size, bool)
+            taken = np.zeros(size)  # accepted step lengths
             for length in _LENGTHS:
-                j = np.flatnonzero(~fails & ~accepted)
+                j = np.flatnonzero(~fails & (taken == 0.0))
                 if not len(j):
                     break
                 change = [*out] if len(j) == size else [array[j] for array in out]
-                accepted[j] = self._try(x, i[j], change, expected[j], length)
+                taken[j] = length * self._try(x, i[j], change, expected[j], length)
             saved = cost - x[3][i]
-            is_done = small & (near[i] <= _LEAST)
-            is_done |= accepted & (near[i] <= _LEAST) & (saved < tolerance * np.abs(cost))
-            near[i] = np.where(accepted, near[i] / _FACTOR, np.maximum(near[i] * _FACTOR, _LEAST))
-            near[i[near[i] < _LEAST]] = 0.0
+            is_done = small & (near[i] <= least)
+            is_done |= (taken > 0.0) & (near[i] <= least) & (saved < tolerance * np.abs(cost))
+            more = np.maximum(near[i] * _FACTOR, least)
+            near[i] = np.where(taken >= _TRUSTED, near[i] / _FACTOR, more)
+            near[i] = np.where(near[i] < least, regularization, near[i])
             converged[i] = is_done
             is_open = ~is_done & (near[i] < _MOST) & (passes[i] < iterations)
             ends = ~is_open & ~fails
