@@ -107,7 +107,7 @@ TAKES_APART |= {"replace", "split", "startswith"}
 NO_NAMES = {
     "commands/main.py:_fused": "a list of names that are one",
     "commands/options.py:_mapping": "NAME=VALUE",
-    "commands/options.py:_locked": "JOINT=POSITION",
+    "commands/options.py:_of_joint": "JOINT=NUMBER",
     "commands/options.py:_constraint": "KIND:NAME[:TO], or a file",
     "commands/options.py:listed": "lists of names",
     "functions/parts.py:_read": "a result as users name it",

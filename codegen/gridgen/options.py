@@ -96,12 +96,19 @@ class RobotOptions:
         joint_dynamics: include joint damping and friction of the file (tau += d qd + c sign(qd)). A
                         free joint has none; each of the three joints of a planar joint has its
                         values.
+        friction_width: w of smooth friction [rad/s or m/s]: c tanh(qd / w) replaces c sign(qd), in
+                        derivatives too. Schedules with teams of threads do not support it.
+        rotors:         motors behind gears: (inertia about the axis [kg m^2], gear ratio) by the
+                        name of the joint: ``{"elbow": (5e-5, 100.0)}``. The armature of the joint
+                        grows by inertia * ratio**2.
+        gyroscopic:     whether a rotor's angular momentum acts on the link that carries it. A rotor
+                        is then a body, on a joint that mimics the motor's.
         armature:       added to the diagonal of the mass matrix and to the armature of the file (a
                         URDF has none): one number for every joint with one velocity, or ``nv``
                         numbers.
         parameters:     robot parameters that are inputs of the functions: ``armature``,
-                        ``damping``, and inertias, by the name of a link, a list of links, or
-                        ``all`` for every moving body with the links fixed to it
+                        ``damping``, ``joint_friction``, and inertias, by the name of a link, a list
+                        of links, or ``all`` for every moving body with the links fixed to it
                         (docs/parameters.md).
         check_parameters: validate rows of ``params`` in calls, also in calls that PyTorch or JAX
                         transforms; not on a GPU.
@@ -142,6 +149,9 @@ class RobotOptions:
 
     floating_base: bool = False
     joint_dynamics: bool = False
+    friction_width: float = 0.0
+    rotors: Mapping[str, Sequence[float]] | None = field(default=None, hash=False)
+    gyroscopic: bool = False
     armature: float | Sequence[float] = 0.0
     parameters: str | Sequence[str] = ()
     check_parameters: bool = True
@@ -165,6 +175,19 @@ class RobotOptions:
     def __post_init__(self) -> None:
         check_switch("floating_base", self.floating_base)
         check_switch("joint_dynamics", self.joint_dynamics)
+        check_switch("gyroscopic", self.gyroscopic)
+        width = self.friction_width
+        is_number = isinstance(width, (float, int)) and not isinstance(width, bool)
+        if not is_number or not 0.0 <= width < np.inf:
+            raise OptionError(
+                f"friction_width is {show_value(width)}; give a velocity > 0, or 0 for sign(qd)"
+            )
+        if not isinstance(self.rotors, (Mapping, type(None))):
+            raise OptionError(
+                f"rotors is {show_value(self.rotors)}; give (inertia, gear ratio) by joint: a dict"
+            )
+        if self.gyroscopic and not self.rotors:
+            raise OptionError("gyroscopic is True without rotors; give rotors={joint: ...} too")
         check_switch("check_parameters", self.check_parameters)
         # Trees that are built with these options are compared and hashed.
         for option in ("armature", "parameters"):

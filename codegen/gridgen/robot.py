@@ -239,9 +239,10 @@ class Robot(Declared, Drawn, Exported):
         """Return the default of an input: the numbers of the file, or those of the options.
 
         Args:
-            name: ``params`` (n, 10), rows in the order of ``parameter_names``; ``armature`` or
-                  ``damping`` (nv,); for constraints, ``active``, ``compliance``, ``proximal``,
-                  ``restitution`` or ``weights`` (k,), or ``stabilization`` (k, 2).
+            name: ``params`` (n, 10), rows in the order of ``parameter_names``; ``armature``,
+                  ``damping`` or ``joint_friction`` (nv,); for constraints, ``active``,
+                  ``compliance``, ``proximal``, ``restitution`` or ``weights`` (k,), or
+                  ``stabilization`` (k, 2).
 
         Raises:
             OptionError: the robot was loaded without it in ``parameters``.

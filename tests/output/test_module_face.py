@@ -137,7 +137,7 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
     touches = name == "contact_forward_dynamics"
     robot = gridgen.load(
         OWN / "arm6.urdf",
-        parameters=("all", "armature", "damping"),
+        parameters=("all", "armature", "damping", *("joint_friction",) * (not touches)),
         constraints=() if touches or name == "step_hessian" else CONSTRAINTS["arm6"],
         ground=GROUND["arm6"] if touches else (),
         actuators="ctrl" in FUNCTIONS[name].options and [{"joint": "elbow_joint"}],

@@ -148,7 +148,7 @@ class Motion(Calls):
         Changes of a state are vectors x of 2 nv numbers: the ``difference`` of the positions and
         the difference of the velocities. If the state changes by x and the torques by u, the next
         state changes by A x + B u. External wrenches are constant in the link frames. Coulomb
-        friction is treated as constant.
+        friction without ``friction_width`` is treated as constant.
 
         Arguments and errors as in ``step``.
 
@@ -311,9 +311,9 @@ class Motion(Calls):
             schedule:      ``thread``; ``auto`` selects it.
             out:           output arrays, with any strides.
             options:       as in ``step``. Arrays with a batch axis may have an axis T after it,
-                           except ``params``, ``armature`` and ``damping``: ``active`` is (k,),
-                           (B, k), or (B, T, k) or (1, T, k) for a schedule of contacts. ``ctrl``
-                           has the axes of ``tau``, or none.
+                           except the robot's parameters: ``active`` is (k,), (B, k), or (B, T, k)
+                           or (1, T, k) for a schedule of contacts. ``ctrl`` has the axes of
+                           ``tau``, or none.
 
         Returns:
             q_path:   joint positions   (B, T + 1, nq); (B, nq) for ``last``  [rad or m]

@@ -130,6 +130,16 @@ def armatures(bodies: Iterable[Body]) -> tuple[float, ...]:
     return tuple(value for body in own for value in body.armature)
 
 
+def losses(bodies: Iterable[Body], name: str) -> tuple[float, ...]:
+    """Return the ``damping`` or the ``friction`` of each velocity (nv), mimic joints included."""
+    total: dict[int, float] = {}
+    for body in bodies:
+        factor = abs(body.multiplier) ** (2 if name == "damping" else 1)
+        for j in range(body.v_index, body.v_index + body.nv):
+            total[j] = total.get(j, 0.0) + factor * float(getattr(body, name))
+    return tuple(total[j] for j in range(len(total)))
+
+
 @dataclass(frozen=True)
 class Frame:
     """A link, placed in the *link* frame of its body (-1: the base).
@@ -420,6 +430,16 @@ class KinematicTree(Branches):
     def armature(self) -> tuple[float, ...]:
         """Armature, added to the diagonal of the mass matrix (nv)."""
         return armatures(self.bodies)
+
+    @cached_property
+    def damping(self) -> tuple[float, ...]:
+        """Viscous damping of each velocity (nv)."""
+        return losses(self.bodies, "damping")
+
+    @cached_property
+    def joint_friction(self) -> tuple[float, ...]:
+        """Coulomb friction of each velocity (nv)."""
+        return losses(self.bodies, "friction")
 
     @property
     def total_mass(self) -> float:
