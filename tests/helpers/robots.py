@@ -68,6 +68,7 @@ ALL_CASES = [
 #: Functions that no robot with `CONSTRAINTS` has: they need a ground, spheres, or no constraints.
 TESTED_APART = (
     "contact_forward_dynamics",
+    "contact_residual",
     "self_distance",
     "world_distance",
     "collision_free",

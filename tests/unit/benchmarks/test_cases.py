@@ -21,9 +21,8 @@ def test_every_function_has_a_case(name: str) -> None:
     there = {function for function in INPUTS if case.has(function)}
     needs_more = {"delassus", "constrained_forward_dynamics"}
     needs_more |= {"constrained_forward_dynamics_gradient", "impulse_dynamics"}
-    needs_more |= {"contact_forward_dynamics"}
-    needs_more |= {"constrained_inverse_dynamics"}
-    needs_more |= {"self_distance", "world_distance", "collision_free", "contact_forward_dynamics"}
+    needs_more |= {"constrained_inverse_dynamics", "contact_forward_dynamics", "contact_residual"}
+    needs_more |= {"self_distance", "world_distance", "collision_free"}
     assert set(INPUTS) - there <= needs_more
     assert all(case.result_shapes(function) for function in there)
 
