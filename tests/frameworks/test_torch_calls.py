@@ -245,6 +245,7 @@ def test_results_that_no_derivative_reads_may_change(robot: gridgen.Robot) -> No
 
 #: Functions that the robot of this test does not have.
 REFUSED = {"self_distance", "world_distance", "collision_free", "contact_forward_dynamics"}
+REFUSED |= {"soft_self_distance", "soft_world_distance"}
 REFUSED |= {"forward_dynamics_second_order", "forward_dynamics_hessian", "step_hessian"}
 REFUSED |= {"contact_residual"}
 

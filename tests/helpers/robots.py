@@ -71,6 +71,8 @@ TESTED_APART = (
     "contact_residual",
     "self_distance",
     "world_distance",
+    "soft_self_distance",
+    "soft_world_distance",
     "collision_free",
     "step_hessian",
 )

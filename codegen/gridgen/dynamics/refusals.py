@@ -190,6 +190,13 @@ def of_contacts_with_constraints(tree: KinematicTree) -> str | None:
     )
 
 
+def of_actuators(tree: KinematicTree) -> str | None:
+    """Refuse a robot with actuators."""
+    if not tree.actuators:
+        return None
+    return "the robot has actuators, whose steps have no matrices of derivatives: use vjp or jvp"
+
+
 def of_contacts(tree: KinematicTree) -> str | None:
     """Refuse a robot with contacts."""
     if not tree.contact_model.contacts:

@@ -50,6 +50,8 @@ def evaluate(
         "fma": lambda a, b, c: a * b + c,
         **functions,
     }
+    if program.has_queries:
+        raise ModelError("searches of distances have no expressions")
     found: dict[int, Any] = {}
     for node in program.nodes:
         if isinstance(node.value, tuple):

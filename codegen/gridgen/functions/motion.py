@@ -124,7 +124,7 @@ class Motion(Calls):
             name: Algorithm(
                 f"linearization.{name}",
                 f"chain rule along step_{name}",
-                refusals=(*_REFUSALS, "of_contacts"),
+                refusals=(*_REFUSALS, "of_contacts", "of_actuators"),
                 title=title,
             )
             for name, title in INTEGRATORS.items()
@@ -169,13 +169,14 @@ class Motion(Calls):
             name: Algorithm(
                 f"hessians.{name}",
                 f"second derivatives along step_{name}, summed before they are formed",
-                refusals=(*_REFUSALS, "of_constraints", "of_contacts"),
+                refusals=(*_REFUSALS, "of_constraints", "of_contacts", "of_actuators"),
                 title=INTEGRATORS[name],
             )
             for name in _ONE_STAGE
         },
         is_default=False,
         solves=True,
+        cancels=True,
     )
     def step_hessian(
         self,

@@ -236,6 +236,7 @@ class Soft(InGravity, Inertial, total=False):
         friction:  coefficient of each contact's tangents (k,) or (B, k).
         radii:     radius of each contact's shape (k,) or (B, k) [m].
         tolerance: relative error of the torques at which iterations end (1,) or (B, 1).
+        ctrl:      control of each actuator (nu,) or (B, nu). Default: 0.
     """
 
     f_ext: ArrayLike | None
@@ -243,18 +244,20 @@ class Soft(InGravity, Inertial, total=False):
     friction: ArrayLike | None
     radii: ArrayLike | None
     tolerance: ArrayLike | None
+    ctrl: ArrayLike | None
 
 
 class Moving(Constrained, total=False):
     """Those of steps.
 
     Attributes:
-        friction:  as in ``Soft``; radii and tolerance likewise.
+        friction:  as in ``Soft``; radii, tolerance and ctrl likewise.
     """
 
     friction: ArrayLike | None
     radii: ArrayLike | None
     tolerance: ArrayLike | None
+    ctrl: ArrayLike | None
 
 
 class Impulsive(Inertial, Held, total=False):

@@ -150,6 +150,14 @@ class Graph:
         """Return an action on memory; equal keys give the same node."""
         return self._node(op, args, (op, self._count) if key is None else (op, key), value)
 
+    def query(self, query: Query, operands: tuple[Expr, ...]) -> list[Expr]:
+        """Return the results of a query."""
+        found = self.act("query", operands, query, (query, *(node.index for node in operands)))
+        return [
+            self.act("part", (found,), float(k), (found.index, k))
+            for k in range(len(query.results))
+        ]
+
     # -- leaves -------------------------------------------------------------------------------
 
     def const(self, value: Number) -> Expr:

@@ -113,10 +113,14 @@ class RoundedScalars(FloatScalars):
     def query(
         self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]
     ) -> Sequence[Scalar]:
-        """Return the results for the values; they have no error."""
-        plain = ([rounded(x).value for x in numbers] for numbers in (operands, array))
+        """Return the results for the values; only those with a gradient have an error."""
+        plain = [[rounded(x).value for x in numbers] for numbers in (operands, array)]
         found = super().query(query, *plain)
-        return [*map(Rounded, found)]
+        if query.gradient is None:
+            return [*map(Rounded, found)]
+        slopes = query.gradient.reference(*plain)
+        pairs = zip(slopes, operands, strict=False)
+        return [_new(found[0], sum(abs(slope) * rounded(x).error for slope, x in pairs))]
 
     def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Scalar:
         """Select by state."""

@@ -252,8 +252,13 @@ class FloatScalars(ListScalars):
     def query(
         self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]
     ) -> Sequence[Scalar]:
-        """Return the results for real parts; complex steps are unaffected."""
-        return query.reference([*map(np.real, operands)], [*map(np.real, array)])
+        """Return the results for real parts; complex steps pass those with a gradient."""
+        real = [*map(np.real, operands)], [*map(np.real, array)]
+        found = query.reference(*real)
+        if query.gradient is None or not any(map(np.iscomplexobj, operands)):
+            return found
+        slopes = query.gradient.reference(*real)
+        return [found[0] + 1j * sum(s * np.imag(x) for s, x in zip(slopes, operands, strict=False))]
 
     def begin(self, phase: str, body: int) -> None:
         """Do nothing: floats have no program."""

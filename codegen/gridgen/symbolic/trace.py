@@ -114,15 +114,9 @@ class TraceScalars(ListScalars):
         self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]
     ) -> list[Expr]:
         """Return the nodes of the results of a query."""
-        nodes = tuple(map(self.graph.lift, operands))
         for table in query.tables:
             self.loops.tables[table.name] = table
-        key = query, *(node.index for node in nodes)
-        found = self.graph.act("query", nodes, query, key)
-        return [
-            self.graph.act("part", (found,), float(k), (found.index, k))
-            for k in range(len(query.results))
-        ]
+        return self.graph.query(query, tuple(map(self.graph.lift, operands)))
 
     def inputs(self, array: str, count: int) -> list[Expr]:
         """Return the elements of an input array."""

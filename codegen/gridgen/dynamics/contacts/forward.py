@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
+from gridgen.dynamics.actuators import actuated
 from gridgen.dynamics.configurations import integrate
 from gridgen.dynamics.constraints import Rows
 from gridgen.dynamics.contacts.softness import LEAST
@@ -61,9 +62,10 @@ class Solution:
 def solution(state: State, tau: Numbers) -> Solution:
     """Return the accelerations with soft constraints; fused functions share them."""
     base = (state.gravity, state.base_velocity, state.base_acceleration, state.f_ext)
-    given = (state.given[name] for name in sorted(state.given))
-    operands = (state.q, state.qd, tau, *(values or () for values in base), *given)
-    return state.scalars.once("contacts", chain(*operands), partial(_solved, state, tau))
+    names = sorted(state.given)
+    operands = (state.q, state.qd, tau, *(values or () for values in base))
+    given = chain(*operands, *(state.given[name] for name in names))
+    return state.scalars.once(f"contacts {names}", given, partial(_solved, state, tau))
 
 
 def _solved(state: State, tau: Numbers) -> Solution:
@@ -88,14 +90,14 @@ def contact_forward_dynamics(state: State, tau: Numbers) -> tuple[list[Scalar], 
         qdd:    nv scalars [rad/s^2 or m/s^2].
         forces: on each point, three scalars in the axes of the base [N].
     """
-    found = solution(state, tau)
+    found = solution(*actuated(state, tau))
     qdd = [a - shift for a, shift in zip(found.a, found.shift, strict=True)]
     return qdd, found.problem.in_base(found.problem.forces)
 
 
 def contact_residual(state: State, tau: Numbers) -> Scalar:
     """Return the error of the torques, relative to those without constraints."""
-    found = solution(state, tau)
+    found = solution(*actuated(state, tau))
     torques = found.problem.torques(found.problem.forces)
     errors = [x - y - t for x, y, t in zip(found.Ma, found.b, torques, strict=True)]
     squares = [
@@ -120,6 +122,7 @@ def contact_step(
     and ``implicitfast``.
     """
     scalars, q, qd = state.scalars, state.q, state.qd
+    state, tau = actuated(state, tau, is_implicit=is_damping_implicit)
     free = [body for body in state.tree.bodies if body.joint_type.is_free]
     found = solution(state, tau)
     a = found.a
