@@ -7,20 +7,22 @@ from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import Array, ArrayLike, Controlled, Soft, Unpack, Writable
 
 
+def _algorithm(name: str) -> Algorithm:
+    return Algorithm(
+        f"contacts.forward.{name}",
+        "MuJoCo's soft constraints, Newton's method, Todorov 2014",
+        refusals=("of_no_contacts", "of_contacts_with_constraints", "of_a_singular_mass_matrix"),
+        in_loops=False,
+    )
+
+
 class ContactDynamics(Calls):
     """Dynamics with soft contacts and actuators."""
 
     @function(
         "Forward dynamics with soft contacts: joint accelerations and contact forces",
         ("qdd", "contact_forces"),
-        Algorithm(
-            "contacts.forward.contact_forward_dynamics",
-            "MuJoCo's soft constraints, Newton's method, Todorov 2014",
-            refusals=(
-                *("of_no_contacts", "of_contacts_with_constraints", "of_a_singular_mass_matrix"),
-            ),
-            in_loops=False,
-        ),
+        _algorithm("contact_forward_dynamics"),
         is_default=False,
         solves=True,
     )
@@ -63,6 +65,34 @@ class ContactDynamics(Calls):
             Request("contact_forward_dynamics", (q, qd, tau), out, options)
         )
         return results
+
+    @function(
+        "Residual of the accelerations with soft contacts",
+        ("torque_error",),
+        _algorithm("contact_residual"),
+        is_default=False,
+        solves=True,
+    )
+    def contact_residual(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        tau: ArrayLike,
+        *,
+        out: Writable | None = None,
+        **options: Unpack[Soft],
+    ) -> Array:
+        """Return the error of the joint torques at the result of ``contact_forward_dynamics``.
+
+        Iterations end where it is at most ``tolerance``, or after the most iterations.
+
+        Arguments and errors as in ``contact_forward_dynamics``.
+
+        Returns:
+            torque_error: |M a - b - J^T f| / |b|, b the torques without constraints, in the
+                          norm of the inverse diagonal of M (B,) [1]
+        """
+        return self._call(Request("contact_residual", (q, qd, tau), out, options))
 
     @function(
         "Joint torques of actuators",

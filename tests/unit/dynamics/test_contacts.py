@@ -13,9 +13,12 @@ import gridgen
 from gridgen.dynamics.contacts.softness import weights
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenWarning, ModelError, OptionError
+from gridgen.kernel import SEVERAL, KernelKey
 from gridgen.model.readers.mujoco import from_model
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
+from gridgen.schedules.thread.plan import plan_lines
+from gridgen.symbolic.memory import Repeat
 from helpers.dynamics import load_tree
 from helpers.robots import OWN
 
@@ -402,3 +405,32 @@ def test_what_a_file_has_and_contacts_do_not_cover_is_named() -> None:
     assert "contacts between bodies" in said
     with pytest.warns(GridGenWarning, match="contacts with planes, which gridgen ignores"):
         assert not gridgen.load(model).contact_names
+
+
+def test_forces_and_residuals_are_observed_along_a_rollout() -> None:
+    """The step and what is observed solve once."""
+    peer, steps = Peer(model_of("hopper", "elliptic"), 8), 20
+    robot = gridgen.load(peer.model, joint_dynamics=True, contact=True, backend="cpu")
+    q0, qd0, gravity = (peer.x[name] for name in ("q", "qd", "gravity"))
+    tau = np.repeat(peer.x["tau"][:, None], steps, axis=1)
+    options: dict[str, Any] = {"integrator": "implicit", "gravity": gravity}
+    names = ("contact_forward_dynamics", "contact_residual")
+    options |= {"observe": names, "done": {"rootz": (float(np.median(q0[:, 1])), None)}}
+    q, qd, ends, *seen = robot.rollout(q0, qd0, tau, 2e-3, **options)
+    assert [array.shape for array in seen] == [(8, 20, 6), (8, 20, 8, 3), (8, 20)]
+    is_kept = np.arange(steps) < ends[:, None]
+    assert 0 < is_kept.sum() < is_kept.size
+    here = [array[:, :-1][is_kept] for array in (q, qd)]
+    qdd, forces = robot.contact_forward_dynamics(*here, tau[is_kept], gravity=gravity)
+    assert_allclose(seen[0][is_kept], qdd, rtol=1e-9, atol=1e-9)
+    assert_allclose(seen[1][is_kept], forces, rtol=1e-9, atol=1e-9)
+    assert np.abs(forces).max() > 10.0
+    assert (seen[2] < 1e-9).all()
+    assert all((array[~is_kept] == 0.0).all() for array in seen)
+    roughly = robot.rollout(q0, qd0, tau, 2e-3, **options, tolerance=np.full(1, 10.0))
+    assert 1e-3 < roughly[-1].max() < 10.0
+    parts = tuple(map(KernelKey, names))
+    program = plan_lines(peer.tree(), KernelKey(SEVERAL, parts=(KernelKey("step", "rk4"), *parts)))
+    marks = [mark for marks in program.loops.marks.values() for mark in marks]
+    rounds = [mark for mark in marks if isinstance(mark, Repeat) and "newton" in mark.variable]
+    assert len(rounds) == 4  # the stages of the step

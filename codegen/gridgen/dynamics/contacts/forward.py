@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 
 from gridgen.dynamics.actuators import actuated
 from gridgen.dynamics.configurations import integrate
 from gridgen.dynamics.constraints import Rows
-from gridgen.dynamics.contacts.solver import Problem
+from gridgen.dynamics.contacts.softness import LEAST
+from gridgen.dynamics.contacts.solver import Problem, total
 from gridgen.dynamics.crba import add_damping, factorized, mass_matrix
 from gridgen.dynamics.kinematics import all_motions, each
 from gridgen.dynamics.linear import ldlt_solve
@@ -44,6 +47,7 @@ class Solution:
         M:       mass matrix.
         a:       accelerations; of free joints as of MuJoCo, in the axes of their bodies.
         Ma:      M a.
+        b:       M a without constraints.
         shift:   ``a`` less the derivative of the joint velocities.
     """
 
@@ -51,11 +55,20 @@ class Solution:
     M: Rows
     a: list[Scalar]
     Ma: list[Scalar]
+    b: list[Scalar]
     shift: list[Scalar]
 
 
 def solution(state: State, tau: Numbers) -> Solution:
-    """Return the accelerations with soft constraints."""
+    """Return the accelerations with soft constraints; fused functions share them."""
+    base = (state.gravity, state.base_velocity, state.base_acceleration, state.f_ext)
+    names = sorted(state.given)
+    operands = (state.q, state.qd, tau, *(values or () for values in base))
+    given = chain(*operands, *(state.given[name] for name in names))
+    return state.scalars.once(f"contacts {names}", given, partial(_solved, state, tau))
+
+
+def _solved(state: State, tau: Numbers) -> Solution:
     robot, state = state.tree, without_friction(state)
     scalars = state.scalars
     bias = torques_of_forces(state, body_forces(state, each(robot, all_motions(state))))
@@ -67,7 +80,7 @@ def solution(state: State, tau: Numbers) -> Solution:
     b = [t - h + m for t, h, m in zip(tau, bias, moved, strict=True)]
     a, Ma = problem.solve(M, b, shift)
     scalars.begin("forces", -1)
-    return Solution(problem, M, a, Ma, shift)
+    return Solution(problem, M, a, Ma, b, shift)
 
 
 def contact_forward_dynamics(state: State, tau: Numbers) -> tuple[list[Scalar], list[Scalar]]:
@@ -80,6 +93,17 @@ def contact_forward_dynamics(state: State, tau: Numbers) -> tuple[list[Scalar], 
     found = solution(*actuated(state, tau))
     qdd = [a - shift for a, shift in zip(found.a, found.shift, strict=True)]
     return qdd, found.problem.in_base(found.problem.forces)
+
+
+def contact_residual(state: State, tau: Numbers) -> Scalar:
+    """Return the error of the torques, relative to those without constraints."""
+    found = solution(*actuated(state, tau))
+    torques = found.problem.torques(found.problem.forces)
+    errors = [x - y - t for x, y, t in zip(found.Ma, found.b, torques, strict=True)]
+    squares = [
+        total(x * x / found.M[j][j] for j, x in enumerate(each)) for each in (errors, found.b)
+    ]
+    return state.scalars.sqrt(squares[0] / (squares[1] + LEAST * LEAST))
 
 
 def contact_step(
