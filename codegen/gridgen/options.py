@@ -122,8 +122,8 @@ class RobotOptions:
         ground:         links whose collision shapes touch the plane z = 0 of the base: names, or
                         a dictionary each: ``{"link": "foot", "radius": 0.02, "friction": 0.8}``
                         (docs/contacts.md).
-        contact:        contacts of the links in ``ground``, or of an MJCF file with its planes:
-                        True, or settings ``{"cone": "elliptic", "impratio": 10}``.
+        contact:        contacts of the links in ``ground``, or of an MJCF file: True, or settings
+                        ``{"cone": "elliptic", "pairs": [["left_foot", "right_foot"]]}``.
         spheres:        spheres that stand for links in ``self_distance`` and similar functions:
                         (x, y, z, radius) in the frame of the link [m], by the link's name; or the
                         path of a YAML or JSON file with them. ``primitives`` selects spheres that

@@ -90,7 +90,7 @@ def build_tree(
     constraints = place_constraints(description, options.constraints, bodies, parts.frames)
     contact_model = place_contacts(description, options, parts.frames)
     if description.contact_model.contacts and not contact_model.contacts:
-        problem = "has contacts with planes, which gridgen ignores"
+        problem = "has contacts, which gridgen ignores"
         advice = "load it with contact=True"
         description.warn([Oddity("contacts", "the model", problem, advice)])
     own = own_parameters(description, parts, bodies, chosen) | own_inputs(
