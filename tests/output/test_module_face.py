@@ -181,7 +181,7 @@ def test_algorithms_are_there_and_read_what_the_record_says(name):
     row = FUNCTIONS[name]
     for method in row.methods.values():
         if method.algorithm:
-            module, function = method.algorithm.split(".")
+            module, _, function = method.algorithm.rpartition(".")
             algorithm = getattr(importlib.import_module(f"gridgen.dynamics.{module}"), function)
             signature = inspect.signature(algorithm)
             parameters = {

@@ -50,8 +50,8 @@ class ContactDynamics(Calls):
         Returns:
             qdd:            (B, nv) [rad/s^2 or m/s^2]
             contact_forces: (B, p, 3), on each point, in the axes of the base [N]. On a plane, a
-                            sphere has one point, a capsule two, a box four. A pair has one
-                            point, with the force on its second shape.
+                            sphere or an ellipsoid has one point, a capsule two, a cylinder or
+                            a box four. A pair has one, with the force on its second shape.
 
         Raises:
             ModelError: the robot has no contacts, or its mass matrix is singular.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,8 @@ from gridgen.model.soft import (
 from gridgen.naming import show, show_value
 from gridgen.options import RobotOptions
 
+#: Shapes that may touch a plane.
+_ON_PLANES = "sphere, capsule, ellipsoid, cylinder or box"
 #: Entries of ``ground``, with the number of values of each; of ``contact`` likewise.
 OF_GROUND: Mapping[str, int] = {
     **{"link": 0, "radius": 1, "friction": 1, "condim": 1, "margin": 1, "solref": 2, "solimp": 5}
@@ -106,16 +108,19 @@ def _placed(solid: Solid, frame: Frame) -> Solid:
     return replace(solid, pose=at @ solid.pose, body=frame.body)
 
 
-def covered(shape: Shape | None) -> bool:
-    """Return whether contacts of a shape with a plane are covered: a box with round edges."""
-    if shape is None or len(set(shape.radii)) > 1:
-        return False
-    return sum(length > 0.0 for length in shape.half_lengths) != 2
+def solid_of(link: str, shape: Shape | None) -> Solid | None:
+    """Return a collision shape in contact with a plane; ``None`` if that is not covered."""
+    if shape is None:
+        return None
+    solid = Solid(link, shape.pose, shape.half_lengths, shape.radii)
+    is_ellipsoid = solid.edges == 0 and min(shape.radii) > 0.0
+    is_covered = solid.is_round and solid.edges != 2
+    return solid if is_covered or solid.is_cylinder or is_ellipsoid else None
 
 
-def is_round(shape: Shape | None) -> bool:
-    """Return whether a shape is a sphere or a capsule, which may touch each other."""
-    return shape is not None and covered(shape) and sum(x > 0.0 for x in shape.half_lengths) < 2
+def touches_others(solid: Solid | None) -> bool:
+    """Return whether contacts of a shape with others are covered: of spheres and capsules."""
+    return solid is not None and solid.is_round and solid.edges < 2
 
 
 def _settings(description: RobotDescription, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,9 +140,7 @@ def _of_ground(where: str, entry: Any, named: Mapping[str, Frame]) -> list[Conta
     given = {"link": entry} if isinstance(entry, str) else entry
     values = _values(where, given, OF_GROUND)
     radius = values.pop("radius", None)
-    solids = _solids(
-        where, values.pop("link", None), named, covered, "sphere, capsule or box", radius
-    )
+    solids = _solids(where, values.pop("link", None), named, radius=radius)
     return [Contact(name, solid, **values) for name, solid in solids]
 
 
@@ -150,7 +153,7 @@ def _of_pair(
     links = values.pop("links", None)
     if not isinstance(links, (list, tuple)) or len(links) != 2:
         raise OptionError(f"{where} has links {show_value(links)}; give two names of links")
-    first, second = (_solids(where, link, named, is_round, "sphere or capsule") for link in links)
+    first, second = (_solids(where, link, named, "sphere or capsule") for link in links)
     if named[links[0]].body == named[links[1]].body:
         raise OptionError(f"{where}: links {show(links[0])} and {show(links[1])} do not move apart")
     listed = tuple(
@@ -178,27 +181,23 @@ def _solids(
     where: str,
     link: Any,
     named: Mapping[str, Frame],
-    fits: Callable[[Shape | None], bool],
-    kinds: str,
+    kinds: str = _ON_PLANES,
     radius: float | None = None,
 ) -> list[tuple[str, Solid]]:
-    """Return the shapes of a link that fit, and their names; or a sphere with a given radius."""
+    """Return the shapes of a link that are covered, and their names; or a sphere of a radius."""
     if link not in named:
         raise OptionError(
             f"{where} has link {show_value(link)}: no link{suggestion(str(link), named)}"
         )
     shapes = [Shape(Pose(), radii=(radius,) * 3)] if radius is not None else named[link].shapes
-    fitting = [shape for shape in shapes if shape is not None and fits(shape)]
-    if not fitting:
-        hint = ': give "radius" for a sphere at its origin' if fits is covered else ""
+    solids = [solid for shape in shapes if (solid := solid_of(link, shape)) is not None]
+    if kinds != _ON_PLANES:
+        solids = [solid for solid in solids if touches_others(solid)]
+    if not solids:
+        hint = ': give "radius" for a sphere at its origin' if kinds == _ON_PLANES else ""
         raise OptionError(f"{where}: link {show(link)} has no {kinds} as its collision shape{hint}")
-    return [
-        (
-            link if len(fitting) == 1 else f"{link}:{number}",
-            Solid(link, shape.pose, shape.half_lengths, shape.radii[0]),
-        )
-        for number, shape in enumerate(fitting)
-    ]
+    count = len(solids)
+    return [(link if count == 1 else f"{link}:{n}", solid) for n, solid in enumerate(solids)]
 
 
 def _whole(where: str, key: str, given: Mapping[str, Any], choices: Sequence[int]) -> int:

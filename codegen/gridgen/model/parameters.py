@@ -157,7 +157,7 @@ def own_inputs(
     own: dict[str, tuple[Any, ...]] = {}
     if model.contacts:
         own["friction"] = tuple(contact.friction[0] for contact in model.contacts)
-        own["radii"] = tuple(contact.solid.radius for contact in model.contacts)
+        own["radii"] = tuple(contact.solid.radii[0] for contact in model.contacts)
         own["tolerance"] = (TOLERANCE["float64"],)
     if not constraints:
         return own

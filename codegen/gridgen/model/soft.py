@@ -31,26 +31,44 @@ DEFAULT_SOFTNESS = Softness()
 
 @dataclass(frozen=True)
 class Solid:
-    """A shape of a link: a box with rounded edges. A sphere has no half lengths, a capsule one.
+    """A shape of a link: the Minkowski sum of a box and an ellipsoid, as ``description.Shape``.
+
+    A sphere has no half lengths, a capsule one; a cylinder is a segment plus a disk.
 
     Attributes:
         link:         the link.
         pose:         of the shape in the link's frame, in a tree in the frame of the body's link.
         half_lengths: of the box [m].
-        radius:       of its edges [m].
+        radii:        of the ellipsoid along the same axes [m].
         body:         index of the body in a tree; -1 is the base.
     """
 
     link: str
     pose: Pose = NO_DISPLACEMENT
     half_lengths: Vector3 = ZERO
-    radius: float = 0.0
+    radii: Vector3 = ZERO
     body: int = -1
 
     @property
     def edges(self) -> int:
         """Number of positive half lengths."""
         return sum(length > 0.0 for length in self.half_lengths)
+
+    @property
+    def is_round(self) -> bool:
+        """Whether it is a sphere or a capsule, or a box with round edges."""
+        return len(set(self.radii)) == 1
+
+    @property
+    def is_cylinder(self) -> bool:
+        """Whether it is a cylinder along its third axis."""
+        first, second, third = self.radii
+        return third == 0.0 < first == second and not any(self.half_lengths[:2])
+
+    @property
+    def count(self) -> int:
+        """Number of points that may touch a plane at a time."""
+        return 4 if self.is_cylinder else (1, 2, 2, 4)[self.edges]
 
 
 @dataclass(frozen=True)
@@ -101,7 +119,7 @@ class Contact:
     @property
     def count(self) -> int:
         """Number of points that may touch at a time."""
-        return 1 if isinstance(self.other, Solid) else (1, 2, 2, 4)[self.solid.edges]
+        return 1 if isinstance(self.other, Solid) else self.solid.count
 
 
 @dataclass(frozen=True)

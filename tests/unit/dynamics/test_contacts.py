@@ -24,7 +24,7 @@ mujoco.set_mju_user_warning(lambda text: None)  # no file of warnings
 pytestmark = pytest.mark.filterwarnings("ignore::gridgen.errors.GridGenWarning")
 
 FEET = ("FL_foot", "FR_foot", "RL_foot", "RR_foot")
-#: Every kind of row: boxes, capsules and spheres on a tilted plane, every condim, priorities, a
+#: Every kind of row: every shape on a tilted plane, every condim, priorities, a
 #: pair, both forms of solref, curves of solimp, margins and gaps, limits, dry friction.
 EVERYTHING = """
 <mujoco>
@@ -50,6 +50,14 @@ EVERYTHING = """
         <joint name="c" type="slide" axis="0 0 1" range="-0.02 0.02" frictionloss="2"
                solreffriction="0.05 1" margin="0.03"/>
         <geom name="hand" type="sphere" size="0.06" pos="0 0 -0.1" condim="1" solref="-900 -30"/>
+      </body>
+      <body pos="0 0.2 0">
+        <joint axis="1 0 0"/>
+        <geom type="cylinder" size="0.05 0.1" euler="0.3 0 0"/>
+      </body>
+      <body pos="0 -0.2 0">
+        <joint axis="0 1 0"/>
+        <geom type="ellipsoid" size="0.05 0.1 0.2" euler="0.3 0 0"/>
       </body>
     </body>
   </worldbody>
@@ -145,6 +153,8 @@ EQUALITIES = {
     "a joint": '<joint joint1="jc" polycoef=".2 1 0 0 0" solref="-200 -30"/>',
     "inactive": '<joint joint1="jc" active="false"/>',
 }
+MESH = """<asset><mesh name="part" vertex="0 0 0  0.1 0 0  0 0.1 0  0 0 0.1"/></asset>
+  <worldbody>"""
 TEXTS = {
     **{"everything": EVERYTHING, "pairs": PAIRS},
     "loops": LOOPS.replace("EQUALITY", "".join(list(EQUALITIES.values())[::3])),
@@ -475,7 +485,7 @@ def test_products_are_those_of_differences() -> None:
     robot = gridgen.load(peer.model, joint_dynamics=True, contact=True, backend="cpu")
     name, gravity = "contact_forward_dynamics", peer.x["gravity"]
     x = {key: peer.x[key] for key in ("q", "qd", "tau")}
-    x["friction"] = np.full((6, 4), 0.7)
+    x["friction"] = np.full((6, len(robot.contact_names)), 0.7)
     rng = np.random.default_rng(1)
     tangents = [rng.normal(size=value.shape) for value in x.values()]
     weights = rng.normal(size=x["qd"].shape)
@@ -522,14 +532,13 @@ def test_the_backward_pass_of_a_rollout_is_that_of_differences() -> None:
 
 def test_what_a_file_has_and_contacts_do_not_cover_is_named() -> None:
     text = EVERYTHING.format(cone="elliptic", impratio=1.0)
-    shapes = '<geom type="cylinder" size="0.1 0.1"/><geom type="box" size="0.2 0.15 0.05"'
-    text = text.replace('<geom type="box" size="0.2 0.15 0.05"', shapes)
+    text = text.replace("<worldbody>", MESH).replace('type="ellipsoid"', 'type="mesh" mesh="part"')
     model = mujoco.MjModel.from_xml_string(text)
     model.opt.noslip_iterations = 3
     with pytest.warns(GridGenWarning) as caught:
         gridgen.load(model, contact=True)
     said = " ".join(str(warning.message) for warning in caught)
-    assert "contacts of other shapes than spheres, capsules and boxes with planes" in said
+    assert "contacts of meshes with planes" in said
     assert "contacts of other shapes than spheres and capsules with each other" in said
     assert "the noslip solver" in said
     with pytest.warns(GridGenWarning, match="has contacts, which gridgen ignores"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -82,9 +83,14 @@ def _on_plane(frame: Constraints, solid: Solid, plane: Plane, radius: Scalar) ->
         height = height + dot(normal, base.p)
         normal, *turned = (apply(transpose(base.R), axis) for axis in (normal, *turned))
     pose = _pose(frame, solid, axes)
-    if solid.edges == 1:
+    if solid.edges == 1 and solid.is_round:
         turned = _along(normal, _edges(solid, pose, scalars)[0], turned, scalars)
-    for corner in _corners(solid, pose, normal, scalars):
+    if solid.is_round:
+        corners = _corners(solid, pose, normal, scalars)
+    else:
+        find = _on_rims if solid.is_cylinder else _lowest
+        corners, radius = find(solid, pose, normal, radius, scalars), scalars.constant(0.0)
+    for corner in corners:
         center = add(pose.p, corner)
         distance = dot(normal, center) + height - radius
         point = sub(center, scale(radius + 0.5 * distance, normal))
@@ -135,6 +141,39 @@ def _corners(solid: Solid, pose: Pose, normal: Vector, scalars: Scalars) -> list
     return corners
 
 
+def _on_rims(
+    solid: Solid, pose: Pose, normal: Vector, radius: Scalar, scalars: Scalars
+) -> list[Vector]:
+    """Return points on the rims of a cylinder, from its center.
+
+    The lowest points of both rims, and two more of the lower rim that make a triangle there.
+    """
+    side, _, axis = transpose(pose.R)
+    up = dot(normal, axis)
+    x, y, z = (scalars.select(up, a, -a) for a in axis)
+    axis, up = (x, y, z), scalars.select(up, up, -up)
+    down = sub(scale(up, axis), normal)
+    first, second = _along(axis, down, (side,), scalars)
+    half = scale(scalars.constant(solid.half_lengths[2]), axis)
+    rim, back = scale(radius, first), add(half, scale(-0.5 * radius, first))
+    other = scale(scalars.constant(math.sqrt(0.75)) * radius, second)
+    return [add(half, rim), sub(rim, half), add(back, other), sub(back, other)]
+
+
+def _lowest(
+    solid: Solid, pose: Pose, normal: Vector, radius: Scalar, scalars: Scalars
+) -> list[Vector]:
+    """Return the lowest point of an ellipsoid, from its center."""
+    axes = [
+        scale(scalars.constant(own / solid.radii[0]) * radius, column)
+        for own, column in zip(solid.radii, transpose(pose.R), strict=True)
+    ]
+    ups = [dot(normal, axis) for axis in axes]
+    size = scalars.sqrt(dot(ups, ups))
+    x, y, z = (-(dot(ups, along) / size) for along in zip(*axes, strict=True))
+    return [(x, y, z)]
+
+
 def _between(frame: Constraints, solid: Solid, other: Solid, radius: Scalar) -> Touch:
     """Return the contact of two spheres or capsules: of their nearest points' spheres."""
     scalars = frame.scalars
@@ -154,7 +193,7 @@ def _between(frame: Constraints, solid: Solid, other: Solid, radius: Scalar) -> 
     test = square - TINY
     length = scalars.sqrt(scalars.select(test, scalars.constant(TINY), square))
     normal = scale(1.0 / length, apart)
-    distance = length - scalars.constant(other.radius) - radius
+    distance = length - scalars.constant(other.radii[0]) - radius
     point = sub(centers[1], scale(radius + 0.5 * distance, normal))
     world = frame.pose(-1, axes).R  # its rows are the axes of the base
     up = dot(world[1], normal)

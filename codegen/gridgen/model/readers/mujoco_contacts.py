@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gridgen.model.contacts import covered, is_round
+from gridgen.model.contacts import solid_of, touches_others
 from gridgen.model.description import Shape, collision_shape
 from gridgen.model.pose import Pose, apply, from_quaternion, vector3
 from gridgen.model.soft import Contact, ContactModel, JointSoftness, Plane, Softness, Solid
@@ -115,14 +115,12 @@ def _pairs(model: Any) -> Iterator[tuple[int, int, int]]:
 
 def _gap(model: Any, a: int, b: int) -> str | None:
     """Return what gridgen does not cover in a contact of two geoms; ``None`` for nothing."""
-    first, second = shape_of(model, a), shape_of(model, b)
+    first, second = (solid_of("", shape_of(model, geom)) for geom in (a, b))
     if model.geom_type[a] == PLANE:
         if model.body_weldid[model.geom_bodyid[a]]:
             return "contacts with planes that move"
-        if covered(second):
-            return None
-        return "contacts of other shapes than spheres, capsules and boxes with planes"
-    if is_round(first) and is_round(second):
+        return None if second is not None else "contacts of meshes with planes"
+    if touches_others(first) and touches_others(second):
         return None
     return "contacts of other shapes than spheres and capsules with each other"
 
@@ -146,10 +144,9 @@ def _pose(quaternion: Any, position: Any) -> Pose:
 
 def _solid(model: Any, links: Mapping[int, str], geom: int) -> Solid:
     """Return a geom as a shape of a link."""
-    shape = shape_of(model, geom)
-    assert shape is not None
-    link = links[int(model.geom_bodyid[geom])]
-    return Solid(link, shape.pose, shape.half_lengths, shape.radii[0])
+    solid = solid_of(links[int(model.geom_bodyid[geom])], shape_of(model, geom))
+    assert solid is not None
+    return solid
 
 
 def _plane(model: Any, geom: int) -> Plane:
