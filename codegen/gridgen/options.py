@@ -124,6 +124,10 @@ class RobotOptions:
                         (docs/contacts.md).
         contact:        contacts of the links in ``ground``, or of an MJCF file: True, or settings
                         ``{"cone": "elliptic", "pairs": [["left_foot", "right_foot"]]}``.
+        actuators:      actuators, whose controls ``ctrl`` add joint torques in steps: True for
+                        those of an MJCF file; or a dictionary each, or the path of a JSON or YAML
+                        file with a list of them: ``{"joint": "elbow", "kind": "position", "kp":
+                        50, "kv": 2}`` (docs/actuators.md).
         spheres:        spheres that stand for links in ``self_distance`` and similar functions:
                         (x, y, z, radius) in the frame of the link [m], by the link's name; or the
                         path of a YAML or JSON file with them. ``primitives`` selects spheres that
@@ -150,6 +154,9 @@ class RobotOptions:
     )
     ground: Sequence[str | Mapping[str, Any]] = field(default=(), hash=False)
     contact: bool | Mapping[str, Any] = field(default=False, hash=False)
+    actuators: bool | str | os.PathLike[str] | Sequence[Mapping[str, Any]] = field(
+        default=False, hash=False
+    )
     spheres: str | os.PathLike[str] | Mapping[str, Sequence[Any]] = field(
         default_factory=dict, hash=False
     )
@@ -182,6 +189,9 @@ class RobotOptions:
                 f"{', '.join(CONVENTIONS)}"
             )
         object.__setattr__(self, "constraints", read_constraints(self.constraints))
+        if not isinstance(self.actuators, bool):
+            example = '{"joint": "elbow", "kind": "position", "kp": 50}'
+            object.__setattr__(self, "actuators", _entries("actuators", self.actuators, example))
         if isinstance(self.ground, str) or not isinstance(self.ground, Sequence):
             raise OptionError(f"ground is {show_value(self.ground)}; give a list of links")
         object.__setattr__(self, "ground", tuple(self.ground))
@@ -207,9 +217,14 @@ def read_constraints(given: object) -> tuple[Mapping[str, Any], ...]:
     Raises:
         OptionError: ``given`` is invalid, or the file cannot be read.
     """
-    where = "constraints"
+    return _entries("constraints", given, '{"kind": "point", "link": "foot"}')
+
+
+def _entries(option: str, given: object, example: str) -> tuple[Mapping[str, Any], ...]:
+    """Return the dictionaries of an option; arguments as of ``read_constraints``."""
+    where = option
     if isinstance(given, (str, os.PathLike)):
-        where, given = f"constraints: {os.fspath(given)}", _file(Path(given), "constraints")
+        where, given = f"{option}: {os.fspath(given)}", _file(Path(given), option)
     if not isinstance(given, (list, tuple)):
         raise OptionError(
             f"{where} is {show_value(given)}; give a list of dictionaries, or the path of a file "
@@ -218,8 +233,7 @@ def read_constraints(given: object) -> tuple[Mapping[str, Any], ...]:
     for entry in given:
         if not isinstance(entry, Mapping) or not all(isinstance(key, str) for key in entry):
             raise OptionError(
-                f"{where} has {show_value(entry)}; give a dictionary for each constraint, such as "
-                '{"kind": "point", "link": "foot"}'
+                f"{where} has {show_value(entry)}; give a dictionary for each, such as {example}"
             )
     return tuple(given)
 

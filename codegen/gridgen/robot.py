@@ -198,6 +198,11 @@ class Robot(Declared, Drawn, Exported):
         return self._description.contact_names
 
     @property
+    def actuator_names(self) -> tuple[str, ...]:
+        """Names of the actuators, in the order of ``ctrl``."""
+        return self._description.actuator_names
+
+    @property
     def sphere_links(self) -> tuple[str, ...]:
         """Link of each sphere, in the order of ``sphere`` of ``world_distance``."""
         return self._description.sphere_links

@@ -140,6 +140,7 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
         parameters=("all", "armature", "damping"),
         constraints=() if touches or name == "step_hessian" else CONSTRAINTS["arm6"],
         ground=GROUND["arm6"] if touches else (),
+        actuators="ctrl" in FUNCTIONS[name].options and [{"joint": "elbow_joint"}],
         spheres={"base_link": [(0.0, 0.0, 0.0, 0.3)], "wrist_3_link": [(0.0, 0.0, 0.0, 0.3)]},
     )
     seen = []

@@ -27,6 +27,8 @@ WORDS = {
     "sin": math.sin,
     "cos": math.cos,
     "sqrt": math.sqrt,
+    "exp": math.exp,
+    "log": math.log,
     "sign": np.sign,
     "atan2": math.atan2,
     "select": lambda test, a, b: a if test < 0.0 else b,

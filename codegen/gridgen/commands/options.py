@@ -185,6 +185,14 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         "links that may touch; or true, for the contacts of an MJCF file; repeatable",
     )
     parser.add_argument(
+        "--actuators",
+        default=False,
+        type=lambda word: word == "true" or word,
+        metavar="FILE",
+        help="actuators, which ctrl controls: a JSON or YAML file with a list of them; or true, "
+        "for those of an MJCF file (docs/actuators.md)",
+    )
+    parser.add_argument(
         "--spheres",
         default={},
         metavar="FILE",

@@ -33,7 +33,8 @@ SUPPORTED = frozenset(
         *("center_of_mass_jacobian", "centroidal_momentum_matrix", "centroidal_momentum"),
         *("kinetic_energy", "potential_energy", "kinetic_energy_regressor"),
         *("potential_energy_regressor", "joint_torque_regressor", "self_distance"),
-        *("world_distance", "collision_free", *_LINEAR),
+        *("world_distance", "soft_self_distance", "soft_world_distance", "collision_free"),
+        *_LINEAR,
     )
 )
 _GRADIENTS = ("inverse_dynamics_gradient", "forward_dynamics_gradient")

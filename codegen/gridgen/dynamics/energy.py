@@ -63,7 +63,6 @@ def _units(state: State) -> tuple[float, Scalar | None]:
         raise ModelError(f"{tree.source}: robot {show(tree.name)}: {reason}")
     if "params" not in state.given:
         return tree.total_mass, None
-    _ = state.placed  # programs begin with the placements
     total = scalars.carry("mass", scalars.constant(0.0))
     for index in tree.outward():
         total.value = total.value + body_mass(state, index).m

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from gridgen.dynamics.aba import forward_dynamics_aba
+from gridgen.dynamics.actuators import actuated
 from gridgen.dynamics.configurations import integrate
 from gridgen.dynamics.constraints import constrained_forward_dynamics
 from gridgen.dynamics.contacts.forward import contact_forward_dynamics, contact_step
@@ -112,6 +113,7 @@ def _accelerations(state: State, tau: Numbers, damping_step: Scalar | None = Non
     """Return the accelerations with constraints, otherwise by the method ``auto`` selects."""
     if state.tree.contact_model.contacts:
         return contact_forward_dynamics(state, tau)[0]
+    state, tau = actuated(state, tau, is_implicit=damping_step is not None)
     if state.tree.constraints:
         return constrained_forward_dynamics(state, tau, damping_step)[0]
     solve = forward_dynamics_crba if state.tree.has_mimic else forward_dynamics_aba

@@ -180,6 +180,20 @@ def of_no_contacts(tree: KinematicTree) -> str | None:
     )
 
 
+def of_no_actuators(tree: KinematicTree) -> str | None:
+    """Refuse a robot without actuators."""
+    if tree.actuators:
+        return None
+    return "the robot has no actuators: load it with actuators= (grid-gen: --actuators)"
+
+
+def of_actuators(tree: KinematicTree) -> str | None:
+    """Refuse a robot with actuators."""
+    if not tree.actuators:
+        return None
+    return "the robot has actuators, whose steps have no matrices of derivatives: use vjp or jvp"
+
+
 def of_contacts(tree: KinematicTree) -> str | None:
     """Refuse a robot with contacts."""
     if not tree.contact_model.contacts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 #: Size of one articulated-body inertia: M by xx, xy, xz, yy, yz, zz; H by rows; I like M.
 INERTIA_NUMBERS = 21
@@ -27,8 +28,8 @@ class ArrayKind:
     Attributes:
         shape:  shape for one state: numbers and the robot's ``nq``, ``nv``, ``bodies``,
                 ``frames``, ``parameters``, ``rows`` (of ``params``), ``constraints``,
-                ``constraint_rows``, ``contacts`` and ``contact_points``; ``OPEN`` for an axis of
-                any length.
+                ``constraint_rows``, ``contacts``, ``contact_points`` and ``actuators``; ``OPEN``
+                for an axis of any length.
         text:   description.
         unit:   unit of the elements. Spatial vectors have the linear part first.
         shared: whether one value may apply to the whole batch.
@@ -202,6 +203,7 @@ ARRAYS: dict[str, ArrayKind] = {
     ),
     "radii": ArrayKind(("contacts",), "radius of each contact's shape", "m", True),
     "tolerance": ArrayKind((1,), "relative error of the forces at the end", "1", True),
+    "ctrl": ArrayKind(("actuators",), "control of each actuator", "as the actuator's", True),
     "G": ArrayKind(
         ("constraint_rows", "constraint_rows"),
         "Delassus matrix, J Minv J^T of all constraints",
@@ -244,6 +246,7 @@ ARRAYS: dict[str, ArrayKind] = {
     "success": ArrayKind((), "1 for a solution, otherwise 0", "1"),
     "world": ArrayKind((OPEN,), "obstacles, of gridgen.world", "m", True, is_fixed=True),
     "margin": ArrayKind((), "least distance", "m", True, is_fixed=True),
+    "temperature": ArrayKind((), "softness of a soft minimum", "m", True, is_fixed=True),
     "clearance": ArrayKind((), "smallest signed distance", "m"),
     "pair": ArrayKind((), "index of the nearest pair of links", "1"),
     "sphere": ArrayKind((), "index of the nearest sphere", "1"),
@@ -302,6 +305,8 @@ OPTIONAL_INPUTS: dict[str, OptionalInput] = {
 
 #: Arrays of the feedback controller of a rollout: gains, reference positions and velocities.
 FEEDBACK = ("gains", "q_ref", "qd_ref")
+#: Arrays of a rollout with time as the single leading axis, as NumPy broadcasts to (B, T, ...).
+TIME_FIRST = ("tau", "ctrl", *FEEDBACK)
 #: Parameters of a robot that may be inputs: kernels that depend on them then read them.
 OWN_PARAMETERS = ("params", "armature", "damping")
 #: Parameters that kernels with constraints read.
@@ -310,8 +315,10 @@ CONSTRAINT_INPUTS = (
 )
 #: Parameters that kernels with contacts read.
 CONTACT_INPUTS = ("friction", "radii", "tolerance")
+#: Parameters that kernels with actuators read.
+ACTUATOR_INPUTS = ("ctrl",)
 #: Inputs whose defaults depend on the robot.
-PARAMETERS = (*OWN_PARAMETERS, *CONSTRAINT_INPUTS, *CONTACT_INPUTS)
+PARAMETERS = (*OWN_PARAMETERS, *CONSTRAINT_INPUTS, *CONTACT_INPUTS, *ACTUATOR_INPUTS)
 #: Default of ``proximal``: the square root of the unit roundoff. A smaller one amplifies the
 #: rounding errors of redundant constraints, a larger one needs more iterations.
 PROXIMAL = {"float32": 2.0**-11.5, "float64": 2.0**-26}
@@ -351,11 +358,19 @@ def shape_of(name: str, robot: Mapping[str, int]) -> tuple[int, ...]:
         name:  name of the array.
         robot: extents of the robot by name: ``nq``, ``nv``, and those that the shape requires of
                ``bodies``, ``frames``, ``parameters``, ``rows``, ``constraints``,
-               ``constraint_rows``, ``contacts`` and ``contact_points``.
+               ``constraint_rows``, ``contacts``, ``contact_points`` and ``actuators``.
     """
     shape = ARRAYS[name].shape
     robot = {**robot, "2 nv": 2 * robot["nv"], "3 nv": 3 * robot["nv"]}
     return tuple(robot[extent] if isinstance(extent, str) else extent for extent in shape)
+
+
+def extents_of(robot: Any) -> dict[str, int]:
+    """Return the extents of a ``Robot``, or of its record, that shapes of arguments require."""
+    names = {"bodies": robot.body_names, "rows": robot.parameter_names}
+    names |= {"constraints": robot.constraint_names, "contacts": robot.contact_names}
+    names["actuators"] = robot.actuator_names
+    return {"nq": robot.nq, "nv": robot.nv, **{name: len(own) for name, own in names.items()}}
 
 
 def closed(shape: tuple[int, ...], there: Sequence[int]) -> tuple[int, ...]:

@@ -1,14 +1,14 @@
-"""Dynamics with soft contacts; declared as in ``gridgen.functions.dynamics``."""
+"""Dynamics with soft contacts, and actuators; declared as in ``gridgen.functions.dynamics``."""
 
 from __future__ import annotations
 
 from gridgen.functions.calls import Calls, Request
 from gridgen.functions.record import Algorithm, function
-from gridgen.functions.types import Array, ArrayLike, Soft, Unpack, Writable
+from gridgen.functions.types import Array, ArrayLike, Controlled, Soft, Unpack, Writable
 
 
 class ContactDynamics(Calls):
-    """Dynamics with soft contacts."""
+    """Dynamics with soft contacts and actuators."""
 
     @function(
         "Forward dynamics with soft contacts: joint accelerations and contact forces",
@@ -42,6 +42,7 @@ class ContactDynamics(Calls):
             tau:       joint torques     (B, nv)  [N m or N]
             out:       arrays for the results.
             friction:  coefficient of each contact's tangents (k,) or (B, k). Default: the file's.
+            ctrl:      control of each actuator (nu,) or (B, nu). Default: 0.
             radii:     radius of each contact's shape (k,) or (B, k) [m]. Default: the file's.
             tolerance: relative error of the torques at which the iterations end (1,) or (B, 1).
             active:    1 for each equality constraint that holds, 0 for others (k,) or (B, k).
@@ -62,3 +63,44 @@ class ContactDynamics(Calls):
             Request("contact_forward_dynamics", (q, qd, tau), out, options)
         )
         return results
+
+    @function(
+        "Joint torques of actuators",
+        ("tau",),
+        Algorithm(
+            "actuators.actuator_torques",
+            "MuJoCo's documentation, chapter Computation",
+            refusals=("of_no_actuators",),
+            in_loops=False,
+        ),
+        is_default=False,
+    )
+    def actuator_torques(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        *,
+        out: Writable | None = None,
+        **options: Unpack[Controlled],
+    ) -> Array:
+        """Return the joint torques of a robot's actuators, MuJoCo's ``qfrc_actuator``.
+
+        ``step``, ``rollout`` and ``contact_forward_dynamics`` add them to ``tau``
+        (docs/actuators.md). Other functions take them as ``tau``.
+
+        Args:
+            q:       joint positions   (B, nq)  [rad or m]
+            qd:      joint velocities  (B, nv)  [rad/s or m/s]
+            out:     output array.
+            ctrl:    control of each actuator (nu,) or (B, nu). Default: 0.
+            options: the others as in ``inverse_dynamics``.
+
+        Returns:
+            tau: (B, nv) [N m or N]
+
+        Raises:
+            ModelError: the robot has no actuators.
+
+        Source: MuJoCo's documentation, chapter Computation.
+        """
+        return self._call(Request("actuator_torques", (q, qd), out, options))

@@ -179,6 +179,7 @@ class Derivatives(Calls):
         ),
         is_default=False,
         solves=True,
+        cancels=True,
     )
     def forward_dynamics_hessian(
         self,

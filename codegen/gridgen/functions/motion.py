@@ -82,7 +82,8 @@ class Motion(Calls):
         Configurations move as in ``integrate``: a floating base stays on its manifold, and
         quaternions have unit norm. A robot with constraints has the accelerations of
         ``constrained_forward_dynamics``; with ``active=0``, those without constraints. A robot with
-        contacts has those of ``contact_forward_dynamics``.
+        contacts has those of ``contact_forward_dynamics``. A robot with actuators adds
+        ``actuator_torques`` to ``tau``.
 
         Args:
             q:          joint positions   (B, nq)  [rad or m]
@@ -122,7 +123,7 @@ class Motion(Calls):
             name: Algorithm(
                 f"linearization.{name}",
                 f"chain rule along step_{name}",
-                refusals=(*_REFUSALS, "of_contacts"),
+                refusals=(*_REFUSALS, "of_contacts", "of_actuators"),
                 title=title,
             )
             for name, title in INTEGRATORS.items()
@@ -167,13 +168,14 @@ class Motion(Calls):
             name: Algorithm(
                 f"hessians.{name}",
                 f"second derivatives along step_{name}, summed before they are formed",
-                refusals=(*_REFUSALS, "of_constraints", "of_contacts"),
+                refusals=(*_REFUSALS, "of_constraints", "of_contacts", "of_actuators"),
                 title=INTEGRATORS[name],
             )
             for name in _ONE_STAGE
         },
         is_default=False,
         solves=True,
+        cancels=True,
     )
     def step_hessian(
         self,
@@ -310,7 +312,8 @@ class Motion(Calls):
             out:           output arrays, with any strides.
             options:       as in ``step``. Arrays with a batch axis may have an axis T after it,
                            except ``params``, ``armature`` and ``damping``: ``active`` is (k,),
-                           (B, k), or (B, T, k) or (1, T, k) for a schedule of contacts.
+                           (B, k), or (B, T, k) or (1, T, k) for a schedule of contacts. ``ctrl``
+                           has the axes of ``tau``, or none.
 
         Returns:
             q_path:   joint positions   (B, T + 1, nq); (B, nq) for ``last``  [rad or m]

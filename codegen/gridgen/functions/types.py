@@ -227,7 +227,17 @@ class Constrained(Driven, Held, total=False):
     compliance: ArrayLike | None
 
 
-class Soft(InGravity, Inertial, total=False):
+class Controlled(Options, total=False):
+    """Those of actuators.
+
+    Attributes:
+        ctrl: control of each actuator (nu,) or (B, nu). Default: 0.
+    """
+
+    ctrl: ArrayLike | None
+
+
+class Soft(InGravity, Inertial, Controlled, total=False):
     """Those of the dynamics with soft contacts.
 
     Attributes:
@@ -247,7 +257,7 @@ class Soft(InGravity, Inertial, total=False):
     active: ArrayLike | None
 
 
-class Moving(Constrained, total=False):
+class Moving(Constrained, Controlled, total=False):
     """Those of steps.
 
     Attributes:

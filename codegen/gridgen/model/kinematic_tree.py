@@ -145,6 +145,42 @@ class Frame:
 
 
 @dataclass(frozen=True)
+class Actuator:
+    """An actuator on a joint: its force is gain times control plus bias, with MuJoCo's parameters.
+
+    Attributes:
+        name:        name of the actuator.
+        body:        index of the joint's body.
+        gear:        length per position of the joint, and force of the joint per force.
+        gain:        constant, per length, per velocity.
+        bias:        likewise.
+        ctrl_range:  of the control.
+        force_range: of the force.
+        joint_range: of the sum of the forces of all actuators on the joint.
+        is_implicit: whether the integrator ``implicit`` includes its damping.
+    """
+
+    name: str
+    body: int
+    gear: float
+    gain: tuple[float, ...]
+    bias: tuple[float, ...]
+    ctrl_range: tuple[float, ...]
+    force_range: tuple[float, ...]
+    joint_range: tuple[float, ...]
+    is_implicit: bool
+
+
+@dataclass(frozen=True)
+class Spring:
+    """A spring of a joint: body, stiffness [N m/rad or N/m], position without force."""
+
+    body: int
+    stiffness: float
+    rest: float
+
+
+@dataclass(frozen=True)
 class Constraint:
     """A condition on the motion of a robot, which constraint forces enforce.
 
@@ -258,10 +294,13 @@ class KinematicTree(Branches):
         singular_joint: a joint with zero articulated inertia, which makes the mass matrix
             singular and forward dynamics undefined; None for an ordinary robot.
         parameters: parameters that are inputs of functions, with the file's values: ``params``
-            (n, 10), ``armature`` (nv), ``damping`` (nv), and those of ``constraints`` and contacts.
+            (n, 10), ``armature`` (nv), ``damping`` (nv), and those of ``constraints``, contacts and
+            actuators.
         parameter_names: link of each row of ``params``.
         constraints: conditions on the motion.
         contact_model: soft constraints, contacts with the ground among them.
+        actuators: actuators, in the order of ``ctrl``.
+        springs: springs of joints, which act with contacts or actuators.
         spheres: spheres that stand for links in queries of distance.
         remarks: warnings of the reader.
     """
@@ -283,6 +322,8 @@ class KinematicTree(Branches):
     parameter_names: tuple[str, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     contact_model: ContactModel = NO_CONTACTS
+    actuators: tuple[Actuator, ...] = ()
+    springs: tuple[Spring, ...] = ()
     spheres: SphereModel = field(default_factory=SphereModel)
     remarks: tuple[str, ...] = field(default=(), compare=False)
 

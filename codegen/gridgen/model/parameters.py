@@ -10,7 +10,7 @@ from typing import Any
 from gridgen.errors import OptionError
 from gridgen.functions.arrays import PROXIMAL, TOLERANCE
 from gridgen.model.description import Link, RobotDescription
-from gridgen.model.kinematic_tree import Body, Constraint, MassInput, armatures
+from gridgen.model.kinematic_tree import Actuator, Body, Constraint, MassInput, armatures
 from gridgen.model.lump import NO_MASS
 from gridgen.model.pose import NO_DISPLACEMENT, ZERO, apply, multiply, snapped, transpose
 from gridgen.model.soft import ContactModel
@@ -151,10 +151,10 @@ def own_parameters(
 
 
 def own_inputs(
-    constraints: Sequence[Constraint], model: ContactModel
+    constraints: Sequence[Constraint], model: ContactModel, actuators: Sequence[Actuator]
 ) -> dict[str, tuple[Any, ...]]:
-    """Return the inputs of functions with constraints, with their defaults in float64."""
-    own: dict[str, tuple[Any, ...]] = {}
+    """Return the inputs of constraints, contacts and actuators, with their defaults in float64."""
+    own: dict[str, tuple[Any, ...]] = {"ctrl": (0.0,) * len(actuators)} if actuators else {}
     if model.contacts:
         own["friction"] = tuple(contact.friction[0] for contact in model.contacts)
         own["radii"] = tuple(contact.solid.radii[0] for contact in model.contacts)

@@ -8,13 +8,14 @@ frame.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gridgen.errors import ModelError, OptionError
+from gridgen.model.actuators import place_actuators, place_springs
 from gridgen.model.constraints import place_constraints
 from gridgen.model.contacts import place_contacts
 from gridgen.model.description import (
@@ -23,7 +24,7 @@ from gridgen.model.description import (
     listing,
     suggestion,
 )
-from gridgen.model.kinematic_tree import Body, Frame, KinematicTree, SphereModel
+from gridgen.model.kinematic_tree import Actuator, Body, Frame, KinematicTree, SphereModel, Spring
 from gridgen.model.locked import lock_joints
 from gridgen.model.lump import NO_MASS
 from gridgen.model.oddities import Oddity
@@ -38,6 +39,7 @@ from gridgen.model.pose import (
     transpose,
 )
 from gridgen.model.singular import singular_joints
+from gridgen.model.soft import ContactModel
 from gridgen.model.spheres import place_spheres
 from gridgen.model.walk import Moving, Parts, walk
 from gridgen.naming import show, show_value
@@ -89,12 +91,11 @@ def build_tree(
     _check_magnitudes(description, bodies, parts.frames)
     constraints = place_constraints(description, options.constraints, bodies, parts.frames)
     contact_model = place_contacts(description, options, parts.frames)
-    if description.contact_model.contacts and not contact_model.contacts:
-        problem = "has contacts, which gridgen ignores"
-        advice = "load it with contact=True"
-        description.warn([Oddity("contacts", "the model", problem, advice)])
+    actuators = place_actuators(description, options, bodies)
+    springs = place_springs(description, bodies) if options.joint_dynamics else ()
+    description.warn(_not_acting(description, contact_model, actuators, springs))
     own = own_parameters(description, parts, bodies, chosen) | own_inputs(
-        constraints, contact_model
+        constraints, contact_model, actuators
     )
     if not options.check_parameters and "params" not in own:
         raise OptionError(
@@ -136,8 +137,31 @@ def build_tree(
         parameter_names=tuple(b.name for b in bodies) if chosen.bodies else chosen.links,
         constraints=constraints,
         contact_model=contact_model,
+        actuators=actuators,
+        springs=springs,
         spheres=spheres,
     )
+
+
+def _not_acting(
+    description: RobotDescription,
+    contact_model: ContactModel,
+    actuators: Sequence[Actuator],
+    springs: Sequence[Spring],
+) -> Iterator[Oddity]:
+    """Yield what the options leave out of the file."""
+    contacts = contact_model.contacts
+    for what, option, in_file, acts in (
+        ("contacts", "contact", description.contact_model.contacts, contacts),
+        ("actuators", "actuators", description.actuators, actuators),
+    ):
+        if in_file and not acts:
+            problem = f"has {what}, which gridgen ignores"
+            yield Oddity(option, "the model", problem, f"load it with {option}=True")
+    advice = "load it with joint_dynamics=True and contacts or actuators, or add its torque to tau"
+    for joint in () if springs and (contacts or actuators) else description.springs:
+        problem = "has a spring, which gridgen ignores"
+        yield Oddity("spring", f"joint {show(joint)}", problem, advice)
 
 
 def _check_convention(

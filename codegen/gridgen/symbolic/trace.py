@@ -93,6 +93,14 @@ class TraceScalars(ListScalars):
         """Return the node of the square root."""
         return self.graph.sqrt(self.graph.lift(value))
 
+    def exp(self, value: Scalar) -> Scalar:
+        """Return the node of the exponential."""
+        return self.graph.exp(self.graph.lift(value))
+
+    def log(self, value: Scalar) -> Scalar:
+        """Return the node of the logarithm."""
+        return self.graph.log(self.graph.lift(value))
+
     def atan2(self, y: Scalar, x: Scalar) -> Scalar:
         """Return the node of the angle."""
         return self.graph.atan2(self.graph.lift(y), self.graph.lift(x))
@@ -105,15 +113,9 @@ class TraceScalars(ListScalars):
         self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]
     ) -> list[Expr]:
         """Return the nodes of the results of a query."""
-        nodes = tuple(map(self.graph.lift, operands))
         for table in query.tables:
             self.loops.tables[table.name] = table
-        key = query, *(node.index for node in nodes)
-        found = self.graph.act("query", nodes, query, key)
-        return [
-            self.graph.act("part", (found,), float(k), (found.index, k))
-            for k in range(len(query.results))
-        ]
+        return self.graph.query(query, tuple(map(self.graph.lift, operands)))
 
     def inputs(self, array: str, count: int) -> list[Expr]:
         """Return the elements of an input array."""

@@ -21,8 +21,7 @@ def test_every_function_has_a_case(name: str) -> None:
     there = {function for function in INPUTS if case.has(function)}
     needs_more = {"delassus", "constrained_forward_dynamics"}
     needs_more |= {"constrained_forward_dynamics_gradient", "impulse_dynamics"}
-    needs_more |= {"contact_forward_dynamics"}
-    needs_more |= {"constrained_inverse_dynamics"}
+    needs_more |= {"constrained_inverse_dynamics", "actuator_torques"}
     needs_more |= {"self_distance", "world_distance", "collision_free", "contact_forward_dynamics"}
     assert set(INPUTS) - there <= needs_more
     assert all(case.result_shapes(function) for function in there)

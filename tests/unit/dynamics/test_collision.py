@@ -31,9 +31,14 @@ from helpers.robots import needs
 
 #: Revolute joints; branches and a mimic joint; a slide; a free joint.
 ROBOTS = [("arm7", False), ("gripper", False), ("cart_pole", False), ("quadruped", True)]
-FUNCTIONS = ("self_distance", "world_distance", "collision_free")
-ARGUMENTS = {"self_distance": ("q",), "world_distance": ("q", "world")}
-ARGUMENTS["collision_free"] = ("q", "world", "margin")
+ARGUMENTS = {
+    "self_distance": ("q",),
+    "world_distance": ("q", "world"),
+    "soft_self_distance": ("q", "temperature"),
+    "soft_world_distance": ("q", "world", "temperature"),
+    "collision_free": ("q", "world", "margin"),
+}
+FUNCTIONS = tuple(ARGUMENTS)
 
 
 def spheres_of(name: str, floating: bool) -> dict[str, list[tuple[float, ...]]]:
@@ -256,12 +261,58 @@ def robot() -> gridgen.Robot:
 def test_derivatives_are_those_of_finite_differences(robot: gridgen.Robot) -> None:
     x = states(tree_of("arm7", False), 40)
     u, one, step = np.random.default_rng(1).normal(size=x["q"].shape), np.ones(40), 1e-6
-    for function, arguments in (("self_distance", ()), ("world_distance", (x["world"],))):
-        gradient = robot.vjp(function, (one, None), x["q"], *arguments)
-        _, (slope, _) = robot.jvp(function, u, x["q"], *arguments)
+    for function in FUNCTIONS[:4]:
+        arguments = [x[name] for name in ARGUMENTS[function][1:]]
+        is_soft = function.startswith("soft")
+        gradient = robot.vjp(function, one if is_soft else (one, None), x["q"], *arguments)
+        slope = robot.jvp(function, u, x["q"], *arguments)[1]
+        slope = slope if is_soft else slope[0]
         assert_allclose((gradient * u).sum(axis=1), slope, atol=1e-12)
-        ends = (getattr(robot, function)(x["q"] + s * u, *arguments)[0] for s in (step, -step))
+        ends = [getattr(robot, function)(x["q"] + s * u, *arguments) for s in (step, -step)]
+        ends = ends if is_soft else [end[0] for end in ends]
         assert_allclose(np.subtract(*ends) / (2 * step), slope, atol=1e-6)
+
+
+def test_soft_minima_are_those_of_all_pairs() -> None:
+    """Of the distances of every pair of spheres, and to each of several obstacles."""
+    tree = tree_of("gripper", False)
+    x = states(tree)
+    centers, t = centers_of(tree, x["q"], "gripper", False), x["temperature"]
+    terms = []
+    for a, b in tree.spheres.pair_names:
+        (points, radii), (others, more) = centers[a], centers[b]
+        every = np.linalg.norm(points[:, :, None] - others[:, None], axis=3)
+        terms.append((every - np.add.outer(radii, more)).reshape(len(t), -1))
+    distances = np.concatenate(terms, axis=1)
+    expected = -t * np.log(np.exp(-distances / t[:, None]).sum(axis=1))
+    (soft,) = evaluate_reference(tree, "soft_self_distance", x)
+    assert_allclose(soft, expected, rtol=0.0, atol=1e-12)
+    obstacles = random_obstacles(2)
+    given = {**x, "world": np.tile(world(**obstacles), (len(t), 1))}
+    (soft,) = evaluate_reference(tree, "soft_world_distance", given)
+    moving = [centers[link.name] for link in tree.spheres.links[: tree.spheres.moving]]
+    for i in range(4):
+        distances = np.concatenate(
+            [
+                distances_to(points[i, k], radii[k], obstacles)
+                for points, radii in moving
+                for k in range(len(radii))
+            ]
+        )
+        expected = -t[i] * np.log(np.exp(-distances / t[i]).sum())
+        assert_allclose(soft[i], expected, rtol=0.0, atol=2e-6)
+
+
+def test_soft_minima_are_refused(robot: gridgen.Robot) -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(OptionError, match=r"temperature is -0\.1; give a positive number"):
+        robot.soft_self_distance(np.zeros((2, 7)), -0.1)
+    q = torch.zeros((2, 7), dtype=torch.float64, requires_grad=True)
+    soft = robot.soft_self_distance(q).sum()
+    with pytest.raises(ModelError, match="no products of second order"):
+        torch.autograd.grad(torch.autograd.grad(soft, q, create_graph=True)[0].sum(), q)
+    with pytest.raises(ModelError, match="have no expressions"):
+        robot.sympy("self_distance")
 
 
 def test_configurations_of_paths_are_those_of_states(robot: gridgen.Robot) -> None:
@@ -483,6 +534,10 @@ def test_gradients_in_pytorch(robot: gridgen.Robot) -> None:
     clearance.sum().backward()
     expected = robot.vjp("world_distance", (np.ones(9), None), x["q"], x["world"])
     assert_array_equal(q.grad, expected)
+    soft = robot.soft_world_distance(q, torch.tensor(x["world"]), torch.tensor(x["temperature"]))
+    (slope,) = torch.autograd.grad(soft.sum(), q)
+    given = x["q"], x["world"], x["temperature"]
+    assert_array_equal(slope, robot.vjp("soft_world_distance", np.ones(9), *given))
     obstacles = {"spheres": torch.tensor(random_obstacles(0)["spheres"])}
     clearance, _ = robot.world_distance(q, obstacles)
     assert_array_equal(clearance.detach(), robot.world_distance(x["q"], obstacles)[0])

@@ -23,6 +23,9 @@ mujoco = pytest.importorskip("mujoco")
 mujoco.set_mju_user_warning(lambda text: None)  # no file of warnings
 pytestmark = pytest.mark.filterwarnings("ignore::gridgen.errors.GridGenWarning")
 
+LOADED: dict[str, Any] = {
+    **{"joint_dynamics": True, "contact": True, "actuators": True, "backend": "cpu"}
+}
 FEET = ("FL_foot", "FR_foot", "RL_foot", "RR_foot")
 #: Every kind of row: every shape on a tilted plane, every condim, priorities, a
 #: pair, both forms of solref, curves of solimp, margins and gaps, limits, dry friction.
@@ -205,7 +208,9 @@ class Peer:
         self.model, self.data = model, mujoco.MjData(model)
         rng = np.random.default_rng(seed)
         self.free = [j for j in range(model.njnt) if model.jnt_type[j] == 0]
-        rows: dict[str, list[Any]] = {name: [] for name in ("q", "qd", "tau", "qdd", "total")}
+        rows: dict[str, list[Any]] = {
+            name: [] for name in ("q", "qd", "tau", "ctrl", "qdd", "total")
+        }
         self.states: list[tuple[np.ndarray, ...]] = []
         while len(rows["q"]) < count:
             self._place(rng)
@@ -213,14 +218,18 @@ class Peer:
             mujoco.mj_forward(model, data)
             if not self._has_converged() or not data.ncon:
                 continue
-            self.states.append((q.copy(), data.qvel.copy(), data.qfrc_applied.copy()))
+            moved = data.qvel.copy(), data.qfrc_applied.copy(), data.ctrl.copy()
+            self.states.append((q.copy(), *moved))
             rows["q"].append(self.permuted(q))
             rows["qd"].append(self.local(data.qvel))
-            rows["tau"].append(self.local(data.qfrc_applied + data.qfrc_spring))
+            rows["tau"].append(self.local(data.qfrc_applied))
+            rows["ctrl"].append(data.ctrl.copy())
             rows["qdd"].append(self.local(data.qacc, shifted=True))
             rows["total"].append(self._total())
         self.x = {name: np.array(values) for name, values in rows.items()}
         self.x["gravity"] = np.array(model.opt.gravity)
+        if not model.nu:
+            del self.x["ctrl"]
 
     def _place(self, rng: np.random.Generator) -> None:
         model, data = self.model, self.data
@@ -231,6 +240,7 @@ class Peer:
             turn /= np.linalg.norm(turn)
         data.qvel[:], data.qfrc_applied[:] = rng.normal(size=(2, model.nv))
         data.qfrc_applied[:] *= 3.0
+        data.ctrl[:] = rng.normal(size=model.nu)
         mujoco.mj_kinematics(model, data)
         moving = [g for g in range(model.ngeom) if model.geom_bodyid[g]]
         plane = int(np.flatnonzero(model.geom_type == 0)[0])
@@ -242,7 +252,11 @@ class Peer:
     def place(self, index: int) -> None:
         """Return to one of the states."""
         mujoco.mj_resetData(self.model, self.data)
-        self.data.qpos[:], self.data.qvel[:], self.data.qfrc_applied[:] = self.states[index]
+        data = self.data
+        for array, own in zip(
+            (data.qpos, data.qvel, data.qfrc_applied, data.ctrl), self.states[index], strict=True
+        ):
+            array[:] = own
 
     def _has_converged(self) -> bool:
         model, data = self.model, self.data
@@ -280,7 +294,7 @@ class Peer:
 
     def tree(self, **options: Any) -> KinematicTree:
         """Return gridgen's tree."""
-        options = {"contact": {"iterations": 100}} | options
+        options = {"contact": {"iterations": 100}, "actuators": self.model.nu > 0} | options
         return build_tree(from_model(self.model), RobotOptions(joint_dynamics=True, **options))
 
     def check(self, qdd: np.ndarray, forces: np.ndarray, tolerance: float) -> None:
@@ -363,12 +377,15 @@ def test_pairs_of_a_urdf_have_the_parameters_of_mujoco() -> None:
 @pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
 def test_compiled_code_has_mujocos_numbers(cone: str, dtype: str) -> None:
     peer = Peer(model_of("hopper", cone), 40)
-    robot = gridgen.load(peer.model, joint_dynamics=True, contact=True, backend="cpu")
-    q, qd, tau, gravity = (peer.x[name].astype(dtype) for name in ("q", "qd", "tau", "gravity"))
-    qdd, forces = robot.contact_forward_dynamics(q, qd, tau, gravity=gravity)
+    robot = gridgen.load(peer.model, **LOADED)
+    names = ("q", "qd", "tau", "gravity", "ctrl")
+    q, qd, tau, gravity, ctrl = (peer.x[name].astype(dtype) for name in names)
+    qdd, forces = robot.contact_forward_dynamics(q, qd, tau, gravity=gravity, ctrl=ctrl)
     peer.check(qdd, forces, tolerance=1e-3 if dtype == "float32" else 1e-6)
     # The same bits alone as in a pack with others.
-    alone = robot.contact_forward_dynamics(q[3:4], qd[3:4], tau[3:4], gravity=gravity)
+    alone = robot.contact_forward_dynamics(
+        q[3:4], qd[3:4], tau[3:4], gravity=gravity, ctrl=ctrl[3:4]
+    )
     assert np.array_equal(alone[0][0], qdd[3])
 
 
@@ -438,7 +455,9 @@ def test_a_robot_without_contacts_has_no_such_function() -> None:
 
 
 @pytest.mark.parametrize("integrator", ["semi_implicit", "implicit"])
-@pytest.mark.parametrize("name", ["half_cheetah", "ant", "quadruped", "loops"])
+@pytest.mark.parametrize(
+    "name", ["half_cheetah", "walker2d_v5", "ant", "humanoid", "quadruped", "loops"]
+)
 def test_steps_are_those_of_mujoco(name: str, integrator: str) -> None:
     model = model_of(name, "pyramidal")
     if integrator == "semi_implicit":
@@ -459,16 +478,14 @@ def test_a_rollout_stays_with_mujoco() -> None:
     model = model_of("hopper", "elliptic")
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     peer, steps = Peer(model, 4), 100
-    robot = gridgen.load(model, joint_dynamics=True, contact=True, backend="cpu")
-    q0, qd0, gravity = (peer.x[name] for name in ("q", "qd", "gravity"))
-    tau, dt = np.repeat(peer.x["tau"][:, None], steps, axis=1), model.opt.timestep
-    q, qd = robot.rollout(q0, qd0, tau, dt, integrator="implicit", gravity=gravity)
-    assert_allclose(
-        robot.step(q[:, 7], qd[:, 7], tau[:, 7], dt, integrator="implicit", gravity=gravity)[0],
-        q[:, 8],
-        rtol=0.0,
-        atol=0.0,
-    )
+    robot = gridgen.load(model, **LOADED)
+    q0, qd0 = peer.x["q"], peer.x["qd"]
+    options: dict[str, Any] = {"integrator": "implicit", "gravity": peer.x["gravity"]}
+    tau, ctrl = (np.repeat(peer.x[name][:, None], steps, axis=1) for name in ("tau", "ctrl"))
+    dt = model.opt.timestep
+    q, qd = robot.rollout(q0, qd0, tau, dt, ctrl=ctrl, **options)
+    stepped = robot.step(q[:, 7], qd[:, 7], tau[:, 7], dt, ctrl=ctrl[:, 7], **options)
+    assert np.array_equal(stepped[0], q[:, 8])
     touches = 0
     for k in range(4):
         peer.place(k)

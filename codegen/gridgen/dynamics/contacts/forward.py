@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from gridgen.dynamics.actuators import actuated
 from gridgen.dynamics.configurations import integrate
 from gridgen.dynamics.constraints import Rows
 from gridgen.dynamics.contacts.solver import Problem
@@ -66,7 +67,7 @@ def contact_forward_dynamics(state: State, tau: Numbers) -> tuple[list[Scalar], 
         qdd:    nv scalars [rad/s^2 or m/s^2].
         forces: on each point, three scalars in the axes of the base [N].
     """
-    found = solution(state, tau)
+    found = solution(*actuated(state, tau))
     qdd = [a - shift for a, shift in zip(found.a, found.shift, strict=True)]
     return qdd, found.problem.in_base(found.problem.forces)
 
@@ -87,6 +88,7 @@ def contact_step(
     and ``implicitfast``.
     """
     scalars, q, qd = state.scalars, state.q, state.qd
+    state, tau = actuated(state, tau, is_implicit=is_damping_implicit)
     free = [body for body in state.tree.bodies if body.joint_type.is_free]
     found = solution(state, tau)
     a = found.a

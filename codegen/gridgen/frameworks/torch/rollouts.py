@@ -14,7 +14,7 @@ from torch.autograd import forward_ad
 from gridgen.frameworks.steps import Operations, rolled_by_steps
 from gridgen.frameworks.torch.operator import Words
 from gridgen.frameworks.torch.operators import OPERATORS
-from gridgen.functions.arrays import FEEDBACK, shape_of
+from gridgen.functions.arrays import TIME_FIRST, extents_of, shape_of
 from gridgen.functions.calls import RolloutSettings
 from gridgen.runtime.arrays.times import check_efforts, feedback_of, in_time, stored_steps
 
@@ -33,8 +33,7 @@ def rolled_out(
         for name, array in feedback_of(settings).items()
         if array is not None
     }
-    extents = {"nq": robot.nq, "nv": robot.nv, "bodies": len(robot.body_names)}
-    extents["rows"] = len(robot.parameter_names)
+    extents = extents_of(robot)
     shapes = {name: shape_of(name, extents) for name in (*given, *followed)}
     along = in_time(robot.name, shapes, {**given, **followed})
     stored_steps(settings, along.steps)
@@ -63,7 +62,7 @@ def rolled_out(
     tensors, head = {}, (*along.lead, along.steps)
     for name, shape in shapes.items():
         tensor = along.whole(name, shape, torch, alone=name not in ("q0", "qd0"))
-        if name in ("tau", *FEEDBACK):
+        if name in TIME_FIRST:
             tensor = tensor if name in along.timed else tensor.unsqueeze(-1 - len(shape))
             tensor = tensor.expand(*head, *shape)
         tensors[name] = tensor

@@ -39,6 +39,7 @@ from gridgen.model.pose import (
 from gridgen.model.readers.assembly import Assembly
 from gridgen.model.readers.document import Document
 from gridgen.model.readers.limited import run_limited
+from gridgen.model.readers.mujoco_actuators import JOINT, JOINT_IN_PARENT, read_actuators
 from gridgen.model.readers.mujoco_contacts import read_contacts, shape_of, uncovered
 from gridgen.model.readers.mujoco_fields import used
 from gridgen.model.readers.optional import library, require
@@ -47,9 +48,6 @@ from gridgen.naming import show
 
 FREE, BALL, SLIDE, HINGE = range(4)
 """MuJoCo's joint types (mjtJoint)."""
-
-JOINT, JOINT_IN_PARENT = range(2)
-"""MuJoCo's transmission types that act on a joint (mjtTrn)."""
 
 CONNECT, WELD, JOINTS = range(3)
 """MuJoCo's types of equality constraints (mjtEq) that are read."""
@@ -62,7 +60,6 @@ IMPEDANCES = 1e-4, 0.9999
 
 NOT_TAKEN = {
     "ntendon": ("tendons", ()),
-    "nu": ("actuators", ()),
     "nplugin": ("plugins", ()),
 }
 """Counts of elements that apply forces, their names, and the flags that disable them."""
@@ -183,6 +180,7 @@ class _Reader:
         self.made.contact_model = read_contacts(
             self.model, self.mujoco, self.link_of, self.joint_of
         )
+        self.made.actuators = [*read_actuators(self.model, self.mujoco, self.joint_of)]
         if not self.is_disabled("EQUALITY", "CONSTRAINT"):
             for index in range(self.model.neq):
                 self.equality(index)
@@ -262,11 +260,8 @@ class _Reader:
         if kind == BALL:
             advice = "make it three hinges, or a free joint"
             raise self.refused(where, "is a ball joint, which gridgen does not support", advice)
-        is_spring = model.jnt_stiffness[index] or np.any(self.newer("jnt_stiffnesspoly", index))
-        if is_spring and not self.is_disabled("SPRING", "PASSIVE"):
-            self.made.note(
-                where, "has a spring, which gridgen ignores", "add its torque or force to tau"
-            )
+        if not self.is_disabled("SPRING", "PASSIVE"):
+            self.spring(index, name, where)
         if kind == FREE:
             own = tuple(self.armature[v : v + 6].tolist())
             if any(own[:3]):
@@ -301,6 +296,18 @@ class _Reader:
             friction=float(self.friction[v]),
             armature=(armature,) if armature else (),
         )
+
+    def spring(self, index: int, name: str, where: str) -> None:
+        """Add the spring of a joint, or record that it is ignored."""
+        model, stiffness = self.model, float(self.model.jnt_stiffness[index])
+        bends = [self.newer(f"jnt_{field}", index) for field in ("stiffnesspoly", "springyield")]
+        is_linear = model.jnt_type[index] != FREE and not np.any(np.hstack(bends))
+        if stiffness and is_linear:
+            rest = float(model.qpos_spring[model.jnt_qposadr[index]])
+            self.made.springs[name] = stiffness, rest
+        elif stiffness or np.any(bends[0]):
+            problem = "is free or nonlinear and has a spring, which gridgen ignores"
+            self.made.note(where, problem, "add its torque or force to tau")
 
     def newer(self, name: str, index: Any) -> Any:
         """Return an entry of a field, zero for releases of MuJoCo without the field."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridgen.errors import OptionError, ShapeError
-from gridgen.functions.arrays import CONSTANT_IN_TIME, FEEDBACK
+from gridgen.functions.arrays import CONSTANT_IN_TIME, FEEDBACK, TIME_FIRST
 from gridgen.functions.calls import RolloutSettings, RolloutWords
 from gridgen.functions.types import Array
 from gridgen.kernel import Shape
@@ -17,8 +17,6 @@ from gridgen.runtime.arrays.layout import broadcast, spread
 
 # The largest count, beyond any practical value.
 _MOST = 2**31 - 1
-# Arrays with time as the single leading axis, as NumPy broadcasts to (B, T, ...).
-_TIME_FIRST = ("tau", *FEEDBACK)
 
 
 def feedback_of(settings: RolloutSettings) -> dict[str, Array | None]:
@@ -126,7 +124,7 @@ def in_time(robot: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]
     lead: Shape = ()
     misfit = ""
     for name, count in counts.items():
-        has_time = count > (0 if name in _TIME_FIRST else most) and name not in CONSTANT_IN_TIME
+        has_time = count > (0 if name in TIME_FIRST else most) and name not in CONSTANT_IN_TIME
         states[name] = count - has_time
         both = broadcast((lead, arrays[name].shape[: states[name]]))
         if both is None:
@@ -170,7 +168,7 @@ def _wanted(name: str, shape: Shape, states: Shape, steps: int | str) -> str:
     whole = (*lead, steps)
     if name == "tau":
         heads: list[tuple[int | str, ...]] = [whole, (steps,)]
-    elif name in FEEDBACK:
+    elif name in TIME_FIRST:
         heads = [(), (steps,), whole]
     else:
         heads = [(), lead] if name in CONSTANT_IN_TIME else [(), lead, whole]

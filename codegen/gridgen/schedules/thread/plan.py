@@ -66,6 +66,8 @@ def is_never_in_loops(tree: KinematicTree, key: KernelKey) -> bool:
     rows = [(FUNCTIONS[part.function], part.method) for part in key.parts or (key,)]
     if tree.contact_model.contacts and any("tolerance" in row.options for row, _ in rows):
         return True
+    if tree.actuators and any("ctrl" in row.options for row, _ in rows):
+        return True
     if tree.constraints and any("active" in row.options for row, _ in rows):
         return True
     methods = (row.methods.get(method) for row, method in rows)

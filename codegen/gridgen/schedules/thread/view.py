@@ -77,6 +77,7 @@ _PHASES = {
     "row": "derivatives of its joint torque",
     "response": "derivatives of the transmitted wrench by its motion",
     "solve": "factorization and solution",
+    "actuators": "forces of actuators and springs",
     "constraint": "acceleration of the constraints without constraint forces",
     "forces": "constraint forces",
     "contact": "points that may touch the ground",
