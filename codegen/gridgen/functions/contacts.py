@@ -11,7 +11,7 @@ def _algorithm(name: str) -> Algorithm:
     return Algorithm(
         f"contacts.forward.{name}",
         "MuJoCo's soft constraints, Newton's method, Todorov 2014",
-        refusals=("of_no_contacts", "of_contacts_with_constraints", "of_a_singular_mass_matrix"),
+        refusals=("of_no_contacts", "of_a_singular_mass_matrix"),
         in_loops=False,
     )
 
@@ -37,8 +37,8 @@ class ContactDynamics(Calls):
     ) -> tuple[Array, Array]:
         """Return the joint accelerations of a robot on the ground, and the contact forces.
 
-        The constraints are MuJoCo's: contacts with planes, limits of joints and, for a robot with
-        ``joint_dynamics``, dry friction (docs/contacts.md).
+        The constraints are MuJoCo's: contacts, limits of joints, equality constraints and, for a
+        robot with ``joint_dynamics``, dry friction (docs/contacts.md).
 
         Args:
             q:         joint positions   (B, nq)  [rad or m]
@@ -49,12 +49,14 @@ class ContactDynamics(Calls):
             ctrl:      control of each actuator (nu,) or (B, nu). Default: 0.
             radii:     radius of each contact's shape (k,) or (B, k) [m]. Default: the file's.
             tolerance: relative error of the torques at which the iterations end (1,) or (B, 1).
+            active:    1 for each equality constraint that holds, 0 for others (k,) or (B, k).
             options:   the others as in ``inverse_dynamics``.
 
         Returns:
             qdd:            (B, nv) [rad/s^2 or m/s^2]
-            contact_forces: (B, p, 3), of the ground on each point, in the axes of the base [N]; a
-                            sphere has one point, a capsule two, a box four.
+            contact_forces: (B, p, 3), on each point, in the axes of the base [N]. On a plane, a
+                            sphere or an ellipsoid has one point, a capsule two, a cylinder or
+                            a box four. A pair has one, with the force on its second shape.
 
         Raises:
             ModelError: the robot has no contacts, or its mass matrix is singular.

@@ -52,7 +52,7 @@ _SOURCES = {
 INTEGRATORS = {name: title for name, (title, _) in _SOURCES.items()}
 #: Those that evaluate forward dynamics once.
 _ONE_STAGE = ("semi_implicit", "euler", "implicit", "constant_acceleration")
-_REFUSALS = ("of_a_singular_mass_matrix", "of_contacts_with_constraints")
+_REFUSALS = ("of_a_singular_mass_matrix",)
 
 
 class Motion(Calls):
