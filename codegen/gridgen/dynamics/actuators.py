@@ -15,7 +15,6 @@ from dataclasses import replace
 
 from gridgen.dynamics.state import Numbers, State
 from gridgen.model.kinematic_tree import Actuator
-from gridgen.model.parameters import dampings
 from gridgen.symbolic.scalars import Scalar, Scalars
 
 
@@ -39,7 +38,7 @@ def actuated(state: State, tau: Numbers, *, is_implicit: bool = False) -> tuple[
         total[body.v_index] = total[body.v_index] - scalars.constant(spring.stiffness) * stretch
     if not is_implicit or not rates:
         return state, total
-    own = state.given.get("damping") or [*map(scalars.constant, dampings(tree.bodies))]
+    own = [state.own("damping", j) for j in range(tree.nv)]
     damping = [own[j] - rates[j] if j in rates else own[j] for j in range(tree.nv)]
     for j, rate in rates.items():
         total[j] = total[j] - rate * state.qd[j]
