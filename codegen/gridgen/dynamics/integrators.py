@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from gridgen.dynamics.aba import forward_dynamics_aba
-from gridgen.dynamics.actuators import actuated
+from gridgen.dynamics.actuators import actuated, damped
 from gridgen.dynamics.configurations import integrate, own_joints
 from gridgen.dynamics.constraints import constrained_forward_dynamics
 from gridgen.dynamics.contacts.forward import contact_forward_dynamics, contact_step
@@ -121,7 +121,9 @@ def _accelerations(state: State, tau: Numbers, damping_step: Scalar | None = Non
         return list(conversion.acceleration(_accelerations(own, tau, damping_step)))
     if state.tree.contact_model.contacts:
         return contact_forward_dynamics(state, tau)[0]
-    state, tau = actuated(state, tau, is_implicit=damping_step is not None)
+    tau = actuated(state, tau)
+    if damping_step is not None:
+        state, tau = damped(state, tau)
     if state.tree.constraints:
         return constrained_forward_dynamics(state, tau, damping_step)[0]
     solve = forward_dynamics_crba if state.tree.has_mimic else forward_dynamics_aba

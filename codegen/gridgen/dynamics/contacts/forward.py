@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
-from gridgen.dynamics.actuators import actuated
+from gridgen.dynamics.actuators import actuated, damped
 from gridgen.dynamics.configurations import integrate
 from gridgen.dynamics.constraints import Rows
 from gridgen.dynamics.contacts.softness import LEAST
@@ -80,14 +80,14 @@ def contact_forward_dynamics(state: State, tau: Numbers) -> tuple[list[Scalar], 
         qdd:    nv scalars [rad/s^2 or m/s^2].
         forces: on each point, three scalars in the axes of the base [N].
     """
-    found = solution(*actuated(state, tau))
+    found = solution(state, actuated(state, tau))
     qdd = [a - shift for a, shift in zip(found.a, found.shift, strict=True)]
     return qdd, found.problem.in_base(found.problem.forces)
 
 
 def contact_residual(state: State, tau: Numbers) -> Scalar:
     """Return the error of the torques, relative to those without constraints."""
-    found = solution(*actuated(state, tau))
+    found = solution(state, actuated(state, tau))
     torques = found.problem.torques(found.problem.forces)
     errors = [x - y - t for x, y, t in zip(found.Ma, found.b, torques, strict=True)]
     squares = [
@@ -112,14 +112,13 @@ def contact_step(
     and ``implicitfast``.
     """
     scalars, q, qd = state.scalars, state.q, state.qd
-    state, tau = actuated(state, tau, is_implicit=is_damping_implicit)
     free = [body for body in state.tree.bodies if body.joint_type.is_free]
-    found = solution(state, tau)
+    found = solution(state, actuated(state, tau))
     a = found.a
     if is_damping_implicit:
         scalars.begin("solve", -1)
         H = [list(row) for row in found.M]
-        add_damping(state, H, dt)
+        add_damping(damped(state, tau)[0], H, dt)
         a = ldlt_solve(factorized(state, H), found.Ma)
     scalars.begin("step", -1)
     end = [v + dt * rate for v, rate in zip(qd, a, strict=True)]
