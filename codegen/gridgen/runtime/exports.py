@@ -10,7 +10,12 @@ import numpy as np
 
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED
-from gridgen.functions.arrays import CONSTRAINT_INPUTS, OPTIONAL_INPUTS, STANDARD_GRAVITY
+from gridgen.functions.arrays import (
+    ACTUATOR_INPUTS,
+    CONSTRAINT_INPUTS,
+    OPTIONAL_INPUTS,
+    STANDARD_GRAVITY,
+)
 from gridgen.functions.types import ArrayLike
 from gridgen.kernel import KernelKey
 from gridgen.naming import show_value
@@ -53,8 +58,8 @@ class Exported:
         Its inputs are the arrays of the function for one state except gravity, and the robot's
         parameters that are inputs. Vectors are columns, stacks of matrices are vertical. Zeros of
         the robot are structural. Quaternions are normalized. The Jacobians of inverse and forward
-        dynamics are analytical; CasADi differentiates all other functions. Parameters of
-        constraints are constants with their defaults, unless ``inputs`` lists them.
+        dynamics are analytical; CasADi differentiates all other functions. Inputs of constraints
+        and actuators are constants with their defaults, unless ``inputs`` lists them.
 
         Args:
             function:  name of a function.
@@ -116,7 +121,9 @@ class Exported:
         row = FUNCTIONS[function]
         if isinstance(inputs, str) or not isinstance(inputs, Sequence):
             raise OptionError(f"inputs is {show_value(inputs)}; give a list of names")
-        can_be = [name for name in CONSTRAINT_INPUTS if name in row.parameters]
+        parameters = self._module.description.parameters
+        kinds = {*row.parameters} & parameters.own.keys()
+        can_be = [name for name in (*CONSTRAINT_INPUTS, *ACTUATOR_INPUTS) if name in kinds]
         for name in inputs:
             check_choice("inputs", name, (*row.optional_inputs, *can_be))
         like = np.broadcast_to(0.0, (1, self._module.description.nq))
@@ -126,8 +133,8 @@ class Exported:
         if isinstance(frame, (list, tuple)):
             raise OptionError(f"frame is {show_value(frame)}; give the name of one link")
         order = (name for name in OPTIONAL_INPUTS if name in inputs)
-        default = self._module.description.parameters.default
-        constants = {n: default(n).ravel().tolist() for n in can_be if n not in inputs}
+        fixed = [name for name in can_be if name not in inputs]
+        constants = {name: parameters.default(name).ravel().tolist() for name in fixed}
         constants["gravity"] = _three_numbers(gravity)
         return replace(kernel.same, inputs=tuple(order)), constants
 
