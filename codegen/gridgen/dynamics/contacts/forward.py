@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 
 from gridgen.dynamics.actuators import actuated
 from gridgen.dynamics.configurations import integrate
 from gridgen.dynamics.constraints import Rows
-from gridgen.dynamics.contacts.solver import Problem
+from gridgen.dynamics.contacts.softness import LEAST
+from gridgen.dynamics.contacts.solver import Problem, total
 from gridgen.dynamics.crba import add_damping, factorized, mass_matrix
 from gridgen.dynamics.kinematics import all_motions, each
 from gridgen.dynamics.linear import ldlt_solve
@@ -15,24 +18,13 @@ from gridgen.dynamics.rnea import body_forces, torques_of_forces
 from gridgen.dynamics.state import Numbers, State
 from gridgen.symbolic.rotations import conjugate, rotate
 from gridgen.symbolic.scalars import Scalar
-from gridgen.symbolic.spatial import add, cross
+from gridgen.symbolic.spatial import add
 
 
 def without_friction(state: State) -> State:
     """Return a state of the robot without the dry friction of its joints."""
     bodies = tuple(replace(body, friction=0.0) for body in state.tree.bodies)
     return replace(state, tree=replace(state.tree, bodies=bodies))
-
-
-def world_shift(state: State) -> list[Scalar]:
-    """Return by how much MuJoCo's accelerations differ: w x v of free joints, in their axes."""
-    shift = [state.scalars.constant(0.0)] * state.tree.nv
-    for body in state.tree.bodies:
-        if body.joint_type.is_free:
-            at = body.v_index
-            v, w = tuple(state.qd[at : at + 3]), tuple(state.qd[at + 3 : at + 6])
-            shift[at : at + 3] = cross(w, v)
-    return shift
 
 
 @dataclass(frozen=True)
@@ -44,6 +36,7 @@ class Solution:
         M:       mass matrix.
         a:       accelerations; of free joints as of MuJoCo, in the axes of their bodies.
         Ma:      M a.
+        b:       M a without constraints.
         shift:   ``a`` less the derivative of the joint velocities.
     """
 
@@ -51,23 +44,33 @@ class Solution:
     M: Rows
     a: list[Scalar]
     Ma: list[Scalar]
+    b: list[Scalar]
     shift: list[Scalar]
 
 
 def solution(state: State, tau: Numbers) -> Solution:
-    """Return the accelerations with soft constraints."""
+    """Return the accelerations with soft constraints; fused functions share them."""
+    base = (state.gravity, state.base_velocity, state.base_acceleration, state.f_ext)
+    names = sorted(state.given)
+    operands = (state.q, state.qd, tau, *(values or () for values in base))
+    given = chain(*operands, *(state.given[name] for name in names))
+    return state.scalars.once(f"contacts {names}", given, partial(_solved, state, tau))
+
+
+def _solved(state: State, tau: Numbers) -> Solution:
     robot, state = state.tree, without_friction(state)
     scalars = state.scalars
-    bias = torques_of_forces(state, body_forces(state, each(robot, all_motions(state))))
+    motions = all_motions(state)
+    bias = torques_of_forces(state, body_forces(state, each(robot, motions)))
     M = mass_matrix(state)
-    problem = Problem(state, robot)
+    problem = Problem(state, robot, motions)
     scalars.begin("solve", -1)
-    shift = world_shift(state)
+    shift = problem.shift
     moved = problem.times(M, shift)
     b = [t - h + m for t, h, m in zip(tau, bias, moved, strict=True)]
     a, Ma = problem.solve(M, b, shift)
     scalars.begin("forces", -1)
-    return Solution(problem, M, a, Ma, shift)
+    return Solution(problem, M, a, Ma, b, shift)
 
 
 def contact_forward_dynamics(state: State, tau: Numbers) -> tuple[list[Scalar], list[Scalar]]:
@@ -80,6 +83,17 @@ def contact_forward_dynamics(state: State, tau: Numbers) -> tuple[list[Scalar], 
     found = solution(*actuated(state, tau))
     qdd = [a - shift for a, shift in zip(found.a, found.shift, strict=True)]
     return qdd, found.problem.in_base(found.problem.forces)
+
+
+def contact_residual(state: State, tau: Numbers) -> Scalar:
+    """Return the error of the torques, relative to those without constraints."""
+    found = solution(*actuated(state, tau))
+    torques = found.problem.torques(found.problem.forces)
+    errors = [x - y - t for x, y, t in zip(found.Ma, found.b, torques, strict=True)]
+    squares = [
+        total(x * x / found.M[j][j] for j, x in enumerate(each)) for each in (errors, found.b)
+    ]
+    return state.scalars.sqrt(squares[0] / (squares[1] + LEAST * LEAST))
 
 
 def contact_step(
