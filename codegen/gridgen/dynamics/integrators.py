@@ -19,6 +19,7 @@ from gridgen.dynamics.contacts.forward import contact_forward_dynamics, contact_
 from gridgen.dynamics.conventions import natural
 from gridgen.dynamics.crba import forward_dynamics_crba
 from gridgen.dynamics.state import Numbers, State
+from gridgen.dynamics.variational import variational_step
 from gridgen.symbolic.scalars import Scalar
 
 Next = tuple[list[Scalar], list[Scalar]]
@@ -112,6 +113,10 @@ def rk4(state: State, tau: Numbers, dt: Numbers) -> Next:
     path = commutators.add(path, 0.5 * step * sixth, v1, v4)
     end = moved(state, qd, (sixth, weighted(state, a1, a2, a3, a4)))
     return integrate(state, path), end
+
+
+#: The variational midpoint method.
+variational = variational_step
 
 
 def _accelerations(state: State, tau: Numbers, damping_step: Scalar | None = None) -> list[Scalar]:
