@@ -40,6 +40,11 @@ HERE = {
     r"grid-gen spheres .*": ("--excess 0.1 --force", r"\d+ spheres in"),
     r"grid-gen .*": ("--functions mass_matrix --output build/modules", "wrote"),
     r"python robots/chain.py .*": ("", "<robot name"),
+    r"python examples/walking.py.*": ("--plant own --samples 64 --seconds 0.2 --clip ''", "walked"),
+    r"python examples/train_quadruped.py.*": (
+        "--robots 4 --steps 96 --plant own --clip ''",
+        "mean return",
+    ),
     r"python examples/.*": ("", r"\d"),
     r"python benchmarks/accuracy.py .*": ("--robots pendulum --longest 100", "gravity_forces"),
     r"python benchmarks/calls.py.*": ("--functions mass_matrix --seconds 0.01", "cuda +mass"),

@@ -518,9 +518,12 @@ def test_steps_of_arms_are_those_of_mujoco(name: str) -> None:
     assert OF_MUJOCO.keys() == set(INTEGRATORS)
 
 
-def test_the_example_reaches_its_target(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_reaches_its_target(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(OWN.parent / "examples"))
     example = runpy.run_path(str(OWN.parent / "examples" / "sampling_control.py"))
-    robot = load_robot(urdf_path("arm7"), joint_dynamics=True)
+    robot = example["load"](urdf_path("arm7"))
     result = example["control"](robot, samples=64, steps=150, log=True)
     assert result.distances[-1] < example["NEAR"] < 0.1 * result.distances[0]
     assert "mm from the target" in capsys.readouterr().out

@@ -18,7 +18,7 @@ import gridgen
 from gridgen.compiler import read_tree
 from gridgen.dynamics.arrays import array_shape
 from gridgen.functions import FUNCTIONS
-from gridgen.functions.arrays import ARRAYS, CONTACT_INPUTS
+from gridgen.functions.arrays import ACTUATOR_INPUTS, ARRAYS, CONTACT_INPUTS
 from gridgen.functions.record import Function
 from gridgen.kernel import Kernel
 from gridgen.options import RobotOptions
@@ -116,7 +116,7 @@ class Case:
         words = {"frame": self.robot.frame_names[-1], "reference": "local", "frames": None}
         positional = [self.array(name) for name in row.arguments]
         options = {name: words[name] for name in row.words}
-        not_taken = ("params", *CONTACT_INPUTS)
+        not_taken = ("params", *CONTACT_INPUTS, *ACTUATOR_INPUTS)
         taken = (name for name in row.options if name in ARRAYS and name not in not_taken)
         return positional, options | {name: self.array(name) for name in taken}
 

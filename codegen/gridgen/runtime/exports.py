@@ -10,7 +10,12 @@ import numpy as np
 
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED
-from gridgen.functions.arrays import CONSTRAINT_INPUTS, OPTIONAL_INPUTS, STANDARD_GRAVITY
+from gridgen.functions.arrays import (
+    ACTUATOR_INPUTS,
+    CONSTRAINT_INPUTS,
+    OPTIONAL_INPUTS,
+    STANDARD_GRAVITY,
+)
 from gridgen.functions.types import ArrayLike, Unpack
 from gridgen.kernel import KernelKey
 from gridgen.naming import show_value
@@ -35,7 +40,7 @@ class ExportOptions(TypedDict, total=False):
     Attributes:
         method:    method of ``forward_dynamics``; integrator of ``step`` and similar functions.
         reference: axes of the result, for functions of a link; ``local`` by default.
-        inputs:    optional inputs to read, such as ``f_ext`` or ``active``.
+        inputs:    optional inputs to read, such as ``f_ext``, ``active`` or ``ctrl``.
         gravity:   constant acceleration of free fall (3,) [m/s^2].
     """
 
@@ -62,8 +67,8 @@ class Exported:
         Its inputs are the arrays of the function for one state except gravity, and the robot's
         parameters that are inputs. Vectors are columns, stacks of matrices are vertical. Zeros of
         the robot are structural. Quaternions are normalized. The Jacobians of inverse and forward
-        dynamics are analytical; CasADi differentiates all other functions. Parameters of
-        constraints are constants with their defaults, unless ``inputs`` lists them.
+        dynamics are analytical; CasADi differentiates all other functions. Inputs of constraints
+        and actuators are constants with their defaults, unless ``inputs`` lists them.
 
         Args:
             function: name of a function.
@@ -111,7 +116,9 @@ class Exported:
         row = FUNCTIONS[function]
         if isinstance(inputs, str) or not isinstance(inputs, Sequence):
             raise OptionError(f"inputs is {show_value(inputs)}; give a list of names")
-        can_be = [name for name in CONSTRAINT_INPUTS if name in row.parameters]
+        parameters = self._module.description.parameters
+        kinds = {*row.parameters} & parameters.own.keys()
+        can_be = [name for name in (*CONSTRAINT_INPUTS, *ACTUATOR_INPUTS) if name in kinds]
         for name in inputs:
             check_choice("inputs", name, (*row.optional_inputs, *can_be))
         like = np.broadcast_to(0.0, (1, self._module.description.nq))
@@ -121,8 +128,8 @@ class Exported:
         if isinstance(frame, (list, tuple)):
             raise OptionError(f"frame is {show_value(frame)}; give the name of one link")
         order = (name for name in OPTIONAL_INPUTS if name in inputs)
-        default = self._module.description.parameters.default
-        constants = {n: default(n).ravel().tolist() for n in can_be if n not in inputs}
+        fixed = [name for name in can_be if name not in inputs]
+        constants = {name: parameters.default(name).ravel().tolist() for name in fixed}
         constants["gravity"] = _three_numbers(gravity)
         return replace(kernel.same, inputs=tuple(order)), constants
 

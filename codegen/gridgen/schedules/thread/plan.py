@@ -11,6 +11,7 @@ from gridgen.dynamics.computation import Computation
 from gridgen.dynamics.functions import computation_of
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import ARRAYS
+from gridgen.functions.steps import STEPS
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import unique
@@ -61,10 +62,14 @@ def is_never_in_loops(tree: KinematicTree, key: KernelKey) -> bool:
     """Return whether a kernel has no version with loops: the jvp of a vjp, constraints."""
     if [product.kind for product in key.products] == ["vjp", "jvp"]:
         return True
+    if key.step in STEPS and not STEPS[key.step].algorithm.in_loops:
+        return True
     if key.function == "inverse_kinematics" or tree.mujoco_base is not None:
         return True
     rows = [(FUNCTIONS[part.function], part.method) for part in key.parts or (key,)]
     if tree.contact_model.contacts and any("tolerance" in row.options for row, _ in rows):
+        return True
+    if tree.actuators and any("ctrl" in row.options for row, _ in rows):
         return True
     if tree.constraints and any("active" in row.options for row, _ in rows):
         return True
