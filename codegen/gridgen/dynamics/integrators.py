@@ -15,7 +15,11 @@ from gridgen.dynamics.aba import forward_dynamics_aba
 from gridgen.dynamics.actuators import actuated
 from gridgen.dynamics.configurations import integrate
 from gridgen.dynamics.constraints import constrained_forward_dynamics
-from gridgen.dynamics.contacts.forward import contact_forward_dynamics, contact_step
+from gridgen.dynamics.contacts.forward import (
+    contact_forward_dynamics,
+    contact_rk4,
+    contact_step,
+)
 from gridgen.dynamics.crba import forward_dynamics_crba
 from gridgen.dynamics.state import Numbers, State
 from gridgen.symbolic.scalars import Scalar
@@ -89,6 +93,8 @@ def rk4(state: State, tau: Numbers, dt: Numbers) -> Next:
 
     Source: Munthe-Kaas 1999.
     """
+    if state.tree.contact_model.contacts:
+        return contact_rk4(state, tau, dt[0])
     qd, step, half, commutators = state.qd, dt[0], 0.5 * dt[0], Commutators(state)
 
     def rates(path: Numbers, qd: Numbers) -> list[Scalar]:
