@@ -1,6 +1,6 @@
 """Accelerations, forces and rollouts with soft contacts: differences from MuJoCo.
 
-    python benchmarks/contact_statistics.py [--models quadruped hopper] [--states 1000] [--samples 400]
+    python benchmarks/contact_statistics.py [--models hopper] [--states 1000] [--samples 400]
 
 The first table compares contact accelerations and the sums of contact forces in states that random
 torques reached on the ground, where MuJoCo's solver has converged. The second compares 500 steps
@@ -11,7 +11,6 @@ of Kolmogorov-Smirnov tests.
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from typing import Any
 
 import mujoco

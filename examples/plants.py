@@ -25,6 +25,8 @@ import gridgen
 
 #: Time step [s].
 FINE = 0.002
+if sys.platform == "linux":
+    os.environ.setdefault("MUJOCO_GL", "egl")  # pictures without a display
 
 
 class Own:
@@ -47,8 +49,6 @@ class MuJoCo:
     """The robot, simulated by MuJoCo from the same file, without its meshes, and pictures of it."""
 
     def __init__(self, robot: gridgen.Robot, urdf: Path) -> None:
-        if sys.platform == "linux":
-            os.environ.setdefault("MUJOCO_GL", "egl")  # pictures without a display
         import mujoco
 
         self.mujoco = mujoco

@@ -146,7 +146,7 @@ def random_parameters(
         mass = heavy * rng.uniform(0.0, 0.2, size)
         moments = 1e-3 * mass[..., None, None] * np.eye(3)
         drawn["params"] += inertia(mass, 0.05 * rng.normal(size=(*size, 3)), moments)
-    for name in ("armature", "damping"):
+    for name in ("armature", "damping", "joint_friction"):
         if name in drawn:
             drawn[name] += rng.uniform(0.0, 0.1, (count, tree.nv))
     if "ctrl" in drawn:

@@ -31,6 +31,7 @@ from gridgen.functions.types import (
     NumberLike,
     Unpack,
 )
+from gridgen.functions.worlds import as_world
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.naming import show_value
 from gridgen.runtime import configurations
@@ -48,6 +49,7 @@ from gridgen.runtime.module import registry
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.module.files import FolderModule
 from gridgen.runtime.module.warm_up import check_batch, warm_up
+from gridgen.runtime.paths import path_free
 from gridgen.runtime.planning.devices import place_named
 from gridgen.runtime.planning.planner import Plan
 from gridgen.runtime.planning.tune import BATCHES, Tuned, TunedDevice, TuneSelection, tune
@@ -212,13 +214,35 @@ class Robot(Declared, Drawn, Exported):
         """Pairs of links that may touch, in the order of ``pair`` of ``self_distance``."""
         return self._description.self_collision_pairs
 
+    def path_free(self, paths: ArrayLike, world: Any = None, margin: NumberLike = 0.0) -> Array:
+        """Return whether all configurations of paths are free, as ``collision_free`` tests them.
+
+        Few points of each path are tested first, then those between them on the paths that are
+        still free. Small batches, and arrays of JAX, are tested at once. Waits for a GPU.
+
+        Args:
+            paths:  joint positions along each path (B, T, nq) [rad or m]
+            world:  as in ``world_distance``: obstacles of all paths or of each.
+            margin: least distance, one number or (B,) [m].
+
+        Returns:
+            free: (B,) 1 where no configuration of the path collides, otherwise 0.
+
+        Raises:
+            ModelError:  the robot was loaded without spheres.
+            OptionError: obstacles have another shape.
+            ShapeError:  an array has another shape.
+        """
+        return path_free(self.collision_free, paths, as_world(world, paths), margin)
+
     def parameters(self, name: str = "params") -> NDArray[np.float64]:
         """Return the default of an input: the numbers of the file, or those of the options.
 
         Args:
-            name: ``params`` (n, 10), rows in the order of ``parameter_names``; ``armature`` or
-                  ``damping`` (nv,); for constraints, ``active``, ``compliance``, ``proximal``,
-                  ``restitution`` or ``weights`` (k,), or ``stabilization`` (k, 2).
+            name: ``params`` (n, 10), rows in the order of ``parameter_names``; ``armature``,
+                  ``damping`` or ``joint_friction`` (nv,); for constraints, ``active``,
+                  ``compliance``, ``proximal``, ``restitution`` or ``weights`` (k,), or
+                  ``stabilization`` (k, 2).
 
         Raises:
             OptionError: the robot was loaded without it in ``parameters``.

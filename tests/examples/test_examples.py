@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.robots import OWN, example_urdf
+from helpers.robots import OWN
+from numerics.robots import urdf_path
 
 EXAMPLES = OWN.parent / "examples"
 
@@ -48,10 +49,12 @@ def test_the_quadruped_walks(walking: Any, capsys: pytest.CaptureFixture[str]) -
     assert "walked 1.50 s" in capsys.readouterr().out
 
 
-def test_it_walks_in_mujoco(walking: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["quadruped", pytest.param("go2", marks=pytest.mark.exhaustive)])
+def test_it_walks_in_mujoco(walking: Any, name: str, tmp_path: Path) -> None:
+    """The plants are the same model, and the clip is one of MuJoCo."""
     pytest.importorskip("mujoco")
     image = pytest.importorskip("PIL.Image")
-    urdf = example_urdf("go2")
+    urdf = urdf_path(name)
     robot = walking.quadruped.load(urdf)
     plants = [plant(robot, urdf) for plant in walking.plants.PLANTS.values()]
     target = walking.quadruped.standing(robot)

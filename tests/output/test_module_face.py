@@ -39,8 +39,8 @@ from helpers.scan import tree_of
 
 ROOT = Path(__file__).parents[2]
 PENDULUM = ROOT / "robots" / "pendulum.urdf"
-#: Of a robot alone: it runs a function by the name that it has in the C++ files.
-BY_NAME = {"evaluate"}
+#: Of a robot alone: they run functions, by the names that these have in the C++ files or in parts.
+BY_NAME = {"evaluate", "path_free"}
 #: Ways to call any function.
 WAYS = ("bind", "compile", "compute", "jvp", "vjp", "rollout_vjp")
 #: What a module has by default: whatever is generated, and what takes no code.
@@ -137,7 +137,7 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
     touches = name in ("contact_forward_dynamics", "contact_residual")
     robot = gridgen.load(
         OWN / "arm6.urdf",
-        parameters=("all", "armature", "damping"),
+        parameters=("all", "armature", "damping", *("joint_friction",) * (not touches)),
         constraints=() if touches or name == "step_hessian" else CONSTRAINTS["arm6"],
         ground=GROUND["arm6"] if touches else (),
         actuators="ctrl" in FUNCTIONS[name].options and [{"joint": "elbow_joint"}],
@@ -415,4 +415,4 @@ def test_the_examples_of_the_manual_are_calls_of_the_registry():
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     called = set(re.findall(r"robot\.([a-z_]+)\(", text))
-    assert called - EXPLAINS <= {*FUNCTIONS, *WAYS}
+    assert called - EXPLAINS - BY_NAME <= {*FUNCTIONS, *WAYS}

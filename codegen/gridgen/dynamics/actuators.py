@@ -15,7 +15,6 @@ from dataclasses import replace
 
 from gridgen.dynamics.state import Numbers, State
 from gridgen.model.kinematic_tree import Actuator
-from gridgen.model.parameters import dampings
 from gridgen.symbolic.scalars import Scalar, Scalars
 
 
@@ -30,7 +29,7 @@ def actuated(state: State, tau: Numbers, *, is_implicit: bool = False) -> tuple[
         return state, tau
     scalars.begin("actuators", -1)
     total = [tau[j] for j in range(tree.nv)]
-    forces, rates = actuator_terms(state) if tree.actuators else ({}, {})
+    forces, rates = _terms(state) if tree.actuators else ({}, {})
     for j, force in forces.items():
         total[j] = total[j] + force
     for spring in tree.springs:
@@ -39,14 +38,21 @@ def actuated(state: State, tau: Numbers, *, is_implicit: bool = False) -> tuple[
         total[body.v_index] = total[body.v_index] - scalars.constant(spring.stiffness) * stretch
     if not is_implicit or not rates:
         return state, total
-    own = state.given.get("damping") or [*map(scalars.constant, dampings(tree.bodies))]
+    own = [state.own("damping", j) for j in range(tree.nv)]
     damping = [own[j] - rates[j] if j in rates else own[j] for j in range(tree.nv)]
     for j, rate in rates.items():
         total[j] = total[j] - rate * state.qd[j]
     return replace(state, given={**state.given, "damping": damping}), total
 
 
-def actuator_terms(state: State) -> tuple[dict[int, Scalar], dict[int, Scalar]]:
+def actuator_torques(state: State) -> list[Scalar]:
+    """Return the joint torques of the actuators, nv scalars [N m or N]."""
+    state.scalars.begin("actuators", -1)
+    forces, _ = _terms(state)
+    return [forces.get(j, state.scalars.constant(0.0)) for j in range(state.tree.nv)]
+
+
+def _terms(state: State) -> tuple[dict[int, Scalar], dict[int, Scalar]]:
     """Return the forces of actuators, and those of their derivatives by qd that are implicit.
 
     Both by the index of a velocity.

@@ -115,8 +115,8 @@ def kinetic_energy(state: State) -> Scalar:
         energy = twice.value + dot(v, momentum)
         twice.value = energy + (x * rows[0] + y * rows[1] + rows[2] * z)
     for j in tree.velocities.outward():
-        if state.has_armature(j):
-            twice.value = twice.value + state.armature(j) * qd[j] * qd[j]
+        if state.has("armature", j):
+            twice.value = twice.value + state.own("armature", j) * qd[j] * qd[j]
     return scalars.constant(0.5) * twice.value
 
 

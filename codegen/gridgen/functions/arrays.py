@@ -190,6 +190,7 @@ ARRAYS: dict[str, ArrayKind] = {
     ),
     "armature": ArrayKind(_NV, "added to the diagonal of M", "kg m^2 or kg", True),
     "damping": ArrayKind(_NV, "viscous damping of each velocity", "N m s or N s/m", True),
+    "joint_friction": ArrayKind(_NV, "dry friction of each velocity", "N m or N", True),
     "active": ArrayKind(("constraints",), "1 where a constraint holds, 0 elsewhere", "1", True),
     "stabilization": ArrayKind(
         ("constraints", 2), "gains of each constraint's position and velocity", "1/s^2, 1/s", True
@@ -317,7 +318,7 @@ BOUNDS = ("q_range", "upright", "margin")
 #: Arrays of a rollout with time as the single leading axis, as NumPy broadcasts to (B, T, ...).
 TIME_FIRST = ("tau", "ctrl", *FEEDBACK)
 #: Parameters of a robot that may be inputs: kernels that depend on them then read them.
-OWN_PARAMETERS = ("params", "armature", "damping")
+OWN_PARAMETERS = ("params", "armature", "damping", "joint_friction")
 #: Parameters that kernels with constraints read.
 CONSTRAINT_INPUTS = (
     *("active", "stabilization", "compliance", "proximal", "restitution", "weights"),

@@ -52,7 +52,7 @@ _SOURCES = {
 INTEGRATORS = {name: title for name, (title, _) in _SOURCES.items()}
 #: Those that evaluate forward dynamics once.
 _ONE_STAGE = ("semi_implicit", "euler", "implicit", "constant_acceleration")
-_REFUSALS = ("of_a_singular_mass_matrix", "of_contacts_with_constraints")
+_REFUSALS = ("of_a_singular_mass_matrix",)
 
 
 class Motion(Calls):
@@ -84,7 +84,8 @@ class Motion(Calls):
         Configurations move as in ``integrate``: a floating base stays on its manifold, and
         quaternions have unit norm. A robot with constraints has the accelerations of
         ``constrained_forward_dynamics``; with ``active=0``, those without constraints. A robot with
-        contacts has those of ``contact_forward_dynamics``.
+        contacts has those of ``contact_forward_dynamics``. A robot with actuators adds
+        ``actuator_torques`` to ``tau``.
 
         Args:
             q:          joint positions   (B, nq)  [rad or m]
@@ -149,7 +150,7 @@ class Motion(Calls):
         Changes of a state are vectors x of 2 nv numbers: the ``difference`` of the positions and
         the difference of the velocities. If the state changes by x and the torques by u, the next
         state changes by A x + B u. External wrenches are constant in the link frames. Coulomb
-        friction is treated as constant.
+        friction without ``friction_width`` is treated as constant.
 
         Arguments and errors as in ``step``.
 
@@ -322,8 +323,9 @@ class Motion(Calls):
             schedule:      ``thread``; ``auto`` selects it.
             out:           output arrays, with any strides.
             options:       as in ``step``. Arrays with a batch axis may have an axis T after it,
-                           except ``params``, ``armature`` and ``damping``: ``active`` is (k,),
-                           (B, k), or (B, T, k) or (1, T, k) for a schedule of contacts.
+                           except the robot's parameters: ``active`` is (k,), (B, k), or (B, T, k)
+                           or (1, T, k) for a schedule of contacts. ``ctrl`` has the axes of
+                           ``tau``, or none.
 
         Returns:
             q_path:   joint positions   (B, T + 1, nq); (B, nq) for ``last``  [rad or m]

@@ -54,14 +54,16 @@ class Mesh:
     """A collision mesh.
 
     Attributes:
-        pose:  pose of the mesh in its link's frame.
-        file:  name of its file, as in the robot's.
-        scale: factors of its coordinates.
+        pose:      pose of the mesh in its link's frame.
+        file:      name of its file, as in the robot's.
+        scale:     factors of its coordinates.
+        triangles: vertices and faces, if the reader of the robot has read them.
     """
 
     pose: Pose
     file: str
     scale: Vector3 = (1.0, 1.0, 1.0)
+    triangles: tuple[Any, Any] | None = field(default=None, compare=False, repr=False)
 
 
 SOLIDS: Mapping[str, Mapping[str, int]] = {

@@ -12,7 +12,7 @@ from typing import Any
 from gridgen.model.description import Shape
 from gridgen.model.lump import NO_MASS, Lump
 from gridgen.model.pose import Matrix3, Vector3, euler_zxz, is_sparse
-from gridgen.model.soft import NO_CONTACTS, ContactModel
+from gridgen.model.soft import DEFAULT_SOFTNESS, NO_CONTACTS, ContactModel, Softness
 from gridgen.options import RobotOptions
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.joints import JointType
@@ -130,6 +130,16 @@ def armatures(bodies: Iterable[Body]) -> tuple[float, ...]:
     return tuple(value for body in own for value in body.armature)
 
 
+def losses(bodies: Iterable[Body], name: str) -> tuple[float, ...]:
+    """Return the ``damping`` or the ``friction`` of each velocity (nv), mimic joints included."""
+    total: dict[int, float] = {}
+    for body in bodies:
+        factor = abs(body.multiplier) ** (2 if name == "damping" else 1)
+        for j in range(body.v_index, body.v_index + body.nv):
+            total[j] = total.get(j, 0.0) + factor * float(getattr(body, name))
+    return tuple(total[j] for j in range(len(total)))
+
+
 @dataclass(frozen=True)
 class Frame:
     """A link, placed in the *link* frame of its body (-1: the base).
@@ -201,6 +211,8 @@ class Constraint:
         joints:        indices of the bodies whose joints are tied; -1 for none.
         multiplier:    the first joint's position is ``multiplier`` times the second's + ``offset``.
         offset:        see ``multiplier`` [rad or m].
+        softness:      of the constraint in dynamics with soft constraints.
+        torquescale:   factor of the angles of a frame there.
     """
 
     name: str
@@ -215,6 +227,8 @@ class Constraint:
     joints: tuple[int, int] = (-1, -1)
     multiplier: float = 1.0
     offset: float = 0.0
+    softness: Softness = DEFAULT_SOFTNESS
+    torquescale: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -420,6 +434,16 @@ class KinematicTree(Branches):
     def armature(self) -> tuple[float, ...]:
         """Armature, added to the diagonal of the mass matrix (nv)."""
         return armatures(self.bodies)
+
+    @cached_property
+    def damping(self) -> tuple[float, ...]:
+        """Viscous damping of each velocity (nv)."""
+        return losses(self.bodies, "damping")
+
+    @cached_property
+    def joint_friction(self) -> tuple[float, ...]:
+        """Coulomb friction of each velocity (nv)."""
+        return losses(self.bodies, "friction")
 
     @property
     def total_mass(self) -> float:

@@ -28,7 +28,13 @@ from gridgen.model.kinematic_tree import Actuator, Body, Frame, KinematicTree, S
 from gridgen.model.locked import lock_joints
 from gridgen.model.lump import NO_MASS
 from gridgen.model.oddities import Oddity
-from gridgen.model.parameters import choose_parameters, own_inputs, own_parameters, place_parts
+from gridgen.model.parameters import (
+    JOINT_PARAMETERS,
+    choose_parameters,
+    own_inputs,
+    own_parameters,
+    place_parts,
+)
 from gridgen.model.pose import (
     IDENTITY,
     Matrix3,
@@ -38,6 +44,7 @@ from gridgen.model.pose import (
     snapped,
     transpose,
 )
+from gridgen.model.rotors import add_rotors
 from gridgen.model.singular import singular_joints
 from gridgen.model.soft import ContactModel
 from gridgen.model.spheres import place_spheres
@@ -63,10 +70,11 @@ def build_tree(
     Raises:
         ModelError: if no joint moves.
         UrdfError: if a mass, moment or distance exceeds ``LARGEST_CONSTANT``.
-        OptionError: if ``armature`` is not one or ``nv`` finite numbers >= 0, ``order`` lacks a
-            joint, ``parameters`` contains a link that does not move, or ``lock``, ``constraints``,
-            ``ground``, ``contact`` or ``spheres`` contain an invalid entry.
+        OptionError: if an option names what the robot lacks or cannot have, or has an invalid
+            entry.
     """
+    rotors = options.rotors or {}
+    description = add_rotors(description, rotors, gyroscopic=options.gyroscopic)
     description = lock_joints(description, options.lock or {})
     chosen = choose_parameters(description, options.parameters)
     parts = walk(description, options, frozenset(chosen.links))
@@ -101,6 +109,17 @@ def build_tree(
         raise OptionError(
             f"check_parameters is False, and {show(description.name)} takes no params: name links "
             "in parameters, or leave it out"
+        )
+    is_changed = options.friction_width or "joint_friction" in own
+    if contact_model.contacts and is_changed:
+        raise OptionError(
+            "the dry friction of joints is a constraint of a robot with contacts: omit "
+            "friction_width, and joint_friction in parameters"
+        )
+    if options.friction_width and not (options.joint_dynamics or "joint_friction" in own):
+        raise OptionError(
+            f"friction_width is {options.friction_width}, and {show(description.name)} has no "
+            "friction: set joint_dynamics=True, or name joint_friction in parameters"
         )
     singular = () if "armature" in own else singular_joints(bodies)
     if singular:
@@ -152,7 +171,7 @@ def _not_acting(
     """Yield what the options leave out of the file."""
     contacts = contact_model.contacts
     for what, option, in_file, acts in (
-        ("contacts with planes", "contact", description.contact_model.contacts, contacts),
+        ("contacts", "contact", description.contact_model.contacts, contacts),
         ("actuators", "actuators", description.actuators, actuators),
     ):
         if in_file and not acts:
@@ -176,7 +195,7 @@ def _check_convention(
             'convention="mujoco" supports one free joint, without armature, on the base: load the '
             "robot without convention="
         )
-    if inputs := [name for name in ("armature", "damping") if name in own]:
+    if inputs := [name for name in JOINT_PARAMETERS if name in own]:
         raise OptionError(
             f'convention="mujoco" does not support {listing(inputs)} in parameters for a floating '
             "base: omit one of the two"

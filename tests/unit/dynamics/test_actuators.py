@@ -94,6 +94,14 @@ class Peer:
             yield data
 
 
+def test_torques_are_those_of_mujoco() -> None:
+    peer = Peer("implicitfast", touches=False)
+    (found,) = evaluate_reference(peer.tree(), "actuator_torques", peer.x)
+    for torques, data in zip(found, peer.each(), strict=True):
+        peer.mujoco.mj_forward(peer.model, data)
+        assert_allclose(torques, data.qfrc_actuator, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("touches", [False, True])
 @pytest.mark.parametrize(
     ("integrator", "option"),
@@ -219,6 +227,8 @@ def test_what_cannot_be_an_actuator_is_named() -> None:
     bare = gridgen.load(OWN / "two_link.urdf")
     with pytest.raises(OptionError, match="has no actuators: load it with actuators="):
         bare.step(q, q, q, 0.01, ctrl=q)
+    with pytest.raises(ModelError, match="has no actuators: load it with actuators="):
+        bare.actuator_torques(q, q)
 
 
 @pytest.mark.parametrize(

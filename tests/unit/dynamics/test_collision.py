@@ -325,6 +325,24 @@ def test_configurations_of_paths_are_those_of_states(robot: gridgen.Robot) -> No
     assert_array_equal(each[:, 3], robot.collision_free(paths[:, 3], x["world"], 0.01))
 
 
+@pytest.mark.parametrize("count", [40, 900])
+def test_paths_are_free_where_all_of_their_points_are(robot: gridgen.Robot, count: int) -> None:
+    rng = np.random.default_rng(4)
+    ends = rng.uniform(-1.0, 1.0, (count, 7))
+    ends = ends, ends + rng.uniform(-0.5, 0.5, (count, 7)) * rng.integers(0, 2, (count, 1))
+    paths, each = np.linspace(*ends, 11, axis=1), rng.uniform(-0.2, 0.05, count)
+    every, means = states(tree_of("arm7", False), count)["world"], []
+    for given in ((), (every[0], 0.01), (every, each), (None, -0.1), (None, 0.1)):
+        wide = [x[:, None] if np.ndim(x) == k else x for x, k in zip(given, (2, 1), strict=False)]
+        expected = robot.collision_free(paths, *wide).min(axis=1)
+        assert_array_equal(robot.path_free(paths, *given), expected)
+        means.append(expected.mean())
+    assert min(means) < 0.3
+    assert max(means) > 0.7
+    with pytest.raises(ShapeError, match=r"paths has shape \(11, 7\); give \(B, T, nq\)"):
+        robot.path_free(paths[0])
+
+
 def test_a_world_by_name_is_that_of_its_array(robot: gridgen.Robot) -> None:
     x = states(tree_of("arm7", False), 12)
     obstacles = random_obstacles(0)
@@ -452,6 +470,24 @@ def test_files_of_spheres_are_read(tmp_path: Path) -> None:
     ):
         (tmp_path / name).write_text(content)
         assert load_tree("arm7", spheres=tmp_path / name).spheres == own
+    (tmp_path / "d.yml").write_text("kinematics: {collision_spheres: b.json}")
+    assert load_tree("arm7", spheres=tmp_path / "d.yml").spheres == own
+
+
+def test_urdf_files_of_spheres_are_read(tmp_path: Path) -> None:
+    shape = '<collision><origin xyz="0 0.1 0.2"/><geometry>{}</geometry></collision>'
+    text = f'<robot name="a"><link name="link1">{shape}</link><link name="hand"/></robot>'
+    path = tmp_path / "spheres.urdf"
+    path.write_text(text.format('<sphere radius="0.1"/>'))
+    own = load_tree("arm7", spheres={"link1": [(0.0, 0.1, 0.2, 0.1)]}).spheres
+    assert load_tree("arm7", spheres=path).spheres == own
+    for solid, message in (
+        ('<box size="1 1 1"/>', "link1' has a collision shape that is no sphere"),
+        ('<sphere radius="a"/>', "could not convert string to float"),
+    ):
+        path.write_text(text.format(solid))
+        with pytest.raises(OptionError, match=message):
+            load_tree("arm7", spheres=path)
 
 
 @pytest.mark.parametrize(
@@ -534,6 +570,9 @@ def test_gradients_in_pytorch(robot: gridgen.Robot) -> None:
     clearance.sum().backward()
     expected = robot.vjp("world_distance", (np.ones(9), None), x["q"], x["world"])
     assert_array_equal(q.grad, expected)
+    paths = q[:, None] + torch.linspace(0.0, 0.3, 600)[:, None]
+    free = robot.path_free(paths, torch.tensor(x["world"]))
+    assert_array_equal(free, robot.path_free(paths.detach().numpy(), x["world"]))
     soft = robot.soft_world_distance(q, torch.tensor(x["world"]), torch.tensor(x["temperature"]))
     (slope,) = torch.autograd.grad(soft.sum(), q)
     given = x["q"], x["world"], x["temperature"]
@@ -594,6 +633,31 @@ def test_spheres_of_meshes_cover_them(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "ring.urdf").write_text(SOLIDS.format(solid.replace("ring.stl", "absent.stl")))
     assert main([*words, "--force"]) == 2
     assert "no file of the mesh" in capsys.readouterr().err
+
+
+@needs("mujoco")
+@needs("trimesh")
+@needs("scipy")
+def test_spheres_cover_meshes_of_mjcf_files(tmp_path: Path) -> None:
+    corners = np.array([(0, 0, 0), (0.3, 0, 0), (0, 0.2, 0), (0, 0, 0.4)])
+    vertices = " ".join(map(str, corners.ravel()))
+    (tmp_path / "solid.xml").write_text(
+        f'<mujoco><asset><mesh name="m" vertex="{vertices}"/></asset><worldbody><body name="arm">'
+        '<joint/><geom type="mesh" mesh="m" pos="0.1 0.2 0.3" euler="20 10 30"/></body></worldbody>'
+        "</mujoco>"
+    )
+    output = tmp_path / "spheres.json"
+    words = ["spheres", str(tmp_path / "solid.xml"), "-o", str(output), "--excess", "0.06"]
+    assert main(words) == 0
+    spheres = np.array(json.loads(output.read_text())["arm"])
+    parts = np.random.default_rng(0).dirichlet(np.ones(4), 4000)
+    turn = pinocchio.rpy.rpyToMatrix  # intrinsic x, y, z angles
+    x, y, z = (turn(*np.radians(angles)) for angles in ((20, 0, 0), (0, 10, 0), (0, 0, 30)))
+    points = parts @ corners @ (x @ y @ z).T + (0.1, 0.2, 0.3)
+    gaps = np.linalg.norm(points[:, None] - spheres[None, :, :3], axis=2) - spheres[:, 3]
+    assert (gaps.min(axis=1) <= 1e-6).all()
+    assert len(spheres) < 60
+    assert gridgen.load(tmp_path / "solid.xml", spheres=output).sphere_links
 
 
 def test_modules_have_derivatives_by_configurations_alone(tmp_path: Path) -> None:

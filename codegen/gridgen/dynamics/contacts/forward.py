@@ -32,17 +32,6 @@ def without_friction(state: State) -> State:
     return replace(state, tree=replace(state.tree, bodies=bodies))
 
 
-def world_shift(state: State) -> list[Scalar]:
-    """Return by how much MuJoCo's accelerations differ: w x v of free joints, in their axes."""
-    shift = [state.scalars.constant(0.0)] * state.tree.nv
-    for body in state.tree.bodies:
-        if body.joint_type.is_free:
-            at = body.v_index
-            v, w = tuple(state.qd[at : at + 3]), tuple(state.qd[at + 3 : at + 6])
-            shift[at : at + 3] = cross(w, v)
-    return shift
-
-
 @dataclass(frozen=True)
 class Solution:
     """The accelerations of a robot with soft constraints.
@@ -76,11 +65,12 @@ def solution(state: State, tau: Numbers) -> Solution:
 def _solved(state: State, tau: Numbers) -> Solution:
     robot, state = state.tree, without_friction(state)
     scalars = state.scalars
-    bias = torques_of_forces(state, body_forces(state, each(robot, all_motions(state))))
+    motions = all_motions(state)
+    bias = torques_of_forces(state, body_forces(state, each(robot, motions)))
     M = mass_matrix(state)
-    problem = Problem(state, robot)
+    problem = Problem(state, robot, motions)
     scalars.begin("solve", -1)
-    shift = world_shift(state)
+    shift = problem.shift
     moved = problem.times(M, shift)
     b = [t - h + m for t, h, m in zip(tau, bias, moved, strict=True)]
     a, Ma = problem.solve(M, b, shift)

@@ -17,7 +17,6 @@ from gridgen.model.description import (
     Limits,
     Link,
     RobotDescription,
-    Shape,
     listing,
 )
 from gridgen.model.pose import (
@@ -40,7 +39,7 @@ from gridgen.model.readers.assembly import Assembly
 from gridgen.model.readers.document import Document
 from gridgen.model.readers.limited import run_limited
 from gridgen.model.readers.mujoco_actuators import JOINT, JOINT_IN_PARENT, read_actuators
-from gridgen.model.readers.mujoco_contacts import read_contacts, shape_of, uncovered
+from gridgen.model.readers.mujoco_contacts import MESH, mesh_of, read_contacts, shape_of, uncovered
 from gridgen.model.readers.mujoco_fields import used
 from gridgen.model.readers.optional import library, require
 from gridgen.model.validation import check_body_count
@@ -175,8 +174,13 @@ class _Reader:
             if index:
                 self.body(index)
             inertial = self.inertial(index) if index else None
-            shapes = tuple(self.shapes(index))
-            self.made.links.append(Link(self.link_of[index], inertial, shapes=shapes))
+            geoms = [*self.geoms(index)]
+            shapes = tuple(shape_of(self.model, geom) for geom in geoms)
+            meshes = tuple(
+                mesh_of(self.model, geom) for geom in geoms if self.model.geom_type[geom] == MESH
+            )
+            link = Link(self.link_of[index], inertial, shapes=shapes, meshes=meshes)
+            self.made.links.append(link)
         self.made.contact_model = read_contacts(
             self.model, self.mujoco, self.link_of, self.joint_of
         )
@@ -344,12 +348,12 @@ class _Reader:
         origin = Pose(_rotation(model.body_iquat[index]), _vector(model.body_ipos[index]))
         return Inertial(origin, mass, inertia)
 
-    def shapes(self, index: int) -> Iterator[Shape | None]:
-        """Yield the collision shapes of a body."""
+    def geoms(self, index: int) -> Iterator[int]:
+        """Yield the collision geoms of a body."""
         model, first = self.model, self.model.body_geomadr[index]
         for geom in range(first, first + model.body_geomnum[index]):
             if model.geom_contype[geom] or model.geom_conaffinity[geom]:
-                yield shape_of(model, geom)
+                yield int(geom)
 
     def equality(self, index: int) -> None:
         """Add an equality constraint, or record that it is ignored."""
@@ -357,6 +361,8 @@ class _Reader:
         name = model.equality(index).name or f"equality{index}"
         entry: dict[str, Any] = {"active": bool(model.eq_active0[index])}
         entry["stabilization"] = self.gains(index)
+        for key in ("solref", "solimp"):
+            entry[key] = tuple(getattr(model, f"eq_{key}")[index].tolist())
         first, second = model.eq_obj1id[index], model.eq_obj2id[index]
         data, where = model.eq_data[index], f"equality {show(name)}"
         if kind == JOINTS:
@@ -376,6 +382,8 @@ class _Reader:
                 return
             turns = kind == WELD and data[10]  # the scale of torques; without any, a connect
             entry["kind"] = "frame" if turns else "point"
+            if turns:
+                entry["torquescale"] = float(data[10])
             for prefix, key, (body, pose) in zip(("", "to_"), ("link", "to"), ends, strict=True):
                 entry[key] = self.link_of[body]
                 entry[f"{prefix}offset"] = pose.translation
