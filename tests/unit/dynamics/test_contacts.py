@@ -600,3 +600,33 @@ def test_forces_and_residuals_are_observed_along_a_rollout() -> None:
     marks = [mark for marks in program.loops.marks.values() for mark in marks]
     rounds = [mark for mark in marks if isinstance(mark, Repeat) and "newton" in mark.variable]
     assert len(rounds) == 4  # the stages of the step
+
+
+def test_smooth_contacts_act_before_they_touch() -> None:
+    """They are MuJoCo's with a margin and a wide impedance."""
+    model, width = model_of("hopper", "elliptic"), 0.06
+    moving = model.geom_bodyid > 0
+    model.geom_margin[moving] += 0.5 * width
+    model.geom_solimp[:, [0, 2, 3, 4]] = 0.0, width, 0.5, 2.0
+    peer = Peer(model, 20)
+    sharp = model_of("hopper", "elliptic")
+    sharp.geom_solimp[:, 1] = model.geom_solimp[:, 1]
+    given: dict[str, Any] = {"joint_dynamics": True, "actuators": True}
+    smooth = {"smooth": width, "iterations": 100}
+    tree = build_tree(from_model(sharp), RobotOptions(**given, contact=smooth))
+    peer.check(*evaluate_reference(tree, "contact_forward_dynamics", peer.x), tolerance=1e-8)
+    # The lowest geometry is a little above the ground.
+    mujoco.mj_kinematics(sharp, data := mujoco.MjData(sharp))
+    lowest = (data.geom_xpos[moving, 2] - sharp.geom_size[moving, 0]).min()
+    sharp_tree = build_tree(from_model(sharp), RobotOptions(**given, contact=True))
+    q = np.tile(data.qpos, (3, 1))
+    q[:, 1] += np.array([0.004, 0.01, 0.05]) - lowest
+    zero = np.zeros((3, model.nv))
+    x = {"q": q, "qd": zero, "tau": zero, "gravity": np.array([0.0, 0.0, -9.81])}
+    x["ctrl"] = np.zeros((3, model.nu))
+    rates = [
+        evaluate_reference(one, "contact_forward_dynamics", x)[0][:, 1]
+        for one in (tree, sharp_tree)
+    ]
+    assert rates[0][0] > rates[0][1] > rates[0][2]
+    assert_allclose(rates[1], rates[1][2], rtol=1e-9)
