@@ -110,6 +110,7 @@ NO_NAMES = {
     "commands/options.py:_of_joint": "JOINT=NUMBER",
     "commands/options.py:_constraint": "KIND:NAME[:TO], or a file",
     "commands/options.py:listed": "lists of names",
+    "commands/options.py:_setting": "pairs of links on the command line",
     "functions/parts.py:_read": "a result as users name it",
     "functions/parts.py:_frame": "a link and a reference as users name them",
     "functions/calls.py:_in_numbers": "the name of a type",

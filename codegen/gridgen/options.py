@@ -129,8 +129,8 @@ class RobotOptions:
         ground:         links whose collision shapes touch the plane z = 0 of the base: names, or
                         a dictionary each: ``{"link": "foot", "radius": 0.02, "friction": 0.8}``
                         (docs/contacts.md).
-        contact:        contacts of the links in ``ground``, or of an MJCF file with its planes:
-                        True, or settings ``{"cone": "elliptic", "impratio": 10}``.
+        contact:        contacts of the links in ``ground``, or of an MJCF file: True, or settings
+                        ``{"cone": "elliptic", "pairs": [["left_foot", "right_foot"]]}``.
         actuators:      actuators, whose controls ``ctrl`` add joint torques in steps: True for
                         those of an MJCF file; or a dictionary each, or the path of a JSON or YAML
                         file with a list of them: ``{"joint": "elbow", "kind": "position", "kp":

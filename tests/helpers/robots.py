@@ -69,6 +69,7 @@ ALL_CASES = [
 #: constraints.
 TESTED_APART = (
     "contact_forward_dynamics",
+    "contact_residual",
     "actuator_torques",
     "self_distance",
     "world_distance",

@@ -135,7 +135,7 @@ def test_nvrtc_has_nothing_to_say(case, arch, tmp_path):
 
 CONSTRAINED = ("delassus", "constrained_forward_dynamics", "impulse_dynamics")
 FURTHER = ("constrained_inverse_dynamics", "constrained_forward_dynamics_gradient", "rollout")
-TOUCHING = ("contact_forward_dynamics", "actuator_torques", "rollout")
+TOUCHING = ("contact_forward_dynamics", "contact_residual", "actuator_torques", "rollout")
 OF_LINKS = ("operational_space_inertia", "point_inertia", "operational_space_bias")
 
 

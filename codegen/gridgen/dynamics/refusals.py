@@ -180,16 +180,6 @@ def of_no_contacts(tree: KinematicTree) -> str | None:
     )
 
 
-def of_contacts_with_constraints(tree: KinematicTree) -> str | None:
-    """Refuse a robot with contacts and rigid constraints."""
-    if not (tree.contact_model.contacts and tree.constraints):
-        return None
-    return (
-        "the robot has contacts and rigid constraints, which act in different functions: load it "
-        "with one of ground=, contact= and constraints="
-    )
-
-
 def of_no_actuators(tree: KinematicTree) -> str | None:
     """Refuse a robot without actuators."""
     if tree.actuators:

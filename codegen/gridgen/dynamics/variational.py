@@ -74,7 +74,7 @@ def _ends(
     half = 0.5 * step
     middle = state.at(integrate(state, [half * v for v in rate]), rate)
     momenta, forces = _momenta(middle)
-    middle, tau = actuated(middle, tau)
+    tau = actuated(middle, tau)
     loads = zip(forces, tau, _losses(middle), strict=True)
     impulses = [half * (force + effort - loss) for force, effort, loss in loads]
     start = [p - f for p, f in zip(momenta, impulses, strict=True)]

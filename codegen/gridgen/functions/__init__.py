@@ -60,6 +60,7 @@ FunctionName = Literal[
     "impulse_dynamics",
     "constrained_inverse_dynamics",
     "contact_forward_dynamics",
+    "contact_residual",
     "actuator_torques",
     "inverse_dynamics_gradient",
     "forward_dynamics_gradient",

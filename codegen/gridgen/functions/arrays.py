@@ -83,6 +83,12 @@ ARRAYS: dict[str, ArrayKind] = {
     "q_path": ArrayKind(("nq",), "joint positions of the trajectory", "rad or m", path=True),
     "qd_path": ArrayKind(_NV, "joint velocities of the trajectory", "rad/s or m/s", path=True),
     "tau_path": ArrayKind(_NV, "joint torques applied in each step", "N m or N"),
+    "q_range": ArrayKind(
+        ("nq", 2), "least and largest positions before a state ends", "rad or m", is_fixed=True
+    ),
+    "upright": ArrayKind((), "least cosine of the tilt before a state ends", "1", is_fixed=True),
+    "excess": ArrayKind((), "sum of how far a state is beyond its bounds", "mixed"),
+    "ends": ArrayKind((), "steps until a state ended; one more than all if it did not", "1"),
     "h": ArrayKind(_NV, "bias forces, the joint torques of zero accelerations", "N m or N"),
     "articulated": ArrayKind(
         ("bodies", INERTIA_NUMBERS),
@@ -220,6 +226,7 @@ ARRAYS: dict[str, ArrayKind] = {
     "contact_forces": ArrayKind(
         ("contact_points", 3), "force on each point that may touch the ground, in the base", "N"
     ),
+    "torque_error": ArrayKind((), "error of the joint torques, relative", "1"),
     "impulses": ArrayKind(
         ("constraint_rows",), "impulses of the constraints in their rows' order", "N s, N m s"
     ),
@@ -306,6 +313,8 @@ OPTIONAL_INPUTS: dict[str, OptionalInput] = {
 
 #: Arrays of the feedback controller of a rollout: gains, reference positions and velocities.
 FEEDBACK = ("gains", "q_ref", "qd_ref")
+#: Bounds at which the states of a rollout end.
+BOUNDS = ("q_range", "upright", "margin")
 #: Arrays of a rollout with time as the single leading axis, as NumPy broadcasts to (B, T, ...).
 TIME_FIRST = ("tau", "ctrl", *FEEDBACK)
 #: Parameters of a robot that may be inputs: kernels that depend on them then read them.
@@ -332,7 +341,7 @@ BY_PRECISION = {"proximal": PROXIMAL, "tolerance": TOLERANCE}
 BEGINNING_AND_TORQUES = ("q0", "qd0", "tau")
 #: Parameters that are constant along a rollout.
 CONSTANT_PARAMETERS = (*OWN_PARAMETERS, *CONTACT_INPUTS)
-_CONSTANT = ("q0", "qd0", "dt", *CONSTANT_PARAMETERS)
+_CONSTANT = ("q0", "qd0", "dt", *BOUNDS, "ends", *CONSTANT_PARAMETERS)
 #: Arrays of a rollout that are constant in time; all others may have a time axis.
 CONSTANT_IN_TIME = (*_CONSTANT, *map(cotangent, _CONSTANT))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from gridgen.functions.calls import Calls, Request, RolloutSettings
 from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
@@ -58,7 +60,7 @@ _ONE_STAGE = ("semi_implicit", "euler", "implicit", "constant_acceleration")
 #: Those with matrices of derivatives.
 _EXPLICIT = tuple(name for name in INTEGRATORS if name != "variational")
 _OF_VARIATIONAL = ("of_variational_steps",)
-_REFUSALS = ("of_a_singular_mass_matrix", "of_contacts_with_constraints")
+_REFUSALS = ("of_a_singular_mass_matrix",)
 
 
 class Motion(Calls):
@@ -296,15 +298,17 @@ class Motion(Calls):
         feedback: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
         effort_limits: bool = False,
         return_efforts: bool = False,
+        done: Mapping[str, object] | None = None,
+        observe: Sequence[str] = (),
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, ...] | None = None,
         **options: Unpack[Moving],
     ) -> tuple[Array, ...]:
         """Return the states of trajectories under given joint torques, computed by one kernel.
 
-        The results are bitwise equal to those of repeated calls of ``step``. Position and velocity
-        limits are not enforced. A trajectory that reaches an infinite or NaN state does not affect
-        other trajectories.
+        The results are bitwise equal to those of repeated calls of ``step``; with ``observe``, up
+        to rounding. Position and velocity limits are not enforced. A trajectory that reaches an
+        infinite or NaN state does not affect other trajectories.
 
         Args:
             q0:            initial joint positions   (B, nq), or with several batch axes
@@ -325,6 +329,14 @@ class Motion(Calls):
                            ``difference(q, q_ref)`` and ``qd_ref - qd`` at the start of a step.
             effort_limits: clamp the torques to the robot's ``effort_limits``.
             return_efforts: also return the applied torques, after feedback and clamping.
+            done:          ranges beyond which a state ends: (low, high), ``None`` for no bound, for
+                           the name of a joint [rad or m] and the ``height`` of a floating base [m];
+                           the largest ``tilt`` of its z axis [rad]; the least ``self_distance``
+                           [m]. A state is tested before the first step and after every one. When it
+                           has ended or is NaN, it does not move any more.
+            observe:       functions to evaluate at the start of every step, by names as of
+                           ``compute``: ``contact_forward_dynamics``, ``self_distance``. Their
+                           arguments are q, qd, tau; their results are zero after the end.
             schedule:      ``thread``; ``auto`` selects it.
             out:           output arrays, with any strides.
             options:       as in ``step``. Arrays with a batch axis may have an axis T after it,
@@ -336,12 +348,16 @@ class Motion(Calls):
             q_path:   joint positions   (B, T + 1, nq); (B, nq) for ``last``  [rad or m]
             qd_path:  joint velocities  (B, T + 1, nv); (B, nv) for ``last``  [rad/s or m/s]
             tau_path: applied torques   (B, T, nv)  [N m or N], with ``return_efforts``
+            ends:     with ``done``, steps until a state ended, T + 1 if it did not  (B,)
+            then the results of each function of ``observe``, (B, T, ...).
 
         Raises:
-            OptionError: ``substeps``, ``keep`` or ``feedback`` is invalid.
+            OptionError: ``substeps``, ``keep``, ``feedback``, ``done`` or ``observe`` is invalid.
             Also the errors of ``step``.
         """
-        settings = RolloutSettings(substeps, keep, feedback, effort_limits, return_efforts)
+        settings = RolloutSettings(
+            substeps, keep, feedback, effort_limits, return_efforts, done, observe
+        )
         path: tuple[Array, ...] = self._call(
             Request(
                 "rollout", (q0, qd0, tau, dt), out, options, schedule, integrator, settings=settings

@@ -261,6 +261,7 @@ class Soft(InGravity, Inertial, Controlled, total=False):
         friction:  coefficient of each contact's tangents (k,) or (B, k).
         radii:     radius of each contact's shape (k,) or (B, k) [m].
         tolerance: relative error of the torques at which iterations end (1,) or (B, 1).
+        active:    as in ``Held``.
     """
 
     f_ext: ArrayLike | None
@@ -268,6 +269,7 @@ class Soft(InGravity, Inertial, Controlled, total=False):
     friction: ArrayLike | None
     radii: ArrayLike | None
     tolerance: ArrayLike | None
+    active: ArrayLike | None
 
 
 class Moving(Constrained, Controlled, total=False):

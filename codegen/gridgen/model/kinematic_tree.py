@@ -12,7 +12,7 @@ from typing import Any
 from gridgen.model.description import Shape
 from gridgen.model.lump import NO_MASS, Lump
 from gridgen.model.pose import Matrix3, Vector3, euler_zxz, is_sparse
-from gridgen.model.soft import NO_CONTACTS, ContactModel
+from gridgen.model.soft import DEFAULT_SOFTNESS, NO_CONTACTS, ContactModel, Softness
 from gridgen.options import RobotOptions
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.joints import JointType
@@ -211,6 +211,8 @@ class Constraint:
         joints:        indices of the bodies whose joints are tied; -1 for none.
         multiplier:    the first joint's position is ``multiplier`` times the second's + ``offset``.
         offset:        see ``multiplier`` [rad or m].
+        softness:      of the constraint in dynamics with soft constraints.
+        torquescale:   factor of the angles of a frame there.
     """
 
     name: str
@@ -225,6 +227,8 @@ class Constraint:
     joints: tuple[int, int] = (-1, -1)
     multiplier: float = 1.0
     offset: float = 0.0
+    softness: Softness = DEFAULT_SOFTNESS
+    torquescale: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ def own_inputs(
     own: dict[str, tuple[Any, ...]] = {"ctrl": (0.0,) * len(actuators)} if actuators else {}
     if model.contacts:
         own["friction"] = tuple(contact.friction[0] for contact in model.contacts)
-        own["radii"] = tuple(contact.radius for contact in model.contacts)
+        own["radii"] = tuple(contact.solid.radii[0] for contact in model.contacts)
         own["tolerance"] = (TOLERANCE["float64"],)
     if not constraints:
         return own

@@ -171,7 +171,7 @@ def _not_acting(
     """Yield what the options leave out of the file."""
     contacts = contact_model.contacts
     for what, option, in_file, acts in (
-        ("contacts with planes", "contact", description.contact_model.contacts, contacts),
+        ("contacts", "contact", description.contact_model.contacts, contacts),
         ("actuators", "actuators", description.actuators, actuators),
     ):
         if in_file and not acts:

@@ -7,7 +7,7 @@ counters (the operation count without specialization). ``Scalars`` contains all 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -106,7 +106,7 @@ class Scalars(Protocol):
     ) -> list[Scalar]:
         """Return values after iterations of ``step``, which a program has once, in a loop.
 
-        They have no derivatives in a trace that is differentiated in reverse; see ``hold``.
+        They have no derivatives; see ``hold``.
 
         The values of a state do not change after its test; others of a SIMD pack may continue.
 
@@ -120,6 +120,9 @@ class Scalars(Protocol):
 
     def hold(self, values: list[Value]) -> list[Value]:
         """Return values that derivatives do not pass, since their own have no effect."""
+
+    def once(self, name: str, operands: Iterable[Scalar], compute: Callable[[], Value]) -> Value:
+        """Return what a function computes, which a program has once for equal operands."""
 
 
 def selected(
@@ -138,6 +141,10 @@ class ListScalars:
     def hold(self, values: list[Value]) -> list[Value]:
         """Return the values; see ``Scalars``."""
         return values
+
+    def once(self, name: str, operands: Iterable[Scalar], compute: Callable[[], Value]) -> Value:
+        """Compute; see ``Scalars``."""
+        return compute()
 
     def table(self, symbol: str, count: int, fill: Any = None) -> list[Any]:
         """Return a list; see ``Scalars``."""

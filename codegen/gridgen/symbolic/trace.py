@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,6 +72,7 @@ class TraceScalars(ListScalars):
         self.names: dict[int, tuple[str, int | None, str]] = {}
         self.loops = Loops()
         self.held: list[Expr] = []
+        self._computed: dict[tuple[Any, ...], Any] = {}
         self._depth = 0
         self._epoch = 0
         self._iterations = 0
@@ -165,6 +166,14 @@ class TraceScalars(ListScalars):
         """Record the nodes as constants of derivatives; see ``Scalars``."""
         self.held += map(self.graph.lift, values)  # type: ignore[arg-type]
         return values
+
+    def once(self, name: str, operands: Iterable[Scalar], compute: Callable[[], Value]) -> Value:
+        """Return the nodes of the first computation; see ``Scalars``."""
+        key = name, *(self.graph.lift(operand).index for operand in operands)
+        if key not in self._computed:
+            self._computed[key] = compute()
+        found: Value = self._computed[key]
+        return found
 
     def _mark(self, mark: Walk | When | Case | Repeat | Leave, deeper: int) -> None:
         """Begin or end a loop or a branch."""

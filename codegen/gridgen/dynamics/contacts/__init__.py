@@ -1,4 +1,4 @@
-"""Forward dynamics with MuJoCo's soft constraints: contacts, joint limits and dry friction.
+"""Forward dynamics with MuJoCo's soft constraints: contacts, limits, dry friction, equalities.
 
 With the accelerations a0 without constraint forces, the joint accelerations minimize
 
@@ -7,8 +7,9 @@ With the accelerations a0 without constraint forces, the joint accelerations min
 The convex cost s is quadratic where a limit or a contact acts, and linear where dry friction slips.
 Where an elliptic contact slips, it is the squared distance from the dual cone. The forces are its
 negative gradient. Newton's method solves it with exact line search (Todorov 2014), in
-``scalars.iterate``. H = M + J^T C J has the sparsity of M, because a contact with the world couples
-only a body with its ancestors. H = L^T D L is factorized in the order of the tree, without fill-in.
+``scalars.iterate``. H = M + J^T C J has the sparsity of M if all contacts are with the world, which
+couple only a body with its ancestors. H = L^T D L is factorized in the order of the tree, without
+fill-in; where others couple branches, in that of the elimination tree.
 
 For a row with the distance r and the velocity v, aref = -b v - k d(r) r. The impedance d(r) and
 the constants k, b follow from ``solimp`` and ``solref``. The regularizer is

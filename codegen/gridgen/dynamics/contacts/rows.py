@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gridgen.dynamics.constraints import Rows
 from gridgen.symbolic.scalars import Scalar, Scalars
-from gridgen.symbolic.spatial import dot
+from gridgen.symbolic.spatial import Matrix, dot
 
 #: A square that is zero for float32 too.
 TINY = 1e-30
@@ -65,19 +65,15 @@ class Row:
 
 
 @dataclass
-class Point:
-    """A point of a contact.
+class Block:
+    """Rows that act together: of an equality constraint, or as a subclass has it.
 
     Attributes:
-        rows:     of the Jacobian of the point's velocity, and of its body's angular velocity if
-                  there are moments, in the axes of the robot.
-        columns:  the velocities that move it.
-        axes:     rows that turn these velocities to those of the contact: normal, tangents.
-        offsets:  -aref of each row.
-        D:        inverse regularizer of the normal, and of the others or of the pyramid's edges;
-                  zero where there is no contact.
-        friction: coefficients of the tangential rows.
-        cone:     mu of the regularized elliptic cone; ``None`` for a pyramid.
+        rows:    of the Jacobian of a velocity of a point, or of an angular velocity too.
+        columns: the velocities that move it, parents first.
+        axes:    rows that turn these velocities to those of the constraint.
+        offsets: -aref of each row.
+        D:       inverse regularizers; zero where the constraint does not act.
     """
 
     rows: Rows
@@ -85,11 +81,9 @@ class Point:
     axes: Rows
     offsets: list[Scalar]
     D: list[Scalar]
-    friction: list[Scalar]
-    cone: Scalar | None
 
     def rates(self, v: Sequence[Scalar]) -> list[Scalar]:
-        """Return J v, the velocities of the contact for joint velocities."""
+        """Return J v."""
         moving = [v[j] for j in self.columns]
         here = [dot([row[j] for j in self.columns], moving) for row in self.rows]
         return [dot(axis, here) for axis in self.axes]
@@ -105,12 +99,34 @@ class Point:
         axes = list(zip(*self.axes, strict=True))
         CF = list(zip(*([dot(c, column) for column in axes] for c in stiffness), strict=True))
         W = [[dot(a, b) for b in CF] for a in axes]
-        for j in self.columns:
+        for at, j in enumerate(self.columns):
             own = [row[j] for row in self.rows]
             pulled = [dot(w, own) for w in W]
-            for i in self.columns:
-                if i >= j:
-                    H[i][j] = H[i][j] + dot([row[i] for row in self.rows], pulled)
+            for i in self.columns[at:]:
+                H[i][j] = H[i][j] + dot([row[i] for row in self.rows], pulled)
+
+    def response(self, residual: Sequence[Scalar], scalars: Scalars) -> tuple[list[Scalar], Rows]:
+        """Return the forces and the stiffness C at residuals."""
+        C = [[scalars.constant(0.0)] * len(residual) for _ in residual]
+        for k, D in enumerate(self.D):
+            C[k][k] = D
+        return [-(D * r) for D, r in zip(self.D, residual, strict=True)], C
+
+
+@dataclass
+class Point(Block):
+    """A point of a contact, in axes of a normal and its tangents; the normal's rows come first.
+
+    Attributes:
+        D:        inverse regularizer of the normal, and of the others or of the pyramid's edges.
+        friction: coefficients of the tangential rows.
+        cone:     mu of the regularized elliptic cone; ``None`` for a pyramid.
+        back:     rotation of the rows' axes to those of the base; ``None`` for these.
+    """
+
+    friction: list[Scalar]
+    cone: Scalar | None
+    back: Matrix | None
 
     def response(self, residual: Sequence[Scalar], scalars: Scalars) -> tuple[list[Scalar], Rows]:
         """Return the forces and the stiffness C at residuals, in the contact's axes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -12,6 +13,7 @@ from gridgen.dynamics.crba import mass_matrix
 from gridgen.dynamics.frames import in_canonical
 from gridgen.dynamics.state import State
 from gridgen.model.kinematic_tree import Frame
+from gridgen.model.pose import IDENTITY
 from gridgen.model.soft import JointSoftness, Softness
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
@@ -27,11 +29,11 @@ class Weights:
 
     Attributes:
         velocities: of each velocity.
-        contacts:   of each contact, translational and rotational.
+        links:      of links in contacts and constraints, translational and rotational.
     """
 
     velocities: tuple[float, ...]
-    contacts: tuple[tuple[float, float], ...]
+    links: Mapping[str, tuple[float, float]]
 
 
 @lru_cache(maxsize=8)
@@ -52,22 +54,25 @@ def weights(tree: KinematicTree) -> Weights:
             at = slice(body.v_index + k, body.v_index + k + 3)
             diagonal[at] = diagonal[at].mean()
     frame = Constraints(state)
-    of_contacts = []
-    for contact in tree.contact_model.contacts:
-        body = tree.bodies[contact.body]
-        pose = frame.pose(-1, contact.body)
-        if contact.center is None:
-            center = tuple(h / body.mass for h in body.first_moment) if body.mass else (0.0,) * 3
-        else:
-            here = Frame("", contact.body, contact.pose.rotation, contact.center)
-            center = in_canonical(state, here).r
-        point = add(pose.p, apply(pose.R, center))  # type: ignore[arg-type]
+    bodies = {one.link: one.body for c in tree.contact_model.contacts for one in c.solids}
+    ends = (end for one in tree.constraints for end in (one.link, one.to) if end is not None)
+    bodies |= {end.name: end.body for end in ends}
+    links = {}
+    for link, index in bodies.items():
         J = np.zeros((6, tree.nv)).tolist()
-        for index in (*tree.ancestors(contact.body), contact.body):
-            frame.turn(-1, index, point, 1.0).add_to(J)
+        if index >= 0:
+            body, pose = tree.bodies[index], frame.pose(-1, index)
+            center = tuple(h / body.mass for h in body.first_moment) if body.mass else (0.0,) * 3
+            if link in tree.contact_model.centers:
+                here = Frame("", index, IDENTITY, tree.contact_model.centers[link])
+                center = in_canonical(state, here).r
+            point = add(pose.p, apply(pose.R, center))  # type: ignore[arg-type]
+            for above in (*tree.ancestors(index), index):
+                frame.turn(-1, above, point, 1.0).add_to(J)
         found = np.einsum("ij,jk,ik->i", J, inverse, J)
-        of_contacts.append((float(found[:3].mean()), float(found[3:].mean())))
-    return Weights(tuple(map(float, diagonal)), tuple(of_contacts))
+        slide, spin = (float(part.mean()) for part in (found[:3], found[3:]))
+        links[link] = max(slide, LEAST), max(spin, LEAST)
+    return Weights(tuple(map(float, diagonal)), links)
 
 
 def softness_of(tree: KinematicTree, joint: str) -> JointSoftness:

@@ -79,7 +79,7 @@ class Problem(SoftConstraints):
             forces, stiffness = self.responses(split(residual))
             gradient = [r - t for r, t in zip(rest, self.torques(forces), strict=True)]
             H = self.hessian(M, stiffness)
-            factors = ldlt(H, tree.velocities, one, scalars)
+            factors = ldlt(H, self.branches, one, scalars)
             p = ldlt_solve(factors, [-g for g in gradient])
             Mp, rates = self.times(M, p), self.rates(p)
             rate = [r for own in rates for r in own]
@@ -115,11 +115,11 @@ class Problem(SoftConstraints):
             forces, stiffness = self.responses(split(self._residual(a, offsets)))
             torques = self.torques(forces)
             gradient = [x - y - t for x, y, t in zip(self.times(M, a), b, torques, strict=True)]
-            factors = ldlt(self.hessian(M, stiffness), tree.velocities, one, scalars)
+            factors = ldlt(self.hessian(M, stiffness), self.branches, one, scalars)
             entries = [list(row) for row in factors.entries]
             for i in range(nv):
-                for below in tree.velocities.climb(i):
-                    j = tree.velocities.parent(below)
+                for below in self.branches.climb(i):
+                    j = self.branches.parent(below)
                     (entries[j][i],) = scalars.hold([entries[j][i]])
             held = replace(factors, entries=entries, inverse=scalars.hold([*factors.inverse]))
             a = [x - y for x, y in zip(a, ldlt_solve(held, gradient), strict=True)]

@@ -16,7 +16,13 @@ from gridgen.frameworks.torch.operator import Words
 from gridgen.frameworks.torch.operators import OPERATORS
 from gridgen.functions.arrays import TIME_FIRST, extents_of, shape_of
 from gridgen.functions.calls import RolloutSettings
-from gridgen.runtime.arrays.times import check_efforts, feedback_of, in_time, stored_steps
+from gridgen.runtime.arrays.times import (
+    check_efforts,
+    check_untransformed,
+    feedback_of,
+    in_time,
+    stored_steps,
+)
 
 # A ``gridgen.Robot``; frameworks cannot import it.
 Robot = Any
@@ -27,6 +33,7 @@ def rolled_out(
     robot: Robot, given: dict[str, Tensor], settings: RolloutSettings, words: Words
 ) -> tuple[Tensor, ...]:
     """Return positions and velocities of a rollout, and joint torques on request; see ``Robot``."""
+    check_untransformed(settings)
     q = given["q0"]
     followed = {
         name: torch.as_tensor(array, dtype=q.dtype, device=q.device)

@@ -361,6 +361,8 @@ class _Reader:
         name = model.equality(index).name or f"equality{index}"
         entry: dict[str, Any] = {"active": bool(model.eq_active0[index])}
         entry["stabilization"] = self.gains(index)
+        for key in ("solref", "solimp"):
+            entry[key] = tuple(getattr(model, f"eq_{key}")[index].tolist())
         first, second = model.eq_obj1id[index], model.eq_obj2id[index]
         data, where = model.eq_data[index], f"equality {show(name)}"
         if kind == JOINTS:
@@ -380,6 +382,8 @@ class _Reader:
                 return
             turns = kind == WELD and data[10]  # the scale of torques; without any, a connect
             entry["kind"] = "frame" if turns else "point"
+            if turns:
+                entry["torquescale"] = float(data[10])
             for prefix, key, (body, pose) in zip(("", "to_"), ("link", "to"), ends, strict=True):
                 entry[key] = self.link_of[body]
                 entry[f"{prefix}offset"] = pose.translation

@@ -74,6 +74,16 @@ def check_efforts(settings: RolloutSettings) -> bool:
     return settings.return_efforts
 
 
+def check_untransformed(settings: RolloutSettings) -> None:
+    """Raise for options that rollouts which a framework transforms do not have."""
+    for word, none in (("done", None), ("observe", ())):
+        if getattr(settings, word) != none:
+            raise OptionError(
+                f"{word}: a rollout that PyTorch differentiates or JAX traces does not have it: "
+                "pass arrays without gradients, and use rollout_vjp for those of done"
+            )
+
+
 def _check_switch(name: str, value: Any) -> None:
     if not isinstance(value, bool):
         raise OptionError(f"{name} is {show_value(value)}; give True or False")

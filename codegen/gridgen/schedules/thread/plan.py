@@ -11,6 +11,7 @@ from gridgen.dynamics.computation import Computation
 from gridgen.dynamics.functions import computation_of
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import ARRAYS
+from gridgen.functions.steps import STEPS
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import unique
@@ -60,6 +61,8 @@ def _is_reversed(key: KernelKey) -> bool:
 def is_never_in_loops(tree: KinematicTree, key: KernelKey) -> bool:
     """Return whether a kernel has no version with loops: the jvp of a vjp, constraints."""
     if [product.kind for product in key.products] == ["vjp", "jvp"]:
+        return True
+    if key.step in STEPS and not STEPS[key.step].algorithm.in_loops:
         return True
     if key.function == "inverse_kinematics" or tree.mujoco_base is not None:
         return True

@@ -83,6 +83,7 @@ _PHASES = {
     "contact": "points that may touch the ground",
     "newton": "iteration of Newton's method",
     "step": "integration over the step",
+    "excess": "excess over the bounds",
     "adjoint": "backward pass (adjoints)",
 }
 
