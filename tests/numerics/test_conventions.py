@@ -16,8 +16,8 @@ from gridgen.compiler import read_tree
 from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import ModelError, OptionError, QuaternionError
+from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import ARRAYS
-from gridgen.functions.motion import INTEGRATORS
 from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.options import CONVENTIONS, RobotOptions
@@ -284,7 +284,7 @@ def differences(tree: KinematicTree, x: Any, function: Any) -> np.ndarray:
     return np.stack(columns, axis=-1)
 
 
-@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("integrator", FUNCTIONS["step_gradient"].methods)
 def test_step_gradients_are_differences_of_steps(
     integrator: str, peer: Peer, tmp_path: Path
 ) -> None:
