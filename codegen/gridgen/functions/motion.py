@@ -9,7 +9,6 @@ from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
     ArrayLike,
-    Constrained,
     Driven,
     Integrator,
     Keep,
@@ -125,7 +124,7 @@ class Motion(Calls):
             name: Algorithm(
                 f"linearization.{name}",
                 f"chain rule along step_{name}",
-                refusals=(*_REFUSALS, "of_contacts", "of_actuators"),
+                refusals=(*_REFUSALS, "of_contacts_in_the_world", "of_actuators"),
                 title=title,
             )
             for name, title in INTEGRATORS.items()
@@ -143,7 +142,7 @@ class Motion(Calls):
         integrator: Integrator = "semi_implicit",
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
-        **options: Unpack[Constrained],
+        **options: Unpack[Moving],
     ) -> tuple[Array, Array]:
         """Return the analytical derivatives of ``step`` by the state and by the joint torques.
 
@@ -224,7 +223,7 @@ class Motion(Calls):
         substeps: int = 1,
         integrator: Integrator = "semi_implicit",
         out: tuple[Writable, Writable] | None = None,
-        **options: Unpack[Constrained],
+        **options: Unpack[Moving],
     ) -> tuple[Array, Array]:
         """Return A and B of ``step_gradient`` for every step of trajectories.
 
