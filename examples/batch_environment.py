@@ -1,9 +1,9 @@
 """Thousands of quadrupeds that shall walk: a vector environment of Gymnasium.
 
 ``gymnasium.make_vec("gridgen/Quadruped-v0", num_envs=1024)`` is the batch, ``gymnasium.make`` one
-robot of it. Actions are offsets of the joint targets from a stance. A step of control is one
-rollout of all robots, with contacts, the friction of each robot, and joint controllers within
-effort limits. Needs the package ``gymnasium``.
+robot of it. Actions are offsets of the servos' targets from a stance. A step of control is one
+rollout of all robots, with contacts, the friction of each robot, and servos within effort limits.
+Needs the package ``gymnasium``.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from quadruped import Array
 
 Mask = NDArray[np.bool_]
-#: Steps of physics in a step of control, and their length [s]; an action of 1 [rad].
-SUBSTEPS, DT, REACH = 4, 5e-3, 0.5
-#: Time of a step of control [s]; steps of control after which an episode is truncated.
-PERIOD, EPISODE = SUBSTEPS * DT, 500
+#: Time of a step of control [s], steps of physics in it; an action of 1 [rad].
+PERIOD, SUBSTEPS, REACH = 0.02, 4, 0.5
+#: Steps of control after which an episode is truncated.
+EPISODE = 500
 #: Friction of the ground, for each episode; greatest height of the trunk [m].
 FRICTION, FLYING = (0.5, 1.0), 1.0
 
@@ -54,7 +54,7 @@ class QuadrupedVectorEnv(VectorEnv[Array, Array, NDArray[Any]]):
         self.num_envs, self.episode = num_envs, episode
         self.command = np.array(command, np.float32)
         self.metadata = {"render_modes": [], "autoreset_mode": autoreset_mode}
-        self.gains, self.stance = quadruped.gains(self.robot), quadruped.standing(self.robot)
+        self.stance = quadruped.standing(self.robot)
         self.q = np.tile(self.stance, (num_envs, 1))
         self.qd = np.zeros((num_envs, self.robot.nv), np.float32)
         self.actions = np.zeros((num_envs, self.robot.nv - 6), np.float32)
@@ -75,17 +75,15 @@ class QuadrupedVectorEnv(VectorEnv[Array, Array, NDArray[Any]]):
         return self._observations(), {}
 
     def step(self, actions: Array) -> tuple[Array, NDArray[np.float64], Mask, Mask, dict[str, Any]]:
-        """Let the joints seek targets: offsets from the stance in units of ``REACH``, (B, 12)."""
+        """Let the servos seek targets: offsets from the stance in units of ``REACH``, (B, 12)."""
         mode, again = self.metadata["autoreset_mode"], self.ended.copy()
         if mode == AutoresetMode.DISABLED and again.any():
             raise ValueError("episodes have ended; call reset(options={'reset_mask': ended})")
         before, self.actions = self.actions, np.clip(actions, -1.0, 1.0)
-        targets = np.tile(self.stance, (self.num_envs, 1, 1))  # the same for all substeps
-        targets[:, 0, 7:] += REACH * self.actions
-        tau = np.zeros((SUBSTEPS, self.robot.nv), np.float32)
+        targets = quadruped.STANCE + REACH * self.actions[:, None]
         self.q, self.qd = self.robot.rollout(
-            self.q, self.qd, tau, DT, keep="last", integrator="implicit", friction=self.friction,
-            feedback=(self.gains, targets, tau[0]), effort_limits=True,
+            self.q, self.qd, np.zeros((1, self.robot.nv), np.float32), PERIOD, ctrl=targets,
+            substeps=SUBSTEPS, keep="last", integrator="implicit", friction=self.friction,
         )  # fmt: skip
         self.steps += 1
         rewards = quadruped.rewards(

@@ -15,14 +15,13 @@ Array = NDArray[np.float32]
 
 
 class MPPI:
-    """Optimizes a plan, the joint positions that a controller tracks, by random changes.
+    """Optimizes a plan, the controls of a robot's actuators, by random changes.
 
     Args:
-        robot:       fixed or with a floating base, the joints after it.
-        plan:        joint positions of the steps, (T, nq).
-        gains:       of the controller, (nv, 2 nv).
+        robot:       with actuators.
+        plan:        controls of the steps, (T, nu).
         basis:       (T, k): a change is a random combination of the columns.
-        deviation:   of the combinations [rad].
+        deviation:   of the combinations, in the unit of the controls.
         temperature: difference of costs that divides a weight by e.
         samples:     rollouts for a call of ``update``.
         cost:        (q, qd), the states of the rollouts -> (samples,).
@@ -35,7 +34,6 @@ class MPPI:
         self,
         robot: gridgen.Robot,
         plan: Array,
-        gains: Array,
         basis: Array,
         deviation: float,
         temperature: float,
@@ -45,11 +43,10 @@ class MPPI:
         seed: int = 0,
         **options: Any,
     ) -> None:
-        self.robot, self.plan, self.gains, self.cost = robot, plan, gains, cost
+        self.robot, self.plan, self.cost = robot, plan, cost
         self.samples, self.dt, self.temperature = samples, dt, temperature
         self.basis = np.float32(deviation) * basis
         self.rng, self.options = np.random.default_rng(seed), options
-        self.joints = robot.nv if robot.nq == robot.nv else robot.nv - 6
         self.seconds: list[float] = []  # of each update
 
     def update(self, q: Array, qd: Array, tau: Array | float = 0.0) -> None:
@@ -58,27 +55,24 @@ class MPPI:
         Args:
             q:   the state, (nq,).
             qd:  (nv,).
-            tau: feedforward joint torques, (nv,).
+            tau: joint torques in addition to those of the actuators, (nv,).
         """
         begin = time.perf_counter()
-        size = self.samples, self.basis.shape[1], self.joints
+        size = self.samples, self.basis.shape[1], self.plan.shape[1]
         changes = self.basis @ self.rng.standard_normal(size, np.float32)
         changes[0] = 0.0  # the plan itself
-        plans = np.tile(self.plan, (self.samples, 1, 1))
-        plans[..., -self.joints :] += changes
         path = self.robot.rollout(
             q,
             qd,
             np.zeros((len(self.plan), self.robot.nv), np.float32) + tau,
             self.dt,
             integrator="implicit",
-            feedback=(self.gains, plans, np.zeros(self.robot.nv, np.float32)),
-            effort_limits=True,
+            ctrl=self.plan + changes,
             **self.options,
         )
         cost = np.nan_to_num(self.cost(*path), nan=np.inf)
         weights = np.exp((cost.min() - cost) / self.temperature)
-        self.plan[:, -self.joints :] += np.tensordot(weights / weights.sum(), changes, 1)
+        self.plan += np.tensordot(weights / weights.sum(), changes, 1)
         self.seconds.append(time.perf_counter() - begin)
 
     def shift(self, steps: int = 1) -> None:

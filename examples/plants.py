@@ -17,7 +17,6 @@ from quadruped import (
     RADIUS,
     STIFFNESS,
     Array,
-    gains,
     standing,
 )  # fmt: skip
 
@@ -33,15 +32,14 @@ class Own:
     """The robot, simulated by grid-gen from its stance: ``q`` and ``qd`` are its state."""
 
     def __init__(self, robot: gridgen.Robot, urdf: Path) -> None:
-        self.robot, self.gains = robot, gains(robot)
+        self.robot = robot
         self.q, self.qd = standing(robot), np.zeros(robot.nv, np.float32)
 
     def move(self, target: Array, seconds: float) -> None:
-        """Let the joints seek a target, shape (nq,)."""
-        tau = np.zeros((round(seconds / FINE), self.robot.nv), np.float32)
+        """Let the servos seek a target, shape (12,)."""
         self.q, self.qd = self.robot.rollout(
-            self.q, self.qd, tau, FINE, keep="last", integrator="implicit",
-            feedback=(self.gains, target, tau[0]), effort_limits=True,
+            self.q, self.qd, np.zeros((1, self.robot.nv), np.float32), seconds, ctrl=target,
+            substeps=round(seconds / FINE), keep="last", integrator="implicit",
         )  # fmt: skip
 
 
@@ -56,8 +54,13 @@ class MuJoCo:
         spec.compiler.discardvisual = False
         for unused in (*spec.geoms, *spec.meshes):
             spec.delete(unused)
+        joints = mujoco.mjtTrn.mjTRN_JOINT
         for joint in spec.joints:
             joint.armature = ARMATURE
+        for name, limit in zip(robot.actuator_names, robot.effort_limits[6:], strict=True):
+            servo = spec.add_actuator(name=name, target=name, trntype=joints, forcelimited=True)
+            servo.set_to_position(kp=STIFFNESS, kv=DAMPING)
+            servo.forcerange = -limit, limit
         shape, drawn = mujoco.mjtGeom, {"contype": 0, "conaffinity": 0, "mass": 0.0}
         for foot in FEET:
             thigh, calf = (foot.replace("foot", part) for part in ("thigh", "calf"))
@@ -83,7 +86,6 @@ class MuJoCo:
         self.model.opt.timestep = FINE
         self.model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
         self.data: Any = mujoco.MjData(self.model)
-        self.limits = np.array(robot.effort_limits[6:])
         q = standing(robot)
         self.data.qpos[:] = [*q[:3], 1, 0, 0, 0, *q[7:]]
         self.renderer: Any = None
@@ -104,11 +106,9 @@ class MuJoCo:
         return qd.astype(np.float32)
 
     def move(self, target: Array, seconds: float) -> None:
-        """Let the joints seek a target, shape (nq,)."""
-        for _ in range(round(seconds / FINE)):
-            torque = STIFFNESS * (target[7:] - self.data.qpos[7:]) - DAMPING * self.data.qvel[6:]
-            self.data.qfrc_applied[6:] = np.clip(torque, -self.limits, self.limits)
-            self.mujoco.mj_step(self.model, self.data)
+        """Let the servos seek a target, shape (12,)."""
+        self.data.ctrl[:] = target
+        self.mujoco.mj_step(self.model, self.data, round(seconds / FINE))
 
     def picture(self, width: int = 400, height: int = 225) -> NDArray[np.uint8]:
         """Return a picture of the robot, shape (height, width, 3)."""

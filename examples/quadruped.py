@@ -1,4 +1,4 @@
-"""A quadruped on the ground, for the programs in this folder: feet, stance, controller, trot."""
+"""A quadruped on the ground, for the programs in this folder: feet, stance, servos, trot."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ URDF = Path(__file__).resolve().parents[1] / "robots" / "quadruped.urdf"
 #: Links of the feet, their radius [m] and friction; inertia of the motors at the joints [kg m^2].
 FEET = ("FL_foot", "FR_foot", "RL_foot", "RR_foot")
 RADIUS, FRICTION, ARMATURE = 0.02, 0.8, 0.01
-#: Joint positions in the stance [rad]; gains of the joint controller [N m/rad, N m s/rad].
+#: Joint positions in the stance [rad]; gains of the position servos [N m/rad, N m s/rad].
 STANCE = np.tile(np.array([0.0, 0.75, -1.5], np.float32), len(FEET))
 STIFFNESS, DAMPING = 40.0, 1.0
 #: Trot: time of a stride [s], height of a swing [m], phases of the feet.
@@ -30,11 +30,18 @@ PICTURE = 0.04
 
 
 def load(urdf: Path = URDF) -> gridgen.Robot:
-    """Return the robot with spheres at its feet, which touch the ground."""
+    """Return the robot with spheres at its feet, which touch the ground, and position servos."""
     ground = [{"link": foot, "radius": RADIUS, "friction": FRICTION} for foot in FEET]
+    plain = gridgen.load(urdf)
+    servos = [
+        {"joint": name, "kind": "position", "kp": STIFFNESS, "kv": DAMPING,
+         "forcerange": (-limit, limit)}
+        for name, limit in zip(plain.joint_names, plain.effort_limits, strict=True)
+    ]  # fmt: skip
     return gridgen.load(
-        urdf, floating_base=True, joint_dynamics=True, armature=ARMATURE, ground=ground
-    )
+        urdf, floating_base=True, joint_dynamics=True, armature=ARMATURE, ground=ground,
+        actuators=servos,
+    )  # fmt: skip
 
 
 def standing(robot: gridgen.Robot) -> Array:
@@ -49,12 +56,6 @@ def foot_heights(times: NDArray[Any]) -> Array:
     """Return the heights of the feet's origins in a trot, (..., 4), at times [s], (...)."""
     phases = times[..., None].astype(np.float32) / np.float32(STRIDE) + PHASES
     return np.float32(RADIUS) + SWING * np.maximum(0.0, np.sin(2 * np.pi * phases))
-
-
-def gains(robot: gridgen.Robot) -> Array:
-    """Return the gains of the joint controller, as a rollout takes them, shape (nv, 2 nv)."""
-    joints = np.diag(np.float32(np.arange(robot.nv) >= 6))
-    return np.hstack([np.float32(STIFFNESS) * joints, np.float32(DAMPING) * joints])
 
 
 def vertical(q: Array) -> Array:
@@ -115,7 +116,7 @@ def walk(
 
     Args:
         plant:      a simulation of ``plants.py``.
-        controller: (q, qd) -> targets of the joints for the next steps, (n, nq).
+        controller: (q, qd) -> targets of the servos for the next steps, (n, 12).
         period:     time of the n steps [s].
         seconds:    time of all steps.
         command:    desired velocity, as ``COMMAND``.

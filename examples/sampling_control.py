@@ -2,8 +2,8 @@
 
     python examples/sampling_control.py [--urdf robots/arm7.urdf] [--samples 4096] [--steps 300]
 
-Each step of control tries many trajectories of the joints, each by a rollout in which a controller
-tracks it within the effort limits. Their mean, weighted by the cost, is the new plan (``mppi.py``).
+Each step of control tries many trajectories of the joints, each by a rollout in which position
+servos track it. Their mean, weighted by the cost, is the new plan (``mppi.py``).
 ``walking.py`` makes a quadruped walk in the same way.
 """
 
@@ -23,8 +23,8 @@ ROOT = Path(__file__).resolve().parents[1]
 HORIZON, DT, LOOK = 64, 0.01, 8
 #: Deviation of the sampled joint positions [rad], temperature of the weights [m].
 DEVIATION, TEMPERATURE = 0.15, 0.01
-#: Gains of the controller for a unit of each joint's inertia [1/s^2, 1/s].
-STIFFNESS, DAMPING = np.float32(100.0), np.float32(20.0)
+#: Gains of the servos for a unit of each joint's inertia [1/s^2, 1/s]; share of the effort limits.
+STIFFNESS, DAMPING, SHARE = 100.0, 20.0, 0.8
 #: The hand has arrived within this distance [m], at this speed of every joint [rad/s].
 NEAR, SLOW = 0.01, 0.3
 
@@ -37,13 +37,25 @@ class Result:
     controller: MPPI
 
 
+def load(urdf: Path) -> gridgen.Robot:
+    """Return an arm with position servos, whose gains are those of each joint's inertia."""
+    plain = gridgen.load(urdf)
+    inertias = np.diag(plain.mass_matrix(plain.neutral()))
+    servos = [
+        {"joint": name, "kind": "position", "kp": STIFFNESS * m, "kv": DAMPING * m,
+         "forcerange": (-SHARE * limit, SHARE * limit)}
+        for name, m, limit in zip(plain.joint_names, inertias, plain.effort_limits, strict=True)
+    ]  # fmt: skip
+    return gridgen.load(urdf, joint_dynamics=True, actuators=servos)
+
+
 def control(
     robot: gridgen.Robot, samples: int, steps: int, seed: int = 0, log: bool = False
 ) -> Result:
     """Move the hand of an arm to a random point that it can reach.
 
     Args:
-        robot:   the arm.
+        robot:   the arm, with position servos.
         samples: rollouts for each step of control.
         steps:   steps of control at most.
         seed:    of all random numbers.
@@ -64,19 +76,15 @@ def control(
 
     u = np.linspace(0.0, 1.0, HORIZON, dtype=np.float32)
     basis = np.stack([np.sin(0.5 * np.pi * u), np.sin(np.pi * u)], axis=1)  # begins at zero
-    M = np.diag(np.diag(robot.mass_matrix(q)))
-    gains = np.hstack([STIFFNESS * M, DAMPING * M])
+    plan = np.tile(q, (HORIZON, 1))
     controller = MPPI(
-        robot, np.tile(q, (HORIZON, 1)), gains, basis, DEVIATION, TEMPERATURE, samples, cost, DT,
-        seed, keep=LOOK,
-    )  # fmt: skip
+        robot, plan, basis, DEVIATION, TEMPERATURE, samples, cost, DT, seed, keep=LOOK
+    )
     distances: list[float] = []
-    limits = np.array(robot.effort_limits, np.float32)
     while len(distances) < steps:
         gravity = robot.gravity_forces(q)
         controller.update(q, qd, gravity)
-        tau = gravity + gains @ np.concatenate([controller.plan[0] - q, -qd])
-        q, qd = robot.step(q, qd, np.clip(tau, -limits, limits), DT, integrator="implicit")
+        q, qd = robot.step(q, qd, gravity, DT, ctrl=controller.plan[0], integrator="implicit")
         controller.shift()
         distances.append(float(distance(q)))
         if log and len(distances) % 10 == 1:
@@ -89,11 +97,11 @@ def control(
 def main() -> None:
     """Control the arm of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--urdf", default=str(ROOT / "robots" / "arm7.urdf"))
+    parser.add_argument("--urdf", type=Path, default=ROOT / "robots" / "arm7.urdf")
     parser.add_argument("--samples", type=int, default=4096)
     parser.add_argument("--steps", type=int, default=300)
     options = parser.parse_args()
-    robot = gridgen.load(options.urdf, joint_dynamics=True)
+    robot = load(options.urdf)
     result = control(robot, options.samples, options.steps, log=True)
     rate = options.samples * HORIZON / np.median(result.controller.seconds)
     print(

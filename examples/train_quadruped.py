@@ -111,12 +111,12 @@ class Walker:
         self.action = np.zeros((1, len(quadruped.STANCE)), np.float32)
 
     def step(self, q: NDArray[Any], qd: NDArray[Any]) -> NDArray[Any]:
-        """Return the targets of the joints for the next step of control, (1, nq)."""
+        """Return the targets of the servos for the next step of control, (1, 12)."""
         times = np.array([PERIOD * self.steps])
         seen = quadruped.observations(q[None], qd[None], self.action, times)
         self.action, _ = self.policy.predict(seen, deterministic=True)
         self.steps += 1
-        return np.hstack([q[None, :7], quadruped.STANCE + REACH * self.action])
+        return quadruped.STANCE + REACH * self.action
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
     python examples/walking.py [--command 0.5 0 0] [--seconds 5] [--clip walk.gif]
 
-Every 20 ms the controller tries 1,024 trajectories of the joint targets over 25 steps, with
+Every 20 ms the controller tries 1,024 trajectories of the servos' targets over 25 steps, with
 contacts and effort limits. The cost asks for a velocity of the trunk and for the heights of the
 feet in a trot. Where the feet step follows from the samples. A plan begins with the targets that
 the robot tracks while it is computed. Needs the packages ``mujoco`` and ``pillow``;
@@ -44,15 +44,13 @@ class Walker:
         self, robot: gridgen.Robot, command: Sequence[float], samples: int, seed: int = 0
     ) -> None:
         self.robot, self.command, self.time = robot, np.array(command, np.float32), 0.0
-        stance = quadruped.standing(robot)
-        self.height = stance[2]
-        plan = np.tile(robot.neutral().astype(np.float32), (HORIZON, 1))
-        plan[:, 7:] = stance[7:]
+        self.height = quadruped.standing(robot)[2]
+        plan = np.tile(quadruped.STANCE, (HORIZON, 1))
         knots = np.linspace(0, KNOTS - 1, HORIZON - AHEAD)[:, None] - np.arange(KNOTS)
         basis = np.zeros((HORIZON, KNOTS), np.float32)  # zero as long as the plan before is tracked
         basis[AHEAD:] = np.maximum(0.0, 1.0 - abs(knots))
         self.mppi = MPPI(
-            robot, plan, quadruped.gains(robot), basis, DEVIATION, TEMPERATURE, samples,
+            robot, plan, basis, DEVIATION, TEMPERATURE, samples,
             self.cost, DT, seed,
         )  # fmt: skip
 
@@ -74,7 +72,7 @@ class Walker:
         return cost
 
     def step(self, q: Array, qd: Array) -> Array:
-        """Return targets of the joints for the next AHEAD steps; plan for the time after them."""
+        """Return targets of the servos for the next AHEAD steps; plan for the time after them."""
         targets = self.mppi.plan[:AHEAD]
         self.mppi.update(q, qd)
         self.mppi.shift(AHEAD)

@@ -13,7 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridgen.errors import OptionError
-from gridgen.frameworks import answer_traced, is_transformed, register_operators, torch_calls
+from gridgen.frameworks import (
+    answer_traced,
+    is_differentiated,
+    is_transformed,
+    register_operators,
+    torch_calls,
+)
 from gridgen.frameworks.trajectories import linearized
 from gridgen.functions import FUNCTIONS, GENERATED, Declared, Function, FunctionName
 from gridgen.functions.arrays import BEGINNING_AND_TORQUES
@@ -311,7 +317,7 @@ class Robot(Declared, Drawn, Exported):
 
     def _searched(self, targets: Any, frames: Any, settings: SearchSettings) -> Solutions:
         resolved = search(self._module, self.resolver, targets, frames, settings)
-        if getattr(targets, "requires_grad", False):
+        if is_differentiated(targets):
             return solutions(torch_calls().search(self, resolved))
         return solutions(self._run(resolved))
 

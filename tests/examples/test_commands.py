@@ -60,6 +60,10 @@ HERE = {
         "arm7 mass_matrix",
     ),
     r"python benchmarks/cpu.py --markdown .*": ("", "arm7 mass_matrix"),
+    r"python benchmarks/cpu.py --grid .*": (
+        "--grid build/beside_grid.csv --robots arm7 --batches 16 --seconds 0.01",
+        "arm7, gridgen float32",
+    ),
     r"python benchmarks/cpu.py .*": (
         "--robots arm7 --functions gravity_forces --batches 16 --threads 1 --seconds 0.01 "
         "--peers gridgen_cpu pinocchio_python",

@@ -196,6 +196,8 @@ def model_of(name: str, cone: str) -> Any:
     if name in TEXTS or "<" in name:
         text = TEXTS.get(name, name).format(cone=cone, impratio=impratio)
         model = mujoco.MjModel.from_xml_string(text)
+        if model.neq and int(mujoco.__version__.partition(".")[0]) < 4:
+            pytest.skip("the reference accelerations of MuJoCo 4 contain dJ/dt qd")
     else:
         model = quadruped() if name == "quadruped" else gymnasium_model(name)
     model.opt.cone, model.opt.impratio = ("pyramidal", "elliptic").index(cone), impratio
@@ -587,11 +589,11 @@ def test_forces_and_residuals_are_observed_along_a_rollout() -> None:
     names = ("contact_forward_dynamics", "contact_residual")
     options |= {"observe": names, "done": {"rootz": (float(np.median(q0[:, 1])), None)}}
     q, qd, ends, *seen = robot.rollout(q0, qd0, tau, 2e-3, **options)
-    assert [array.shape for array in seen] == [(8, 20, 6), (8, 20, 8, 3), (8, 20)]
     is_kept = np.arange(steps) < ends[:, None]
     assert 0 < is_kept.sum() < is_kept.size
     here = [array[:, :-1][is_kept] for array in (q, qd)]
     qdd, forces = robot.contact_forward_dynamics(*here, tau[is_kept], gravity=gravity)
+    assert [array.shape[2:] for array in seen] == [(robot.nv,), forces.shape[1:], ()]
     assert_allclose(seen[0][is_kept], qdd, rtol=1e-9, atol=1e-9)
     assert_allclose(seen[1][is_kept], forces, rtol=1e-9, atol=1e-9)
     assert np.abs(forces).max() > 10.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
-from gridgen.dynamics.actuators import actuated
+from gridgen.dynamics.actuators import actuated, damped
 from gridgen.dynamics.configurations import integrate
 from gridgen.dynamics.constraints import Rows
 from gridgen.dynamics.contacts.softness import LEAST
@@ -85,14 +85,14 @@ def contact_forward_dynamics(state: State, tau: Numbers) -> tuple[list[Scalar], 
         qdd:    nv scalars [rad/s^2 or m/s^2].
         forces: on each point, three scalars in the axes of the base [N].
     """
-    found = solution(*actuated(state, tau))
+    found = solution(state, actuated(state, tau))
     qdd = [a - shift for a, shift in zip(found.a, found.shift, strict=True)]
     return qdd, found.problem.in_base(found.problem.forces)
 
 
 def contact_residual(state: State, tau: Numbers) -> Scalar:
     """Return the error of the torques, relative to those without constraints."""
-    found = solution(*actuated(state, tau))
+    found = solution(state, actuated(state, tau))
     torques = found.problem.torques(found.problem.forces)
     errors = [x - y - t for x, y, t in zip(found.Ma, found.b, torques, strict=True)]
     squares = [
@@ -117,13 +117,12 @@ def contact_step(
     and ``implicitfast``.
     """
     scalars = state.scalars
-    state, tau = actuated(state, tau, is_implicit=is_damping_implicit)
-    found = solution(state, tau)
+    found = solution(state, actuated(state, tau))
     a = found.a
     if is_damping_implicit:
         scalars.begin("solve", -1)
         H = [list(row) for row in found.M]
-        add_damping(state, H, dt)
+        add_damping(damped(state, tau)[0], H, dt)
         a = ldlt_solve(factorized(state, H), found.Ma)
     scalars.begin("step", -1)
     velocity, rate = in_world(state, state.qd), in_world(state, a)
@@ -175,7 +174,7 @@ def _ahead(velocity: Numbers, dt: Scalar, rate: Numbers) -> list[Scalar]:
 
 
 def _rates_in_world(state: State, tau: Numbers) -> list[Scalar]:
-    return in_world(state, solution(*actuated(state, tau)).a)
+    return in_world(state, solution(state, actuated(state, tau)).a)
 
 
 def in_world(state: State, v: Numbers) -> list[Scalar]:
