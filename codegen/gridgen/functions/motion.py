@@ -17,6 +17,7 @@ from gridgen.functions.types import (
     NumberLike,
     OneStageIntegrator,
     ThreadSchedule,
+    Touching,
     Unpack,
     Writable,
 )
@@ -158,7 +159,7 @@ class Motion(Calls):
         integrator: ExplicitIntegrator = "semi_implicit",
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
-        **options: Unpack[Moving],
+        **options: Unpack[Touching],
     ) -> tuple[Array, Array]:
         """Return the analytical derivatives of ``step`` by the state and by the joint torques.
 
@@ -240,7 +241,7 @@ class Motion(Calls):
         substeps: int = 1,
         integrator: ExplicitIntegrator = "semi_implicit",
         out: tuple[Writable, Writable] | None = None,
-        **options: Unpack[Moving],
+        **options: Unpack[Touching],
     ) -> tuple[Array, Array]:
         """Return A and B of ``step_gradient`` for every step of trajectories.
 
