@@ -12,8 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from gridgen.dynamics import integrators
 from gridgen.dynamics.configurations import integrate, own_joints
 from gridgen.dynamics.constraint_derivatives import constrained_accelerations_gradient
+from gridgen.dynamics.contacts.gradient import contact_step_gradient
 from gridgen.dynamics.conventions import natural
 from gridgen.dynamics.derivatives import Accelerations, accelerations_gradient
 from gridgen.dynamics.integrators import (
@@ -45,6 +47,15 @@ def _step(
         A: 2 nv x 2 nv, with respect to the state.
         B: 2 nv x nv, with respect to the generalized forces.
     """
+    if state.tree.contact_model.contacts:
+        return contact_step_gradient(
+            state,
+            tau,
+            dt,
+            partial(
+                integrators.semi_implicit, share=share, is_damping_implicit=is_damping_implicit
+            ),
+        )
     step, changes = dt[0], Changes(state)
     rates = _accelerations(state, tau, step if is_damping_implicit else None)
     change = changes.accelerations(rates)
@@ -61,6 +72,8 @@ implicit = partial(_step, is_damping_implicit=True)
 
 def midpoint(state: State, tau: Numbers, dt: Numbers) -> Gradient:
     """Return the linearization of ``integrators.midpoint``."""
+    if state.tree.contact_model.contacts:
+        return contact_step_gradient(state, tau, dt, integrators.midpoint)
     qd, changes, step, half = state.qd, Changes(state), dt[0], 0.5 * dt[0]
     first = _accelerations(state, tau)
     middle = moved(state, qd, (half, first.qdd))
@@ -75,6 +88,8 @@ def midpoint(state: State, tau: Numbers, dt: Numbers) -> Gradient:
 
 def trapezoidal(state: State, tau: Numbers, dt: Numbers) -> Gradient:
     """Return the linearization of ``integrators.trapezoidal``."""
+    if state.tree.contact_model.contacts:
+        return contact_step_gradient(state, tau, dt, integrators.trapezoidal)
     qd, changes, step, half = state.qd, Changes(state), dt[0], 0.5 * dt[0]
     first = _accelerations(state, tau)
     path, ahead = scaled(state, step, qd), moved(state, qd, (step, first.qdd))
@@ -91,6 +106,8 @@ def trapezoidal(state: State, tau: Numbers, dt: Numbers) -> Gradient:
 
 def rk4(state: State, tau: Numbers, dt: Numbers) -> Gradient:
     """Return the linearization of ``integrators.rk4``."""
+    if state.tree.contact_model.contacts:
+        return contact_step_gradient(state, tau, dt, integrators.rk4)
     qd, changes, step, half = state.qd, Changes(state), dt[0], 0.5 * dt[0]
     sixth, twist = step * (1.0 / 6.0), 0.5 * half * half
     commutators = Commutators(state)

@@ -211,4 +211,11 @@ def of_contacts(tree: KinematicTree) -> str | None:
     """Refuse a robot with contacts."""
     if not tree.contact_model.contacts:
         return None
-    return "the robot has contacts, whose steps have no matrices of derivatives: use vjp or jvp"
+    return "steps with contacts have no second derivatives: take differences of step_gradient"
+
+
+def of_contacts_in_the_world(tree: KinematicTree) -> str | None:
+    """Refuse a robot with contacts in MuJoCo's convention."""
+    if not tree.contact_model.contacts or tree.mujoco_base is None:
+        return None
+    return "its matrices with contacts are not available in MuJoCo's convention: use vjp or jvp"

@@ -9,7 +9,6 @@ from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
     ArrayLike,
-    Constrained,
     Driven,
     ExplicitIntegrator,
     Integrator,
@@ -18,6 +17,7 @@ from gridgen.functions.types import (
     NumberLike,
     OneStageIntegrator,
     ThreadSchedule,
+    Touching,
     Unpack,
     Writable,
 )
@@ -141,7 +141,7 @@ class Motion(Calls):
             name: Algorithm(
                 f"linearization.{name}",
                 f"chain rule along step_{name}",
-                refusals=(*_REFUSALS, "of_contacts", "of_actuators"),
+                refusals=(*_REFUSALS, "of_contacts_in_the_world", "of_actuators"),
                 title=INTEGRATORS[name],
             )
             for name in _EXPLICIT
@@ -159,7 +159,7 @@ class Motion(Calls):
         integrator: ExplicitIntegrator = "semi_implicit",
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
-        **options: Unpack[Constrained],
+        **options: Unpack[Touching],
     ) -> tuple[Array, Array]:
         """Return the analytical derivatives of ``step`` by the state and by the joint torques.
 
@@ -241,7 +241,7 @@ class Motion(Calls):
         substeps: int = 1,
         integrator: ExplicitIntegrator = "semi_implicit",
         out: tuple[Writable, Writable] | None = None,
-        **options: Unpack[Constrained],
+        **options: Unpack[Touching],
     ) -> tuple[Array, Array]:
         """Return A and B of ``step_gradient`` for every step of trajectories.
 

@@ -196,6 +196,7 @@ class DualScalars(ListScalars):
         start: Sequence[Scalar],
         step: Iteration,
         test: Scalar = -1.0,
+        given: Sequence[Scalar] = (),
     ) -> list[Scalar]:
         """Iterate on values; the results have no derivatives. See ``Scalars``."""
 
@@ -204,7 +205,9 @@ class DualScalars(ListScalars):
             return [self._scalar(value) for value in values_of([*after])], _both(test)[0]
 
         values = [self._scalar(value) for value in values_of([*start])]
-        return [*map(Dual, self.inner.iterate(symbol, most, values, inner, _both(test)[0]))]
+        known = [self._scalar(value) for value in values_of([*given])]
+        found = self.inner.iterate(symbol, most, values, inner, _both(test)[0], known)
+        return [*map(Dual, found)]
 
     def hold(self, values: list[Value]) -> list[Any]:
         """Return the values without derivatives; see ``Scalars``."""

@@ -103,6 +103,7 @@ class Scalars(Protocol):
         start: Sequence[Scalar],
         step: Iteration,
         test: Scalar = -1.0,
+        given: Sequence[Scalar] = (),
     ) -> list[Scalar]:
         """Return values after iterations of ``step``, which a program has once, in a loop.
 
@@ -116,6 +117,7 @@ class Scalars(Protocol):
             start:  the first values.
             step:   one iteration; see ``Iteration``.
             test:   negative where there is a first iteration.
+            given:  all that iterations depend on, if a program has equal ones once.
         """
 
     def hold(self, values: list[Value]) -> list[Value]:
@@ -176,6 +178,7 @@ class ListScalars:
         start: Sequence[Scalar],
         step: Iteration,
         test: Scalar = -1.0,
+        given: Sequence[Scalar] = (),
     ) -> list[Scalar]:
         """Iterate until all states have converged; see ``Scalars``."""
         values = list(start)
@@ -332,6 +335,7 @@ class CountingScalars(ListScalars):
         start: Sequence[Scalar],
         step: Iteration,
         test: Scalar = -1.0,
+        given: Sequence[Scalar] = (),
     ) -> list[Scalar]:
         """Count one iteration, as of a program's loop."""
         after, _ = step([self._scalar] * len(start))

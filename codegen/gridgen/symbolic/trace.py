@@ -135,8 +135,11 @@ class TraceScalars(ListScalars):
         start: Sequence[Scalar],
         step: Iteration,
         test: Scalar = -1.0,
+        given: Sequence[Scalar] = (),
     ) -> list[Scalar]:
         """Trace one iteration, as the body of a loop with variables; see ``Scalars``."""
+        if given:
+            return self.once(symbol, given, lambda: self.iterate(symbol, most, start, step, test))
         graph = self.graph
         memory = Memory(symbol, 1, is_local=True)
         self.loops.effects.append(graph.act("declare", (), memory))

@@ -532,8 +532,12 @@ def test_products_are_those_of_differences() -> None:
     assert_allclose(found, (weights * differences).sum(axis=1), rtol=1e-5, atol=1e-4)
     _, moved = robot.jvp(name, tuple(tangents), q, qd, tau, **options)
     assert_allclose((weights * moved[0]).sum(axis=1), found, rtol=1e-9)
-    with pytest.raises(ModelError, match="whose steps have no matrices"):
-        robot.step_gradient(q, qd, tau, 1e-3)
+    A, B = robot.step_gradient(q, qd, tau, 1e-3, friction=friction, gravity=gravity)
+    slopes = np.einsum("bij,bj->bi", A, np.hstack(tangents[:2]))
+    slopes += np.einsum("bij,bj->bi", B, tangents[2])
+    options = {"friction": friction, "gravity": gravity, "wrt": ("q", "qd", "tau")}
+    _, moved = robot.jvp("step", tuple(tangents[:3]), q, qd, tau, 1e-3, **options)
+    assert_allclose(slopes, np.hstack(moved), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.exhaustive
@@ -632,3 +636,26 @@ def test_smooth_contacts_act_before_they_touch() -> None:
     ]
     assert rates[0][0] > rates[0][1] > rates[0][2]
     assert_allclose(rates[1], rates[1][2], rtol=1e-9)
+
+
+@pytest.mark.parametrize("integrator", ["semi_implicit", *exhaustive("implicit", "rk4")])
+@pytest.mark.parametrize("name", ["hopper", *exhaustive("quadruped")])
+def test_linearized_steps_are_those_of_differences(name: str, integrator: str) -> None:
+    peer = Peer(model_of(name, "elliptic"), 6)
+    tree, n = peer.tree(actuators=False), peer.model.nv
+    x = {**peer.x, "dt": np.full(6, 2e-3), "tolerance": np.full((6, 1), 1e-13)}
+    directions = np.random.default_rng(0).normal(size=(6, 3 * n))
+    along_q, along_qd, along_tau = np.split(directions, 3, axis=1)
+
+    def end(step: float) -> list[np.ndarray]:
+        (q,) = evaluate_reference(tree, "integrate", {"q": x["q"], "v": step * along_q})
+        moved = {"q": q, "qd": x["qd"] + step * along_qd, "tau": x["tau"] + step * along_tau}
+        return evaluate_reference(tree, f"step_{integrator}", {**x, **moved})
+
+    with np.errstate(divide="ignore", invalid="ignore"):  # of states that have converged
+        A, B = evaluate_reference(tree, f"step_gradient_{integrator}", x)
+        (q, qd), (q_before, qd_before) = end(1e-6), end(-1e-6)
+    (change,) = evaluate_reference(tree, "difference", {"q0": q_before, "q1": q})
+    slopes = np.hstack([change, qd - qd_before]) / 2e-6
+    found = np.einsum("bij,bj->bi", np.concatenate([A, B], axis=2), directions)
+    assert_allclose(found, slopes, rtol=1e-5, atol=1e-5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -58,11 +58,11 @@ def solution(state: State, tau: Numbers) -> Solution:
     base = (state.gravity, state.base_velocity, state.base_acceleration, state.f_ext)
     names = sorted(state.given)
     operands = (state.q, state.qd, tau, *(values or () for values in base))
-    given = chain(*operands, *(state.given[name] for name in names))
-    return state.scalars.once(f"contacts {names}", given, partial(_solved, state, tau))
+    given = [*chain(*operands, *(state.given[name] for name in names))]
+    return state.scalars.once(f"contacts {names}", given, partial(_solved, state, tau, given))
 
 
-def _solved(state: State, tau: Numbers) -> Solution:
+def _solved(state: State, tau: Numbers, given: Sequence[Scalar]) -> Solution:
     robot, state = state.tree, without_friction(state)
     scalars = state.scalars
     motions = all_motions(state)
@@ -73,7 +73,7 @@ def _solved(state: State, tau: Numbers) -> Solution:
     shift = problem.shift
     moved = problem.times(M, shift)
     b = [t - h + m for t, h, m in zip(tau, bias, moved, strict=True)]
-    a, Ma = problem.solve(M, b, shift)
+    a, Ma = problem.solve(M, b, shift, given)
     scalars.begin("forces", -1)
     return Solution(problem, M, a, Ma, b, shift)
 

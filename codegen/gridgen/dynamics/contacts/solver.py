@@ -49,7 +49,11 @@ class Problem(SoftConstraints):
         return H
 
     def solve(
-        self, M: Rows, b: Sequence[Scalar], start: Sequence[Scalar]
+        self,
+        M: Rows,
+        b: Sequence[Scalar],
+        start: Sequence[Scalar],
+        given: Sequence[Scalar] = (),
     ) -> tuple[list[Scalar], list[Scalar]]:
         """Return the accelerations a that minimize the cost, and M a; store the forces.
 
@@ -57,6 +61,7 @@ class Problem(SoftConstraints):
             M:     mass matrix.
             b:     M a0.
             start: where the iterations begin.
+            given: all that the problem depends on.
         """
         tree, scalars = self._tree, self._scalars
         nv, one = tree.nv, scalars.constant(1.0)
@@ -104,9 +109,9 @@ class Problem(SoftConstraints):
 
         residual = self._residual(start, offsets)
         rest = [x - y for x, y in zip(self.times(M, start), b, strict=True)]
-        found = scalars.iterate(
-            "newton", tree.contact_model.iterations, [*start, *rest, *residual], newton
-        )
+        first = [*start, *rest, *residual]
+        most = tree.contact_model.iterations
+        found = scalars.iterate("newton", most, first, newton, given=given)
         a, rest, residual = found[:nv], found[nv : 2 * nv], found[2 * nv :]
         if scalars.differentiates or any(map(np.iscomplexobj, b)):
             # A Newton step from the solution has the solution's derivatives by the implicit

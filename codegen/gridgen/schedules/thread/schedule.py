@@ -79,6 +79,9 @@ class ThreadSchedule:
         measured = KernelKey("mass_matrix") if key.frame else key
         is_twice = len(key.products) == 2
         longest = LONGEST_PROGRAM if is_twice else LONGEST_WITHOUT_LOOPS
+        if key.function == "step_gradient" and self.tree.contact_model.contacts:
+            # A step for each column, which share their values.
+            measured, longest = replace(key, function="step"), longest // (2 * self.tree.nv)
         if is_never_in_loops(self.tree, key) and is_longer(self.tree, measured, longest):
             return _NOT_TWICE if is_twice else _NO_LOOPS
         return None
