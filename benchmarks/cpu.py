@@ -93,7 +93,9 @@ def write_beside_grid(rows: list[dict[str, Any]], path: Path) -> None:
     velocities = {row["robot"]: row["nv"] for row in rows}
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["robot", "batch", "float32", "float64", "GRiD: kernel", "with copies"])
+        writer.writerow(
+            ["robot", "batch", "float32", "float64", "GRiD: kernel", "GRiD: whole call"]
+        )
         for robot, batch in dict.fromkeys(key[:2] for key in least):
             own = (least[robot, batch, f"gridgen {dtype}"] for dtype in ("float32", "float64"))
             others = PUBLISHED[robot] if batch == 1024 else ("", "")

@@ -19,11 +19,12 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 import gridgen
+from gridgen.functions.types import Dtype
 
 ROBOTS = Path(__file__).resolve().parents[1] / "robots"
 DT = 0.01
@@ -85,8 +86,8 @@ class Problem:
         self.model.armature[:] = 0.0
         self.model.gravity.linear = np.zeros(3)
 
-    def solve(self) -> gridgen.IlqrResult:
-        """Solve all problems by ``gridgen.ilqr``."""
+    def solve(self, dtype: Dtype) -> gridgen.IlqrResult:
+        """Solve all problems by ``gridgen.ilqr``, with derivatives of a type."""
         nv, Cost = self.robot.nv, gridgen.Cost
         costs = [
             Cost("q", STATE * DT, END_STATE, self.goal),
@@ -103,6 +104,7 @@ class Problem:
             dt=DT,
             effort_limits=False,
             tolerance=1e-7,
+            dtype=dtype,
             gravity=np.zeros(3),
         )
 
@@ -162,14 +164,20 @@ CASES = {
 }
 
 
-def measure(name: str, batch: int, repeats: int, peers: int = 16) -> dict[str, Any]:
+def measure(
+    name: str,
+    batch: int,
+    repeats: int,
+    dtype: Dtype = "float64",
+    peers: int = 16,
+) -> dict[str, Any]:
     """Return times and minima of one case; calls of both solvers alternate."""
     problem = Problem(*CASES[name], batch)
-    problem.solve()
+    problem.solve(dtype)
     own, other, seconds, count = [], [], [], min(peers, batch)
     for _ in range(repeats):
         begin, wall = time.process_time(), time.perf_counter()
-        found = problem.solve()
+        found = problem.solve(dtype)
         own.append(time.process_time() - begin)
         seconds.append(time.perf_counter() - wall)
         costs, passes, spent = [], [], 0.0
@@ -185,6 +193,7 @@ def measure(name: str, batch: int, repeats: int, peers: int = 16) -> dict[str, A
     rate, peer_rate = batch / min(own), 1.0 / min(other)
     return {
         "case": name,
+        "dtype": dtype,
         "batch": batch,
         "seconds": min(seconds),
         "cores": len(os.sched_getaffinity(0)),
@@ -211,8 +220,9 @@ def main() -> None:
         if case[2] and not has_contacts():
             print(f"{name}: skipped, Crocoddyl was compiled for another release of Pinocchio")
             continue
-        rows.append(measure(name, options.batch, options.repeats))
-        print(json.dumps(rows[-1]))
+        for dtype in get_args(Dtype):
+            rows.append(measure(name, options.batch, options.repeats, dtype))
+            print(json.dumps(rows[-1]))
     if options.output:
         with options.output.open("w", newline="") as file:
             writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")

@@ -10,10 +10,10 @@ namespace {
 
 constexpr int N = GRIDGEN_N, M = GRIDGEN_M, U = GRIDGEN_U, D = GRIDGEN_D, P = GRIDGEN_P;
 constexpr int H = N / 2, R = N - D, dense = H - D;
-using Real = double;
-using Number = Pack<Real>;
+using Element = GRIDGEN_REAL;
+using Number = Pack<Element>;
 using Lane = Lanes<Number>;
-constexpr int W = pack_size<Real>, tile = pack_bytes == 64 ? 4 : 2;
+constexpr int W = pack_size<Element>, tile = pack_bytes == 64 ? 4 : 2;
 
 struct Step {
     Number A[R * N], B[R * U], lx[N], lu[M], luu[M], lower[M], upper[M], diagonal[N];
@@ -34,7 +34,8 @@ GRIDGEN_DEVICE void add_block(Number* sum, int stride, const Number* a, int down
         UNROLLED for (int j = 0; j < columns; ++j) block[i][j] = sum[i * stride + j];
     for (int k = 0; k < depth; ++k, a += along, b += width)
         UNROLLED for (int i = 0; i < rows; ++i)
-            UNROLLED for (int j = 0; j < columns; ++j) block[i][j] = Lane::fma(a[i * down], b[j], block[i][j]);
+            UNROLLED for (int j = 0; j < columns; ++j)
+                block[i][j] = Lane::fma(a[i * down], b[j], block[i][j]);
     UNROLLED for (int i = 0; i < rows; ++i)
         UNROLLED for (int j = 0; j < columns; ++j) sum[i * stride + j] = block[i][j];
 }
@@ -149,21 +150,21 @@ auto minimize(Step& s) {
 }
 
 // Numbers of one pack of problems, in rows that are ``stride`` apart.
-template <int count> void load(Number* x, const double* first, int64 stride, int64 b, int64 lanes) {
+template <int count> void load(Number* x, const Element* first, int64 stride, int64 b, int64 lanes) {
     if constexpr (count > 0)
-        reinterpret_cast<Argument<Real, count>*>(x)->load(
-            Array{const_cast<double*>(first), stride, 1}, b, lanes);
+        reinterpret_cast<Argument<Element, count>*>(x)->load(
+            Array{const_cast<Element*>(first), stride, 1}, b, lanes);
 }
 
 // Fetches the numbers of the next step of the sweep.
-template <int count> void prefetch(const double* first, int64 stride, int64 b, int64 lanes) {
+template <int count> void prefetch(const Element* first, int64 stride, int64 b, int64 lanes) {
     for (int64 i = 0; i < lanes; ++i)
-        for (int j = 0; j < count; j += 8) __builtin_prefetch(first + (b + i) * stride + j);
+        for (int j = 0; j < count; j += 64 / int(sizeof(Element))) __builtin_prefetch(first + (b + i) * stride + j);
 }
 
 template <int count>
-void store(const Number* x, double* first, int64 stride, int64 b, int64 lanes) {
-    reinterpret_cast<const Result<Real, count>*>(x)->store(Array{first, stride, 1}, b, lanes, false);
+void store(const Number* x, Element* first, int64 stride, int64 b, int64 lanes) {
+    reinterpret_cast<const Result<Element, count>*>(x)->store(Array{first, stride, 1}, b, lanes, false);
 }
 
 // F^T x.
@@ -239,7 +240,7 @@ auto backward(Step& s, Number dt, Number near) {
         s.force[i] = Number{};
         for (int j = 0; j < M; ++j) s.force[i] = Lane::fma(s.plain[i * M + j], s.u[j], s.force[i]);
         s.first = Lane::fma(s.u[i], s.g[i], s.first);
-        s.second = Lane::fma(0.5 * s.u[i], s.force[i], s.second);
+        s.second = Lane::fma(Element(0.5) * s.u[i], s.force[i], s.second);
     }
     solve<N>(s.L, s.K);
     for (int j = 0; j < N; ++j) {
@@ -261,8 +262,8 @@ auto backward(Step& s, Number dt, Number near) {
 }
 
 // Derivatives of the cost by the states at one time.
-GRIDGEN_DEVICE void load_cost(Step& s, const double* lx, const double* diagonal,
-                              const double* coupled, int64 at, int64 times, int64 b, int64 lanes) {
+GRIDGEN_DEVICE void load_cost(Step& s, const Element* lx, const Element* diagonal,
+                              const Element* coupled, int64 at, int64 times, int64 b, int64 lanes) {
     load<N>(s.lx, lx + at * N, times * N, b, lanes);
     load<N>(s.diagonal, diagonal + at * N, times * N, b, lanes);
     load<P * P>(s.coupled, coupled + at * P * P, times * P * P, b, lanes);
@@ -273,7 +274,6 @@ GRIDGEN_DEVICE void load_cost(Step& s, const double* lx, const double* diagonal,
 }
 
 }  // namespace
-}  // namespace gridgen
 
 // For each of ``batch`` trajectories: A (T, N, N), B (T, N, U), lx (T + 1, N), lu (T, U),
 // diagonal (T + 1, N) and coupled (T + 1, P, P): parts of the Hessian by the states,
@@ -281,14 +281,13 @@ GRIDGEN_DEVICE void load_cost(Step& s, const double* lx, const double* diagonal,
 // Results: k (T, U), K (T, U, N), the change is k - K x, and ``expected``: the linear and the quadratic
 // part of the change of the cost, NaN where Quu is not positive definite.
 extern "C" __attribute__((visibility("default"))) void gridgen_riccati(
-    long long batch, long long T, double dt_, const double* A, const double* B,
-    const double* lx, const double* lu, const double* diagonal, const double* coupled,
-    const double* luu, const double* lower, const double* upper, const double* near_, double* k,
-    double* K, double* expected) {
-    using namespace gridgen;
+    int64 batch, int64 T, double dt_, const Element* A, const Element* B, const Element* lx, const Element* lu,
+    const Element* diagonal, const Element* coupled, const Element* luu, const Element* lower,
+    const Element* upper, const Element* near_, Element* k, Element* K, Element* expected) {
     Borrowed<Step> step;
+    const NoSubnormals<Element> flushed;
     Step& s = *step.operator->();
-    const Number dt = Lane::broadcast(dt_);
+    const Number dt = Lane::broadcast(Element(dt_));
     for (int64 b = 0; b < batch; b += W) {
         const int64 lanes = b + W < batch ? W : batch - b;
         Number near, results[2];
@@ -324,3 +323,5 @@ extern "C" __attribute__((visibility("default"))) void gridgen_riccati(
         store<2>(results, expected, 2, b, lanes);
     }
 }
+
+}  // namespace gridgen

@@ -123,5 +123,6 @@ def test_ilqr_finds_the_same_minima(case: str) -> None:
     benchmark = runpy.run_path(str(OWN.parent / "benchmarks" / "ilqr.py"))
     if benchmark["CASES"][case][2] and not benchmark["has_contacts"]():
         pytest.skip("Crocoddyl was compiled for another release of Pinocchio")
-    row = benchmark["measure"](case, 3, 1)
-    assert row["converged"] == row["same_minimum"] == row["compared"] == 3
+    for dtype in ("float32", "float64"):
+        row = benchmark["measure"](case, 3, 1, dtype)
+        assert row["converged"] == row["same_minimum"] == row["compared"] == 3

@@ -49,6 +49,10 @@ HERE = {
     r"python benchmarks/accuracy.py .*": ("--robots pendulum --longest 100", "gravity_forces"),
     r"python benchmarks/calls.py.*": ("--functions mass_matrix --seconds 0.01", "cuda +mass"),
     r"python benchmarks/collisions.py": ("--seconds 0.1", "self-collision"),
+    r"python benchmarks/contact_statistics.py": (
+        "--models hopper --states 20 --samples 4",
+        "hopper",
+    ),
     r"python benchmarks/contacts.py .*": ("--models hopper --batch 16 --seconds 0.2", "hopper"),
     r"python benchmarks/cpu.py .*--output.*": (
         "--robots arm7 --functions mass_matrix --batches 16 --threads 1 --seconds 0.01 "

@@ -156,6 +156,8 @@ def test_ilqr_reaches_a_minimum_within_limits() -> None:
     words = {"T": T, "dt": dt, "tolerance": 1e-10}
     free = gridgen.ilqr(robot, costs, q0, qd0, effort_limits=False, **words)
     assert free.converged.all()
+    fast = gridgen.ilqr(robot, costs, q0, qd0, effort_limits=False, dtype="float32", **words)
+    np.testing.assert_allclose(fast.cost, free.cost, rtol=1e-6)
     A, B = robot.rollout_gradient(free.q, free.qd, free.tau, dt)
     model = gridgen.trajectory_cost(robot, costs, free.q, free.qd, free.tau)
     np.testing.assert_allclose(model.cost, free.cost, rtol=1e-12)
@@ -216,6 +218,8 @@ def test_refused_costs() -> None:
         gridgen.trajectory_cost(robot, ["q"], zero, zero, zero[:, 1:])
     with pytest.raises(OptionError, match="T is 0"):
         gridgen.ilqr(robot, [], [0.0, 0.0], [0.0, 0.0], T=0, dt=0.1)
+    with pytest.raises(OptionError, match="dtype"):
+        gridgen.ilqr(robot, [], [0.0, 0.0], [0.0, 0.0], T=1, dt=0.1, dtype="float16")
     with pytest.raises(OptionError, match="regularization is -1"):
         gridgen.ilqr(robot, [], [0.0, 0.0], [0.0, 0.0], T=1, dt=0.1, regularization=-1.0)
     with pytest.raises(OptionError, match="dt"):

@@ -79,7 +79,7 @@ def test_half_the_step_has_the_error_of_the_order(
     integrator: str, robot: str, floating: bool
 ) -> None:
     """It is that of a method on the manifold of a floating base too."""
-    order = {"rk4": 4, "midpoint": 2, "trapezoidal": 2}.get(integrator, 1)
+    order = {"rk4": 4, "midpoint": 2, "trapezoidal": 2, "variational": 2}.get(integrator, 1)
     tree = load_tree(urdf_path(robot), floating)
     step = reference_step(robot, floating, integrator)
     exact_step = reference_step(robot, floating, "rk4")
@@ -101,6 +101,38 @@ def energy(tree: object, q: Array, qd: Array) -> Array:
     given = {"q": q, "qd": qd, "gravity": np.array([0.0, 0.0, -9.81])}
     names = ("kinetic_energy", "potential_energy")
     return sum(evaluate_reference(tree, name, given)[0] for name in names)
+
+
+def test_variational_steps_conserve_momentum() -> None:
+    """That about the origin, which is not that about the center of mass of a discrete path."""
+    tree = load_tree(urdf_path("arm6"), True)
+    x = random_states(tree, 2, np.random.default_rng(4))
+    x["gravity"][:], x["dt"][:] = 0.0, 2e-3
+    x["tau"] *= np.arange(tree.nv) >= 6
+    x["tau"] *= 0.01
+
+    def momentum() -> Array:
+        (found,) = evaluate_reference(tree, "centroidal_momentum", x)
+        (center,) = evaluate_reference(tree, "center_of_mass", x)
+        found[:, 3:] += np.cross(center, found[:, :3])
+        return found
+
+    start = momentum()
+    for _ in range(20):
+        x["q"], x["qd"] = evaluate_reference(tree, "step_variational", x)
+    assert np.abs(momentum() - start).max() <= 1e-9 * np.abs(start).max()
+
+
+def test_the_energy_of_variational_steps_does_not_drift() -> None:
+    robot, tree = load_robot(urdf_path("two_link")), load_tree(urdf_path("two_link"), False)
+    q, qd, tau = np.full((1, 2), 1.5), np.zeros((1, 2)), np.zeros((1, 20_000, 2))
+
+    def drift(integrator: str) -> float:
+        path = robot.rollout(q, qd, tau, 5e-3, integrator=integrator)
+        found = energy(tree, *(states[0] for states in path))
+        return float(abs(found[-4000:].mean() - found[:4000].mean()) / np.ptp(found[:4000]))
+
+    assert drift("variational") < 0.1 < 1.0 < drift("midpoint")
 
 
 def test_energy_is_kept_where_nothing_takes_it() -> None:
@@ -467,6 +499,7 @@ OF_MUJOCO = {
     "midpoint": [],
     "trapezoidal": [],
     "constant_acceleration": [],
+    "variational": [],
 }
 
 

@@ -87,7 +87,8 @@ class Case:
 
     def __init__(self, name: str) -> None:
         options = {"floating_base": False, "joint_dynamics": True, "armature": 0.1}
-        options |= {"parameters": ("armature", "damping"), "constraints": CONSTRAINTS[name]}
+        options["parameters"] = "armature", "damping", "joint_friction"
+        options["constraints"] = CONSTRAINTS[name]
         self._tree = read_tree(urdf_path(name), RobotOptions(**options))
         self.robot = gridgen.load(urdf_path(name), **options)
         self._states, self._rng = STATES[name], np.random.default_rng(1)

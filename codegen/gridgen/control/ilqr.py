@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,9 +15,10 @@ from gridgen.backends.cpu.backend import limited_threads, thread_count
 from gridgen.control.costs import Array, Cost, check_costs, trajectory_cost
 from gridgen.control.riccati import backward
 from gridgen.errors import OptionError, ShapeError
-from gridgen.functions.types import Integrator
+from gridgen.functions.types import Dtype, Integrator
 from gridgen.naming import show_value
 from gridgen.robot import Robot
+from gridgen.runtime.calls.evaluation import check_choice
 
 #: Step lengths of the line search, each for the problems where those before fail.
 _LENGTHS: Array = 0.5 ** np.arange(10.0)
@@ -68,6 +69,7 @@ def ilqr(
     iterations: int = 100,
     tolerance: float = 1e-6,
     regularization: float = 0.0,
+    dtype: Dtype = "float64",
     **options: Any,
 ) -> IlqrResult:
     """Minimize costs of trajectories over the joint torques, for a batch of problems.
@@ -77,7 +79,7 @@ def ilqr(
 
     Each iteration linearizes all steps of all unfinished problems, computes their backward passes
     by compiled code, and searches step lengths in batches of rollouts with feedback. The torques of
-    a free joint are zero. All arrays are float64 on the CPU.
+    a free joint are zero. Arguments and results are float64 on the CPU.
 
     Args:
         robot:         the robot.
@@ -94,6 +96,8 @@ def ilqr(
         regularization: least weight of the squared change of the next state in a backward pass. It
                        grows where a step fails or is short. Small positive numbers such as 1e-4
                        help where effort limits are active.
+        dtype:         type of linearizations and backward passes. ``float32`` is faster for
+                       large robots; trajectories and costs are float64 all the same.
         options:       further options of ``rollout`` and ``rollout_gradient`` without batch axes,
                        such as ``gravity``.
 
@@ -110,6 +114,7 @@ def ilqr(
     for name, number in (("dt", dt), ("tolerance", tolerance)):
         if not (isinstance(number, (int, float)) and math.isfinite(number) and number > 0.0):
             raise OptionError(f"{name} is {show_value(number)}; give a positive number")
+    check_choice("dtype", dtype, get_args(Dtype))
     if not 0.0 <= regularization < _MOST:
         raise OptionError(f"regularization is {show_value(regularization)}; give 0 or more")
     q0, qd0 = np.atleast_2d(np.asarray(q0, float)), np.atleast_2d(np.asarray(qd0, float))
@@ -131,13 +136,13 @@ def ilqr(
 
     threads = thread_count()
     largest = max(_LEAST_PART, _PART_BYTES // (T * 48 * robot.nv**2) // _LEAST_PART * _LEAST_PART)
-    count = -(-batch // largest)
+    count = max(1, -(-batch // largest))
     count += -count % threads if batch >= threads * _LEAST_PART else 0
 
     def solve(problems: NDArray[np.int64]) -> IlqrResult:
         own = [cost.of(problems) for cost in costs]
         x0 = q0[problems], qd0[problems]
-        solver = _Solver(robot, own, dt, words, effort_limits)
+        solver = _Solver(robot, own, dt, words, effort_limits, np.dtype(dtype))
         with limited_threads(1 if count > 1 else threads):
             return solver.solve(x0, first[problems], iterations, tolerance, regularization)
 
@@ -161,9 +166,15 @@ class _Solver:
         dt: float,
         options: dict[str, Any],
         effort_limits: bool,
+        dtype: np.dtype[Any],
     ) -> None:
         self._robot, self._costs, self._dt = robot, costs, dt
         self._options, self._is_limited = options, effort_limits
+        self._dtype = dtype
+        self._typed_options: dict[str, Any] = {  # those of the linearization
+            name: value if isinstance(value, (str, int)) else np.asarray(value, dtype)
+            for name, value in options.items()
+        }
         limits = np.array(robot.effort_limits) if effort_limits else np.full(robot.nv, np.inf)
         fixed = 6 if robot.floating_base else 0
         limits[:fixed] = 0.0
@@ -215,9 +226,10 @@ class _Solver:
         (batch, T, nv), n = tau.shape, 2 * self._robot.nv
         tau = np.clip(tau, -self._limits, self._limits)
         x = [*self._rollout(self._costs, *x0, tau, None)]
-        gains, steps = np.zeros((batch, T, nv, n)), np.zeros((batch, T, nv))
-        of_state, of_efforts = np.empty((batch, T, n, n)), np.empty((batch, T, n, nv))
-        K = np.zeros_like(gains)
+        shapes = [(batch, T, nv), (batch, T, nv, n), (batch, T, n, n), (batch, T, n, nv)]
+        found = [np.zeros(shape, self._dtype) for shape in shapes]  # k, K, A, B
+        gains = np.zeros(shapes[1])
+        K = gains.copy() if self._dtype == np.float32 else found[1]
         near, passes = np.full(batch, regularization), np.zeros(batch, int)
         converged = np.zeros(batch, bool)
         i = np.flatnonzero(np.isfinite(x[3]))
@@ -227,12 +239,16 @@ class _Solver:
             q, qd, efforts = x[:3] if is_whole else (array[i] for array in x[:3])
             cost = x[3][i]
             costs = self._costs if is_whole else [term.of(i) for term in self._costs]
-            A, B = of_state[:size], of_efforts[:size]
-            self._robot.rollout_gradient(q, qd, efforts, self._dt, out=(A, B), **self._options)
+            *out, A, B = (array[:size] for array in found)
+            q_, qd_, tau_ = (a.astype(self._dtype, copy=False) for a in (q, qd, efforts))
+            words = {**self._typed_options, "out": (A, B)}
+            self._robot.rollout_gradient(q_, qd_, tau_, self._dt, **words)
             model = trajectory_cost(self._robot, costs, q, qd, efforts)
             limits = -self._limits - efforts, self._limits - efforts
-            out = steps[:size], K[:size]
             expected = backward(model, A, B, *limits, near[i], out, **self._structure)
+            if K is not found[1]:
+                K[:size] = out[1]
+                out[1] = K[:size]
             fails = np.isnan(expected[:, 0])
             decrease = -(expected[:, 0] + expected[:, 1])
             small = ~fails & (decrease < tolerance * (np.abs(cost) + tolerance))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.cpu.compiler import shared_library
@@ -15,6 +17,7 @@ from gridgen.control.costs import Array, TrajectoryCost
 from gridgen.template_root import static_text
 
 _HEADERS = ("gridgen_simd.h", "gridgen_math.cuh", "gridgen.h")
+_MACROS = ("REAL", "N", "M", "U", "D", "P")
 _FLAGS = (
     *("-std=c++17", "-O3", "-ffp-contract=fast", "-fno-math-errno"),
     *("-fno-exceptions", "-fno-rtti", "-fvisibility=hidden"),
@@ -22,10 +25,10 @@ _FLAGS = (
 
 
 @functools.cache
-def _function(states: int, controls: int, all_controls: int, derived: int, dense: int) -> Any:
-    """Return the compiled function for extents; see ``backward``."""
-    extents = {"N": states, "M": controls, "U": all_controls, "D": derived, "P": dense}
-    lines = [f"#define GRIDGEN_{name} {extent}" for name, extent in extents.items()]
+def _function(real: str, *extents: int) -> Any:
+    """Return the compiled function for a type and extents; see ``backward``."""
+    values = (real, *extents)
+    lines = [f"#define GRIDGEN_{n} {v}" for n, v in zip(_MACROS, values, strict=True)]
     unit = "\n".join([*lines, static_text("riccati.cpp")])
     sources = Sources("gridgen", {name: static_text(name) for name in _HEADERS})
     path = shared_library(sources, "gridgen_riccati", unit, _FLAGS, BuildCache())
@@ -37,12 +40,12 @@ def _function(states: int, controls: int, all_controls: int, derived: int, dense
 
 def backward(
     cost: TrajectoryCost,
-    A: Array,
-    B: Array,
+    A: NDArray[Any],
+    B: NDArray[Any],
     lower: Array,
     upper: Array,
     near: Array,
-    out: tuple[Array, Array],
+    out: Sequence[NDArray[Any]],
     *,
     fixed: int = 0,
     derived: int = 0,
@@ -52,7 +55,7 @@ def backward(
 
     Args:
         cost:    derivatives of the cost.
-        A:       derivatives of the steps by the states (B, T, n, n).
+        A:       derivatives of the steps by the states (B, T, n, n); its type is that of the sweep.
         B:       derivatives by the controls (B, T, n, m).
         lower:   lower limits of the changes (B, T, m).
         upper:   upper limits of the changes (B, T, m).
@@ -72,8 +75,10 @@ def backward(
     """
     batch, steps, n, m = B.shape
     given = (A, B, cost.l_x, cost.l_u, cost.diagonal, cost.dense, cost.l_uu, lower, upper, near)
-    arrays = [np.ascontiguousarray(array, np.float64) for array in given]
-    expected = np.zeros((batch, 2))
+    arrays = [np.ascontiguousarray(array, A.dtype) for array in given]
+    expected = np.zeros((batch, 2), A.dtype)
     pointers = [array.ctypes.data for array in (*arrays, *out, expected)]
-    _function(n, m - fixed, m, derived, cost.dense.shape[-1])(batch, steps, dt, *pointers)
-    return expected
+    real = "float" if A.dtype == np.float32 else "double"
+    function = _function(real, n, m - fixed, m, derived, cost.dense.shape[-1])
+    function(batch, steps, dt, *pointers)
+    return expected.astype(np.float64)

@@ -18,30 +18,34 @@ from gridgen.model.kinematic_tree import Actuator
 from gridgen.symbolic.scalars import Scalar, Scalars
 
 
-def actuated(state: State, tau: Numbers, *, is_implicit: bool = False) -> tuple[State, Numbers]:
-    """Return the joint torques with those of actuators and springs, and the state for them.
-
-    If damping is implicit, that of actuators is too: it is part of the state's damping, and these
-    torques lack its effect. An actuator at an end of a range has none, as of MuJoCo.
-    """
+def actuated(state: State, tau: Numbers) -> Numbers:
+    """Return joint torques with those of actuators and springs."""
     tree, scalars = state.tree, state.scalars
     if not (tree.actuators or tree.contact_model.contacts):
-        return state, tau
+        return tau
     scalars.begin("actuators", -1)
     total = [tau[j] for j in range(tree.nv)]
-    forces, rates = _terms(state) if tree.actuators else ({}, {})
-    for j, force in forces.items():
+    for j, force in _terms(state)[0].items():
         total[j] = total[j] + force
     for spring in tree.springs:
         body = tree.bodies[spring.body]
         stretch = state.q[body.q_index] - spring.rest
         total[body.v_index] = total[body.v_index] - scalars.constant(spring.stiffness) * stretch
-    if not is_implicit or not rates:
-        return state, total
-    own = [state.own("damping", j) for j in range(tree.nv)]
-    damping = [own[j] - rates[j] if j in rates else own[j] for j in range(tree.nv)]
+    return total
+
+
+def damped(state: State, tau: Numbers) -> tuple[State, Numbers]:
+    """Return a state whose damping includes that of actuators, and the torques without it.
+
+    An actuator at an end of a range has none, as of MuJoCo.
+    """
+    _, rates = _terms(state)
+    if not rates:
+        return state, tau
+    damping = [state.own("damping", j) for j in range(state.tree.nv)]
+    total = [*tau]
     for j, rate in rates.items():
-        total[j] = total[j] - rate * state.qd[j]
+        damping[j], total[j] = damping[j] - rate, total[j] - rate * state.qd[j]
     return replace(state, given={**state.given, "damping": damping}), total
 
 
@@ -61,7 +65,7 @@ def _terms(state: State) -> tuple[dict[int, Scalar], dict[int, Scalar]]:
     forces: dict[int, Scalar] = {}
     rates: dict[int, Scalar] = {}
     ranges = {}
-    for one, control in zip(tree.actuators, state.given["ctrl"], strict=True):
+    for one, control in zip(tree.actuators, state.given.get("ctrl", ()), strict=True):
         j, gear = tree.bodies[one.body].v_index, scalars.constant(one.gear)
         force, rate = _force(state, one, control)
         forces[j] = forces[j] + gear * force if j in forces else gear * force

@@ -47,7 +47,8 @@ SUPPORTED = NATIVE | frozenset(
         *("potential_energy_regressor", "joint_torque_regressor", "self_distance"),
         *("world_distance", "soft_self_distance", "soft_world_distance", "collision_free"),
         *("constrained_forward_dynamics", *_GRADIENTS, "constrained_inverse_dynamics"),
-        *("impulse_dynamics", "contact_forward_dynamics", "rollout"),
+        *("impulse_dynamics", "contact_forward_dynamics", "contact_residual", "rollout"),
+        *("excess", "excess_apart", "actuator_torques"),
     )
 )
 

@@ -25,16 +25,16 @@ def joint_loss(state: State, velocity: int) -> Scalar | None:
     return loss
 
 
-def add_loss_slopes(state: State, gradient: list[list[Scalar]]) -> None:
-    """Add the derivatives of damping and friction to those of torques by velocities.
+def add_loss_slopes(state: State, matrix: list[list[Scalar]], factor: Scalar | float = 1.0) -> None:
+    """Add the derivatives of damping and friction by velocities to a matrix's diagonal.
 
     Coulomb friction without a width is constant.
     """
     for j in state.tree.velocities.outward():
         if state.has("damping", j):
-            gradient[j][j] = gradient[j][j] + state.own("damping", j)
+            matrix[j][j] = matrix[j][j] + factor * state.own("damping", j)
         if (found := _smooth(state, j)) is not None:
-            gradient[j][j] = gradient[j][j] + found[1]
+            matrix[j][j] = matrix[j][j] + factor * found[1]
 
 
 def curvature(state: State, velocity: int) -> Scalar | None:

@@ -12,13 +12,18 @@ from collections.abc import Callable
 from functools import partial
 
 from gridgen.dynamics.aba import forward_dynamics_aba
-from gridgen.dynamics.actuators import actuated
+from gridgen.dynamics.actuators import actuated, damped
 from gridgen.dynamics.configurations import integrate, own_joints
 from gridgen.dynamics.constraints import constrained_forward_dynamics
-from gridgen.dynamics.contacts.forward import contact_forward_dynamics, contact_step
+from gridgen.dynamics.contacts.forward import (
+    contact_forward_dynamics,
+    contact_rk4,
+    contact_step,
+)
 from gridgen.dynamics.conventions import natural
 from gridgen.dynamics.crba import forward_dynamics_crba
 from gridgen.dynamics.state import Numbers, State
+from gridgen.dynamics.variational import variational_step
 from gridgen.symbolic.scalars import Scalar
 
 Next = tuple[list[Scalar], list[Scalar]]
@@ -94,6 +99,11 @@ def rk4(state: State, tau: Numbers, dt: Numbers) -> Next:
 
     Source: Munthe-Kaas 1999.
     """
+    if state.tree.contact_model.contacts:
+        if state.world_axes:
+            conversion, own, tau = natural(state, tau)
+            return conversion.state(*contact_rk4(own, tau, dt[0]))
+        return contact_rk4(state, tau, dt[0])
     qd, step, half, commutators = state.qd, dt[0], 0.5 * dt[0], Commutators(state)
 
     def rates(path: Numbers, qd: Numbers) -> list[Scalar]:
@@ -114,6 +124,10 @@ def rk4(state: State, tau: Numbers, dt: Numbers) -> Next:
     return integrate(state, path), end
 
 
+#: The variational midpoint method.
+variational = variational_step
+
+
 def _accelerations(state: State, tau: Numbers, damping_step: Scalar | None = None) -> list[Scalar]:
     """Return the accelerations with constraints, otherwise by the method ``auto`` selects."""
     if state.world_axes:
@@ -121,7 +135,9 @@ def _accelerations(state: State, tau: Numbers, damping_step: Scalar | None = Non
         return list(conversion.acceleration(_accelerations(own, tau, damping_step)))
     if state.tree.contact_model.contacts:
         return contact_forward_dynamics(state, tau)[0]
-    state, tau = actuated(state, tau, is_implicit=damping_step is not None)
+    tau = actuated(state, tau)
+    if damping_step is not None:
+        state, tau = damped(state, tau)
     if state.tree.constraints:
         return constrained_forward_dynamics(state, tau, damping_step)[0]
     solve = forward_dynamics_crba if state.tree.has_mimic else forward_dynamics_aba

@@ -194,6 +194,19 @@ def of_actuators(tree: KinematicTree) -> str | None:
     return "the robot has actuators, whose steps have no matrices of derivatives: use vjp or jvp"
 
 
+def of_variational_steps(tree: KinematicTree) -> str | None:
+    """Refuse what the variational integrator lacks."""
+    free = [body for body in tree.bodies if body.joint_type.is_free]
+    has_armature = "armature" in tree.parameters or any(any(body.armature) for body in free)
+    if tree.constraints or tree.contact_model.contacts:
+        reason = "constraints or contacts"
+    elif free and has_armature:
+        reason = "armature of a free joint"
+    else:
+        return None
+    return f"the variational integrator has no {reason}: choose another integrator"
+
+
 def of_contacts(tree: KinematicTree) -> str | None:
     """Refuse a robot with contacts."""
     if not tree.contact_model.contacts:

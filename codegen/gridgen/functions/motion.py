@@ -11,6 +11,7 @@ from gridgen.functions.types import (
     ArrayLike,
     Constrained,
     Driven,
+    ExplicitIntegrator,
     Integrator,
     Keep,
     Moving,
@@ -48,10 +49,17 @@ _SOURCES = {
         "constant accelerations during the step",
         "Taylor series of order two, forward dynamics of articulated bodies",
     ),
+    "variational": (
+        "variational midpoint method",
+        "discrete Euler-Lagrange equations of the midpoint rule, Marsden and West 2001",
+    ),
 }
 INTEGRATORS = {name: title for name, (title, _) in _SOURCES.items()}
 #: Those that evaluate forward dynamics once.
 _ONE_STAGE = ("semi_implicit", "euler", "implicit", "constant_acceleration")
+#: Those with matrices of derivatives.
+_EXPLICIT = tuple(name for name in INTEGRATORS if name != "variational")
+_OF_VARIATIONAL = ("of_variational_steps",)
 _REFUSALS = ("of_a_singular_mass_matrix",)
 
 
@@ -62,7 +70,13 @@ class Motion(Calls):
         "Time step: the state after a time with constant joint torques",
         ("q_next", "qd_next"),
         {
-            name: Algorithm(f"integrators.{name}", source, refusals=_REFUSALS, title=title)
+            name: Algorithm(
+                f"integrators.{name}",
+                source,
+                refusals=_REFUSALS if name in _EXPLICIT else (*_REFUSALS, *_OF_VARIATIONAL),
+                title=title,
+                in_loops=name in _EXPLICIT,
+            )
             for name, (title, source) in _SOURCES.items()
         },
         solves=True,
@@ -99,7 +113,9 @@ class Motion(Calls):
                         URDF, which requires ``joint_dynamics=True``. ``midpoint``: the rates at the
                         middle of the step, ``trapezoidal``: the mean of those at both ends; both of
                         order two, at twice the cost. ``constant_acceleration``: the positions
-                        follow the initial accelerations too.
+                        follow the initial accelerations too. ``variational``: the midpoint rule of
+                        discrete mechanics, of order two, at eight times the cost: it conserves
+                        momenta, and its energy does not drift.
             schedule:   ``thread``; ``auto`` selects it.
             out:        output arrays.
             options:    as in ``inverse_dynamics``, and of a robot with constraints as in
@@ -126,9 +142,9 @@ class Motion(Calls):
                 f"linearization.{name}",
                 f"chain rule along step_{name}",
                 refusals=(*_REFUSALS, "of_contacts", "of_actuators"),
-                title=title,
+                title=INTEGRATORS[name],
             )
-            for name, title in INTEGRATORS.items()
+            for name in _EXPLICIT
         },
         is_default=False,
         solves=True,
@@ -140,7 +156,7 @@ class Motion(Calls):
         tau: ArrayLike,
         dt: NumberLike,
         *,
-        integrator: Integrator = "semi_implicit",
+        integrator: ExplicitIntegrator = "semi_implicit",
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Constrained],
@@ -152,7 +168,8 @@ class Motion(Calls):
         state changes by A x + B u. External wrenches are constant in the link frames. Coulomb
         friction without ``friction_width`` is treated as constant.
 
-        Arguments and errors as in ``step``.
+        Arguments and errors as in ``step``, without ``variational``: ``jvp`` and ``vjp`` of
+        ``step`` differentiate it.
 
         Returns:
             A: (B, 2 nv, 2 nv)
@@ -222,7 +239,7 @@ class Motion(Calls):
         dt: NumberLike,
         *,
         substeps: int = 1,
-        integrator: Integrator = "semi_implicit",
+        integrator: ExplicitIntegrator = "semi_implicit",
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Constrained],
     ) -> tuple[Array, Array]:

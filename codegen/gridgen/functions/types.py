@@ -59,6 +59,17 @@ Integrator = Literal[
     "midpoint",
     "trapezoidal",
     "constant_acceleration",
+    "variational",
+]
+#: Those with matrices of derivatives.
+ExplicitIntegrator = Literal[
+    "semi_implicit",
+    "euler",
+    "rk4",
+    "implicit",
+    "midpoint",
+    "trapezoidal",
+    "constant_acceleration",
 ]
 #: Those that evaluate forward dynamics once.
 OneStageIntegrator = Literal["semi_implicit", "euler", "implicit", "constant_acceleration"]

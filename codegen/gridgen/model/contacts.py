@@ -36,7 +36,7 @@ OF_PAIR: Mapping[str, int] = {
 #: The powers of ``solimp`` that are covered: multiples of 1 / POWER.
 POWER, MOST_POWER = 64, 10
 OF_MODEL: Mapping[str, int] = {
-    **{"cone": 0, "impratio": 1, "timestep": 1, "iterations": 1, "pairs": 0}
+    **{"cone": 0, "impratio": 1, "timestep": 1, "iterations": 1, "pairs": 0, "smooth": 1}
 }
 
 
@@ -60,7 +60,7 @@ def place_contacts(
         return NO_CONTACTS
     settings = {} if isinstance(options.contact, bool) else options.contact
     chosen = _settings(description, settings)
-    pairs = chosen.pop("pairs", None)
+    pairs, smooth = chosen.pop("pairs", None), chosen.pop("smooth", 0.0)
     model = replace(description.contact_model, **chosen)
     contacts = model.contacts
     if options.ground:
@@ -86,7 +86,7 @@ def place_contacts(
                 f"1/{POWER} up to {MOST_POWER}"
             )
     placed = []
-    for contact in contacts:
+    for contact in (_widened(one, smooth) for one in contacts) if smooth else contacts:
         solid, *others = (_placed(one, named[one.link]) for one in contact.solids)
         if max(one.body for one in (solid, *others)) >= 0:
             placed.append(replace(contact, solid=solid, other=(*others, contact.other)[0]))
@@ -100,6 +100,13 @@ def place_contacts(
         at = Pose(named[link].rotation, named[link].translation)
         centers[link] = (at @ Pose(translation=center)).translation
     return replace(model, contacts=tuple(placed), centers=centers)
+
+
+def _widened(contact: Contact, width: float) -> Contact:
+    """Return a contact whose impedance rises from zero over a width about the touch."""
+    most = contact.softness.solimp[1]
+    softness = replace(contact.softness, solimp=(0.0, most, width, 0.5, 2.0))
+    return replace(contact, softness=softness, margin=contact.margin + 0.5 * width)
 
 
 def _placed(solid: Solid, frame: Frame) -> Solid:

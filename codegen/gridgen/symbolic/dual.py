@@ -197,20 +197,18 @@ class DualScalars(ListScalars):
         step: Iteration,
         test: Scalar = -1.0,
     ) -> list[Scalar]:
-        """Iterate on values and tangents in one loop; see ``Scalars``."""
-        count = len(start)
-
-        def both(numbers: Sequence[Scalar]) -> list[Scalar]:
-            return [*map(self._scalar, (*values_of(numbers), *tangents_of(numbers)))]
+        """Iterate on values; the results have no derivatives. See ``Scalars``."""
 
         def inner(numbers: list[Scalar]) -> tuple[list[Scalar], Scalar]:
-            after, test = step(
-                [Dual(a, b) for a, b in zip(numbers[:count], numbers[count:], strict=True)]
-            )
-            return both([*after]), _both(test)[0]
+            after, test = step([*map(Dual, numbers)])
+            return [self._scalar(value) for value in values_of([*after])], _both(test)[0]
 
-        found = self.inner.iterate(symbol, most, both([*start]), inner, _both(test)[0])
-        return [Dual(a, b) for a, b in zip(found[:count], found[count:], strict=True)]
+        values = [self._scalar(value) for value in values_of([*start])]
+        return [*map(Dual, self.inner.iterate(symbol, most, values, inner, _both(test)[0]))]
+
+    def hold(self, values: list[Value]) -> list[Any]:
+        """Return the values without derivatives; see ``Scalars``."""
+        return [*map(Dual, values_of(values))]
 
     def carry(self, symbol: str, value: Any) -> Any:
         """Return a value that loops may change; see ``Scalars``."""

@@ -106,7 +106,7 @@ class Scalars(Protocol):
     ) -> list[Scalar]:
         """Return values after iterations of ``step``, which a program has once, in a loop.
 
-        They have no derivatives in a trace that is differentiated in reverse; see ``hold``.
+        They have no derivatives; see ``hold``.
 
         The values of a state do not change after its test; others of a SIMD pack may continue.
 

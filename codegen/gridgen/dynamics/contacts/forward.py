@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
-from gridgen.dynamics.actuators import actuated
+from gridgen.dynamics.actuators import actuated, damped
 from gridgen.dynamics.configurations import integrate
 from gridgen.dynamics.constraints import Rows
 from gridgen.dynamics.contacts.softness import LEAST
@@ -16,9 +17,13 @@ from gridgen.dynamics.kinematics import all_motions, each
 from gridgen.dynamics.linear import ldlt_solve
 from gridgen.dynamics.rnea import body_forces, torques_of_forces
 from gridgen.dynamics.state import Numbers, State
+from gridgen.model.tree import Body
 from gridgen.symbolic.rotations import conjugate, rotate
 from gridgen.symbolic.scalars import Scalar
-from gridgen.symbolic.spatial import add
+from gridgen.symbolic.spatial import Vector, add, cross, dot, scale
+
+#: Series of (1 - x/2 cot(x/2)) / x^2 by powers of x^2: a rotation vector's rate from the velocity.
+_ROTATION = (1 / 12, 1 / 720, 1 / 30240, 1 / 1209600, 1 / 47900160, 691 / 1307674368000)
 
 
 def without_friction(state: State) -> State:
@@ -80,14 +85,14 @@ def contact_forward_dynamics(state: State, tau: Numbers) -> tuple[list[Scalar], 
         qdd:    nv scalars [rad/s^2 or m/s^2].
         forces: on each point, three scalars in the axes of the base [N].
     """
-    found = solution(*actuated(state, tau))
+    found = solution(state, actuated(state, tau))
     qdd = [a - shift for a, shift in zip(found.a, found.shift, strict=True)]
     return qdd, found.problem.in_base(found.problem.forces)
 
 
 def contact_residual(state: State, tau: Numbers) -> Scalar:
     """Return the error of the torques, relative to those without constraints."""
-    found = solution(*actuated(state, tau))
+    found = solution(state, actuated(state, tau))
     torques = found.problem.torques(found.problem.forces)
     errors = [x - y - t for x, y, t in zip(found.Ma, found.b, torques, strict=True)]
     squares = [
@@ -111,26 +116,96 @@ def contact_step(
     With implicit damping D, the accelerations are (M + dt D)^-1 M a, as of MuJoCo's ``eulerdamp``
     and ``implicitfast``.
     """
-    scalars, q, qd = state.scalars, state.q, state.qd
-    state, tau = actuated(state, tau, is_implicit=is_damping_implicit)
-    free = [body for body in state.tree.bodies if body.joint_type.is_free]
-    found = solution(state, tau)
+    scalars = state.scalars
+    found = solution(state, actuated(state, tau))
     a = found.a
     if is_damping_implicit:
         scalars.begin("solve", -1)
         H = [list(row) for row in found.M]
-        add_damping(state, H, dt)
+        add_damping(damped(state, tau)[0], H, dt)
         a = ldlt_solve(factorized(state, H), found.Ma)
     scalars.begin("step", -1)
-    end = [v + dt * rate for v, rate in zip(qd, a, strict=True)]
-    along = [dt * (v + share * dt * rate) for v, rate in zip(qd, a, strict=True)]
-    slides = [tuple(along[body.v_index : body.v_index + 3]) for body in free]
-    for body in free:
-        along[body.v_index : body.v_index + 3] = [scalars.constant(0.0)] * 3
-    q_next = integrate(state, along)
-    for body, slide in zip(free, slides, strict=True):
-        at, turn = body.v_index, body.q_index + 3
-        before, after = tuple(q[turn : turn + 4]), tuple(q_next[turn : turn + 4])
-        q_next[body.q_index : turn] = add(tuple(q[body.q_index : turn]), rotate(before, slide))
-        end[at : at + 3] = rotate(conjugate(after), rotate(before, tuple(end[at : at + 3])))
-    return q_next, end
+    velocity, rate = in_world(state, state.qd), in_world(state, a)
+    along = [dt * (v + share * dt * r) for v, r in zip(velocity, rate, strict=True)]
+    q_next = moved_in_world(state, along)
+    return q_next, in_bodies(state.at(q_next, state.qd), _ahead(velocity, dt, rate))
+
+
+def contact_rk4(state: State, tau: Numbers, dt: Scalar) -> tuple[list[Scalar], list[Scalar]]:
+    """Return the state after a step of MuJoCo's Runge-Kutta method of order four.
+
+    Free joints move along paths in the world and rotation vectors in the body's axes.
+    """
+    first, half = in_world(state, state.qd), 0.5 * dt
+    velocity, velocities, rates = first, [first], [_rates_in_world(state, tau)]
+    for length in (half, half, dt):
+        state.scalars.begin("step", -1)
+        along = [length * v for v in velocities[-1]]
+        there = state.at(moved_in_world(state, along), ())
+        velocity = _ahead(first, length, rates[-1])
+        velocities.append(_rates_of_paths(state, along, velocity))
+        rates.append(_rates_in_world(state.at(there.q, in_bodies(there, velocity)), tau))
+    state.scalars.begin("step", -1)
+    sixth = dt * (1.0 / 6.0)
+    path, rate = (
+        [sixth * (a + d + 2.0 * (b + c)) for a, b, c, d in zip(*four, strict=True)]
+        for four in (velocities, rates)
+    )
+    there = state.at(moved_in_world(state, path), ())
+    return [*there.q], in_bodies(there, [v + r for v, r in zip(first, rate, strict=True)])
+
+
+def _rates_of_paths(state: State, along: Numbers, velocity: Numbers) -> list[Scalar]:
+    """Return velocities with the rates of the rotation vectors of free joints after a path."""
+    rates = [*velocity]
+    for body in _free(state):
+        at = body.v_index + 3
+        u, w = tuple(along[at : at + 3]), tuple(velocity[at : at + 3])
+        once, square, factor = cross(u, w), dot(u, u), state.scalars.constant(_ROTATION[-1])
+        for coefficient in _ROTATION[-2::-1]:
+            factor = coefficient + square * factor
+        turned = add(scale(state.scalars.constant(0.5), once), scale(factor, cross(u, once)))
+        rates[at : at + 3] = add(w, turned)
+    return rates
+
+
+def _ahead(velocity: Numbers, dt: Scalar, rate: Numbers) -> list[Scalar]:
+    return [v + dt * r for v, r in zip(velocity, rate, strict=True)]
+
+
+def _rates_in_world(state: State, tau: Numbers) -> list[Scalar]:
+    return in_world(state, solution(state, actuated(state, tau)).a)
+
+
+def in_world(state: State, v: Numbers) -> list[Scalar]:
+    """Return velocities with the linear part of free joints in the axes of the world."""
+    return _turned(state, v, rotate)
+
+
+def in_bodies(state: State, v: Numbers) -> list[Scalar]:
+    """Return the inverse of ``in_world``."""
+    return _turned(state, v, lambda quaternion, part: rotate(conjugate(quaternion), part))
+
+
+def _turned(state: State, v: Numbers, turn: Callable[..., Vector]) -> list[Scalar]:
+    turned = [*v]
+    for body in _free(state):
+        at, k = body.v_index, body.q_index + 3
+        turned[at : at + 3] = turn(tuple(state.q[k : k + 4]), tuple(v[at : at + 3]))
+    return turned
+
+
+def _free(state: State) -> list[Body]:
+    return [body for body in state.tree.bodies if body.joint_type.is_free]
+
+
+def moved_in_world(state: State, along: Numbers) -> list[Scalar]:
+    """Return the positions after a path whose linear part of free joints is in the world."""
+    turns = [*along]
+    for body in _free(state):
+        turns[body.v_index : body.v_index + 3] = [state.scalars.constant(0.0)] * 3
+    q_next = integrate(state, turns)
+    for body in _free(state):
+        k, at = body.q_index, body.v_index
+        q_next[k : k + 3] = add(tuple(state.q[k : k + 3]), tuple(along[at : at + 3]))
+    return q_next

@@ -194,23 +194,28 @@ def _contact(
 
 
 _MARGINS = """
-<mujoco><worldbody><geom type="plane" size="1 1 1" margin="1"/>
-<body><freejoint/><geom size="1" margin="1"/></body></worldbody></mujoco>
+<mujoco><worldbody><geom type="plane" size="1 1 1" margin="1" gap="0.125"/>
+<body><freejoint/><geom size="1" margin="1" gap="0.125"/></body></worldbody></mujoco>
 """
 
 
 @cache
-def _margins_add_up(mujoco: Any) -> bool:
-    """Return whether a release of MuJoCo adds margins; older ones take the larger one."""
+def _margin_rules(mujoco: Any) -> tuple[bool, bool]:
+    """Return whether a release of MuJoCo adds margins, and whether gaps reduce them.
+
+    Older ones take the larger margin, less the gap.
+    """
     model = mujoco.MjModel.from_xml_string(_MARGINS)
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
-    return bool(data.contact[0].includemargin > 1.5)
+    margin = float(data.contact[0].includemargin)
+    return margin > 1.5, not margin.is_integer()
 
 
 def _mixed(model: Any, mujoco: Any, a: int, b: int) -> dict[str, Any]:
     """Return the parameters of a contact of two geoms, by MuJoCo's rules."""
-    merged = sum if _margins_add_up(mujoco) else max
+    adds_up, has_gap = _margin_rules(mujoco)
+    merged = sum if adds_up else max
     margin = float(merged((model.geom_margin[a], model.geom_margin[b])))
     gap = float(merged((model.geom_gap[a], model.geom_gap[b])))
     order = model.geom_priority[a] - model.geom_priority[b]
@@ -239,7 +244,7 @@ def _mixed(model: Any, mujoco: Any, a: int, b: int) -> dict[str, Any]:
         "condim": condim,
         "friction": (slide, slide, spin, roll, roll),
         "softness": _softness(solref, solimp),
-        "margin": margin - gap,
+        "margin": margin - gap * has_gap,
     }
 
 
