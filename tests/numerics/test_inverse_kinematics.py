@@ -293,7 +293,7 @@ def test_a_generated_module_has_none(tmp_path: Path) -> None:
     options = gridgen.GenerateOptions(output=tmp_path, functions=("mass_matrix",))
     written = gridgen.generate(urdf_path("arm6"), options)
     robot = open_module(str(written.folder / "__init__.py"))
-    with pytest.raises(ModelError, match=r"no inverse_kinematics: use gridgen\.load"):
+    with pytest.raises(ModelError, match=r"without inverse_kinematics_of_tool0: use gridgen\.load"):
         robot.inverse_kinematics(np.eye(4), "tool0")
 
 
