@@ -180,6 +180,7 @@ def test_every_name_of_a_compiled_function_is_explained():
         "_midpoint",
         "_trapezoidal",
         "_constant_acceleration",
+        "_variational",
         "_with_efforts",
         "_pipeline",
         "_offset",
