@@ -338,13 +338,14 @@ def test_constraints_are_converted(peer: Peer, tmp_path: Path) -> None:
         assert_allclose(matrix, wanted, atol=1e-6 * np.abs(expected).max())
 
 
-def test_contacts_are_converted() -> None:
-    ground = [{"link": f"{leg}_foot", "radius": 0.02} for leg in ("FL", "RR")]
+def test_contacts_and_actuators_are_converted() -> None:
+    options = {
+        "floating_base": True,
+        "ground": [{"link": f"{leg}_foot", "radius": 0.02} for leg in ("FL", "RR")],
+        "actuators": [{"joint": "FL_calf_joint", "kind": "position", "kp": 9, "kv": 1}],
+    }
     plain, tree = (
-        read_tree(
-            OWN / "quadruped.urdf",
-            RobotOptions(convention=one, floating_base=True, ground=ground),
-        )
+        read_tree(OWN / "quadruped.urdf", RobotOptions(convention=one, **options))
         for one in CONVENTIONS
     )
     own = random_states(plain, COUNT, np.random.default_rng(1))
@@ -354,8 +355,13 @@ def test_contacts_are_converted() -> None:
     given["q"][:, 3:7] = np.roll(own["q"][:, 3:7], 1, axis=1)
     for name in ("qd", "tau"):
         given[name][:, :3] = np.einsum("bij,bj->bi", R, own[name][:, :3])
-    q, qd = evaluate_reference(plain, "step_semi_implicit", own)
-    end = evaluate_reference(tree, "step_semi_implicit", given)
+    torques = [
+        evaluate_reference(*one)[0]
+        for one in ((plain, "actuator_torques", own), (tree, "actuator_torques", given))
+    ]
+    assert_allclose(*torques, atol=1e-12)
+    q, qd = evaluate_reference(plain, "step_implicit", own)
+    end = evaluate_reference(tree, "step_implicit", given)
     assert_allclose(end[0][:, 3:7], np.roll(q[:, 3:7], 1, axis=1), atol=1e-12)
     assert_allclose(end[1][:, 3:], qd[:, 3:], atol=1e-10 * np.abs(qd).max())
     R = Rotation.from_quat(q[:, 3:7]).as_matrix()
