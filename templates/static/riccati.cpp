@@ -159,7 +159,8 @@ template <int count> void load(Number* x, const Element* first, int64 stride, in
 // Fetches the numbers of the next step of the sweep.
 template <int count> void prefetch(const Element* first, int64 stride, int64 b, int64 lanes) {
     for (int64 i = 0; i < lanes; ++i)
-        for (int j = 0; j < count; j += 64 / int(sizeof(Element))) __builtin_prefetch(first + (b + i) * stride + j);
+        for (int j = 0; j < count; j += 64 / int(sizeof(Element)))
+            __builtin_prefetch(first + (b + i) * stride + j);
 }
 
 template <int count>
@@ -281,9 +282,10 @@ GRIDGEN_DEVICE void load_cost(Step& s, const Element* lx, const Element* diagona
 // Results: k (T, U), K (T, U, N), the change is k - K x, and ``expected``: the linear and the quadratic
 // part of the change of the cost, NaN where Quu is not positive definite.
 extern "C" __attribute__((visibility("default"))) void gridgen_riccati(
-    int64 batch, int64 T, double dt_, const Element* A, const Element* B, const Element* lx, const Element* lu,
-    const Element* diagonal, const Element* coupled, const Element* luu, const Element* lower,
-    const Element* upper, const Element* near_, Element* k, Element* K, Element* expected) {
+    int64 batch, int64 T, double dt_, const Element* A, const Element* B, const Element* lx,
+    const Element* lu, const Element* diagonal, const Element* coupled, const Element* luu,
+    const Element* lower, const Element* upper, const Element* near_, Element* k, Element* K,
+    Element* expected) {
     Borrowed<Step> step;
     const NoSubnormals<Element> flushed;
     Step& s = *step.operator->();
