@@ -15,7 +15,8 @@
 // threads, and dynamic shared memory: `numbers` in model.json * threads * sizeof(T).
 // Kernels of both forms with `parked` values in model.json also require blocks of a multiple of 32
 // threads, and `parked` * threads * 4 additional bytes if T is float and the kernel is compiled
-// for sm_90 to sm_119. Above 48 kB set CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES.
+// for sm_90 to sm_119. Rollouts require blocks of a multiple of 32 threads, and `over_time` in model.json *
+// threads * sizeof(T) bytes. Above 48 kB set CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES.
 #include "gridgen_states.cuh"
 #include "two_link.cuh"
 #include "two_link_scan.cuh"

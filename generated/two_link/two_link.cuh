@@ -2549,12 +2549,15 @@ GRIDGEN_LARGE void rollout_semi_implicit(
         q0.template at<nq>(0), qd0.template at<nv>(0));
     const gridgen::Substep<T> step(dt.template at<1>(0), options);
     gridgen::StoredSteps stored(options);
-    if (options.begins) {
-        q_path.template put<nq>(0, state.now().q);
-        qd_path.template put<nv>(0, state.now().qd);
-    }
+    bool is_stored = options.begins;
     GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0; t < options.steps; ++t) {
+    for (gridgen::int64 t = 0;; ++t) {
+        if (is_stored) {
+            q_path.template put<nq>(stored.count, state.now().q);
+            qd_path.template put<nv>(stored.count, state.now().qd);
+            ++stored.count;
+        }
+        if (t == options.steps) break;
         auto tau_now = tau.template at<2>(t);
         const auto gravity_now = gravity.template at<3>(t);
         if (options.follows) {
@@ -2580,16 +2583,12 @@ GRIDGEN_LARGE void rollout_semi_implicit(
                 state.next().qd);
             state.move();
         }
-        if (stored.is_next()) {
-            q_path.template put<nq>(stored.count, state.now().q);
-            qd_path.template put<nv>(stored.count, state.now().qd);
-            ++stored.count;
-        }
+        is_stored = stored.is_next();
     }
 }
 struct rollout_semi_implicit_traits : Traits, gridgen::RolloutTraits {
     static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
-    static constexpr int inputs = 8, configurations = 1;
+    static constexpr int inputs = 8, configurations = 1, staged = 34, together[] = {8, 8};
     static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
         true};
     template <class T, class... Arrays>
@@ -2633,12 +2632,15 @@ GRIDGEN_LARGE void rollout_euler(
         q0.template at<nq>(0), qd0.template at<nv>(0));
     const gridgen::Substep<T> step(dt.template at<1>(0), options);
     gridgen::StoredSteps stored(options);
-    if (options.begins) {
-        q_path.template put<nq>(0, state.now().q);
-        qd_path.template put<nv>(0, state.now().qd);
-    }
+    bool is_stored = options.begins;
     GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0; t < options.steps; ++t) {
+    for (gridgen::int64 t = 0;; ++t) {
+        if (is_stored) {
+            q_path.template put<nq>(stored.count, state.now().q);
+            qd_path.template put<nv>(stored.count, state.now().qd);
+            ++stored.count;
+        }
+        if (t == options.steps) break;
         auto tau_now = tau.template at<2>(t);
         const auto gravity_now = gravity.template at<3>(t);
         if (options.follows) {
@@ -2664,16 +2666,12 @@ GRIDGEN_LARGE void rollout_euler(
                 state.next().qd);
             state.move();
         }
-        if (stored.is_next()) {
-            q_path.template put<nq>(stored.count, state.now().q);
-            qd_path.template put<nv>(stored.count, state.now().qd);
-            ++stored.count;
-        }
+        is_stored = stored.is_next();
     }
 }
 struct rollout_euler_traits : Traits, gridgen::RolloutTraits {
     static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
-    static constexpr int inputs = 8, configurations = 1;
+    static constexpr int inputs = 8, configurations = 1, staged = 34, together[] = {8, 8};
     static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
         true};
     template <class T, class... Arrays>
@@ -2717,12 +2715,15 @@ GRIDGEN_LARGE void rollout_rk4(
         q0.template at<nq>(0), qd0.template at<nv>(0));
     const gridgen::Substep<T> step(dt.template at<1>(0), options);
     gridgen::StoredSteps stored(options);
-    if (options.begins) {
-        q_path.template put<nq>(0, state.now().q);
-        qd_path.template put<nv>(0, state.now().qd);
-    }
+    bool is_stored = options.begins;
     GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0; t < options.steps; ++t) {
+    for (gridgen::int64 t = 0;; ++t) {
+        if (is_stored) {
+            q_path.template put<nq>(stored.count, state.now().q);
+            qd_path.template put<nv>(stored.count, state.now().qd);
+            ++stored.count;
+        }
+        if (t == options.steps) break;
         auto tau_now = tau.template at<2>(t);
         const auto gravity_now = gravity.template at<3>(t);
         if (options.follows) {
@@ -2748,16 +2749,12 @@ GRIDGEN_LARGE void rollout_rk4(
                 state.next().qd);
             state.move();
         }
-        if (stored.is_next()) {
-            q_path.template put<nq>(stored.count, state.now().q);
-            qd_path.template put<nv>(stored.count, state.now().qd);
-            ++stored.count;
-        }
+        is_stored = stored.is_next();
     }
 }
 struct rollout_rk4_traits : Traits, gridgen::RolloutTraits {
     static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
-    static constexpr int inputs = 8, configurations = 1;
+    static constexpr int inputs = 8, configurations = 1, staged = 34, together[] = {8, 8};
     static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
         true};
     template <class T, class... Arrays>
@@ -2801,12 +2798,15 @@ GRIDGEN_LARGE void rollout_implicit(
         q0.template at<nq>(0), qd0.template at<nv>(0));
     const gridgen::Substep<T> step(dt.template at<1>(0), options);
     gridgen::StoredSteps stored(options);
-    if (options.begins) {
-        q_path.template put<nq>(0, state.now().q);
-        qd_path.template put<nv>(0, state.now().qd);
-    }
+    bool is_stored = options.begins;
     GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0; t < options.steps; ++t) {
+    for (gridgen::int64 t = 0;; ++t) {
+        if (is_stored) {
+            q_path.template put<nq>(stored.count, state.now().q);
+            qd_path.template put<nv>(stored.count, state.now().qd);
+            ++stored.count;
+        }
+        if (t == options.steps) break;
         auto tau_now = tau.template at<2>(t);
         const auto gravity_now = gravity.template at<3>(t);
         if (options.follows) {
@@ -2832,16 +2832,12 @@ GRIDGEN_LARGE void rollout_implicit(
                 state.next().qd);
             state.move();
         }
-        if (stored.is_next()) {
-            q_path.template put<nq>(stored.count, state.now().q);
-            qd_path.template put<nv>(stored.count, state.now().qd);
-            ++stored.count;
-        }
+        is_stored = stored.is_next();
     }
 }
 struct rollout_implicit_traits : Traits, gridgen::RolloutTraits {
     static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
-    static constexpr int inputs = 8, configurations = 1;
+    static constexpr int inputs = 8, configurations = 1, staged = 34, together[] = {8, 8};
     static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
         true};
     template <class T, class... Arrays>
@@ -2885,12 +2881,15 @@ GRIDGEN_LARGE void rollout_midpoint(
         q0.template at<nq>(0), qd0.template at<nv>(0));
     const gridgen::Substep<T> step(dt.template at<1>(0), options);
     gridgen::StoredSteps stored(options);
-    if (options.begins) {
-        q_path.template put<nq>(0, state.now().q);
-        qd_path.template put<nv>(0, state.now().qd);
-    }
+    bool is_stored = options.begins;
     GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0; t < options.steps; ++t) {
+    for (gridgen::int64 t = 0;; ++t) {
+        if (is_stored) {
+            q_path.template put<nq>(stored.count, state.now().q);
+            qd_path.template put<nv>(stored.count, state.now().qd);
+            ++stored.count;
+        }
+        if (t == options.steps) break;
         auto tau_now = tau.template at<2>(t);
         const auto gravity_now = gravity.template at<3>(t);
         if (options.follows) {
@@ -2916,16 +2915,12 @@ GRIDGEN_LARGE void rollout_midpoint(
                 state.next().qd);
             state.move();
         }
-        if (stored.is_next()) {
-            q_path.template put<nq>(stored.count, state.now().q);
-            qd_path.template put<nv>(stored.count, state.now().qd);
-            ++stored.count;
-        }
+        is_stored = stored.is_next();
     }
 }
 struct rollout_midpoint_traits : Traits, gridgen::RolloutTraits {
     static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
-    static constexpr int inputs = 8, configurations = 1;
+    static constexpr int inputs = 8, configurations = 1, staged = 34, together[] = {8, 8};
     static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
         true};
     template <class T, class... Arrays>
@@ -2969,12 +2964,15 @@ GRIDGEN_LARGE void rollout_trapezoidal(
         q0.template at<nq>(0), qd0.template at<nv>(0));
     const gridgen::Substep<T> step(dt.template at<1>(0), options);
     gridgen::StoredSteps stored(options);
-    if (options.begins) {
-        q_path.template put<nq>(0, state.now().q);
-        qd_path.template put<nv>(0, state.now().qd);
-    }
+    bool is_stored = options.begins;
     GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0; t < options.steps; ++t) {
+    for (gridgen::int64 t = 0;; ++t) {
+        if (is_stored) {
+            q_path.template put<nq>(stored.count, state.now().q);
+            qd_path.template put<nv>(stored.count, state.now().qd);
+            ++stored.count;
+        }
+        if (t == options.steps) break;
         auto tau_now = tau.template at<2>(t);
         const auto gravity_now = gravity.template at<3>(t);
         if (options.follows) {
@@ -3000,16 +2998,12 @@ GRIDGEN_LARGE void rollout_trapezoidal(
                 state.next().qd);
             state.move();
         }
-        if (stored.is_next()) {
-            q_path.template put<nq>(stored.count, state.now().q);
-            qd_path.template put<nv>(stored.count, state.now().qd);
-            ++stored.count;
-        }
+        is_stored = stored.is_next();
     }
 }
 struct rollout_trapezoidal_traits : Traits, gridgen::RolloutTraits {
     static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
-    static constexpr int inputs = 8, configurations = 1;
+    static constexpr int inputs = 8, configurations = 1, staged = 34, together[] = {8, 8};
     static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
         true};
     template <class T, class... Arrays>
@@ -3053,12 +3047,15 @@ GRIDGEN_LARGE void rollout_constant_acceleration(
         q0.template at<nq>(0), qd0.template at<nv>(0));
     const gridgen::Substep<T> step(dt.template at<1>(0), options);
     gridgen::StoredSteps stored(options);
-    if (options.begins) {
-        q_path.template put<nq>(0, state.now().q);
-        qd_path.template put<nv>(0, state.now().qd);
-    }
+    bool is_stored = options.begins;
     GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0; t < options.steps; ++t) {
+    for (gridgen::int64 t = 0;; ++t) {
+        if (is_stored) {
+            q_path.template put<nq>(stored.count, state.now().q);
+            qd_path.template put<nv>(stored.count, state.now().qd);
+            ++stored.count;
+        }
+        if (t == options.steps) break;
         auto tau_now = tau.template at<2>(t);
         const auto gravity_now = gravity.template at<3>(t);
         if (options.follows) {
@@ -3084,16 +3081,12 @@ GRIDGEN_LARGE void rollout_constant_acceleration(
                 state.next().qd);
             state.move();
         }
-        if (stored.is_next()) {
-            q_path.template put<nq>(stored.count, state.now().q);
-            qd_path.template put<nv>(stored.count, state.now().qd);
-            ++stored.count;
-        }
+        is_stored = stored.is_next();
     }
 }
 struct rollout_constant_acceleration_traits : Traits, gridgen::RolloutTraits {
     static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
-    static constexpr int inputs = 8, configurations = 1;
+    static constexpr int inputs = 8, configurations = 1, staged = 34, together[] = {8, 8};
     static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
         true};
     template <class T, class... Arrays>

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import gridgen
+from fake_gpu.ptx.backend import PTX_TARGETS
+from gridgen.backends import TARGETS
 from gridgen.backends.interface import Rows
 from gridgen.check import random_states
 from gridgen.compiler import make_module
@@ -87,6 +89,37 @@ def test_tiles_that_a_function_copies_have_the_same_bits(monkeypatch: pytest.Mon
     np.testing.assert_array_equal(inline, apart)
 
 
+@pytest.mark.parametrize("backend", ["compute_75", *exhaustive("emulated", "compute_90")])
+@pytest.mark.parametrize(
+    "case", [("two_link", "float32"), *exhaustive(("gripper", "float64"))], ids="-".join
+)
+def test_rollouts_in_rows_have_the_bits_of_any_strides(
+    case: tuple[str, str], backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A whole warp writes several steps at once, the rest of them at the end or the beginning."""
+    if backend in PTX_TARGETS:
+        pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
+        monkeypatch.setitem(TARGETS, "emulated", PTX_TARGETS[backend])
+    name, dtype = case
+    robot = gridgen.load(urdf_path(name), backend="emulated")
+    on_cpu = gridgen.load(urdf_path(name))
+    steps, options = 18, {"integrator": "semi_implicit"}
+    for batch in (31, 65):
+        x = states(name, False, dtype, batch)
+        given = x["q"], x["qd"], np.stack([x["tau"]] * steps, axis=1), np.asarray(1e-3, dtype)
+        for keep in (1, 2, "last"):
+            told = {"keep": keep, "return_efforts": True, **options}
+            wanted = on_cpu.rollout(*given, **told)
+            out = tuple(np.empty(a.shape[::-1], dtype).T for a in wanted)
+            for found in (robot.rollout(*given, **told), robot.rollout(*given, out=out, **told)):
+                assert all(map(np.array_equal, found, wanted))
+        bars = tuple(np.ones_like(a) for a in on_cpu.rollout(*given, **options))
+        wanted = on_cpu.rollout_vjp(*given, bars, **options)
+        out = tuple(np.empty(a.shape[::-1], dtype).T for a in wanted)
+        assert all(map(np.array_equal, robot.rollout_vjp(*given, bars, **options), wanted))
+        assert all(map(np.array_equal, robot.rollout_vjp(*given, bars, out=out, **options), wanted))
+
+
 # -- sanitizers ---------------------------------------------------------------------------------
 
 #: A result whose tiles take the place of others.
@@ -134,7 +167,7 @@ def test_a_missing_barrier_is_a_race() -> None:
         (file, number)
         for file, text in sources.files.items()
         if file in ("gridgen_states.cuh", f"{sources.robot}.cu")
-        for number, line in enumerate(text.splitlines(), 1)
+        for number, line in enumerate(text.partition("// --- Rollouts")[0].splitlines(), 1)
         if re.search(r"__syncwarp\(\);", line)
     ]
     assert len(places) == 3

@@ -58,15 +58,17 @@ class Rows:
     """Shared-memory layout of a kernel that stages rows of its arrays in shared memory."""
 
     #: elements of a state in each array, inputs first; 0 for an array that is not staged: states
-    #: may share it, the robot does not use it, or it does not fit.
+    #: may share it, the robot does not use it, or it does not fit. Empty without a row form.
     lengths: tuple[int, ...]
     numbers: int  #: elements of shared memory per state.
     parked: int = 0  #: elements for long-lived values, for any strides (``gridgen::Parked``).
+    #: elements for the results of a rollout, for any strides (``gridgen::RowsOverTime``).
+    over_time: int = 0
 
     @classmethod
     def from_data(cls, record: Mapping[str, Any]) -> Rows:
         """Return the record of a JSON object."""
-        return cls(tuple(record["lengths"]), record["numbers"], record["parked"])
+        return cls(**{**record, "lengths": tuple(record["lengths"])})
 
     def are(self, arguments: Arguments) -> bool:
         """Return whether arrays have contiguous rows and 16-byte alignment.
@@ -116,6 +118,11 @@ class Sources:
     _parts: dict[tuple[str, ...], Sources] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+
+    def forms(self, function: str) -> tuple[bool, ...]:
+        """Return the forms of a kernel: whether each is for arrays in rows."""
+        has_rows = function in self.rows and self.rows[function].lengths
+        return (False, True) if has_rows else (False,)
 
     def included_by(self, text: str) -> Sources:
         """Return the files that a text includes directly or indirectly.
@@ -234,7 +241,7 @@ def launch_of(
     if taken is None:
         return launch
     assert isinstance(launch, ThreadLaunch)
-    numbers, itemsize = taken.numbers if rows else 0, ITEM_BYTES[dtype]
+    numbers, itemsize = taken.over_time + rows * taken.numbers, ITEM_BYTES[dtype]
     can_park = arch is None or int(arch.partition("_")[2]) in _PARKING
     if can_park and itemsize == _PARKED_ITEMSIZE:
         numbers += taken.parked
