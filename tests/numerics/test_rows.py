@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import gridgen
-from fake_gpu.ptx.backend import PTX_TARGETS
+from fake_gpu.ptx.backend import PAIRING, PTX_TARGETS
 from gridgen.backends import TARGETS
-from gridgen.backends.interface import Rows
+from gridgen.backends.interface import Rows, launch_of
 from gridgen.check import random_states
 from gridgen.compiler import make_module
 from gridgen.dynamics.functions import COMPUTATIONS
@@ -120,6 +120,32 @@ def test_rollouts_in_rows_have_the_bits_of_any_strides(
         assert all(map(np.array_equal, robot.rollout_vjp(*given, bars, out=out, **options), wanted))
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        "inverse_dynamics",
+        *exhaustive("step_semi_implicit", "mass_matrix", "forward_kinematics", "difference"),
+        *exhaustive("mass_matrix_inverse", "centroidal_momentum_matrix", "kinetic_energy"),
+    ],
+)
+def test_two_states_of_a_thread_have_the_bits_of_one(
+    function: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In rows and columns; a last thread has one state, a warp no second one."""
+    pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
+    monkeypatch.setitem(TARGETS, "emulated", PAIRING[1])
+    robot = gridgen.load(urdf_path("arm6"), backend="emulated")
+    sources = robot._module.sources(robot.kernels[function])
+    launch = launch_of(sources, function, "float32", rows=True, arch="sm_100")
+    assert launch.of(1).states_per_block == 2 * launch.of(1).threads_per_block
+    on_cpu = gridgen.load(urdf_path("arm6"))
+    for batch in (1, 32, 33, 64, 203):
+        x = states("arm6", False, "float32", batch)
+        wanted = on_cpu.evaluate(function, x)
+        for arrays in (x, in_columns(x)):
+            np.testing.assert_array_equal(robot.evaluate(function, arrays), wanted)
+
+
 # -- sanitizers ---------------------------------------------------------------------------------
 
 #: A result whose tiles take the place of others.
@@ -201,16 +227,16 @@ SPILLING_NOTHING = [
     "capability", [75, *exhaustive(80, 86, 87, 89, 90, 100, 101, 103, 110, 120, 121)]
 )
 def test_nvrtc_warns_of_nothing(capability: int) -> None:
-    """A warning is an error here; whether values are parked depends on the architecture."""
+    """A warning is an error here; the architecture decides who parks values, or has two states."""
     pytest.importorskip("cupy")
     from gridgen.backends.cuda.compiler import compile_kernel, supported_capabilities
 
     if capability not in supported_capabilities():
         pytest.skip("this NVRTC has no such architecture")
-    ((*robot, kernel),) = KEPT_ELSEWHERE
-    sources = module_of(*robot, kernel).sources(None)
-    for rows in (False, True):
-        assert compile_kernel(sources, kernel, "float32", f"compute_{capability}", rows=rows)
+    for *robot, kernel in (*KEPT_ELSEWHERE, ("arm7", False, "inverse_dynamics")):
+        sources = module_of(*robot, kernel).sources(None)
+        for rows in (False, True):
+            assert compile_kernel(sources, kernel, "float32", f"compute_{capability}", rows=rows)
 
 
 @pytest.mark.parametrize("case", SPILLING_NOTHING, ids=lambda case: "-".join(map(str, case)))
