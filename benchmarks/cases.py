@@ -108,9 +108,11 @@ class Case:
 def urdf_file(name: str) -> Path:
     """Return the file of a robot of ``CASES``."""
     path = CASES[name][0]
-    file = _OWN / path if "/" not in path else installed(f"{_EXAMPLES}/{path}")
+    package = "frax" if path.startswith("frax/") else "example-robot-data"
+    inside = path if package == "frax" else f"{_EXAMPLES}/{path}"
+    file = _OWN / path if "/" not in path else installed(inside)
     if file is None:
-        raise Unavailable(f"{name} comes with a package: pip install example-robot-data")
+        raise Unavailable(f"{name} comes with a package: pip install {package}")
     return file
 
 
@@ -145,6 +147,8 @@ CASES: dict[str, tuple[str, bool, tuple[str, ...]]] = {
     "go2": ("go2_description/urdf/go2.urdf", True, ()),
     "humanoid": ("humanoid.urdf", True, ()),
     "g1": ("g1_description/urdf/g1_29dof_rev_1_0.urdf", True, ()),
+    "iiwa14": ("frax/assets/iiwa/iiwa14.urdf", False, ()),
+    "g1_hands": ("g1_description/urdf/g1_29dof_with_hand_rev_1_0.urdf", False, ()),
 }
 #: Those that are at hand everywhere.
 OWN = tuple(name for name, (path, _, _) in CASES.items() if "/" not in path)

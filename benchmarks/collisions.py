@@ -128,7 +128,7 @@ def measured(excess: float, seconds: float) -> list[tuple[Any, ...]]:
         ("self-collision", theirs): (lambda: peer.collide(few), FEW),
         ("self-distance", ours): (lambda: robot.self_distance(q), STATES),
         ("self-distance", theirs): (lambda: peer.distances(few), FEW),
-        ("edge, 32 points", ours): (lambda: robot.collision_free(edges), len(edges)),
+        ("edge, 32 points", ours): (lambda: robot.path_free(edges), len(edges)),
         ("edge, 32 points", theirs): (lambda: peer.collide(few_edges), 2),
         ("self-collision and 40 spheres", ours): (
             lambda: robot.collision_free(q, world),

@@ -51,7 +51,6 @@ def model_of(name: str) -> Any:
         model = mujoco.MjModel.from_xml_path(str(ASSETS / f"{base}.xml"))
     is_plane = model.geom_type == 0
     model.geom_contype[:], model.geom_conaffinity[:] = is_plane, ~is_plane
-    model.jnt_stiffness[:] = 0.0
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     return model
 

@@ -12,6 +12,7 @@ machine does falls on all alike. See ``benchmarks/README.md`` for what is compar
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import subprocess
@@ -43,6 +44,16 @@ QUICK: dict[str, Any] = {
     "seconds": 0.15,
     "peers": ["gridgen_cpu", *(name for name in MODULES if name.startswith("pinocchio"))],
 }
+#: Inverse dynamics of 1,024 states on an RTX 5090, as GRiD 0.6.0 publishes it [us]: the kernel, and
+#: the whole call with copies.
+PUBLISHED = {"iiwa14": (13.0, 27.5), "go2": (35.1, 54.9), "g1_hands": (72.9, 106.0)}
+BESIDE_GRID: dict[str, Any] = {
+    "robots": list(PUBLISHED),
+    "functions": ["inverse_dynamics"],
+    "batches": [16, 256, 1024],
+    "threads": [1],
+    "peers": ["gridgen_cpu"],
+}
 #: A call that is expected to take longer than this is left out of a row [s].
 LONGEST_CALL = 1.0
 #: States on which the results of all are compared.
@@ -71,7 +82,25 @@ def main() -> int:
     if arguments.output:
         text = json.dumps(results, indent=1)
         arguments.output.write_text(text + "\n", encoding="utf-8")
+    if arguments.grid:
+        write_beside_grid(results["rows"], arguments.grid)
     return 0
+
+
+def write_beside_grid(rows: list[dict[str, Any]], path: Path) -> None:
+    """Write least times of calls on a core beside the published ones of a GPU [us]."""
+    least = {(row["robot"], row["batch"], row["contestant"]): row["least"] for row in rows}
+    velocities = {row["robot"]: row["nv"] for row in rows}
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(
+            ["robot", "batch", "float32", "float64", "GRiD: kernel", "GRiD: whole call"]
+        )
+        for robot, batch in dict.fromkeys(key[:2] for key in least):
+            own = (least[robot, batch, f"gridgen {dtype}"] for dtype in ("float32", "float64"))
+            others = PUBLISHED[robot] if batch == 1024 else ("", "")
+            times = [f"{1e-3 * batch * ns:.1f}" for ns in own]
+            writer.writerow([f"{robot}, nv {velocities[robot]}", batch, *times, *others])
 
 
 def parsed(words: list[str]) -> argparse.Namespace:
@@ -93,10 +122,13 @@ def parsed(words: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--least", action="store_true", help="show least times, for a machine that is busy"
     )
+    parser.add_argument(
+        "--grid", type=Path, metavar="CSV", help="write GRiD's robots beside its published times"
+    )
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args(words)
-    if arguments.quick:
-        for name, value in QUICK.items():
+    if arguments.quick or arguments.grid:
+        for name, value in (BESIDE_GRID if arguments.grid else QUICK).items():
             if getattr(arguments, name) == parser.get_default(name):
                 setattr(arguments, name, value)
     native.patient = arguments.compile or not arguments.quick

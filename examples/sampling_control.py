@@ -1,118 +1,52 @@
 """Control an arm by sampling: model predictive path integral control (MPPI).
 
-    python examples/sampling_control.py [--urdf robots/arm7.urdf] [--samples 4096] [--steps 150]
+    python examples/sampling_control.py [--urdf robots/arm7.urdf] [--samples 4096] [--steps 300]
 
-In every step of control, many random ways of the joints are tried in one rollout each: a controller
-inside the kernel follows them within the limits of the efforts. Those by which the hand comes close
-to the target count most in the mean, whose first step the arm makes (Williams et al. 2017).
+Each step of control tries many trajectories of the joints, each by a rollout in which position
+servos track it. Their mean, weighted by the cost, is the new plan (``mppi.py``).
+``walking.py`` makes a quadruped walk in the same way.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from mppi import MPPI, Array
 
 import gridgen
 
-Array = NDArray[np.float32]
 ROOT = Path(__file__).resolve().parents[1]
-#: Steps that are looked ahead, and the length of each [s].
-HORIZON, DT = 64, 0.01
-#: The poses of every so many steps are looked at.
-LOOK = 8
-#: Deviation of the joints' random ways [rad], and what decides how much better ways count more [m].
+#: Steps of a rollout, and the time of each [s]; the cost reads every LOOK-th state.
+HORIZON, DT, LOOK = 64, 0.01, 8
+#: Deviation of the sampled joint positions [rad], temperature of the weights [m].
 DEVIATION, TEMPERATURE = 0.15, 0.01
-#: Of the controller that follows a way, for a unit of each joint's inertia [1/s^2, 1/s].
-STIFFNESS, DAMPING = np.float32(100.0), np.float32(20.0)
+#: Gains of the servos for a unit of each joint's inertia [1/s^2, 1/s]; share of the effort limits.
+STIFFNESS, DAMPING, SHARE = 100.0, 20.0, 0.8
 #: The hand has arrived within this distance [m], at this speed of every joint [rad/s].
 NEAR, SLOW = 0.01, 0.3
 
 
 @dataclass
 class Result:
-    """What a run of control did.
-
-    Attributes:
-        distances: from hand to target after each step of control [m].
-        rate:      steps of states that were rolled out in a second.
-    """
+    """Distances of the hand from the target after each step of control [m], and the controller."""
 
     distances: list[float]
-    rate: float
+    controller: MPPI
 
 
-class Controller:
-    """MPPI for the hand of an arm.
-
-    Args:
-        robot:   the arm.
-        hand:    the link that shall arrive.
-        target:  where, in the base's frame [m].
-        samples: ways that are tried in every step of control.
-        rng:     the source of randomness.
-    """
-
-    def __init__(
-        self,
-        robot: gridgen.Robot,
-        hand: str,
-        target: Array,
-        samples: int,
-        rng: np.random.Generator,
-    ) -> None:
-        self._robot, self._hand, self._target, self._rng = robot, hand, target, rng
-        self._shape = (samples, HORIZON, robot.nv)
-        M = robot.mass_matrix(robot.neutral(like=target))
-        self.gains = np.hstack([STIFFNESS * np.diag(np.diag(M)), DAMPING * np.diag(np.diag(M))])
-        self.way: Array = np.zeros((0, robot.nv), np.float32)
-        self.seconds = 0.0
-
-    def position(self, q: Array) -> Array:
-        """Return where the hand is (..., 3)."""
-        place: Array = self._robot.forward_kinematics(q, [self._hand])[..., 0, :3, 3]
-        return place
-
-    def step(self, q: Array, qd: Array) -> Array:
-        """Return the positions (nq) that the joints shall move to now."""
-        robot = self._robot
-        if not len(self.way):
-            self.way = np.tile(q, (HORIZON, 1))
-        ways = self.way + self._noise()
-        tau = np.broadcast_to(robot.gravity_forces(q), (HORIZON, robot.nv))
-        states = (np.tile(x, (len(ways), 1)) for x in (q, qd))
-        begin = time.perf_counter()
-        path, speed = robot.rollout(
-            *states,
-            tau,
-            DT,
-            keep=LOOK,
-            integrator="implicit",
-            feedback=(self.gains, ways, np.zeros(robot.nv, np.float32)),
-            effort_limits=True,
-        )
-        self.seconds += time.perf_counter() - begin
-        away = np.linalg.norm(self.position(path[:, 1:]) - self._target, axis=-1)
-        cost = away.mean(axis=1) + away[:, -1] + 0.01 * np.square(speed[:, -1]).sum(axis=-1)
-        weights = np.exp((cost.min() - cost) / TEMPERATURE)
-        mean = np.einsum("i,itj->tj", weights / weights.sum(), ways)
-        self.way = np.concatenate([mean[1:], mean[-1:]]).astype(np.float32)
-        chosen: Array = mean[0].astype(np.float32)
-        return chosen
-
-    def _noise(self) -> Array:
-        """Return random ways (samples, T, nv) that begin at zero and have no corners."""
-        samples, steps, joints = self._shape
-        ends = self._rng.normal(size=(samples, 2, joints)).astype(np.float32)
-        u = np.linspace(0.0, 1.0, steps, dtype=np.float32)
-        basis = np.stack([np.sin(0.5 * np.pi * u), np.sin(np.pi * u)], axis=1)
-        noise = DEVIATION * np.einsum("tk,ikj->itj", basis, ends)
-        noise[0] = 0.0  # the mean itself is tried too
-        return noise
+def load(urdf: Path) -> gridgen.Robot:
+    """Return an arm with position servos, whose gains are those of each joint's inertia."""
+    plain = gridgen.load(urdf)
+    inertias = np.diag(plain.mass_matrix(plain.neutral()))
+    servos = [
+        {"joint": name, "kind": "position", "kp": STIFFNESS * m, "kv": DAMPING * m,
+         "forcerange": (-SHARE * limit, SHARE * limit)}
+        for name, m, limit in zip(plain.joint_names, inertias, plain.effort_limits, strict=True)
+    ]  # fmt: skip
+    return gridgen.load(urdf, joint_dynamics=True, actuators=servos)
 
 
 def control(
@@ -121,47 +55,59 @@ def control(
     """Move the hand of an arm to a random point that it can reach.
 
     Args:
-        robot:   the arm.
-        samples: ways that are tried in every step of control.
+        robot:   the arm, with position servos.
+        samples: rollouts for each step of control.
         steps:   steps of control at most.
-        seed:    of all that is random.
-        log:     whether to print what happens.
+        seed:    of all random numbers.
+        log:     whether to print the distances.
     """
-    rng = np.random.default_rng(seed)
-    q = robot.neutral().astype(np.float32)
-    qd = np.zeros(robot.nv, np.float32)
+    q, qd = robot.neutral().astype(np.float32), np.zeros(robot.nv, np.float32)
     hand = robot.frame_names[-1]
-    reached = robot.random_configuration(rng, 1).astype(np.float32)
+    reached = robot.random_configuration(np.random.default_rng(seed), 1).astype(np.float32)
     target = robot.forward_kinematics(reached, [hand])[0, 0, :3, 3]
-    controller = Controller(robot, hand, target, samples, rng)
-    distances = []
-    for count in range(steps):
-        wanted = controller.step(q, qd)
-        way = controller.gains @ np.concatenate([wanted - q, -qd])
-        limits = np.array(robot.effort_limits, np.float32)
-        tau = np.clip(robot.gravity_forces(q) + way, -limits, limits)
-        q, qd = robot.step(q, qd, tau, DT, integrator="implicit")
-        distances.append(float(np.linalg.norm(controller.position(q) - target)))
-        if log and count % 10 == 0:
-            print(f"{DT * count:5.2f} s: {1e3 * distances[-1]:6.1f} mm from the target")
+
+    def distance(q: Array) -> Array:
+        away: Array = robot.forward_kinematics(q, [hand])[..., 0, :3, 3] - target
+        return np.linalg.norm(away, axis=-1)
+
+    def cost(q: Array, qd: Array) -> Array:
+        away = distance(q[:, 1:])
+        return away.mean(axis=1) + away[:, -1] + 0.01 * np.square(qd[:, -1]).sum(axis=-1)
+
+    u = np.linspace(0.0, 1.0, HORIZON, dtype=np.float32)
+    basis = np.stack([np.sin(0.5 * np.pi * u), np.sin(np.pi * u)], axis=1)  # begins at zero
+    plan = np.tile(q, (HORIZON, 1))
+    controller = MPPI(
+        robot, plan, basis, DEVIATION, TEMPERATURE, samples, cost, DT, seed, keep=LOOK
+    )
+    distances: list[float] = []
+    while len(distances) < steps:
+        gravity = robot.gravity_forces(q)
+        controller.update(q, qd, gravity)
+        q, qd = robot.step(q, qd, gravity, DT, ctrl=controller.plan[0], integrator="implicit")
+        controller.shift()
+        distances.append(float(distance(q)))
+        if log and len(distances) % 10 == 1:
+            print(f"{DT * len(distances):5.2f} s: {1e3 * distances[-1]:6.1f} mm from the target")
         if distances[-1] < NEAR and np.abs(qd).max() < SLOW:
             break
-    return Result(distances, samples * HORIZON * len(distances) / controller.seconds)
+    return Result(distances, controller)
 
 
 def main() -> None:
-    """Control the arm that the command line names."""
+    """Control the arm of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--urdf", default=str(ROOT / "robots" / "arm7.urdf"))
+    parser.add_argument("--urdf", type=Path, default=ROOT / "robots" / "arm7.urdf")
     parser.add_argument("--samples", type=int, default=4096)
     parser.add_argument("--steps", type=int, default=300)
     options = parser.parse_args()
-    robot = gridgen.load(options.urdf, joint_dynamics=True)
+    robot = load(options.urdf)
     result = control(robot, options.samples, options.steps, log=True)
+    rate = options.samples * HORIZON / np.median(result.controller.seconds)
     print(
         f"{1e3 * result.distances[-1]:.1f} mm from the target after "
-        f"{DT * len(result.distances):.2f} s; {result.rate / 1e6:.1f} million steps of the arm "
-        f"rolled out in a second, {options.samples} ways of {HORIZON} steps each time"
+        f"{DT * len(result.distances):.2f} s; {rate / 1e6:.1f} million steps of the arm "
+        f"in a second, {options.samples} trajectories of {HORIZON} steps each time"
     )
 
 

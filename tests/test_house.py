@@ -107,9 +107,10 @@ TAKES_APART |= {"replace", "split", "startswith"}
 NO_NAMES = {
     "commands/main.py:_fused": "a list of names that are one",
     "commands/options.py:_mapping": "NAME=VALUE",
-    "commands/options.py:_locked": "JOINT=POSITION",
+    "commands/options.py:_of_joint": "JOINT=NUMBER",
     "commands/options.py:_constraint": "KIND:NAME[:TO], or a file",
     "commands/options.py:listed": "lists of names",
+    "commands/options.py:_setting": "pairs of links on the command line",
     "functions/parts.py:_read": "a result as users name it",
     "functions/parts.py:_frame": "a link and a reference as users name them",
     "functions/calls.py:_in_numbers": "the name of a type",

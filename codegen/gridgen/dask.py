@@ -24,7 +24,7 @@ import numpy as np
 from gridgen.backends.cpu.backend import limited_threads
 from gridgen.errors import DeviceError, DtypeError, GridGenError, OptionError, ShapeError
 from gridgen.functions import GENERATED, FunctionName
-from gridgen.functions.arrays import ARRAYS, shape_of
+from gridgen.functions.arrays import ARRAYS, TIME_FIRST, extents_of, shape_of
 from gridgen.functions.types import Integrator
 from gridgen.naming import one_line
 from gridgen.robot import Robot
@@ -183,10 +183,7 @@ def _over_chunks(call: _Call, robot: Robot, found: Any) -> Any:
 def _check(robot: Robot, arrays: Mapping[str, Any]) -> None:
     """Raise unless Dask arrays have one batch, state axes and supported element types."""
     batch = next(iter(arrays.values())).shape[:1]
-    extents = {"nq": robot.nq, "nv": robot.nv, "bodies": len(robot.body_names)}
-    extents["rows"] = len(robot.parameter_names)
-    extents["constraints"] = len(robot.constraint_names)
-    extents["contacts"] = len(robot.contact_names)
+    extents = extents_of(robot)
     for name, array in arrays.items():
         if name in ARRAYS:
             state = shape_of(name, extents)
@@ -208,7 +205,7 @@ def _check_shared(function: str, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         if name not in ARRAYS or _is_chunked(value) or not hasattr(value, "shape"):
             continue
-        times = 1 if function == "rollout" and name == "tau" else 0
+        times = 1 if function == "rollout" and name in TIME_FIRST else 0
         own = value.shape[: max(len(value.shape) - len(ARRAYS[name].shape) - times, 0)]
         if any(extent != 1 for extent in own):
             raise ShapeError(

@@ -52,8 +52,9 @@ class KernelKey:
         reference: the axes of its result: ``local``.
         inputs:    the optional inputs that it reads, in the order of ``OPTIONAL_INPUTS``.
         parts:     the kernels that it fuses: those of any functions where ``function`` is
-                   ``SEVERAL``; else those of one function for several frames, in one array. They
-                   read no optional inputs.
+                   ``SEVERAL``; else those of one function for several frames, in one array. Of a
+                   rollout, those that it calls in addition to ``step``. They read no optional
+                   inputs.
         label:     the user's name for it, if it has parts.
         products:  the derivative products, each of the one before; the last is what the kernel
                    computes. Empty for a kernel that computes the function.
@@ -84,6 +85,7 @@ class KernelKey:
             self.reference,
             "" if self.schedule == "thread" else self.schedule,
             self.variant,
+            *(part.name for part in self.parts if self.function == "rollout"),
             *self.inputs,
             *(word for kind, wrt in self.products for word in (kind, *wrt)),
             *(("bodies", *map(str, self.bodies)) if self.bodies else ()),
@@ -106,8 +108,8 @@ class KernelKey:
 
     @property
     def is_fused(self) -> bool:
-        """Whether it computes its parts side by side; the frames of a search are one problem."""
-        return bool(self.parts) and self.function != "inverse_kinematics"
+        """Whether it computes its parts side by side; a search or a rollout is one problem."""
+        return bool(self.parts) and self.function not in ("inverse_kinematics", "rollout")
 
     @property
     def plain(self) -> KernelKey:

@@ -58,6 +58,7 @@ def record_of(tree: KinematicTree, ident: str, limits: tuple[int, int]) -> Robot
         body_names=tree.body_names,
         constraint_names=tuple(constraint.name for constraint in tree.constraints),
         contact_names=tuple(contact.name for contact in tree.contact_model.contacts),
+        actuator_names=tuple(actuator.name for actuator in tree.actuators),
         sphere_links=tree.spheres.names,
         self_collision_pairs=tree.spheres.pair_names,
         frame_names=tree.frame_names,

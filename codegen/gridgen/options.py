@@ -96,12 +96,19 @@ class RobotOptions:
         joint_dynamics: include joint damping and friction of the file (tau += d qd + c sign(qd)). A
                         free joint has none; each of the three joints of a planar joint has its
                         values.
+        friction_width: w of smooth friction [rad/s or m/s]: c tanh(qd / w) replaces c sign(qd), in
+                        derivatives too. Schedules with teams of threads do not support it.
+        rotors:         motors behind gears: (inertia about the axis [kg m^2], gear ratio) by the
+                        name of the joint: ``{"elbow": (5e-5, 100.0)}``. The armature of the joint
+                        grows by inertia * ratio**2.
+        gyroscopic:     whether a rotor's angular momentum acts on the link that carries it. A rotor
+                        is then a body, on a joint that mimics the motor's.
         armature:       added to the diagonal of the mass matrix and to the armature of the file (a
                         URDF has none): one number for every joint with one velocity, or ``nv``
                         numbers.
         parameters:     robot parameters that are inputs of the functions: ``armature``,
-                        ``damping``, and inertias, by the name of a link, a list of links, or
-                        ``all`` for every moving body with the links fixed to it
+                        ``damping``, ``joint_friction``, and inertias, by the name of a link, a list
+                        of links, or ``all`` for every moving body with the links fixed to it
                         (docs/parameters.md).
         check_parameters: validate rows of ``params`` in calls, also in calls that PyTorch or JAX
                         transforms; not on a GPU.
@@ -122,8 +129,12 @@ class RobotOptions:
         ground:         links whose collision shapes touch the plane z = 0 of the base: names, or
                         a dictionary each: ``{"link": "foot", "radius": 0.02, "friction": 0.8}``
                         (docs/contacts.md).
-        contact:        contacts of the links in ``ground``, or of an MJCF file with its planes:
-                        True, or settings ``{"cone": "elliptic", "impratio": 10}``.
+        contact:        contacts of the links in ``ground``, or of an MJCF file: True, or settings
+                        ``{"cone": "elliptic", "pairs": [["left_foot", "right_foot"]]}``.
+        actuators:      actuators, whose controls ``ctrl`` add joint torques in steps: True for
+                        those of an MJCF file; or a dictionary each, or the path of a JSON or YAML
+                        file with a list of them: ``{"joint": "elbow", "kind": "position", "kp":
+                        50, "kv": 2}`` (docs/actuators.md).
         spheres:        spheres that stand for links in ``self_distance`` and similar functions:
                         (x, y, z, radius) in the frame of the link [m], by the link's name; or the
                         path of a YAML or JSON file with them. ``primitives`` selects spheres that
@@ -138,6 +149,9 @@ class RobotOptions:
 
     floating_base: bool = False
     joint_dynamics: bool = False
+    friction_width: float = 0.0
+    rotors: Mapping[str, Sequence[float]] | None = field(default=None, hash=False)
+    gyroscopic: bool = False
     armature: float | Sequence[float] = 0.0
     parameters: str | Sequence[str] = ()
     check_parameters: bool = True
@@ -150,6 +164,9 @@ class RobotOptions:
     )
     ground: Sequence[str | Mapping[str, Any]] = field(default=(), hash=False)
     contact: bool | Mapping[str, Any] = field(default=False, hash=False)
+    actuators: bool | str | os.PathLike[str] | Sequence[Mapping[str, Any]] = field(
+        default=False, hash=False
+    )
     spheres: str | os.PathLike[str] | Mapping[str, Sequence[Any]] = field(
         default_factory=dict, hash=False
     )
@@ -158,6 +175,19 @@ class RobotOptions:
     def __post_init__(self) -> None:
         check_switch("floating_base", self.floating_base)
         check_switch("joint_dynamics", self.joint_dynamics)
+        check_switch("gyroscopic", self.gyroscopic)
+        width = self.friction_width
+        is_number = isinstance(width, (float, int)) and not isinstance(width, bool)
+        if not is_number or not 0.0 <= width < np.inf:
+            raise OptionError(
+                f"friction_width is {show_value(width)}; give a velocity > 0, or 0 for sign(qd)"
+            )
+        if not isinstance(self.rotors, (Mapping, type(None))):
+            raise OptionError(
+                f"rotors is {show_value(self.rotors)}; give (inertia, gear ratio) by joint: a dict"
+            )
+        if self.gyroscopic and not self.rotors:
+            raise OptionError("gyroscopic is True without rotors; give rotors={joint: ...} too")
         check_switch("check_parameters", self.check_parameters)
         # Trees that are built with these options are compared and hashed.
         for option in ("armature", "parameters"):
@@ -182,6 +212,9 @@ class RobotOptions:
                 f"{', '.join(CONVENTIONS)}"
             )
         object.__setattr__(self, "constraints", read_constraints(self.constraints))
+        if not isinstance(self.actuators, bool):
+            example = '{"joint": "elbow", "kind": "position", "kp": 50}'
+            object.__setattr__(self, "actuators", _entries("actuators", self.actuators, example))
         if isinstance(self.ground, str) or not isinstance(self.ground, Sequence):
             raise OptionError(f"ground is {show_value(self.ground)}; give a list of links")
         object.__setattr__(self, "ground", tuple(self.ground))
@@ -207,9 +240,14 @@ def read_constraints(given: object) -> tuple[Mapping[str, Any], ...]:
     Raises:
         OptionError: ``given`` is invalid, or the file cannot be read.
     """
-    where = "constraints"
+    return _entries("constraints", given, '{"kind": "point", "link": "foot"}')
+
+
+def _entries(option: str, given: object, example: str) -> tuple[Mapping[str, Any], ...]:
+    """Return the dictionaries of an option; arguments as of ``read_constraints``."""
+    where = option
     if isinstance(given, (str, os.PathLike)):
-        where, given = f"constraints: {os.fspath(given)}", _file(Path(given), "constraints")
+        where, given = f"{option}: {os.fspath(given)}", _file(Path(given), option)
     if not isinstance(given, (list, tuple)):
         raise OptionError(
             f"{where} is {show_value(given)}; give a list of dictionaries, or the path of a file "
@@ -218,8 +256,7 @@ def read_constraints(given: object) -> tuple[Mapping[str, Any], ...]:
     for entry in given:
         if not isinstance(entry, Mapping) or not all(isinstance(key, str) for key in entry):
             raise OptionError(
-                f"{where} has {show_value(entry)}; give a dictionary for each constraint, such as "
-                '{"kind": "point", "link": "foot"}'
+                f"{where} has {show_value(entry)}; give a dictionary for each, such as {example}"
             )
     return tuple(given)
 
@@ -230,10 +267,13 @@ def read_spheres(given: object) -> str | dict[str, tuple[Any, ...]]:
     if isinstance(given, str) and given == PRIMITIVES:
         return given
     if isinstance(given, (str, os.PathLike)):
-        where, given = f"spheres: {given}", _file(Path(given), "spheres")
+        path, where = Path(given), f"spheres: {given}"
+        given = _spheres_of_urdf(path) if path.suffix == ".urdf" else _file(path, "spheres")
         for key in ("robot_cfg", "kinematics", "collision_spheres"):
             if isinstance(given, Mapping) and key in given:
                 given = given[key]
+        if isinstance(given, str):  # the name of another file, relative to this one
+            return read_spheres(path.parent / given)
     if not isinstance(given, Mapping):
         raise OptionError(
             f"{where} is {show_value(given)}; give spheres (x, y, z, radius) by the name of a "
@@ -247,6 +287,26 @@ def read_spheres(given: object) -> str | dict[str, tuple[Any, ...]]:
                 "(x, y, z, radius) by the name of a link"
             )
         found[name] = tuple(_numbers(where, sphere) for sphere in listed)
+    return found
+
+
+def _spheres_of_urdf(path: Path) -> dict[str, list[Any]]:
+    """Return the spheres of a URDF file whose collision shapes are spheres."""
+    found: dict[str, list[Any]] = {}
+    try:
+        for link in ElementTree.parse(path).getroot().iter("link"):
+            for shape in link.iter("collision"):
+                sphere, origin = shape.find("geometry/sphere"), shape.find("origin")
+                if sphere is None:
+                    raise OptionError(
+                        f"spheres: {path}: link {show_value(link.get('name'))} has a collision "
+                        "shape that is no sphere: cover it by `grid-gen spheres`"
+                    )
+                place = "0 0 0" if origin is None else origin.get("xyz", "0 0 0")
+                numbers = map(float, (*place.split(), sphere.get("radius", "")))
+                found.setdefault(link.get("name", ""), []).append([*numbers])
+    except (OSError, ValueError, ElementTree.ParseError) as error:
+        raise OptionError(f"spheres: {path}: {one_line(error)}") from error
     return found
 
 

@@ -13,7 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridgen.errors import OptionError
-from gridgen.frameworks import answer_traced, is_transformed, register_operators, torch_calls
+from gridgen.frameworks import (
+    answer_traced,
+    is_differentiated,
+    is_transformed,
+    register_operators,
+    torch_calls,
+)
 from gridgen.frameworks.trajectories import linearized
 from gridgen.functions import FUNCTIONS, GENERATED, Declared, Function, FunctionName
 from gridgen.functions.arrays import BEGINNING_AND_TORQUES
@@ -31,6 +37,7 @@ from gridgen.functions.types import (
     NumberLike,
     Unpack,
 )
+from gridgen.functions.worlds import as_world
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.naming import show_value
 from gridgen.runtime import configurations
@@ -48,6 +55,7 @@ from gridgen.runtime.module import registry
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.module.files import FolderModule
 from gridgen.runtime.module.warm_up import check_batch, warm_up
+from gridgen.runtime.paths import path_free
 from gridgen.runtime.planning.devices import place_named
 from gridgen.runtime.planning.planner import Plan
 from gridgen.runtime.planning.tune import BATCHES, Tuned, TunedDevice, TuneSelection, tune
@@ -198,6 +206,11 @@ class Robot(Declared, Drawn, Exported):
         return self._description.contact_names
 
     @property
+    def actuator_names(self) -> tuple[str, ...]:
+        """Names of the actuators, in the order of ``ctrl``."""
+        return self._description.actuator_names
+
+    @property
     def sphere_links(self) -> tuple[str, ...]:
         """Link of each sphere, in the order of ``sphere`` of ``world_distance``."""
         return self._description.sphere_links
@@ -207,13 +220,35 @@ class Robot(Declared, Drawn, Exported):
         """Pairs of links that may touch, in the order of ``pair`` of ``self_distance``."""
         return self._description.self_collision_pairs
 
+    def path_free(self, paths: ArrayLike, world: Any = None, margin: NumberLike = 0.0) -> Array:
+        """Return whether all configurations of paths are free, as ``collision_free`` tests them.
+
+        Few points of each path are tested first, then those between them on the paths that are
+        still free. Small batches, and arrays of JAX, are tested at once. Waits for a GPU.
+
+        Args:
+            paths:  joint positions along each path (B, T, nq) [rad or m]
+            world:  as in ``world_distance``: obstacles of all paths or of each.
+            margin: least distance, one number or (B,) [m].
+
+        Returns:
+            free: (B,) 1 where no configuration of the path collides, otherwise 0.
+
+        Raises:
+            ModelError:  the robot was loaded without spheres.
+            OptionError: obstacles have another shape.
+            ShapeError:  an array has another shape.
+        """
+        return path_free(self.collision_free, paths, as_world(world, paths), margin)
+
     def parameters(self, name: str = "params") -> NDArray[np.float64]:
         """Return the default of an input: the numbers of the file, or those of the options.
 
         Args:
-            name: ``params`` (n, 10), rows in the order of ``parameter_names``; ``armature`` or
-                  ``damping`` (nv,); for constraints, ``active``, ``compliance``, ``proximal``,
-                  ``restitution`` or ``weights`` (k,), or ``stabilization`` (k, 2).
+            name: ``params`` (n, 10), rows in the order of ``parameter_names``; ``armature``,
+                  ``damping`` or ``joint_friction`` (nv,); for constraints, ``active``,
+                  ``compliance``, ``proximal``, ``restitution`` or ``weights`` (k,), or
+                  ``stabilization`` (k, 2).
 
         Raises:
             OptionError: the robot was loaded without it in ``parameters``.
@@ -282,7 +317,7 @@ class Robot(Declared, Drawn, Exported):
 
     def _searched(self, targets: Any, frames: Any, settings: SearchSettings) -> Solutions:
         resolved = search(self._module, self.resolver, targets, frames, settings)
-        if getattr(targets, "requires_grad", False):
+        if is_differentiated(targets):
             return solutions(torch_calls().search(self, resolved))
         return solutions(self._run(resolved))
 

@@ -122,6 +122,35 @@ template <class T> struct Substep {
         : x{dt.x[0] / broadcast<T>(Real<T>(options.substeps))} {}
 };
 
+// Which states of a rollout move: a state ends when its excess over its bounds is positive or NaN.
+template <class T> struct Moving {
+    T end, left;  // steps until the end; 1 before it, otherwise 0
+    Real<T> steps;
+
+    GRIDGEN_DEVICE explicit Moving(int64 most)
+        : end(broadcast<T>(Real<T>(most + 1))), left(broadcast<T>(1)), steps(0) {}
+
+    GRIDGEN_DEVICE bool any() const { return any_negative(-left); }
+
+    // Looks at the excess of the state after the next number of steps, the first time after none.
+    GRIDGEN_DEVICE void look(const T& excess) {
+        const T none = broadcast<T>(0), now = broadcast<T>(steps), before = left;
+        left = excess <= none ? left : none;
+        end = before > left ? now : end;
+        steps += 1;
+    }
+
+    // The number of a moving state, otherwise another.
+    GRIDGEN_DEVICE T choose(const T& number, const T& other) const {
+        return left > broadcast<T>(0) ? number : other;
+    }
+    // Sets the numbers of states that have ended to zero.
+    template <int count> GRIDGEN_DEVICE void keep(T (&numbers)[count]) const {
+        GRIDGEN_UNROLLED
+        for (int j = 0; j < count; ++j) numbers[j] = choose(numbers[j], broadcast<T>(0));
+    }
+};
+
 // The current and the next state of a rollout.
 template <class T, int nq, int nv> class Rolled {
   public:
@@ -141,6 +170,12 @@ template <class T, int nq, int nv> class Rolled {
     GRIDGEN_DEVICE State& now() { return now_; }
     GRIDGEN_DEVICE State& next() { return next_; }
     GRIDGEN_DEVICE void move() { now_ = next_; }
+    GRIDGEN_DEVICE void move(const Moving<T>& moving) {
+        GRIDGEN_UNROLLED
+        for (int j = 0; j < nq; ++j) now_.q[j] = moving.choose(next_.q[j], now_.q[j]);
+        GRIDGEN_UNROLLED
+        for (int j = 0; j < nv; ++j) now_.qd[j] = moving.choose(next_.qd[j], now_.qd[j]);
+    }
 
     // Adds further derivatives by the same state.
     template <class Positions, class Velocities>

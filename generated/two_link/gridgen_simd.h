@@ -492,11 +492,10 @@ template <class S, class Packs> struct Elements {
     GRIDGEN_DEVICE Pack<S>& operator[](int j) const { return x[Packs::of(j)]; }
 };
 
-// Elements [begin, end) of one value share a pack.
+// Elements [begin, end) of one value share a pack, if equal elements are written once.
 template <int begin, int end, class S, class Packs>
 GRIDGEN_DEVICE void fill(Elements<S, Packs> result, Pack<S> value) {
-    static_assert(Packs::repeats, "equal elements are written once");
-    result[begin] = value;
+    for (int j = begin; j < (Packs::repeats ? begin + 1 : end); ++j) result[j] = value;
 }
 
 // Writes N components of W states.

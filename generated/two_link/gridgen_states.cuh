@@ -64,9 +64,13 @@ struct Warp {
     uint32 row;     // of this thread's state
     uint32 number;  // of the warp; there is no memory for 2^32 of them
 
-    GRIDGEN_DEVICE explicit Warp(int64 batch) {
-        lane = threadIdx.x % warp_states;
-        number = blockIdx.x * (blockDim.x / warp_states) + threadIdx.x / warp_states;
+    static GRIDGEN_DEVICE uint32 own_number() {
+        return blockIdx.x * (blockDim.x / warp_states) + threadIdx.x / warp_states;
+    }
+
+    GRIDGEN_DEVICE explicit Warp(int64 batch) : Warp(batch, own_number()) {}
+    GRIDGEN_DEVICE Warp(int64 batch, uint32 own)
+        : lane(threadIdx.x % warp_states), number(own) {
         const int64 left = batch - begin();
         states = left < warp_states ? int(left) : warp_states;
         row = uint32(int(lane) < states - 1 ? int(lane) : states - 1);
@@ -383,6 +387,19 @@ GRIDGEN_DEVICE auto state_of(const Strided<Element>& array, int64 i) {
     }
 }
 
+// Whether a thread computes two states; see gridgen_pairs.cuh.
+template <class T, class F> GRIDGEN_DEVICE constexpr bool is_paired() {
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 1000 || __CUDA_ARCH__ == 1030)
+    return F::pairs && are_same<T, float>;
+#else
+    return false;
+#endif
+}
+template <class T, class F, int... k, class... Arrays>
+GRIDGEN_DEVICE void run_state_pairs(Indices<k...>, int64 n, const Arrays&... arrays);
+template <class T, class F, int... k, class... Arrays>
+GRIDGEN_DEVICE void run_row_pairs(Indices<k...>, int64 n, const Arrays&... arrays);
+
 template <class T, class F, int... k, class... Arrays>
 GRIDGEN_DEVICE void run_states(Indices<k...>, int64 n, const Arrays&... arrays) {
     using In = decltype(given(state_of<T, F, 0>(Input<T>(), 0)));
@@ -393,7 +410,9 @@ GRIDGEN_DEVICE void run_states(Indices<k...>, int64 n, const Arrays&... arrays) 
 // Computes one state per thread, for arrays with any strides: those of F, then scratch memory.
 template <class T, class F, class... Arrays>
 GRIDGEN_DEVICE void run_states(int64 n, const Arrays&... arrays) {
-    run_states<T, F>(UpTo<sizeof...(Arrays)>(), n, arrays...);
+    constexpr UpTo<sizeof...(Arrays)> all;
+    if constexpr (is_paired<T, F>()) run_state_pairs<T, F>(all, n, arrays...);
+    else run_states<T, F>(all, n, arrays...);
 }
 
 // Whether an input is staged in shared memory, and the length of the longest such input.
@@ -473,9 +492,10 @@ template <class... Pieces> GRIDGEN_DEVICE void store_all(const Pieces&... pieces
     (pieces.store(), ...);
 }
 
-template <class T, class F, class... Rows>
-GRIDGEN_DEVICE void compute_rows(const Warp& warp, Rows&&... rows) {
-    if (warp.is_whole()) {
+// The states of a warp, and of another one after it, or of one warp twice.
+template <class T, class In, class F, class... Rows>
+GRIDGEN_DEVICE void compute_rows(const Warp& warp, const Warp& other, Rows&&... rows) {
+    if (other.is_whole()) {
         store_all(rows.pieces()...);
     } else {
         GRIDGEN_ROLLED
@@ -484,7 +504,7 @@ GRIDGEN_DEVICE void compute_rows(const Warp& warp, Rows&&... rows) {
     }
     __syncwarp();
     (rows.load(), ...);
-    compute<T, const T*, F>(F::staged, rows.state()...);
+    compute<T, In, F>(F::staged, rows.state()...);
 }
 
 template <class T, class F, int... k, class... Arrays>
@@ -492,14 +512,16 @@ GRIDGEN_DEVICE void run_rows(Indices<k...>, int64 n, const Arrays&... arrays) {
     const Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(F::staged + parked_in_shared_memory<T, F::parked>());
-    compute_rows<T, F>(
-        warp, RowOf<T, F, k, is_input<F, k>, is_staged<F>(k)>(arrays, shared, warp)...);
+    compute_rows<T, const T*, F>(
+        warp, warp, RowOf<T, F, k, is_input<F, k>, is_staged<F>(k)>(arrays, shared, warp)...);
 }
 
 // Computes one state per thread, for arrays in rows.
 template <class T, class F, class... Arrays>
 GRIDGEN_DEVICE void run_rows(int64 n, const Arrays&... arrays) {
-    run_rows<T, F>(UpTo<array_count<F>>(), n, arrays...);
+    constexpr UpTo<array_count<F>> all;
+    if constexpr (is_paired<T, F>()) run_row_pairs<T, F>(all, n, arrays...);
+    else run_rows<T, F>(all, n, arrays...);
 }
 
 // --- Rollouts -----------------------------------------------------------------------------------

@@ -29,8 +29,17 @@ template <class T> struct Point {
 template <class T> GRIDGEN_DEVICE Point<T> operator-(Point<T> a, Point<T> b) {
     return {a.x - b.x, a.y - b.y, a.z - b.z};
 }
+template <class T> GRIDGEN_DEVICE Point<T> operator*(T s, Point<T> a) {
+    return {s * a.x, s * a.y, s * a.z};
+}
 template <class T> GRIDGEN_DEVICE T dot(Point<T> a, Point<T> b) {
     return fma(a.x, b.x, fma(a.y, b.y, a.z * b.z));
+}
+// A vector of length one, or zero.
+template <class T> GRIDGEN_DEVICE Point<T> unit(Point<T> a) {
+    const Real<T> tiny = 1e-30f;
+    const T square = dot(a, a);
+    return (broadcast<T>(1) / sqrt(select<T>(square - tiny, tiny, square))) * a;
 }
 
 // The spheres of a robot.
@@ -64,10 +73,10 @@ template <class T, class S> GRIDGEN_DEVICE T apart(const S& spheres, Point<T> c,
     return beyond(dot(gap, gap), reach + (spheres.radius(i) + spheres.radius(j)));
 }
 
+// Returns the smallest distance.
 template <class T, int size, class Radii>
-GRIDGEN_LARGE void nearest_pair(const Numbers<T, size>& numbers, const Radii& radii,
-                                const int* links, const int* pairs, T& first, T& second, T& reach,
-                                T& pair) {
+GRIDGEN_LARGE T nearest_pair(const Numbers<T, size>& numbers, const Radii& radii, const int* links,
+                             const int* pairs, T& first, T& second, T& reach, T& pair) {
     const Spheres<T, size, Radii> spheres = {numbers.x, radii, links};
     T best = broadcast<T>(far_away);
     first = second = pair = broadcast<T>(0);
@@ -96,6 +105,7 @@ GRIDGEN_LARGE void nearest_pair(const Numbers<T, size>& numbers, const Radii& ra
         }
     }
     reach = reach + spheres.zero();
+    return best;
 }
 
 // --- Obstacles ----------------------------------------------------------------------------------
@@ -122,15 +132,16 @@ template <class T> struct Capsule {
         const T square = dot(axis, axis), one = broadcast<T>(1);
         inverse = one / select<T>(square - Real<T>(1e-30), one, square);
     }
-    GRIDGEN_DEVICE T square(Point<T> c) const {
+    GRIDGEN_DEVICE Point<T> gap(Point<T> c) const {
         const Point<T> arm = c - start;
         const T along = dot(arm, axis) * inverse, one = broadcast<T>(1);
         const T t = least(select<T>(along, Real<T>(0), along), one);
-        const Point<T> gap = {fnma(t, axis.x, arm.x), fnma(t, axis.y, arm.y), fnma(t, axis.z, arm.z)};
-        return dot(gap, gap);
+        return {fnma(t, axis.x, arm.x), fnma(t, axis.y, arm.y), fnma(t, axis.z, arm.z)};
     }
+    GRIDGEN_DEVICE T square(Point<T> c) const { return dot(gap(c), gap(c)); }
     GRIDGEN_DEVICE T nearer(Point<T> c, T reach) const { return beyond(square(c), reach + radius); }
     GRIDGEN_DEVICE T distance(Point<T> c) const { return sqrt(square(c)) - radius; }
+    GRIDGEN_DEVICE Point<T> slope(Point<T> c) const { return unit(gap(c)); }
     GRIDGEN_DEVICE void write(const T* x, Point<T>, T* record) const {
         for (int k = 0; k < size; ++k) record[k] = x[k];
     }
@@ -149,6 +160,7 @@ template <class T> struct Ball {
     }
     GRIDGEN_DEVICE T nearer(Point<T> c, T reach) const { return beyond(square(c), reach + radius); }
     GRIDGEN_DEVICE T distance(Point<T> c) const { return sqrt(square(c)) - radius; }
+    GRIDGEN_DEVICE Point<T> slope(Point<T> c) const { return unit(c - center); }
     GRIDGEN_DEVICE void write(const T* x, Point<T>, T* record) const {
         for (int k = 0; k < 3; ++k) record[k] = record[3 + k] = x[k];
         record[6] = radius;
@@ -190,6 +202,22 @@ template <class T> struct Box {
         const T inside = most(most(d.x, d.y), d.z);
         return sqrt(square(d)) + select<T>(inside, inside, Real<T>(0));
     }
+    // Outside towards the nearest point; inside along the axis of the nearest face.
+    GRIDGEN_DEVICE Point<T> slope(Point<T> c) const {
+        const Point<T> arm = c - center, d = outside(c);
+        const T none = broadcast<T>(0), one = broadcast<T>(1), inside = most(most(d.x, d.y), d.z);
+        const Point<T> beyond = unit(Point<T>{most(d.x, none), most(d.y, none), most(d.z, none)});
+        const T x = select<T>(d.x - inside, none, one);
+        const T y = select<T>(d.y - inside, none, one - x);
+        const Point<T> along = {select<T>(inside, x, beyond.x), select<T>(inside, y, beyond.y),
+                                select<T>(inside, one - x - y, beyond.z)};
+        const Point<T> turned = {along.x * sign(dot(axes[0], arm)), along.y * sign(dot(axes[1], arm)),
+                                 along.z * sign(dot(axes[2], arm))};
+        const Point<T> columns[] = {{axes[0].x, axes[1].x, axes[2].x},
+                                    {axes[0].y, axes[1].y, axes[2].y},
+                                    {axes[0].z, axes[1].z, axes[2].z}};
+        return {dot(columns[0], turned), dot(columns[1], turned), dot(columns[2], turned)};
+    }
     GRIDGEN_DEVICE void write(const T* x, Point<T>, T* record) const {
         for (int k = 0; k < size; ++k) record[k] = x[k];
     }
@@ -204,6 +232,7 @@ template <class T> struct HalfSpace {
     GRIDGEN_DEVICE explicit HalfSpace(const T* x) : normal{x[0], x[1], x[2]}, offset(x[3]) {}
     GRIDGEN_DEVICE T nearer(Point<T> c, T reach) const { return distance(c) - reach; }
     GRIDGEN_DEVICE T distance(Point<T> c) const { return dot(normal, c) - offset; }
+    GRIDGEN_DEVICE Point<T> slope(Point<T>) const { return normal; }
     GRIDGEN_DEVICE void write(const T* x, Point<T>, T* record) const {
         for (int k = 0; k < size; ++k) record[k] = x[k];
     }
@@ -256,6 +285,29 @@ template <class T, class W> struct Grid {
         return fma(z, v[1] - v[0], v[0]);
     }
     GRIDGEN_DEVICE T nearer(Point<T> c, T reach) const { return distance(c) - reach; }
+    GRIDGEN_DEVICE Point<T> slope(Point<T> c) const {
+        T r[record_size];
+        write(nullptr, c, r);
+        const T one = broadcast<T>(1), none = broadcast<T>(0);
+        const T parts[] = {(c.x - r[0]) * inverse, (c.y - r[1]) * inverse, (c.z - r[2]) * inverse};
+        T found[3];
+        for (int axis = 0; axis < 3; ++axis) {
+            found[axis] = none;
+            for (int corner = 0; corner < 8; ++corner) {
+                T weight = r[4 + corner];
+                for (int k = 0; k < 3; ++k) {
+                    const bool is_far = corner >> (2 - k) & 1;
+                    const T part = least(most(parts[k], none), one);
+                    weight = weight * (k == axis ? (is_far ? inverse : -inverse)
+                                                 : (is_far ? part : one - part));
+                }
+                found[axis] = found[axis] + weight;
+            }
+            // Beyond the faces the distance is constant along the axis.
+            found[axis] = select<T>(parts[axis], none, select<T>(one - parts[axis], none, found[axis]));
+        }
+        return {found[0], found[1], found[2]};
+    }
 };
 
 // Visits all obstacles of a world until `visitor.visit(obstacle, numbers)` returns true.
@@ -341,6 +393,132 @@ GRIDGEN_LARGE void nearest_obstacle(const Numbers<T, size>& numbers, const Radii
     kind = found.kind;
     int j = 0;
     ((record = found.record[j++]), ...);
+}
+
+// The terms of a soft minimum of distances, -t log sum exp(-d / t): those that count beside the term
+// of the smallest distance. With slopes, their derivatives by the centers too.
+template <class T, class S, int size> struct Soft {
+    const S& spheres;
+    const T best, temperature, inverse;
+    const T end;  // terms of larger distances are less than an ulp; links are tested with a reserve
+    T sum = broadcast<T>(0), slopes[size ? size : 1];
+
+    GRIDGEN_DEVICE Soft(const S& spheres, T best, T temperature)
+        : spheres(spheres), best(best), temperature(temperature),
+          inverse(broadcast<T>(1) / temperature),
+          end(fma(Real<T>(sizeof(Real<T>) == 4 ? 17 : 37), temperature, best)) {
+        for (int k = 0; k < size; ++k) slopes[k] = broadcast<T>(0);
+    }
+    // Returns the term of a distance where `nearer` is negative, elsewhere zero.
+    GRIDGEN_DEVICE T add(T nearer, T distance) {
+        const T term = select<T>(nearer, exp((best - distance) * inverse), Real<T>(0));
+        sum = sum + term;
+        return term;
+    }
+    GRIDGEN_DEVICE void move(int k, Point<T> change) {
+        slopes[3 * k] = slopes[3 * k] + change.x;
+        slopes[3 * k + 1] = slopes[3 * k + 1] + change.y;
+        slopes[3 * k + 2] = slopes[3 * k + 2] + change.z;
+    }
+    GRIDGEN_DEVICE void visit_pair(int a, int b) {
+        const int around = spheres.around(a), other = spheres.around(b);
+        const T far_end = end + temperature;
+        if (!any_negative(apart(spheres, spheres.center(around), around, other, far_end))) return;
+        GRIDGEN_ROLLED
+        for (int i = spheres.first(a); i < spheres.first(a + 1); ++i) {
+            const Point<T> c = spheres.center(i);
+            if (!any_negative(apart(spheres, c, i, other, far_end))) continue;
+            GRIDGEN_ROLLED
+            for (int j = spheres.first(b); j < spheres.first(b + 1); ++j) {
+                const T nearer = apart(spheres, c, i, j, end);
+                if (!any_negative(nearer)) continue;
+                const Point<T> gap = c - spheres.center(j);
+                const Real<T> both = spheres.radius(i) + spheres.radius(j);
+                const T term = add(nearer, sqrt(dot(gap, gap)) - both);
+                if constexpr (size > 0) {
+                    const Point<T> change = term * unit(gap);
+                    move(i, change);
+                    move(j, broadcast<T>(-1) * change);
+                }
+            }
+        }
+    }
+    template <class Shape> GRIDGEN_DEVICE bool visit(const Shape& obstacle, const T*) {
+        const T far_end = end + temperature;
+        GRIDGEN_ROLLED
+        for (int link = 0; link < spheres.moving(); ++link) {
+            const int around = spheres.around(link);
+            const T reach = far_end + spheres.radius(around);
+            if (Shape::is_convex && !any_negative(obstacle.nearer(spheres.center(around), reach)))
+                continue;
+            GRIDGEN_ROLLED
+            for (int k = spheres.first(link); k < spheres.first(link + 1); ++k) {
+                const Point<T> c = spheres.center(k);
+                const T nearer = obstacle.nearer(c, end + spheres.radius(k));
+                if (!any_negative(nearer)) continue;
+                const T term = add(nearer, obstacle.distance(c) - spheres.radius(k));
+                if constexpr (size > 0) move(k, term * obstacle.slope(c));
+            }
+        }
+        return false;
+    }
+    // The soft minimum; the derivatives by the centers.
+    GRIDGEN_DEVICE T value() const {
+        const T terms = select<T>(-sum, sum, Real<T>(1));
+        return fnma(temperature, log(terms), best) + spheres.zero();
+    }
+    template <class... Slopes> GRIDGEN_DEVICE void write(Slopes&... results) const {
+        const T scale = broadcast<T>(1) / select<T>(-sum, sum, Real<T>(1)), zero = spheres.zero();
+        int k = 0;
+        ((results = fma(scale, slopes[k++], zero)), ...);
+    }
+};
+
+// The temperature is the last of the numbers.
+template <int count, class T, int size, class Radii>
+GRIDGEN_LARGE auto soft_terms(const Numbers<T, size>& numbers, const Spheres<T, size, Radii>& spheres,
+                              const int* pairs) {
+    T unused[4];
+    const T best = nearest_pair<T>(numbers, spheres.radii, spheres.links, pairs, unused[0], unused[1],
+                                   unused[2], unused[3]);
+    Soft<T, Spheres<T, size, Radii>, count> terms(spheres, best, numbers.x[size - 1]);
+    GRIDGEN_ROLLED
+    for (int p = 0; p < pairs[0]; ++p) terms.visit_pair(pairs[1 + 2 * p], pairs[2 + 2 * p]);
+    return terms;
+}
+template <class T, int size, class Radii>
+GRIDGEN_LARGE void soft_pairs(const Numbers<T, size>& numbers, const Radii& radii, const int* links,
+                              const int* pairs, T& soft) {
+    const Spheres<T, size, Radii> spheres = {numbers.x, radii, links};
+    soft = soft_terms<0>(numbers, spheres, pairs).value();
+}
+template <class T, int size, class Radii, class... Slopes>
+GRIDGEN_LARGE void soft_pair_slopes(const Numbers<T, size>& numbers, const Radii& radii,
+                                    const int* links, const int* pairs, Slopes&... slopes) {
+    const Spheres<T, size, Radii> spheres = {numbers.x, radii, links};
+    soft_terms<sizeof...(slopes)>(numbers, spheres, pairs).write(slopes...);
+}
+template <int count, class T, int size, class Radii, class W>
+GRIDGEN_LARGE auto soft_obstacle_terms(const Numbers<T, size>& numbers,
+                                       const Spheres<T, size, Radii>& spheres, const W& world) {
+    using S = Spheres<T, size, Radii>;
+    Nearest<T, S> nearest(spheres);
+    visit_obstacles<T>(world, nearest);
+    Soft<T, S, count> terms(spheres, nearest.best, numbers.x[size - 1]);
+    visit_obstacles<T>(world, terms);
+    return terms;
+}
+template <class T, int size, class Radii, class W>
+GRIDGEN_LARGE void soft_obstacles(const Numbers<T, size>& numbers, const Radii& radii,
+                                  const int* links, const W& world, T& soft) {
+    const Spheres<T, size, Radii> spheres = {numbers.x, radii, links};
+    soft = soft_obstacle_terms<0>(numbers, spheres, world).value();
+}
+template <class T, int size, class Radii, class W, class... Slopes>
+GRIDGEN_LARGE void soft_obstacle_slopes(const Numbers<T, size>& numbers, const Radii& radii,
+                                        const int* links, const W& world, Slopes&... slopes) {
+    const Spheres<T, size, Radii> spheres = {numbers.x, radii, links};
+    soft_obstacle_terms<sizeof...(slopes)>(numbers, spheres, world).write(slopes...);
 }
 
 // Whether nothing is nearer than a margin: 1 where it is so, otherwise 0.

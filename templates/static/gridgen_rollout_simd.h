@@ -87,8 +87,8 @@ template <class S, int n> class PacksAlong : public PacksOverTime<S, n> {
     int64 done_, buffered_;
 
 public:
-    PacksAlong(const Array* array, int64 begin, int64 count)
-        : Base(array, true, begin, count), done_(0), buffered_(0) {}
+    PacksAlong(const Array* array, bool in_time, int64 begin, int64 count)
+        : Base(array, in_time, begin, count), done_(0), buffered_(0) {}
 
     template <int> GRIDGEN_DEVICE void put(int64 t, const Pack<S>* x) {
         if (!this->in_blocks_) return this->template write<1>(t, x);
@@ -149,7 +149,7 @@ GRIDGEN_DEVICE auto packs_in_time(const Array* arrays, int64 begin, int64 count)
     for (int i = 0; i < k; ++i) arrays += F::over_time[i] ? 2 : 1;
     if constexpr (is_input<F, k>) return PacksInTime<S>(arrays, over_time, begin, count);
     else if constexpr (F::is_backward) return PacksBack<S, size>(arrays, over_time, begin, count);
-    else return PacksAlong<S, size>(arrays, begin, count);
+    else return PacksAlong<S, size>(arrays, over_time, begin, count);
 }
 
 template <class S, int n> GRIDGEN_DEVICE void finish(PacksAlong<S, n>& packs) { packs.finish(); }

@@ -47,7 +47,7 @@ def test_a_robot_of_a_batch_moves_as_one_alone(module: Any) -> None:
     batch, alone = module.QuadrupedVectorEnv(5), module.QuadrupedVectorEnv(1)
     batch.reset(seed=3)
     alone.reset(seed=4)
-    alone.q[:] = batch.q[2]
+    alone.q[:], alone.friction[:] = batch.q[2], batch.friction[2]
     rng = np.random.default_rng(0)
     for _ in range(4):
         actions = rng.uniform(-1, 1, batch.action_space.shape).astype(np.float32)
@@ -56,8 +56,8 @@ def test_a_robot_of_a_batch_moves_as_one_alone(module: Any) -> None:
             np.testing.assert_array_equal(result[2], one[0])
 
 
-def test_quadrupeds_stand(module: Any) -> None:
-    environment = module.QuadrupedVectorEnv(5)
+def test_quadrupeds_stand_on_the_ground(module: Any) -> None:
+    environment = module.QuadrupedVectorEnv(5, command=(0.0, 0.0, 0.0))
     first, infos = environment.reset(seed=0)
     assert first in environment.observation_space
     assert not infos
@@ -66,42 +66,43 @@ def test_quadrupeds_stand(module: Any) -> None:
         observations, rewards, terminations, truncations, _ = environment.step(still)
     assert not terminations.any()
     assert not truncations.any()
-    assert (rewards > 1.2).all()
-    weight = 9.81 * environment.robot.total_mass
-    feet = environment.robot.forward_kinematics(environment.q, frames=environment.feet)
-    sunk = -feet[:, :, 2, 3]
-    assert (abs(sunk.sum(axis=1) * module.STIFFNESS - weight) < 0.2 * weight).all()
-    assert np.abs(observations[:, -18:]).max() < 0.5, "they have come to rest"
+    assert (rewards > 1.0).all()
+    robot, feet = environment.robot, module.quadruped.FEET
+    heights = robot.forward_kinematics(environment.q, feet)[:, :, 2, 3]
+    assert (abs(heights - module.quadruped.RADIUS) < 3e-3).all()
+    assert np.abs(environment.qd).max() < 0.1, "they have come to rest"
+    assert observations in environment.observation_space
+    assert len(set(environment.friction[:, 0])) == 5
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)
 def test_episodes_end_and_begin_anew(module: Any, mode: Any) -> None:
-    """Robot 0 falls, the other two are truncated after five steps; none misses a reset."""
+    """Robot 0 turns over, the other two are truncated after five steps; none misses a reset."""
     environment = module.QuadrupedVectorEnv(3, episode=5, autoreset_mode=mode)
     environment.reset(seed=0)
     still = np.zeros(environment.action_space.shape, np.float32)
     environment.step(still)
-    environment.q[0, 2] = module.FALLEN - 0.05
+    environment.q[0, 2:7] = (0.5, 1.0, 0.0, 0.0, 0.0)  # upside down
     observations, _, terminations, truncations, infos = environment.step(still)
     assert terminations.tolist() == [True, False, False]
     assert not truncations.any()
-    stands = observations[:, 0] > module.FALLEN
+    stands = observations[:, 2] > 0.9
     assert stands[0] == (mode == AutoresetMode.SAME_STEP)
     if mode == AutoresetMode.SAME_STEP:
         assert infos["_final_obs"].tolist() == [True, False, False]
-        assert infos["final_obs"][0][0] < module.FALLEN
+        assert infos["final_obs"][0][2] < -0.9
         assert infos["final_obs"][1] is None
     if mode == AutoresetMode.DISABLED:
         with pytest.raises(ValueError, match="reset_mask"):
             environment.step(still)
         observations, _ = environment.reset(options={"reset_mask": terminations})
-        assert observations[0, 0] == np.float32(module.HEIGHT)
+        assert (observations[0, 3:9] == 0.0).all()
     ends = {}
     for step in range(3, 9):
         observations, rewards, terminations, truncations, _ = environment.step(still)
         if mode == AutoresetMode.NEXT_STEP and step == 3:
             assert rewards[0] == 0.0
-            assert observations[0, 0] == np.float32(module.HEIGHT)
+            assert (observations[0, 3:9] == 0.0).all()
         assert not terminations.any()
         for robot in np.flatnonzero(truncations):
             ends.setdefault(int(robot), step)
@@ -134,5 +135,15 @@ def test_a_policy_is_trained(example: Callable[[str], Any]) -> None:
     assert ended.all()
     assert all(info["TimeLimit.truncated"] for info in infos)
     assert infos[0]["terminal_observation"] in batch.single_observation_space
-    model = module.train(4, 2 * 16 * 4, (8,))
-    assert model.num_timesteps == 2 * 16 * 4
+    model = module.train(4, 2 * 24 * 4, (8,))
+    assert model.num_timesteps == 2 * 24 * 4
+    plant = module.plants.Own(module.quadruped.load(), module.quadruped.URDF)
+    walker = module.Walker(model)
+    assert len(module.quadruped.walk(plant, walker.step, module.PERIOD, 0.1)) == 5
+    batch.reset(seed=0)
+    batch.q[:], batch.qd[:], batch.actions[:] = plant.q, plant.qd, walker.action
+    batch.steps[:] = walker.steps
+    target = walker.step(plant.q, plant.qd)[0]
+    seen = batch._observations()
+    action = model.predict(seen, deterministic=True)[0][0]
+    np.testing.assert_allclose(target, module.quadruped.STANCE + module.REACH * action, atol=1e-6)

@@ -40,10 +40,19 @@ HERE = {
     r"grid-gen spheres .*": ("--excess 0.1 --force", r"\d+ spheres in"),
     r"grid-gen .*": ("--functions mass_matrix --output build/modules", "wrote"),
     r"python robots/chain.py .*": ("", "<robot name"),
+    r"python examples/walking.py.*": ("--plant own --samples 64 --seconds 0.2 --clip ''", "walked"),
+    r"python examples/train_quadruped.py.*": (
+        "--robots 4 --steps 96 --plant own --clip ''",
+        "mean return",
+    ),
     r"python examples/.*": ("", r"\d"),
     r"python benchmarks/accuracy.py .*": ("--robots pendulum --longest 100", "gravity_forces"),
     r"python benchmarks/calls.py.*": ("--functions mass_matrix --seconds 0.01", "cuda +mass"),
     r"python benchmarks/collisions.py": ("--seconds 0.1", "self-collision"),
+    r"python benchmarks/contact_statistics.py": (
+        "--models hopper --states 20 --samples 4",
+        "hopper",
+    ),
     r"python benchmarks/contacts.py .*": ("--models hopper --batch 16 --seconds 0.2", "hopper"),
     r"python benchmarks/cpu.py .*--output.*": (
         "--robots arm7 --functions mass_matrix --batches 16 --threads 1 --seconds 0.01 "
@@ -51,6 +60,10 @@ HERE = {
         "arm7 mass_matrix",
     ),
     r"python benchmarks/cpu.py --markdown .*": ("", "arm7 mass_matrix"),
+    r"python benchmarks/cpu.py --grid .*": (
+        "--grid build/beside_grid.csv --robots arm7 --batches 16 --seconds 0.01",
+        "arm7, gridgen float32",
+    ),
     r"python benchmarks/cpu.py .*": (
         "--robots arm7 --functions gravity_forces --batches 16 --threads 1 --seconds 0.01 "
         "--peers gridgen_cpu pinocchio_python",

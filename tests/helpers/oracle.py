@@ -193,15 +193,16 @@ class Oracle:
 
     def _joint_losses(self, x: Arrays, i: int) -> np.ndarray:
         """Return the joint torques d qd + c sign(qd) of damping and friction."""
-        qd = x["qd"][i]
-        losses = x["damping"][i] * qd if "damping" in x else np.zeros(self.tree.nv)
+        qd, width = x["qd"][i], self.tree.options.friction_width
+        sign = np.tanh(qd / width) if width else np.sign(qd)
+        damping, friction = np.zeros((2, self.tree.nv))
         for body in self.tree.bodies:
-            rate = body.multiplier * qd[body.v_index]
-            loss = body.friction * np.sign(rate)
-            if "damping" not in x:
-                loss += body.damping * rate
-            losses[body.v_index] += body.multiplier * loss
-        return losses
+            damping[body.v_index] += body.multiplier**2 * body.damping
+            friction[body.v_index] += abs(body.multiplier) * body.friction
+        return (
+            x.get("damping", {i: damping})[i] * qd
+            + x.get("joint_friction", {i: friction})[i] * sign
+        )
 
 
 def pinocchio_model(

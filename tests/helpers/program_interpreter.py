@@ -185,6 +185,8 @@ _FUNCTIONS = {
     "R": float,
     "sign": np.sign,
     "sqrt": np.sqrt,
+    "exp": np.exp,
+    "log": np.log,
     "atan2": np.arctan2,
     "select": lambda test, negative, otherwise: np.where(test < 0.0, negative, otherwise),
     "any_negative": lambda test: np.any(test < 0.0),
@@ -198,7 +200,7 @@ _FUNCTIONS = {
 def _plain(text: str) -> str:
     """Return a C++ expression in Python."""
     text = text.replace("gridgen::broadcast<T>", "").replace("&&", "and")
-    return re.sub(r"gridgen::(sign|sqrt|atan2|select|any_negative)<T>", r"\1", text)
+    return re.sub(r"gridgen::(sign|sqrt|exp|log|atan2|select|any_negative)<T>", r"\1", text)
 
 
 def statements(blocks: Sequence[Block], program: Program) -> list[str]:

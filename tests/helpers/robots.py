@@ -65,11 +65,16 @@ ALL_CASES = [
     pytest.param("screws", True, id="screws-floating"),
 ]
 
-#: Functions that no robot with `CONSTRAINTS` has: they need a ground, spheres, or no constraints.
+#: Functions that no robot with `CONSTRAINTS` has: they need a ground, actuators, spheres, or no
+#: constraints.
 TESTED_APART = (
     "contact_forward_dynamics",
+    "contact_residual",
+    "actuator_torques",
     "self_distance",
     "world_distance",
+    "soft_self_distance",
+    "soft_world_distance",
     "collision_free",
     "step_hessian",
 )

@@ -27,7 +27,7 @@ from numerics.robots import run_program, urdf_path
 STATES, TIMES = 3, 5
 INPUTS = ("active", "stabilization", "compliance", "proximal")
 QUADRUPED = pytest.param("quadruped", True, marks=pytest.mark.exhaustive)
-INTEGRATORS = tuple(FUNCTIONS["step"].methods)
+INTEGRATORS = tuple(FUNCTIONS["step_gradient"].methods)
 
 
 def held_tree(name: str, floating: bool = False, **options: Any) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 import gridgen
 from gridgen import Cost
-from gridgen.control.costs import TrajectoryCost
+from gridgen.control.costs import Array, TrajectoryCost
 from gridgen.control.riccati import backward
 from gridgen.errors import OptionError, ShapeError
 from helpers.robots import OWN
@@ -69,39 +69,57 @@ def test_gradients_of_costs(name: str, floating: bool, frame: str) -> None:
     np.testing.assert_allclose(together.cost, total, rtol=1e-12)
 
 
-def test_the_backward_pass_minimizes_the_model() -> None:
+def quadratic(l_x: Array, l_u: Array, l_xx: Array, l_uu: Array) -> TrajectoryCost:
+    """Return derivatives of which a part of the Hessian is stored as a diagonal."""
+    diagonal = np.full(l_x.shape, 0.2)
+    dense = l_xx - 0.2 * np.eye(l_x.shape[-1])
+    return TrajectoryCost(np.zeros(len(l_x)), l_x, l_u, l_uu, diagonal, dense)
+
+
+@pytest.mark.parametrize(("fixed", "derived"), [(0, 0), (1, 2)])
+def test_the_backward_pass_minimizes_the_model(fixed: int, derived: int) -> None:
     """Without limits, against the minimum of the condensed quadratic program."""
-    rng, batch, T, n, m = np.random.default_rng(1), 3, 4, 6, 2
+    rng, batch, T, n, m, dt = np.random.default_rng(1), 11, 4, 6, 2, 0.3
     A, B = rng.normal(size=(batch, T, n, n)), rng.normal(size=(batch, T, n, m))
+    first = n // 2 - derived
+    for matrix in (A, B):
+        matrix[:, :, first : n // 2] = dt * matrix[:, :, n - derived :]
+    A[:, :, first : n // 2, first : n // 2] += np.eye(derived)
     half = rng.normal(size=(batch, T + 1, n, n))
-    model = TrajectoryCost(
-        np.zeros(batch),
+    model = quadratic(
         rng.normal(size=(batch, T + 1, n)),
         rng.normal(size=(batch, T, m)),
         half @ np.swapaxes(half, -1, -2),
         rng.uniform(0.5, 1.0, size=(batch, T, m)),
     )
+    read = A.copy()
+    read[:, :, first : n // 2] = np.nan if derived else read[:, :, first : n // 2]
     wide = np.full((batch, T, m), 1e9)
-    k, K, expected = backward(model, A, B, -wide, wide, np.zeros(batch))
+    k, K = np.zeros((batch, T, m)), np.zeros((batch, T, m, n))
+    words = {"fixed": fixed, "derived": derived, "dt": dt}
+    expected = backward(model, read, B, -wide, wide, np.zeros(batch), (k, K), **words)
     for b in range(batch):
-        maps = np.zeros((T + 1, n, T * m))
+        maps = np.zeros((T + 1, n, T, m))
         for t in range(T):
-            maps[t + 1] = A[b, t] @ maps[t]
-            maps[t + 1, :, t * m : (t + 1) * m] += B[b, t]
-        H = np.diag(model.l_uu[b].ravel()) + sum(
-            maps[t].T @ model.l_xx[b, t] @ maps[t] for t in range(T + 1)
+            maps[t + 1] = np.tensordot(A[b, t], maps[t], 1)
+            maps[t + 1, :, t, fixed:] += B[b, t, :, fixed:]
+        J = maps[:, :, :, fixed:].reshape(T + 1, n, -1)
+        H = np.diag(model.l_uu[b, :, fixed:].ravel()) + sum(
+            J[t].T @ model.l_xx[b, t] @ J[t] for t in range(T + 1)
         )
-        g = model.l_u[b].ravel() + sum(maps[t].T @ model.l_x[b, t] for t in range(T + 1))
+        g = model.l_u[b, :, fixed:].ravel() + sum(J[t].T @ model.l_x[b, t] for t in range(T + 1))
         u = -np.linalg.solve(H, g)
         x, found = np.zeros(n), np.zeros((T, m))
         for t in range(T):
-            found[t] = k[b, t] + K[b, t] @ x
+            found[t] = k[b, t] - K[b, t] @ x
             x = A[b, t] @ x + B[b, t] @ found[t]
-        np.testing.assert_allclose(found.ravel(), u, atol=1e-8 * np.abs(u).max())
+        assert not found[:, :fixed].any()
+        np.testing.assert_allclose(found[:, fixed:].ravel(), u, atol=1e-8 * np.abs(u).max())
         np.testing.assert_allclose(expected[b].sum(), 0.5 * g @ u, rtol=1e-8)
 
 
-def test_the_backward_pass_holds_limits() -> None:
+@pytest.mark.parametrize("near", [0.0, 0.5])
+def test_the_backward_pass_holds_limits(near: float) -> None:
     """One step: the conditions of Karush, Kuhn and Tucker; held controls have no gains."""
     rng, batch, n, m = np.random.default_rng(2), 50, 4, 3
     A, B = rng.normal(size=(batch, 1, n, n)), rng.normal(size=(batch, 1, n, m))
@@ -109,10 +127,12 @@ def test_the_backward_pass_holds_limits() -> None:
     v, r = rng.normal(size=(batch, 2, n)), rng.normal(size=(batch, 1, m))
     R = np.full((batch, 1, m), 0.3)
     upper = np.broadcast_to([0.2, 0.4, 0.0], (batch, 1, m))
-    model = TrajectoryCost(np.zeros(batch), v, r, V, R)
-    k, K, _ = backward(model, A, B, -upper, upper, np.zeros(batch))
+    model = quadratic(v, r, V, R)
+    k, K = np.zeros((batch, 1, m)), np.zeros((batch, 1, m, n))
+    backward(model, A, B, -upper, upper, np.full(batch, near), (k, K))
     u, Bt = k[:, 0], np.swapaxes(B[:, 0], -1, -2)
-    g = r[:, 0] + 0.3 * u + (Bt @ (v[:, 1] + (B[:, 0] @ u[..., None])[..., 0])[..., None])[..., 0]
+    push = v[:, 1] + (1.0 + near) * (B[:, 0] @ u[..., None])[..., 0]
+    g = r[:, 0] + 0.3 * u + (Bt @ push[..., None])[..., 0]
     limit = upper[:, 0]
     assert (np.abs(u) <= limit).all()
     inside = np.abs(u) < limit
@@ -121,6 +141,11 @@ def test_the_backward_pass_holds_limits() -> None:
     assert np.abs(g[inside]).max() < 1e-9
     assert (g * u)[:, :2][~inside[:, :2]].max() <= 1e-9
     assert not K[:, 0][~inside].any()
+    for b in range(batch):
+        free = B[b, 0][:, inside[b]]
+        Quu = (1.0 + near) * free.T @ free + 0.3 * np.eye(free.shape[1])
+        gains = np.linalg.solve(Quu, (1.0 + near) * free.T @ A[b, 0])
+        np.testing.assert_allclose(K[b, 0][inside[b]], gains, atol=1e-10)
 
 
 def test_ilqr_reaches_a_minimum_within_limits() -> None:
@@ -131,6 +156,8 @@ def test_ilqr_reaches_a_minimum_within_limits() -> None:
     words = {"T": T, "dt": dt, "tolerance": 1e-10}
     free = gridgen.ilqr(robot, costs, q0, qd0, effort_limits=False, **words)
     assert free.converged.all()
+    fast = gridgen.ilqr(robot, costs, q0, qd0, effort_limits=False, dtype="float32", **words)
+    np.testing.assert_allclose(fast.cost, free.cost, rtol=1e-6)
     A, B = robot.rollout_gradient(free.q, free.qd, free.tau, dt)
     model = gridgen.trajectory_cost(robot, costs, free.q, free.qd, free.tau)
     np.testing.assert_allclose(model.cost, free.cost, rtol=1e-12)
@@ -154,6 +181,25 @@ def test_ilqr_reaches_a_minimum_within_limits() -> None:
     np.testing.assert_allclose(one.cost, free.cost[:1], rtol=1e-6)
 
 
+def test_parts_of_a_batch_are_solved_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each problem has a target of its own, and the result of a batch of one."""
+    monkeypatch.setattr("gridgen.control.ilqr._PART_BYTES", 1)
+    robot, rng, batch, T = gridgen.load(OWN / "two_link.urdf"), np.random.default_rng(4), 37, 10
+    goals = rng.uniform(-0.5, 0.5, (batch, 1, 2))
+    q0, rest = rng.uniform(-0.5, 0.5, (batch, 2)), np.zeros(2)
+
+    def solve(rows: slice) -> gridgen.IlqrResult:
+        costs = [Cost("q", 0.02, 30.0, goals[rows]), Cost("qd", 0.02, 1.0), Cost("tau", 1e-3)]
+        return gridgen.ilqr(robot, costs, q0[rows], rest, T=T, dt=0.02)
+
+    found = solve(slice(None))
+    assert len(set(found.iterations)) > 1
+    for i in (0, 20, 36):
+        one = solve(slice(i, i + 1))
+        np.testing.assert_allclose(found.cost[i], one.cost[0], rtol=1e-12)
+        np.testing.assert_allclose(found.gains[i], one.gains[0], atol=1e-8)
+
+
 def test_refused_costs() -> None:
     robot = gridgen.load(OWN / "two_link.urdf")
     for words in ({"residual": "a"}, {"residual": "q", "loss": "a"}, {"residual": "position"}):
@@ -172,6 +218,10 @@ def test_refused_costs() -> None:
         gridgen.trajectory_cost(robot, ["q"], zero, zero, zero[:, 1:])
     with pytest.raises(OptionError, match="T is 0"):
         gridgen.ilqr(robot, [], [0.0, 0.0], [0.0, 0.0], T=0, dt=0.1)
+    with pytest.raises(OptionError, match="dtype"):
+        gridgen.ilqr(robot, [], [0.0, 0.0], [0.0, 0.0], T=1, dt=0.1, dtype="float16")
+    with pytest.raises(OptionError, match="regularization is -1"):
+        gridgen.ilqr(robot, [], [0.0, 0.0], [0.0, 0.0], T=1, dt=0.1, regularization=-1.0)
     with pytest.raises(OptionError, match="dt"):
         gridgen.ilqr(robot, [], [0.0, 0.0], [0.0, 0.0], T=1, dt=-0.1)
     with pytest.raises(ShapeError, match="q0"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,15 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gridgen
+from gridgen.check import random_states
 from gridgen.compiler import read_tree
 from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import ModelError, OptionError, QuaternionError
+from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import KernelKey
+from gridgen.model.tree import KinematicTree
 from gridgen.options import CONVENTIONS, RobotOptions
 from helpers.robots import OWN
 
@@ -234,6 +238,137 @@ def test_other_functions_are_those_of_pinocchio_with_axes_turned(
         assert_allclose(found, expected, atol=1e-9 * (1 + np.abs(expected).max()), err_msg=str(key))
 
 
+def test_steps_and_rollouts_are_those_of_mujoco(robot: gridgen.Robot, peer: Peer) -> None:
+    dt = peer.model.opt.timestep = 0.01
+
+    def path(model: Any, data: Any) -> Any:
+        found = [np.concatenate([data.qpos, data.qvel])]
+        for _ in range(3):
+            mujoco.mj_step(model, data)
+            found.append(np.concatenate([data.qpos, data.qvel]))
+        return found
+
+    expected, nq = peer.each(path), robot.nq
+    found = robot.step(peer.q, peer.qd, peer.tau, dt, gravity=peer.gravity)
+    assert_allclose(np.concatenate(found, axis=1), expected[:, 1], atol=1e-12)
+    tau = np.repeat(peer.tau[:, None], 3, axis=1)
+    q, qd = robot.rollout(peer.q, peer.qd, tau, dt, gravity=peer.gravity)
+    assert_allclose(q, expected[..., :nq], atol=1e-12)
+    assert_allclose(qd, expected[..., nq:], atol=1e-12)
+    gains = np.zeros((robot.nv, 2 * robot.nv))
+    gains[:, : robot.nv] = np.eye(robot.nv)
+    feedback = gains, peer.q[0], np.zeros(robot.nv)
+    _, _, efforts = robot.rollout(
+        peer.q, peer.qd, tau, dt, feedback=feedback, return_efforts=True, gravity=peer.gravity
+    )
+    error = robot.difference(peer.q, np.tile(peer.q[0], (COUNT, 1)))
+    assert_allclose(efforts[:, 0], peer.tau + error, atol=1e-12)
+
+
+def moved(tree: KinematicTree, x: Any, change: np.ndarray) -> Any:
+    """Return a state after a change of q, qd and tau in MuJoCo's coordinates."""
+    dq, dqd, dtau = (np.tile(part, (COUNT, 1)) for part in np.split(change, 3))
+    (q,) = evaluate_reference(tree, "integrate", {"q": x["q"], "v": dq})
+    return {**x, "q": q, "qd": x["qd"] + dqd, "tau": x["tau"] + dtau}
+
+
+def differences(tree: KinematicTree, x: Any, function: Any) -> np.ndarray:
+    """Return the derivatives of a function of the state by central differences."""
+    columns, step = [], 1e-6
+    for axis in step * np.eye(3 * tree.nv):
+        ahead, back = (function(moved(tree, x, sign * axis)) for sign in (1.0, -1.0))
+        ways = [end - start for start, end in zip(back, ahead, strict=True)]
+        if ways[0].shape[1] == tree.nq:
+            (ways[0],) = evaluate_reference(tree, "difference", {"q0": back[0], "q1": ahead[0]})
+        columns.append(np.concatenate(ways, axis=1) / (2 * step))
+    return np.stack(columns, axis=-1)
+
+
+@pytest.mark.parametrize("integrator", FUNCTIONS["step_gradient"].methods)
+def test_step_gradients_are_differences_of_steps(
+    integrator: str, peer: Peer, tmp_path: Path
+) -> None:
+    path = tmp_path / "robot.xml"
+    path.write_text(MODEL)
+    tree = read_tree(path, RobotOptions(convention="mujoco"))
+    x = {"q": peer.q, "qd": peer.qd, "tau": peer.tau, "dt": np.full(COUNT, 0.01)}
+    x["gravity"] = np.tile(peer.gravity, (COUNT, 1))
+    found = evaluate_reference(tree, f"step_gradient_{integrator}", x)
+    expected = differences(tree, x, partial(evaluate_reference, tree, f"step_{integrator}"))
+    assert_allclose(np.concatenate(found, axis=2), expected, atol=1e-8)
+
+
+def test_constraints_are_converted(peer: Peer, tmp_path: Path) -> None:
+    path = tmp_path / "robot.xml"
+    path.write_text(MODEL)
+    held = [{"kind": "frame", "link": "hand", "stabilization": (0.0, 2.0)}]
+    plain, tree = (
+        read_tree(path, RobotOptions(convention=one, constraints=held)) for one in CONVENTIONS
+    )
+    rng = np.random.default_rng(1)
+    given = random_states(tree, COUNT, rng)
+    given |= {"active": np.ones((COUNT, 1)), "proximal": np.full((COUNT, 1), 2.0**-26)}
+    given |= {"q": peer.q, "qd": peer.qd, "qdd": peer.qdd, "tau": peer.tau}
+    R = Rotation.from_quat(np.roll(peer.q[:, 3:7], -1, axis=1)).as_matrix()
+
+    def turned(v: np.ndarray, R: np.ndarray) -> np.ndarray:
+        return np.concatenate([np.einsum("bij,bj->bi", R, v[:, :3]), v[:, 3:]], axis=1)
+
+    back = R.transpose(0, 2, 1)
+    own = {**given, "q": peer.q.copy()}
+    own["q"][:, 3:7] = np.roll(peer.q[:, 3:7], -1, axis=1)
+    own |= {name: turned(given[name], back) for name in ("qd", "tau", "qdd")}
+    drift = np.cross(own["qd"][:, 3:6], own["qd"][:, :3])
+    own["qdd"][:, :3] -= drift
+    qdd, forces = evaluate_reference(plain, "constrained_forward_dynamics", own)
+    qdd[:, :3] += drift
+    found = evaluate_reference(tree, "constrained_forward_dynamics", given)
+    assert_allclose(found[0], turned(qdd, R), atol=1e-9 * np.abs(qdd).max())
+    assert_allclose(found[1], forces, atol=1e-9 * np.abs(forces).max())
+    for function in ("impulse_dynamics", "constrained_inverse_dynamics"):
+        pair = [evaluate_reference(one, function, x) for one, x in ((tree, given), (plain, own))]
+        assert_allclose(pair[0][0], turned(pair[1][0], R), atol=1e-8 * np.abs(pair[1][0]).max())
+        assert_allclose(pair[0][1], pair[1][1], atol=1e-8 * np.abs(pair[1][1]).max())
+    found = evaluate_reference(tree, "constrained_forward_dynamics_gradient", given)
+    value = partial(evaluate_reference, tree, "constrained_forward_dynamics")
+    expected, nv = differences(tree, given, value), tree.nv
+    for place, matrix in enumerate(found):
+        rows = slice(0, nv) if place < 3 else slice(nv, None)
+        wanted = expected[:, rows, place % 3 * nv : (place % 3 + 1) * nv]
+        assert_allclose(matrix, wanted, atol=1e-6 * np.abs(expected).max())
+
+
+def test_contacts_and_actuators_are_converted() -> None:
+    options = {
+        "floating_base": True,
+        "ground": [{"link": f"{leg}_foot", "radius": 0.02} for leg in ("FL", "RR")],
+        "actuators": [{"joint": "FL_calf_joint", "kind": "position", "kp": 9, "kv": 1}],
+    }
+    plain, tree = (
+        read_tree(OWN / "quadruped.urdf", RobotOptions(convention=one, **options))
+        for one in CONVENTIONS
+    )
+    own = random_states(plain, COUNT, np.random.default_rng(1))
+    own["q"][:, 2] = 0.2
+    R = Rotation.from_quat(own["q"][:, 3:7]).as_matrix()
+    given = {**own, "q": own["q"].copy(), "qd": own["qd"].copy(), "tau": own["tau"].copy()}
+    given["q"][:, 3:7] = np.roll(own["q"][:, 3:7], 1, axis=1)
+    for name in ("qd", "tau"):
+        given[name][:, :3] = np.einsum("bij,bj->bi", R, own[name][:, :3])
+    torques = [
+        evaluate_reference(*one)[0]
+        for one in ((plain, "actuator_torques", own), (tree, "actuator_torques", given))
+    ]
+    assert_allclose(*torques, atol=1e-12)
+    q, qd = evaluate_reference(plain, "step_implicit", own)
+    end = evaluate_reference(tree, "step_implicit", given)
+    assert_allclose(end[0][:, 3:7], np.roll(q[:, 3:7], 1, axis=1), atol=1e-12)
+    assert_allclose(end[1][:, 3:], qd[:, 3:], atol=1e-10 * np.abs(qd).max())
+    R = Rotation.from_quat(q[:, 3:7]).as_matrix()
+    linear = np.einsum("bij,bj->bi", R, qd[:, :3])
+    assert_allclose(end[1][:, :3], linear, atol=1e-10 * np.abs(qd).max())
+
+
 def test_quaternions_begin_with_w(robot: gridgen.Robot) -> None:
     assert robot.neutral()[3:7].tolist() == [1.0, 0.0, 0.0, 0.0]
     with pytest.raises(QuaternionError, match=r"\(w, x, y, z\)"):
@@ -241,11 +376,12 @@ def test_quaternions_begin_with_w(robot: gridgen.Robot) -> None:
 
 
 def test_what_is_not_converted_is_refused(robot: gridgen.Robot, peer: Peer) -> None:
-    with pytest.raises(ModelError, match="step of a floating base is not available in MuJoCo's"):
-        robot.step(peer.q, peer.qd, peer.tau, 0.01)
+    costate = np.ones(2 * robot.nv)
+    with pytest.raises(ModelError, match="step_hessian of a floating base is not available in Mu"):
+        robot.step_hessian(peer.q, peer.qd, peer.tau, 0.01, costate)
     motion = np.ones(6)
     with pytest.raises(ModelError, match="omit its motion"):
-        robot.forward_dynamics_gradient(peer.q, peer.qd, peer.tau, base_velocity=motion)
+        robot.inverse_dynamics_gradient(peer.q, peer.qd, peer.tau, base_velocity=motion)
     with pytest.raises(
         OptionError, match=r"convention is .drake.; choose one of pinocchio, mujoco"
     ):

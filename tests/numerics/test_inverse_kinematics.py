@@ -328,6 +328,41 @@ def test_gradients_in_torch_are_those_of_the_implicit_function() -> None:
         robot.inverse_kinematics(given, "flange", out=tuple(found))
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_transforms_of_pytorch_differentiate_and_map() -> None:
+    torch = pytest.importorskip("torch")
+    from torch.autograd import forward_ad
+
+    robot = robot_of("arm7")
+    options, targets, motion, change = derivatives(robot)
+    given = {name: torch.tensor(one) for name, one in options.items()}
+    targets, motion = torch.tensor(targets), torch.tensor(motion)
+
+    def solve(pose: object, q0: object = given["q0"]) -> object:
+        return robot.inverse_kinematics(pose, "flange", q0=q0).q
+
+    q, moved = torch.func.jvp(solve, (targets,), (motion,))
+    assert_array_equal(q, solve(targets))
+    assert_allclose(moved, change, rtol=1e-5, atol=1e-5)
+    with forward_ad.dual_level():
+        dual = solve(forward_ad.make_dual(targets, motion))
+        assert_array_equal(forward_ad.unpack_dual(dual).tangent, moved)
+    rows = torch.func.vmap(torch.func.jacrev(solve))(targets, given["q0"])
+    assert_allclose(torch.einsum("bijk,bjk->bi", rows, motion), moved, rtol=1e-9, atol=1e-9)
+    columns = torch.func.vmap(torch.func.jacfwd(solve))(targets, given["q0"])
+    assert_allclose(columns, rows, rtol=1e-9, atol=1e-9)
+    every = torch.stack([given["q0"], given["q0"] + 0.1])
+    for found, q0 in zip(torch.func.vmap(solve, (None, 0))(targets, every), every, strict=True):
+        assert_array_equal(found, solve(targets, q0))
+    weights = torch.tensor([[1.0, 0.0], [1.0, 1.0]], dtype=targets.dtype)
+    mapped = torch.func.vmap(
+        lambda one: robot.inverse_kinematics(targets, "flange", pose_weights=one[None]).q
+    )(weights)
+    for found, one in zip(mapped, weights, strict=True):
+        plain = robot.inverse_kinematics(targets, "flange", pose_weights=one[None]).q
+        assert_array_equal(found, plain)
+
+
 def test_jax_differentiates_and_maps() -> None:
     jax = pytest.importorskip("jax")
     robot = robot_of("arm7")

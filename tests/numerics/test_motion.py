@@ -79,7 +79,7 @@ def test_half_the_step_has_the_error_of_the_order(
     integrator: str, robot: str, floating: bool
 ) -> None:
     """It is that of a method on the manifold of a floating base too."""
-    order = {"rk4": 4, "midpoint": 2, "trapezoidal": 2}.get(integrator, 1)
+    order = {"rk4": 4, "midpoint": 2, "trapezoidal": 2, "variational": 2}.get(integrator, 1)
     tree = load_tree(urdf_path(robot), floating)
     step = reference_step(robot, floating, integrator)
     exact_step = reference_step(robot, floating, "rk4")
@@ -101,6 +101,38 @@ def energy(tree: object, q: Array, qd: Array) -> Array:
     given = {"q": q, "qd": qd, "gravity": np.array([0.0, 0.0, -9.81])}
     names = ("kinetic_energy", "potential_energy")
     return sum(evaluate_reference(tree, name, given)[0] for name in names)
+
+
+def test_variational_steps_conserve_momentum() -> None:
+    """That about the origin, which is not that about the center of mass of a discrete path."""
+    tree = load_tree(urdf_path("arm6"), True)
+    x = random_states(tree, 2, np.random.default_rng(4))
+    x["gravity"][:], x["dt"][:] = 0.0, 2e-3
+    x["tau"] *= np.arange(tree.nv) >= 6
+    x["tau"] *= 0.01
+
+    def momentum() -> Array:
+        (found,) = evaluate_reference(tree, "centroidal_momentum", x)
+        (center,) = evaluate_reference(tree, "center_of_mass", x)
+        found[:, 3:] += np.cross(center, found[:, :3])
+        return found
+
+    start = momentum()
+    for _ in range(20):
+        x["q"], x["qd"] = evaluate_reference(tree, "step_variational", x)
+    assert np.abs(momentum() - start).max() <= 1e-9 * np.abs(start).max()
+
+
+def test_the_energy_of_variational_steps_does_not_drift() -> None:
+    robot, tree = load_robot(urdf_path("two_link")), load_tree(urdf_path("two_link"), False)
+    q, qd, tau = np.full((1, 2), 1.5), np.zeros((1, 2)), np.zeros((1, 20_000, 2))
+
+    def drift(integrator: str) -> float:
+        path = robot.rollout(q, qd, tau, 5e-3, integrator=integrator)
+        found = energy(tree, *(states[0] for states in path))
+        return float(abs(found[-4000:].mean() - found[:4000].mean()) / np.ptp(found[:4000]))
+
+    assert drift("variational") < 0.1 < 1.0 < drift("midpoint")
 
 
 def test_energy_is_kept_where_nothing_takes_it() -> None:
@@ -467,6 +499,7 @@ OF_MUJOCO = {
     "midpoint": [],
     "trapezoidal": [],
     "constant_acceleration": [],
+    "variational": [],
 }
 
 
@@ -518,9 +551,12 @@ def test_steps_of_arms_are_those_of_mujoco(name: str) -> None:
     assert OF_MUJOCO.keys() == set(INTEGRATORS)
 
 
-def test_the_example_reaches_its_target(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_reaches_its_target(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(OWN.parent / "examples"))
     example = runpy.run_path(str(OWN.parent / "examples" / "sampling_control.py"))
-    robot = load_robot(urdf_path("arm7"), joint_dynamics=True)
+    robot = example["load"](urdf_path("arm7"))
     result = example["control"](robot, samples=64, steps=150, log=True)
     assert result.distances[-1] < example["NEAR"] < 0.1 * result.distances[0]
     assert "mm from the target" in capsys.readouterr().out
@@ -528,23 +564,20 @@ def test_the_example_reaches_its_target(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_the_weak_arm_swings_up() -> None:
     example = runpy.run_path(str(OWN.parent / "examples" / "swing_up.py"))
-    result = example["main"](["--iterations", "40"])
-    robot, motion = result.robot, result.motion
-    limits = np.array(robot.effort_limits)
-    before, after = np.abs(result.errors).max(axis=1)
-    assert before == pytest.approx(np.pi)
-    assert after < 0.05
-    assert (np.diff(result.costs) < 0.0).all()
-    assert result.costs[-1] < 0.02 * result.costs[0]
+    robot, motion = example["main"]([])
+    limits, q, tau = np.array(robot.effort_limits), motion.q[0], motion.tau[0]
+    assert motion.converged.all()
+    assert np.abs(example["HANGING"] - example["STANDING"]).max() == pytest.approx(np.pi)
+    assert np.abs(q[-1] - example["STANDING"]).max() < 0.05
+    assert np.abs(motion.qd[0, -1]).max() < 0.05
     # It cannot have been lifted slowly.
-    assert (np.abs(motion.tau) <= limits).all()
-    assert (np.abs(robot.gravity_forces(motion.q)).max(axis=0) > 1.5 * limits).any()
-    # The efforts are those that led along it; in finer steps the gains are needed too.
-    path, _ = robot.rollout(
-        motion.q[0], motion.qd[0], motion.tau, example["DT"], integrator="implicit"
-    )
-    np.testing.assert_allclose(path, motion.q, atol=1e-6)
-    assert example["replayed"](result, 10, 1.0) < 0.2 * example["replayed"](result, 10, 0.0)
+    assert (np.abs(tau) <= limits).all()
+    assert (np.abs(robot.gravity_forces(q)).max(axis=0) > 1.5 * limits).any()
+    # The torques are those that led along it; in finer steps the gains are needed too.
+    path, _ = robot.rollout(q[0], motion.qd[0, 0], tau, example["DT"], integrator="implicit")
+    np.testing.assert_allclose(path, q, atol=1e-6)
+    with_gains, without = (example["replayed"](robot, motion, 10, gain) for gain in (1.0, 0.0))
+    assert with_gains < 0.2 * without
 
 
 def test_a_plan_is_of_one_integrator() -> None:

@@ -13,7 +13,7 @@ from gridgen.compiler import read_tree
 from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.functions import FUNCTIONS, GENERATED
-from gridgen.functions.arrays import CONSTRAINT_INPUTS, CONTACT_INPUTS, OWN_PARAMETERS
+from gridgen.functions.arrays import OWN_PARAMETERS
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
 from gridgen.runtime.calls.evaluation import Evaluator
@@ -239,12 +239,12 @@ def test_rows_of_all_bodies_are_those_of_the_regressor():
 
 
 def test_functions_that_read_no_inertia_do_not_change():
-    tree, _ = tree_and_states("arm7", False, ("all", *JOINTS))
+    tree, _ = tree_and_states("arm7", False, ("all", *OWN_PARAMETERS[1:]))
     for name in GENERATED:
         row = FUNCTIONS[name]
         if not row.of_frame and "" in row.methods:
             extra = set(computation_of(tree, name).inputs) - set(row.inputs)
-            assert extra == set(row.parameters) - {*CONSTRAINT_INPUTS, *CONTACT_INPUTS}
+            assert extra == set(row.parameters) & {*OWN_PARAMETERS}
     moving = {"integrate", "forward_kinematics", "joint_torque_regressor"}
     assert not any(FUNCTIONS[name].parameters for name in moving)
     assert set(FUNCTIONS["forward_dynamics"].parameters) == set(OWN_PARAMETERS)
@@ -268,7 +268,7 @@ def robot_and_arguments(backend: str, parameters=("hand", *JOINTS), dtype: str =
 
 @pytest.mark.parametrize("dtype", ["float32", *exhaustive("float64")])
 def test_every_layout_of_the_inputs(dtype):
-    tree, robot, x = robot_and_arguments("cpu", dtype=dtype)
+    tree, robot, x = robot_and_arguments("cpu", ("hand", *OWN_PARAMETERS[1:]), dtype)
     exact = {name: value.astype(np.float64) for name, value in x.items()}
     (expected,) = evaluate_reference(tree, "inverse_dynamics", exact)
     given = {name: x[name] for name in OWN_PARAMETERS}
@@ -332,9 +332,10 @@ def test_every_kernel_of_teams(robot, floating, parameters):
 
 @pytest.mark.parametrize("integrator", ["implicit", *exhaustive("semi_implicit", "rk4")])
 def test_rollouts_are_steps(integrator):
-    tree, x = tree_and_states("two_link", False, ("all", *JOINTS))
+    parameters = ("all", *OWN_PARAMETERS[1:])
+    tree, x = tree_and_states("two_link", False, parameters)
     robot = gridgen.load(
-        OWN / "two_link.urdf", armature=0.1, joint_dynamics=True, parameters=("all", *JOINTS)
+        OWN / "two_link.urdf", armature=0.1, joint_dynamics=True, parameters=parameters
     )
     given = {name: x[name] for name in OWN_PARAMETERS} | {"integrator": integrator}
     step = robot.step(x["q"], x["qd"], x["tau"], x["dt"], **given)

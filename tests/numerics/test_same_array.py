@@ -18,7 +18,7 @@ import gridgen
 from gridgen.compiler import read_tree
 from gridgen.dynamics.arrays import array_shape
 from gridgen.functions import FUNCTIONS
-from gridgen.functions.arrays import ARRAYS, CONTACT_INPUTS
+from gridgen.functions.arrays import ACTUATOR_INPUTS, ARRAYS, CONTACT_INPUTS
 from gridgen.functions.record import Function
 from gridgen.kernel import Kernel
 from gridgen.options import RobotOptions
@@ -87,7 +87,8 @@ class Case:
 
     def __init__(self, name: str) -> None:
         options = {"floating_base": False, "joint_dynamics": True, "armature": 0.1}
-        options |= {"parameters": ("armature", "damping"), "constraints": CONSTRAINTS[name]}
+        options["parameters"] = "armature", "damping", "joint_friction"
+        options["constraints"] = CONSTRAINTS[name]
         self._tree = read_tree(urdf_path(name), RobotOptions(**options))
         self.robot = gridgen.load(urdf_path(name), **options)
         self._states, self._rng = STATES[name], np.random.default_rng(1)
@@ -116,7 +117,7 @@ class Case:
         words = {"frame": self.robot.frame_names[-1], "reference": "local", "frames": None}
         positional = [self.array(name) for name in row.arguments]
         options = {name: words[name] for name in row.words}
-        not_taken = ("params", *CONTACT_INPUTS)
+        not_taken = ("params", *CONTACT_INPUTS, *ACTUATOR_INPUTS)
         taken = (name for name in row.options if name in ARRAYS and name not in not_taken)
         return positional, options | {name: self.array(name) for name in taken}
 

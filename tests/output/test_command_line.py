@@ -546,6 +546,7 @@ def test_what_no_call_leads_to_is_there_when_asked_for(tmp_path):
         made[variants] = set(module.kernels.by_name)
     assert made[True] - made[False] == {
         "articulated_accelerations",
+        "excess",
         *(
             f"{kernel}{loads}"
             for kernel in (
@@ -555,8 +556,9 @@ def test_what_no_call_leads_to_is_there_when_asked_for(tmp_path):
             for loads in ("", "_f_ext_base_motion")
         ),
         *(
-            f"rollout_{integrator}_with_efforts{loads}"
+            f"rollout_{integrator}_{variant}{loads}"
             for integrator in get_args(Integrator)
+            for variant in ("with_efforts", "excess")
             for loads in ("", "_f_ext_base_motion")
         ),
     }

@@ -135,7 +135,7 @@ def test_nvrtc_has_nothing_to_say(case, arch, tmp_path):
 
 CONSTRAINED = ("delassus", "constrained_forward_dynamics", "impulse_dynamics")
 FURTHER = ("constrained_inverse_dynamics", "constrained_forward_dynamics_gradient", "rollout")
-TOUCHING = ("contact_forward_dynamics", "rollout")
+TOUCHING = ("contact_forward_dynamics", "contact_residual", "actuator_torques", "rollout")
 OF_LINKS = ("operational_space_inertia", "point_inertia", "operational_space_bias")
 
 
@@ -143,7 +143,7 @@ OF_LINKS = ("operational_space_inertia", "point_inertia", "operational_space_bia
     ("name", "functions", "frames"),
     [
         ("two_link", CONSTRAINED, ()),
-        ("arm7", ("self_distance", "world_distance", "collision_free"), ()),
+        ("arm7", ("self_distance", "world_distance", "soft_self_distance", "collision_free"), ()),
         ("two_link", TOUCHING, ()),
         pytest.param(
             "arm6",
@@ -160,6 +160,7 @@ def test_functions_of_constraints_links_and_collisions_compile(name, functions, 
         frames=frames,
         constraints=() if (touches := functions == TOUCHING) else CONSTRAINTS[name],
         ground=GROUND[name] if touches else (),
+        actuators=touches and [{"joint": "elbow", "kind": "position", "forcerange": (-1, 2)}],
         spheres={"link0": [(0.0, 0.0, 0.0, 0.2)], "tool": [(0.0, 0.0, 0.0, 0.2)] * 2}
         if name == "arm7"
         else {},

@@ -27,6 +27,8 @@ WORDS = {
     "sin": math.sin,
     "cos": math.cos,
     "sqrt": math.sqrt,
+    "exp": math.exp,
+    "log": math.log,
     "sign": np.sign,
     "atan2": math.atan2,
     "select": lambda test, a, b: a if test < 0.0 else b,
@@ -86,6 +88,19 @@ def test_sympy_expressions() -> None:
     up = robot.sympy("gravity_forces", gravity=[0, 0, 9.81])["tau"]
     down = robot.sympy("gravity_forces")["tau"]
     assert all(sympy.simplify(a + b) == 0 for a, b in zip(up, down, strict=True))
+
+
+def test_controls_are_constants_or_inputs_of_expressions() -> None:
+    servo = {"joint": "elbow", "kind": "position", "kp": 3, "forcerange": (-1, 1)}
+    robot = gridgen.load(OWN / "two_link.urdf", actuators=[servo])
+    found = robot.sympy("actuator_torques", inputs=("ctrl",))
+    for target, torque in ((0.1, 0.3), (2.0, 1.0)):
+        values = {symbol: 0.0 for symbol in sympy.flatten(found["q"])}
+        values[found["ctrl"][0]] = target
+        np.testing.assert_allclose(np.array(found["tau"].subs(values), float), [0.0, torque])
+    still = robot.sympy("actuator_torques")
+    assert "ctrl" not in still
+    assert "ctrl" not in gridgen.load(OWN / "two_link.urdf").sympy("step")
 
 
 def test_refused_expressions(monkeypatch: pytest.MonkeyPatch) -> None:

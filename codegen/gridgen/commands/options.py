@@ -107,6 +107,25 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         help="include the joint damping and friction of the URDF",
     )
     parser.add_argument(
+        "--friction-width",
+        type=float,
+        default=0.0,
+        metavar="VELOCITY",
+        help="smooth friction c tanh(qd / VELOCITY) instead of c sign(qd)",
+    )
+    parser.add_argument(
+        "--rotor",
+        dest="rotors",
+        action="append",
+        default=[],
+        type=_of_joint,
+        metavar="JOINT=INERTIA,RATIO",
+        help="motor of a joint: inertia of the rotor [kg m^2] and gear ratio; repeatable",
+    )
+    parser.add_argument(
+        "--gyroscopic", action="store_true", help="include the gyroscopic moments of the rotors"
+    )
+    parser.add_argument(
         "--armature",
         type=float,
         default=0.0,
@@ -119,7 +138,8 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME,...",
         help="parameters of the robot that become inputs: names of links, or all for all moving "
-        "bodies, for their inertial parameters; armature; damping; repeatable (default: none)",
+        "bodies, for their inertial parameters; armature; damping; joint_friction; repeatable "
+        "(default: none)",
     )
     parser.add_argument(
         "--no-parameter-check",
@@ -140,7 +160,7 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         "--lock",
         action="append",
         default=[],
-        type=_locked,
+        type=_of_joint,
         metavar="JOINT=POSITION",
         help="fix a joint at a position [rad or m]; repeatable",
     )
@@ -181,8 +201,16 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=_setting,
         metavar="NAME=VALUE",
-        help="setting of contacts: cone, impratio, timestep or iterations; or true, for the "
-        "contacts of an MJCF file; repeatable",
+        help="setting of contacts: cone, impratio, timestep, iterations, or pairs=LINK:LINK,... of "
+        "links that may touch; or true, for the contacts of an MJCF file; repeatable",
+    )
+    parser.add_argument(
+        "--actuators",
+        default=False,
+        type=lambda word: word == "true" or word,
+        metavar="FILE",
+        help="actuators, which ctrl controls: a JSON or YAML file with a list of them; or true, "
+        "for those of an MJCF file (docs/actuators.md)",
     )
     parser.add_argument(
         "--spheres",
@@ -206,6 +234,7 @@ def robot_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "mappings": named("--mapping", arguments.mappings) or None,
         "order": listed(arguments.order),
         "lock": named("--lock", arguments.lock) or None,
+        "rotors": named("--rotor", arguments.rotors) or None,
         "constraints": tuple(one for several in arguments.constraints for one in several),
         "ground": listed(arguments.ground),
         "contact": _settings(arguments.contact),
@@ -238,24 +267,26 @@ def _settings(given: Sequence[tuple[str, Any]]) -> bool | dict[str, Any]:
     return settings or is_alone
 
 
-def _setting(word: str) -> tuple[str, float | str]:
+def _setting(word: str) -> tuple[str, float | str | list[list[str]]]:
     if word == "true":
         return word, word
     name, value = _mapping(word)
+    if name == "pairs":
+        return name, [pair.split(":") for pair in value.split(",")]
     try:
         return name, float(value)
     except ValueError:
         return name, value
 
 
-def _locked(word: str) -> tuple[str, float | tuple[float, ...]]:
+def _of_joint(word: str) -> tuple[str, float | tuple[float, ...]]:
     name, _, position = word.rpartition("=")
     try:
         numbers = tuple(map(float, position.split(",")))
     except ValueError:
         numbers = ()
     if not (name and numbers):
-        raise argparse.ArgumentTypeError(f"{show(word)} is no JOINT=POSITION")
+        raise argparse.ArgumentTypeError(f"{show(word)} is no JOINT=NUMBER[,NUMBER]")
     return name, numbers[0] if len(numbers) == 1 else numbers
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -82,10 +82,13 @@ class Cost:
                 raise OptionError(f"{name} of {self.residual} are negative or not finite")
 
     def losses(self, r: Array) -> tuple[Array, Array, Array]:
-        """Return the loss of residuals, its first and its Gauss-Newton second derivative."""
+        """Return the loss of residuals, its first and its Gauss-Newton second derivative.
+
+        The latter has one component if it is the same for all.
+        """
         width = self.width
         if self.loss == "quadratic":
-            return 0.5 * r * r, r, np.ones_like(r)
+            return 0.5 * r * r, r, np.ones(1)
         if self.loss == "huber":
             size = np.maximum(np.abs(r), width)
             is_near = np.abs(r) <= width
@@ -99,8 +102,15 @@ class Cost:
         value = np.where(is_near, 0.5 * (near * near - 1.0) - np.log(width), -np.log(far))
         return value, np.where(is_near, near / width, -1.0 / far), 1.0 / far**2
 
+    def of(self, problems: NDArray[np.int64]) -> Cost:
+        """Return the term of some problems of a batch: rows of a target with an axis B."""
+        count = 4 if self.residual == "orientation" else 3
+        if np.ndim(self.target) < count or len(self.target) == 1:  # type: ignore[arg-type]
+            return self
+        return replace(self, target=np.asarray(self.target)[problems])
 
-@dataclass(frozen=True)
+
+@dataclass
 class TrajectoryCost:
     """Costs of B trajectories with T steps; derivatives in tangent coordinates (q, qd).
 
@@ -108,15 +118,25 @@ class TrajectoryCost:
         cost:  (B,).
         l_x:   gradient by the states (B, T + 1, 2 nv).
         l_u:   gradient by the joint torques (B, T, nv).
-        l_xx:  Gauss-Newton Hessian (B, T + 1, 2 nv, 2 nv).
-        l_uu:  Hessian (B, T, nv); it is diagonal.
+        l_uu:  Hessian by them (B, T, nv); it is diagonal.
+        diagonal, dense: parts of ``l_xx``: (B, T + 1, 2 nv), and the first p rows and columns
+                         (B, T + 1, p, p).
     """
 
     cost: Array
     l_x: Array
     l_u: Array
-    l_xx: Array
     l_uu: Array
+    diagonal: Array
+    dense: Array
+
+    @property
+    def l_xx(self) -> Array:
+        """Gauss-Newton Hessian by the states (B, T + 1, 2 nv, 2 nv)."""
+        found: Array = self.diagonal[..., None] * np.eye(self.diagonal.shape[-1])
+        p = self.dense.shape[-1]
+        found[..., :p, :p] += self.dense
+        return found
 
 
 def trajectory_cost(
@@ -162,19 +182,27 @@ def trajectory_cost(
             f"q, qd and tau have shapes {shapes}; give (B, T + 1, {robot.nq}), "
             f"(B, T + 1, {robot.nv}) and (B, T, {robot.nv})"
         )
+    check_costs(costs)
+    p = max((_coupled(robot, cost) for cost in costs), default=0)
     extent = (0, 0) if not derivatives else (B, T)
     found = TrajectoryCost(
         np.zeros(B),
         np.zeros((extent[0], extent[1] + 1, 2 * nv)),
         np.zeros((*extent, nv)),
-        np.zeros((extent[0], extent[1] + 1, 2 * nv, 2 * nv)),
         np.zeros((*extent, nv)),
+        np.zeros((extent[0], extent[1] + 1, 2 * nv)),
+        np.zeros((extent[0], extent[1] + 1, p, p)),
     )
+    for cost in costs:
+        _add(robot, cost, x, found, derivatives)
+    return found
+
+
+def check_costs(costs: Sequence[Cost]) -> None:
+    """Raise OptionError unless all are costs."""
     for cost in costs:
         if not isinstance(cost, Cost):
             raise OptionError(f"costs has {show_value(cost)}; give gridgen.Cost objects")
-        _add(robot, cost, x, found, derivatives)
-    return found
 
 
 def _add(
@@ -192,7 +220,7 @@ def _add(
         raise ShapeError(f"weights of {kind}: give a number or {r.shape[2]} numbers") from error
     value, slope, curvature = cost.losses(r)
     with np.errstate(invalid="ignore"):  # infinite costs of trajectories that diverge
-        found.cost[:] += np.where(weights > 0.0, weights * value, 0.0).sum(axis=(1, 2))
+        found.cost[:] += np.einsum("btm,tm->b", value, weights)
     if not derivatives:
         return
     slope, curvature = weights * slope, weights * curvature
@@ -200,20 +228,36 @@ def _add(
         found.l_u[:] += slope
         found.l_uu[:] += curvature
         return
-    columns = slice(nv, 2 * nv) if kind == "qd" else slice(0, nv if J is None else J.shape[-1])
-    if J is None:
-        diagonal = np.arange(columns.start, columns.stop)
-        found.l_x[..., columns] += slope
-        found.l_xx[..., diagonal, diagonal] += curvature
-        return
-    found.l_x[..., columns] += (slope[..., None, :] @ J)[..., 0, :]
-    found.l_xx[..., columns, columns] += np.swapaxes(J, -1, -2) @ (curvature[..., None] * J)
+    if J is not None and J.ndim == 1:
+        slope, curvature, J = slope * J, curvature * J * J, None
+    p = 0 if J is None else J.shape[-1]
+    columns = slice(nv, 2 * nv) if kind == "qd" else slice(p, nv)
+    if J is not None:
+        rows = J.shape[-2]
+        found.l_x[..., :p] += (slope[..., None, :rows] @ J)[..., 0, :]
+        found.dense[..., :p, :p] += np.swapaxes(J, -1, -2) @ (curvature[..., :rows, None] * J)
+    if J is None or kind == "q":
+        found.l_x[..., columns] += slope[..., p:]
+        found.diagonal[..., columns] += curvature[..., p:]
+
+
+def _coupled(robot: Robot, cost: Cost) -> int:
+    """Return the number of first components of a state that a term couples."""
+    if cost.residual in ("qd", "tau", *_LIMITS):
+        return 0
+    if cost.residual == "q":
+        free = robot.nq - robot.nv  # joints with a quaternion; the base is the first one
+        return 6 * free if free == robot.floating_base else robot.nv
+    return robot.nv * (2 if cost.residual == "momentum" else 1)
 
 
 def _residual(
     robot: Robot, cost: Cost, x: tuple[Array, ...], derivatives: bool
 ) -> tuple[Array, Array | None]:
-    """Return a residual (B, T + 1, m) and its Jacobian by q (and qd); ``None`` is the identity."""
+    """Return a residual (B, T + 1, m) and its Jacobian by q (and qd); ``None`` is the identity.
+
+    That of ``q`` has the rows and columns of the free joint, that of limits is diagonal (nv,).
+    """
     q, qd, tau = x
     kind, target = cost.residual, cost.target
     if kind in ("qd", "tau"):
@@ -222,9 +266,10 @@ def _residual(
     if kind == "q":
         goal = _shaped(cost, robot.neutral() if target is None else target, q)
         found = np.asarray(robot.difference(goal, q))
-        if not (derivatives and robot.floating_base):
+        count = _coupled(robot, cost)
+        if not (derivatives and count):
             return found, None
-        return found, np.asarray(robot.difference_gradient(goal, q)[1])
+        return found, np.asarray(robot.difference_gradient(goal, q)[1])[..., :count, :count]
     if kind in _LIMITS:
         limits = np.array(getattr(robot, kind))
         bounded = np.isfinite(limits)
@@ -232,9 +277,8 @@ def _residual(
             raise OptionError("limits require joints with one coordinate")
         sign = 1.0 if kind == "lower_limits" else -1.0
         distance = np.where(bounded, sign * (q - np.where(bounded, limits, 0.0)), 1.0)
-        distance = distance[..., robot.nq - robot.nv :]
-        moving = np.diag(np.where(bounded, sign, 0.0)[robot.nq - robot.nv :])
-        return distance, np.broadcast_to(moving, (*q.shape[:2], *moving.shape))
+        moving = np.where(bounded, sign, 0.0)[robot.nq - robot.nv :]
+        return distance[..., robot.nq - robot.nv :], moving
     if kind == "center_of_mass":
         at = np.asarray(robot.center_of_mass(q))
         Jcom = np.asarray(robot.center_of_mass_jacobian(q)) if derivatives else None

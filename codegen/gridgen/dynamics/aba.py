@@ -317,7 +317,7 @@ def eliminate(
         free = FreeJoint(tuple(dot(row, right) for row in whole), own_axes, whole)
         return free, inertia.let_go(own_axes, whole), free.passed_on(effort)
     (tau,) = effort
-    own = joint_inertia(state, body, body.v_index, damping_step)
+    own = joint_inertia(state, body.v_index, damping_step)
     joint, (f, n) = body.joint_type, bias
     loose = joint.axis if own is None else None
     U = joint.combined(inertia.column)
@@ -340,20 +340,17 @@ def eliminate(
     return ArticulatedJoint(tuple(gain), rate), rest, (f, n)
 
 
-def joint_inertia(state: State, body: Body, velocity: int, step: Scalar | None) -> Scalar | None:
+def joint_inertia(state: State, velocity: int, step: Scalar | None) -> Scalar | None:
     """Return the armature and the inertia that implicit damping adds; ``None`` if both are zero.
 
     Args:
-        body:     the body that the joint moves.
         velocity: index of the joint's velocity.
         step:     length of the time step [s]; ``None`` for explicit damping.
     """
-    own = state.armature(velocity)
-    if step is not None and "damping" in state.given:
-        return own + step * state.given["damping"][velocity]
-    if step is not None and body.damping:
-        return own + step * state.scalars.constant(body.damping)
-    return own if state.has_armature(velocity) else None
+    own = state.own("armature", velocity)
+    if step is not None and state.has("damping", velocity):
+        return own + step * state.own("damping", velocity)
+    return own if state.has("armature", velocity) else None
 
 
 def free_armature(
@@ -365,7 +362,7 @@ def free_armature(
         six numbers, and whether they couple the body to a parent.
     """
     places = range(body.v_index, body.v_index + 6)
-    entries = [joint_inertia(state, body, velocity, damping_step) for velocity in places]
+    entries = [joint_inertia(state, velocity, damping_step) for velocity in places]
     zero = state.scalars.constant(0.0)
     holds = any(own is not None for own in entries) and body.parent >= 0
     return tuple(zero if own is None else own for own in entries), holds

@@ -5,6 +5,9 @@ all spheres of a link decides for many pairs at once. The distance of that pair 
 once more, from the configuration, and is differentiable: almost everywhere its derivative is that
 of the minimum.
 
+A soft minimum of distances d is -t log sum exp(-d / t). A search sums the terms that count, another
+one their derivatives by the centers of the spheres.
+
 A world is one array: the numbers of spheres, capsules, boxes and half-spaces, the three extents of
 a grid of signed distances and an unused number, then the obstacles:
 
@@ -38,6 +41,8 @@ from gridgen.symbolic.spatial import Vector, add, apply, constants, cross, dot, 
 FAR = 1e9
 #: Numbers of the record of an obstacle that a search returns.
 RECORD = 12
+#: Least length of a vector that is divided by it [m].
+_TINY = 1e-15
 _BOXES, _HALF_SPACES, _GRID = 2, 3, 4
 Numbers = NDArray[Any]
 
@@ -67,6 +72,27 @@ def world_distance(state: State, world: Sequence[Scalar]) -> tuple[Scalar, Scala
         before = kind - scalars.constant(number - 0.5)
         distance = scalars.select(before, distance, of(point, record, scalars))
     return distance - radius, sphere
+
+
+def soft_self_distance(state: State, temperature: Sequence[Scalar]) -> Scalar:
+    """Return the soft minimum of the distances of all pairs of spheres that may touch."""
+    return _soft(state, _soft_pair_query(state.tree.spheres), temperature, ())
+
+
+def soft_world_distance(
+    state: State, world: Sequence[Scalar], temperature: Sequence[Scalar]
+) -> Scalar:
+    """Return the soft minimum of the distances of all moving spheres to all obstacles."""
+    return _soft(state, _soft_world_query(state.tree.spheres), temperature, world)
+
+
+def _soft(
+    state: State, query: Query, temperature: Sequence[Scalar], world: Sequence[Scalar]
+) -> Scalar:
+    scalars, centers = state.scalars, _flat(_centers(state))
+    scalars.begin("distance", -1)
+    (found,) = scalars.query(query, [*centers, *temperature], world)
+    return found
 
 
 def collision_free(state: State, world: Sequence[Scalar], margin: Sequence[Scalar]) -> Scalar:
@@ -229,6 +255,41 @@ def _free_query(model: SphereModel) -> Query:
     )
 
 
+@lru_cache(maxsize=16)
+def _soft_pair_query(model: SphereModel) -> Query:
+    tables, work = _tables(model), 25 * _pair_count(model)
+    names = tuple(f"slope_{k}" for k in range(3 * model.firsts[-1]))
+    gradient = Query(
+        "soft_pair_slopes", tables, (), names, 2 * work, lambda x, _: _soft_pairs(model, x)[1]
+    )
+    return Query(
+        "soft_pairs", tables, (), ("soft",), work, lambda x, _: _soft_pairs(model, x)[0], gradient
+    )
+
+
+@lru_cache(maxsize=16)
+def _soft_world_query(model: SphereModel) -> Query:
+    tables, work = _tables(model)[:2], 200 * model.firsts[model.moving]
+    names = tuple(f"slope_{k}" for k in range(3 * model.firsts[model.moving]))
+    gradient = Query(
+        "soft_obstacle_slopes",
+        tables,
+        ("world",),
+        names,
+        2 * work,
+        lambda x, world: _soft_obstacles(model, x, world)[1],
+    )
+    return Query(
+        "soft_obstacles",
+        tables,
+        ("world",),
+        ("soft",),
+        work,
+        lambda x, world: _soft_obstacles(model, x, world)[0],
+        gradient,
+    )
+
+
 def _shape(numbers: Sequence[Numbers]) -> tuple[int, ...]:
     return np.broadcast_shapes(*map(np.shape, numbers))
 
@@ -238,8 +299,8 @@ def _columns(numbers: Sequence[Numbers], shape: tuple[int, ...]) -> Numbers:
     return np.stack([np.broadcast_to(x, shape).reshape(-1) for x in numbers])
 
 
-def _gaps(model: SphereModel, numbers: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
-    """Return signed distances of pairs of spheres; first and second sphere, sum of radii, pair."""
+def _gaps(model: SphereModel, numbers: Sequence[Numbers]) -> tuple[Numbers, Numbers, Numbers]:
+    """Return signed distances of pairs of spheres; first, second, sum of radii, pair; vectors."""
     centers = _columns(numbers[: 3 * model.firsts[-1]], _shape(numbers))
     centers = centers.reshape(model.firsts[-1], 3, -1)
     radii = [sphere[3] for link in model.links for sphere in link.spheres]
@@ -251,36 +312,91 @@ def _gaps(model: SphereModel, numbers: Sequence[Numbers]) -> tuple[Numbers, Numb
     ]
     table = np.array(rows or [(0, 0, -FAR, 0)])
     i, j = table[:, :2].astype(int).T
-    gaps: Numbers = np.linalg.norm(centers[i] - centers[j], axis=1) - table[:, 2:3]
-    return gaps, table
+    between = centers[i] - centers[j]
+    gaps: Numbers = np.linalg.norm(between, axis=1) - table[:, 2:3]
+    return gaps, table, between
 
 
 def _nearest_pair(model: SphereModel, numbers: Sequence[Numbers]) -> list[Numbers]:
     """Return the nearest pair of spheres by trying all."""
-    gaps, table = _gaps(model, numbers)
+    gaps, table, _ = _gaps(model, numbers)
     shape = _shape(numbers)
     return [column.reshape(shape) for column in table[gaps.argmin(axis=0)].T]
+
+
+def _soft_minimum(distances: Numbers, temperature: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the soft minimum over the first axis, and its derivatives by the distances."""
+    least = distances.min(axis=0)
+    terms = np.exp((least - distances) / temperature)
+    total = terms.sum(axis=0)
+    return least - temperature * np.log(total), terms / total
+
+
+def _soft_pairs(
+    model: SphereModel, numbers: Sequence[Numbers]
+) -> tuple[list[Numbers], list[Numbers]]:
+    """Return the soft minimum of all pairs of spheres, and its derivatives by the centers."""
+    *centers, temperature = numbers
+    gaps, table, between = _gaps(model, centers)
+    shape = _shape(numbers)
+    found, weights = _soft_minimum(gaps, _columns([temperature], shape)[0])
+    lengths = np.maximum(np.linalg.norm(between, axis=1), _TINY)
+    change = between * (weights / lengths)[:, None]
+    slopes = np.zeros((model.firsts[-1], *change.shape[1:]))
+    np.add.at(slopes, table[:, 0].astype(int), change)
+    np.subtract.at(slopes, table[:, 1].astype(int), change)
+    return [found.reshape(shape)], [row.reshape(shape) for row in slopes.reshape(-1, len(found))]
+
+
+def _distances(
+    model: SphereModel, numbers: Sequence[Numbers], world: Sequence[Numbers], axis: int = 0
+) -> Iterator[tuple[int, Numbers, Numbers]]:
+    """Yield the kind, the record of each sphere and the distances (B, spheres) of each obstacle.
+
+    Distances are complex, with a small step of the centers along an axis.
+    """
+    count, shape = model.firsts[model.moving], _shape([*numbers, *world])
+    batch = math.prod(shape)
+    centers = _columns(numbers[: 3 * count], shape).reshape(count, 3, batch).transpose(2, 0, 1)
+    radii = np.array([s[3] for link in model.links for s in link.spheres])[:count]
+    for kind, record in _obstacles(_columns(world, shape).T, centers) if count else ():
+        record = np.broadcast_to(record, (batch, count, RECORD))
+        of = (_from_capsule, _from_capsule, _from_box, _from_half_space, _from_grid)[kind]
+        point = [np.moveaxis(centers, 2, 0)[k] + 1e-30j * (k == axis) for k in range(3)]
+        yield kind, record, of(tuple(point), [*np.moveaxis(record, 2, 0)], FloatScalars()) - radii
+
+
+def _soft_obstacles(
+    model: SphereModel, numbers: Sequence[Numbers], world: Sequence[Numbers]
+) -> tuple[list[Numbers], list[Numbers]]:
+    """Return the soft minimum of all spheres and obstacles, its derivatives by the centers."""
+    *centers, temperature = numbers
+    shape, count = _shape([*numbers, *world]), model.firsts[model.moving]
+    every = [
+        np.array([d.T for *_, d in _distances(model, centers, world, axis)]) for axis in range(3)
+    ]
+    if not every[0].size:
+        return [np.full(shape, FAR)], [np.zeros(shape)] * (3 * count)
+    flat = np.real(every[0]).reshape(-1, math.prod(shape))
+    found, weights = _soft_minimum(flat, _columns([temperature], shape)[0])
+    weights = weights.reshape(every[0].shape)
+    slopes = [(weights * np.imag(one) / 1e-30).sum(axis=0) for one in every]
+    rows = np.stack(slopes, axis=1).reshape(3 * count, *shape)
+    return [found.reshape(shape)], [*rows]
 
 
 def _nearest_obstacle(
     model: SphereModel, numbers: Sequence[Numbers], world: Sequence[Numbers]
 ) -> tuple[Numbers, list[Numbers]]:
     """Return the smallest distance, and the nearest sphere and obstacle, by trying all."""
-    count = model.firsts[model.moving]
     shape = _shape([*numbers, *world])
     batch = math.prod(shape)
-    own = _columns(numbers, shape)
-    centers = own[: 3 * count].reshape(count, 3, batch).transpose(2, 0, 1)
-    radii = np.array([s[3] for link in model.links for s in link.spheres])[:count]
-    rows = _columns(world, shape).T
+    radii = np.array([s[3] for link in model.links for s in link.spheres])
     best, here = np.full(batch, FAR), np.arange(batch)
     found = np.zeros((batch, 3 + RECORD))
     found[:, 2], found[:, 6] = _HALF_SPACES, -FAR
-    for kind, record in _obstacles(rows, centers) if count else ():
-        record = np.broadcast_to(record, (batch, count, RECORD))
-        x, y, z = np.moveaxis(centers, 2, 0)
-        of = (_from_capsule, _from_capsule, _from_box, _from_half_space, _from_grid)[kind]
-        distances = of((x, y, z), [*np.moveaxis(record, 2, 0)], FloatScalars()) - radii
+    for kind, record, distances in _distances(model, numbers, world):
+        distances = np.real(distances)
         sphere = distances.argmin(axis=1)
         nearest = distances[here, sphere]
         made = np.column_stack([sphere, radii[sphere], np.full(batch, kind), record[here, sphere]])
@@ -323,7 +439,7 @@ def _are_apart(
 ) -> list[Numbers]:
     """Return 1 if nothing is nearer than the margin, the last number, otherwise 0."""
     *centers, margin = numbers
-    gaps, _ = _gaps(model, centers)
+    gaps = _gaps(model, centers)[0]
     least = gaps.min(axis=0).reshape(_shape(centers))
     least = np.minimum(least, _nearest_obstacle(model, centers, world)[0])
     return [np.where(least >= margin, 1.0, 0.0)]

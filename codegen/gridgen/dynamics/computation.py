@@ -192,8 +192,8 @@ class FunctionComputation(Computation):
 
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
         """See ``Computation``."""
-        if tree.mujoco_base is None:
-            return self._results(tree, x, scalars)
+        if tree.mujoco_base is None or self.key.function in conventions.NATIVE:
+            return self._results(tree, x, scalars, world_axes=tree.mujoco_base is not None)
 
         def evaluate(function: str, inputs: Inputs) -> Sequence[Any]:
             if function == self.key.function:
@@ -207,10 +207,12 @@ class FunctionComputation(Computation):
         given = {name: x[name] for name in self.inputs}
         return conventions.convert(tree, self.key.function, outputs, given, scalars, evaluate)
 
-    def _results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
+    def _results(
+        self, tree: KinematicTree, x: Inputs, scalars: Scalars, *, world_axes: bool = False
+    ) -> Sequence[Any]:
         """Pass the state, and the inputs that the parameters name."""
         known = {**x, "frame": self.frame, "reference": self.key.reference}
-        state = State.of(tree, scalars, x, self.parameters)
+        state = replace(State.of(tree, scalars, x, self.parameters), world_axes=world_axes)
         results = self._algorithm(state, **{n: known[n] for n in self._parameters if n in known})
         return results if len(self.outputs) > 1 else (results,)
 

@@ -8,9 +8,11 @@ one angle. Quaternions must have unit norm.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from gridgen.dynamics.state import Numbers, State
 from gridgen.model.tree import Body
+from gridgen.symbolic.joints import FREE_IN_WORLD
 from gridgen.symbolic.rotations import Rows
 from gridgen.symbolic.scalars import Scalar
 
@@ -103,12 +105,13 @@ def difference_gradient(state: State, q0: Numbers, q1: Numbers) -> tuple[Rows, R
 
 
 def own_joints(state: State) -> Iterator[Body]:
-    """Yield the bodies whose joints have positions of their own."""
+    """Yield the bodies whose joints have positions of their own, in the coordinates of a state."""
     for index in state.tree.outward():
         body = state.tree.bodies[index]
         if not body.mimics:
             state.scalars.begin("step", index)
-            yield body
+            is_turned = state.world_axes and body.joint_type.is_free
+            yield replace(body, joint_type=FREE_IN_WORLD) if is_turned else body
 
 
 def _position(body: Body, q: Numbers) -> list[Scalar]:

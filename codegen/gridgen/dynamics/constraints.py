@@ -151,7 +151,7 @@ class Constraints:
     """The constraints of a robot in one state."""
 
     def __init__(self, state: State) -> None:
-        self._state, self.tree, self.scalars = state, state.tree, state.scalars
+        self.state, self.tree, self.scalars = state, state.tree, state.scalars
         self._poses: dict[tuple[int, int], Pose] = {}
         self.held = [self._hold(one) for one in state.tree.constraints]
 
@@ -174,24 +174,32 @@ class Constraints:
         assert constraint.link is not None
         assert constraint.to is not None
         ends = constraint.link.body, constraint.to.body
-        lines = [[*tree.ancestors(body)[::-1], body] if body >= 0 else [] for body in ends]
-        shared = [a for a, b in zip(*lines, strict=False) if a == b]
-        axes = shared[-1] if shared else -1
-        moving = [[body for body in line if body not in shared] for line in lines]
-        first = next((line[0] for line in moving if line), -1)
-        if axes < 0 and tree.bodies[first].joint_type.is_free:
-            axes = first
+        axes, path = self.path(*ends)
         poses = tuple(self.pose(axes, body) for body in ends)
         link, to = (
-            pose.child(in_canonical(self._state, frame))
+            pose.child(in_canonical(self.state, frame))
             for pose, frame in zip(poses, (constraint.link, constraint.to), strict=True)
         )
         rows = [[scalars.constant(0.0)] * tree.nv for _ in range(constraint.rows)]
-        turns = [self.turn(axes, index, link.p, -1.0) for index in reversed(moving[1])]
-        turns += [self.turn(axes, index, link.p, 1.0) for index in moving[0]]
+        turns = [self.turn(axes, index, link.p, sign) for index, sign in path]
         for turn in turns:
             turn.add_to(rows)
         return Held(constraint, rows, turns, poses, link, to)  # type: ignore[arg-type]
+
+    def path(self, link: int, to: int) -> tuple[int, list[tuple[int, float]]]:
+        """Return the joints from a body to another one, and axes in which motions are sparse.
+
+        The sign of a joint is that of its motion in the motion of ``link`` relative to ``to``.
+        """
+        tree = self.tree
+        lines = [[*tree.ancestors(body)[::-1], body] if body >= 0 else [] for body in (link, to)]
+        shared = [a for a, b in zip(*lines, strict=False) if a == b]
+        axes = shared[-1] if shared else -1
+        own, other = ([body for body in line if body not in shared] for line in lines)
+        first = (own or other)[0]
+        if axes < 0 and tree.bodies[first].joint_type.is_free:
+            axes = first
+        return axes, [(body, -1.0) for body in reversed(other)] + [(body, 1.0) for body in own]
 
     def pose(self, axes: int, body: int) -> Pose:
         """Return the pose of a body in the axes of another one; -1 is the base."""
@@ -204,7 +212,7 @@ class Constraints:
                 pose = Pose(back, scale(self.scalars.constant(-1.0), apply(back, above.p)))
             else:
                 parent = self.tree.bodies[body].parent
-                pose = self.pose(axes, parent).child(self._state.placed[body])
+                pose = self.pose(axes, parent).child(self.state.placed[body])
             self._poses[axes, body] = pose
         return self._poses[axes, body]
 
@@ -229,16 +237,16 @@ class Constraints:
             motions: of the bodies at zero joint accelerations.
         """
         scalars, found = self.scalars, []
-        root = base_motion(self._state)
-        gains = self._state.given["stabilization"]
+        root = base_motion(self.state)
+        gains = self.state.given["stabilization"]
         for number, held in enumerate(self.held):
             scalars.begin("constraint", -1)
-            rates = [dot(row, self._state.qd) for row in held.rows]
+            rates = [dot(row, self.state.qd) for row in held.rows]
             drift = self._drift(held, rates, motions, root)
             kp, kd = gains[2 * number], gains[2 * number + 1]
             total = [d + kd * rate for d, rate in zip(drift, rates, strict=True)]
             if held.constraint.has_target:
-                total = [a + kp * b for a, b in zip(total, self._errors(held), strict=True)]
+                total = [a + kp * b for a, b in zip(total, self.errors(held), strict=True)]
             found += total
         return found
 
@@ -256,29 +264,49 @@ class Constraints:
         """
         if held.poses is None:
             return [self.scalars.constant(0.0)] * len(rates)
+        assert held.link is not None
+        behind, v = held.poses[1], tuple(rates[:3])
+        arm = apply(transpose(behind.R), sub(held.link.p, behind.p))
+        slide, spin, w = self.relative(held, motions, root, arm)
+        twice = self.scalars.constant(2.0)
+        drift = list(sub(slide, scale(twice, cross(w, v))))
+        return drift + list(spin) if len(rates) == 6 else drift
+
+    def relative(
+        self,
+        held: Held,
+        motions: Sequence[BodyMotion],
+        root: BodyMotion,
+        arm: Vector | None = None,
+    ) -> tuple[Vector, Vector, Vector]:
+        """Return the acceleration of ``link`` less that of ``to``, without those of the joints.
+
+        Args:
+            held:    the constraint.
+            motions: of the bodies at zero joint accelerations.
+            root:    of the base.
+            arm:     point of the body of ``to``; that of its frame by default.
+
+        Returns:
+            slide: of the points.
+            spin:  angular, in axes that rotate with ``to``.
+            w:     angular velocity of ``to``.
+        """
+        assert held.poses is not None
         assert held.constraint.link is not None
         assert held.constraint.to is not None
-        assert held.link is not None
         a, w, wd = [], [], []
         frames = held.constraint.link, held.constraint.to
-        behind = held.poses[1]
-        arms = (
-            in_canonical(self._state, frames[0]).r,
-            apply(transpose(behind.R), sub(held.link.p, behind.p)),
-        )
-        for frame, pose, arm in zip(frames, held.poses, arms, strict=True):
+        arms = [in_canonical(self.state, frame).r for frame in frames]
+        for frame, pose, at in zip(frames, held.poses, (arms[0], arm or arms[1]), strict=True):
             motion = root if frame.body < 0 else motions[frame.body]
-            a.append(apply(pose.R, add(motion.a, apply(motion.field, arm))))
+            a.append(apply(pose.R, add(motion.a, apply(motion.field, at))))
             w.append(apply(pose.R, motion.w))
             wd.append(apply(pose.R, motion.wd))
-        v = tuple(rates[:3])
-        twice = self.scalars.constant(2.0)
-        drift = list(sub(sub(a[0], a[1]), scale(twice, cross(w[1], v))))
-        if len(rates) == 6:
-            drift += sub(sub(wd[0], wd[1]), cross(w[1], sub(w[0], w[1])))
-        return drift
+        spin = sub(sub(wd[0], wd[1]), cross(w[1], sub(w[0], w[1])))
+        return sub(a[0], a[1]), spin, w[1]
 
-    def _errors(self, held: Held) -> list[Scalar]:
+    def errors(self, held: Held) -> list[Scalar]:
         """Return how far a constraint is from its target; turns by the sine about their axis."""
         constraint, scalars = held.constraint, self.scalars
         if constraint.kind == "joint":
@@ -298,7 +326,7 @@ class Constraints:
         if index < 0:
             return self.scalars.constant(0.0)
         body = self.tree.bodies[index]
-        own = self._state.q[body.q_index]
+        own = self.state.q[body.q_index]
         if not body.mimics:
             return own
         scaled = self.scalars.constant(body.multiplier) * own
@@ -308,7 +336,7 @@ class Constraints:
         """Return a number of each constraint for each of its rows."""
         return [
             number
-            for number, held in zip(self._state.given[name], self.held, strict=True)
+            for number, held in zip(self.state.given[name], self.held, strict=True)
             for _ in held.rows
         ]
 

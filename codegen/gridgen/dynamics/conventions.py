@@ -2,41 +2,55 @@
 
 MuJoCo orders a quaternion w x y z. Its linear velocity is in the world's axes, its acceleration is
 the derivative of that, and a change of q is a translation in world axes and a rotation in body
-axes. T turns the linear part: natural velocity = T velocity, torque = T^T natural torque. Dynamics
-is the same in every uniformly moving frame, hence gradients follow from those at v = 0 with the
-linear acceleration as a part of gravity.
+axes. R turns the linear part: velocity = R natural velocity, torque = R natural torque. Steps and
+functions of configurations run in MuJoCo's coordinates (``State.world_axes``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from gridgen.dynamics.state import Numbers, State
 from gridgen.functions.arrays import ARRAYS, configurations
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.joints import FREE
 from gridgen.symbolic.scalars import Scalar, Scalars
-from gridgen.symbolic.spatial import Vector, add, apply, cross, sub, transpose
+from gridgen.symbolic.spatial import Matrix, Vector, add, apply, cross, sub, transpose
 
 Inputs = Mapping[str, Sequence[Scalar]]
 #: Computes a function in natural coordinates: its name, inputs -> results.
 Evaluate = Callable[[str, Inputs], Sequence[Any]]
 
-_LINEAR = ("integrate", "difference", "interpolate")
+#: Functions whose algorithms run in MuJoCo's coordinates.
+NATIVE = frozenset(
+    (
+        *("integrate", "difference", "interpolate", "distance", "integrate_gradient"),
+        *("difference_gradient", "step", "step_gradient"),
+    )
+)
+#: Gradients of accelerations.
+_GRADIENTS = {
+    "forward_dynamics_gradient": "forward_dynamics",
+    "constrained_forward_dynamics_gradient": "constrained_forward_dynamics",
+}
 #: Functions that are converted.
-SUPPORTED = frozenset(
+SUPPORTED = NATIVE | frozenset(
     (
         *("inverse_dynamics", "bias_forces", "gravity_forces", "forward_dynamics", "mass_matrix"),
-        *("mass_matrix_inverse", "inverse_dynamics_gradient", "forward_dynamics_gradient"),
+        *("mass_matrix_inverse", "inverse_dynamics_gradient"),
         *("forward_kinematics", "jacobian", "operational_space_inertia", "point_inertia"),
         *("dynamically_consistent_inverse", "delassus", "center_of_mass", "centroidal_inertia"),
         *("center_of_mass_jacobian", "centroidal_momentum_matrix", "centroidal_momentum"),
         *("kinetic_energy", "potential_energy", "kinetic_energy_regressor"),
         *("potential_energy_regressor", "joint_torque_regressor", "self_distance"),
-        *("world_distance", "collision_free", *_LINEAR),
+        *("world_distance", "soft_self_distance", "soft_world_distance", "collision_free"),
+        *("constrained_forward_dynamics", *_GRADIENTS, "constrained_inverse_dynamics"),
+        *("impulse_dynamics", "contact_forward_dynamics", "contact_residual", "rollout"),
+        *("excess", "excess_apart", "actuator_torques"),
     )
 )
-_GRADIENTS = ("inverse_dynamics_gradient", "forward_dynamics_gradient")
 
 
 def refusal(tree: KinematicTree, function: str, inputs: Sequence[str] = ()) -> str | None:
@@ -48,8 +62,11 @@ def refusal(tree: KinematicTree, function: str, inputs: Sequence[str] = ()) -> s
             f"{function} of a floating base is not available in MuJoCo's convention: load the "
             "robot without convention="
         )
-    if function in _GRADIENTS and "base_motion" in inputs:
-        return "MuJoCo's convention has no gradients on a moving base: omit its motion"
+    if function == "inverse_dynamics_gradient" and "base_motion" in inputs:
+        return (
+            "MuJoCo's convention has no gradient of inverse dynamics on a moving base: omit its "
+            "motion"
+        )
     return None
 
 
@@ -62,30 +79,36 @@ def convert(
     evaluate: Evaluate,
 ) -> Sequence[Any]:
     """Compute a function in MuJoCo's coordinates from an evaluation in natural ones."""
-    return _Conversion(tree, x, scalars, evaluate).results(function, outputs)
+    return Conversion(tree, x, scalars).results(function, outputs, evaluate)
 
 
-class _Conversion:
-    def __init__(
-        self, tree: KinematicTree, x: Inputs, scalars: Scalars, evaluate: Evaluate
-    ) -> None:
+def natural(state: State, tau: Numbers) -> tuple[Conversion, State, Numbers]:
+    """Return the conversion of a state and torques in MuJoCo's coordinates, and natural ones."""
+    given = {"q": state.q, "qd": state.qd, "tau": tau}
+    found = Conversion(state.tree, given, state.scalars)
+    x = found.natural
+    return found, replace(state, q=x["q"], qd=x["qd"], world_axes=False), x["tau"]
+
+
+class Conversion:
+    """From MuJoCo's coordinates of inputs to natural ones, and back."""
+
+    def __init__(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> None:
         assert tree.mujoco_base is not None
-        body = tree.bodies[tree.mujoco_base]
+        body, self._base = tree.bodies[tree.mujoco_base], tree.mujoco_base
         self._q, self._v, self._nv = body.q_index, body.v_index, tree.nv
-        self._x, self._scalars, self._evaluate = x, scalars, evaluate
+        self._x, self._scalars = x, scalars
         self._zero = scalars.constant(0.0)
         self._none: Vector = (self._zero,) * 3
         found = dict(x)
         places = configurations(x)
         for name in places:
             found[name] = self._with_quaternion(x[name], (1, 2, 3, 0))
-        position = found[places[0]]
-        coordinates = [position[self._q + k] for k in range(7)]
-        self._R, _ = FREE.transform(tree.mujoco_base, coordinates, scalars)
+        self._R = self._rotation(found[places[0]])
         for name in x:
             if ARRAYS[name].shape == ("nv",):
                 found[name] = self._with(x[name], apply(transpose(self._R), self._linear(x[name])))
-        self._natural = found
+        self.natural = found
         self._drift = self._none
         if "qd" in x:
             qd = found["qd"]
@@ -95,15 +118,19 @@ class _Conversion:
             linear = sub(self._linear(found["qdd"]), self._drift)
             found["qdd"] = self._with(found["qdd"], linear)
 
+    def _rotation(self, q: Numbers) -> Matrix:
+        """Return the rotation of the base at a natural position."""
+        place = [q[self._q + k] for k in range(7)]
+        return FREE.transform(self._base, place, self._scalars)[0]
+
     def _linear(self, values: Any, start: int | None = None) -> Any:
         start = self._v if start is None else start
         return values[start], values[start + 1], values[start + 2]
 
-    def _with(self, values: Any, linear: Any, start: int | None = None, count: int = 0) -> Any:
+    def _with(self, values: Any, linear: Any) -> list[Any]:
         """Return a copy of values with another linear part."""
-        start = self._v if start is None else start
-        entries = [values[k] for k in range(count or self._nv)]
-        entries[start : start + 3] = linear
+        entries = [values[k] for k in range(self._nv)]
+        entries[self._v : self._v + 3] = linear
         return entries
 
     def _with_quaternion(self, q: Sequence[Scalar], order: Sequence[int]) -> list[Scalar]:
@@ -112,64 +139,87 @@ class _Conversion:
         entries[start : start + 4] = [q[start + k] for k in order]
         return entries
 
-    def results(self, function: str, outputs: Sequence[str]) -> list[Any]:
+    def results(self, function: str, outputs: Sequence[str], evaluate: Evaluate) -> list[Any]:
         """Return the results in MuJoCo's coordinates."""
-        x = self._natural
+        x = self.natural
+        if function == "inverse_dynamics_gradient":
+            return self._inverse_gradient(evaluate)
         if function in _GRADIENTS:
-            return self._gradient(function)
+            qdd = evaluate(_GRADIENTS[function], x)[0]
+            found = list(evaluate(function, x))
+            return [*self.gradients(qdd, found[:3]), *self.gradients(None, found[3:])]
         if function == "bias_forces":
             zeros = [self._zero] * self._nv
             qdd = self._with(zeros, sub(self._none, self._drift))
-            natural = self._evaluate("inverse_dynamics", {**x, "qdd": qdd})
+            natural = evaluate("inverse_dynamics", {**x, "qdd": qdd})
         else:
-            natural = self._evaluate(function, x)
-        if function == "forward_dynamics":
-            (qdd,) = natural
-            natural = [self._with(qdd, add(self._linear(qdd), self._drift))]
-        if function in _LINEAR:
-            return [self._moved(function, natural[0])]
+            natural = evaluate(function, x)
+        if outputs[0] == "qdd":
+            return [self.acceleration(natural[0]), *natural[1:]]
         pairs = zip(outputs, natural, strict=True)
         return [self._turned(result, ARRAYS[name].shape) for name, result in pairs]
 
-    def _moved(self, function: str, natural: Any) -> Any:
-        """Return a result of steps, on which positions move along straight lines."""
-        x, start = self._x, self._q
-        if function == "difference":
-            change = sub(self._linear(x["q1"], start), self._linear(x["q0"], start))
-            return self._with(natural, change)
-        if function == "integrate":
-            position = add(self._linear(x["q"], start), self._linear(x["v"]))
-        else:
-            first, last = (self._linear(x[name], start) for name in ("q0", "q1"))
-            share = sub(last, first)
-            position = add(first, tuple(x["u"][0] * entry for entry in share))
-        end = self._with(natural, position, start, len(natural))
-        return self._with_quaternion(end, (3, 0, 1, 2))
+    def acceleration(self, qdd: Any) -> Any:
+        """Return accelerations in MuJoCo's coordinates."""
+        return self._turned(self._with(qdd, add(self._linear(qdd), self._drift)), ("nv",))
 
-    def _gradient(self, function: str) -> list[Any]:
-        """Return derivatives by q and qd, and by the torques."""
-        x, v = dict(self._natural), self._v
+    def state(self, q: Any, qd: Any) -> tuple[list[Scalar], list[Scalar]]:
+        """Return another state in MuJoCo's coordinates."""
+        R = self._rotation(q)
+        end = self._with_quaternion(q, (3, 0, 1, 2))
+        return end, self._with(qd, apply(R, self._linear(qd)))
+
+    def gradients(self, qdd: Any | None, found: Sequence[Any]) -> list[Any]:
+        """Return derivatives by q, qd and the torques in MuJoCo's coordinates.
+
+        Natural velocities and torques turn with the base: d(R^T x) = R^T dx + R^T x times the
+        rotation. So does the result where it is an acceleration, ``qdd``.
+        """
+        if not found:
+            return []
+        by_q, by_qd, by_tau = ([list(row) for row in matrix] for matrix in found)
+        v, tau = self._linear(self.natural["qd"]), self._linear(self.natural["tau"])
+        for by, vector in ((by_qd, v), (by_tau, tau)):
+            for row, given in zip(by_q, by, strict=True):
+                self._add(row, cross(self._linear(given), vector))
+        if qdd is not None:
+            place = self._v
+            spin = tuple(self.natural["qd"][place + 3 + k] for k in range(3))
+            total = add(self._linear(qdd), self._drift)
+            for k, unit in enumerate(self._units()):
+                turned = cross(unit, spin)
+                self._add(by_q[place + k], sub(cross(turned, v), cross(unit, total)))
+                self._add(by_qd[place + k], turned, 0)
+                self._add(by_qd[place + k], sub(self._none, cross(unit, v)))
+        rows = "constraint_rows" if qdd is None else "nv"
+        return [self._turned(matrix, (rows, "nv")) for matrix in (by_q, by_qd, by_tau)]
+
+    def _add(self, row: Any, entries: Vector, start: int = 3) -> None:
+        """Add to the columns of the base's rotation, or from ``start`` on."""
+        for k, entry in enumerate(entries, self._v + start):
+            row[k] = row[k] + entry
+
+    def _units(self) -> list[Vector]:
+        one, zero = self._scalars.constant(1.0), self._zero
+        return [(one, zero, zero), (zero, one, zero), (zero, zero, one)]
+
+    def _inverse_gradient(self, evaluate: Evaluate) -> list[Any]:
+        """Return derivatives of inverse dynamics by q and qd.
+
+        Dynamics is the same in every uniformly moving frame: the gradients follow from those at
+        v = 0, with the linear acceleration as a part of gravity.
+        """
+        x, v = dict(self.natural), self._v
         x["qd"] = self._with(x["qd"], self._none)
-        if is_inverse := function == "inverse_dynamics_gradient":
-            field = sub(self._linear(x["gravity"], 0), self._linear(self._x["qdd"]))
-            x["qdd"], x["gravity"] = self._with(x["qdd"], self._none), field
-        primal = "inverse_dynamics" if is_inverse else "forward_dynamics"
-        (value,) = self._evaluate(primal, x)
-        by_q, by_qd, *others = self._evaluate(function, x)
-        by_q, by_qd = ([[*row] for row in matrix] for matrix in (by_q, by_qd))
+        x["gravity"] = sub(self._linear(x["gravity"], 0), self._linear(self._x["qdd"]))
+        x["qdd"] = self._with(x["qdd"], self._none)
+        (value,) = evaluate("inverse_dynamics", x)
+        by_q, by_qd = ([[*row] for row in m] for m in evaluate("inverse_dynamics_gradient", x))
         for row in by_qd:
             row[v : v + 3] = self._none
-        units = [[self._scalars.constant(float(k == axis)) for k in range(3)] for axis in range(3)]
-        for axis, (a, b, c) in enumerate(units):
-            unit = a, b, c
-            if not is_inverse:  # the torque is constant in world axes
-                force = cross(self._linear(x["tau"]), unit)
-                for row, inverse in zip(by_q, others[0], strict=True):
-                    share = [inverse[v + k] * entry for k, entry in enumerate(force)]
-                    row[v + 3 + axis] = row[v + 3 + axis] + (share[0] + share[1] + share[2])
-            for k, entry in enumerate(cross(unit, self._linear(value))):
-                by_q[v + k][v + 3 + axis] = by_q[v + k][v + 3 + axis] + entry
-        return [self._turned(matrix, ("nv", "nv")) for matrix in (by_q, by_qd, *others)]
+        for k, unit in enumerate(self._units()):
+            self._add(by_q[v + k], cross(self._linear(value), unit))
+        return [self._turned(matrix, ("nv", "nv")) for matrix in (by_q, by_qd)]
 
     def _turned(self, result: Any, shape: Sequence[str | int]) -> Any:
         """Return an array with its linear axes in the world's directions."""

@@ -29,24 +29,17 @@ def add_armature(state: State, M: list[list[Scalar]]) -> None:
     """Add the armatures to the diagonal of the mass matrix."""
     tree = state.tree
     for j in tree.velocities.outward():
-        if state.has_armature(j):
-            M[j][j] = M[j][j] + state.armature(j)
+        if state.has("armature", j):
+            M[j][j] = M[j][j] + state.own("armature", j)
 
 
 def add_damping(state: State, M: list[list[Scalar]], step: Scalar | None) -> None:
-    """Add ``step`` times the damping to a matrix's diagonal; mimic joints add to their leader."""
-    tree, scalars = state.tree, state.scalars
+    """Add ``step`` times the damping to a matrix's diagonal."""
     if step is None:
         return
-    for index in tree.outward():
-        body = tree.bodies[index]
-        if damping := state.damping(body):
-            factor = body.multiplier * body.multiplier if body.mimics else 1.0
-            j = body.v_index
-            M[j][j] = M[j][j] + step * scalars.constant(factor * damping)
-    if "damping" in state.given:
-        for j in tree.velocities.outward():
-            M[j][j] = M[j][j] + step * state.given["damping"][j]
+    for j in state.tree.velocities.outward():
+        if state.has("damping", j):
+            M[j][j] = M[j][j] + step * state.own("damping", j)
 
 
 def composite_masses(state: State) -> list[Mass]:

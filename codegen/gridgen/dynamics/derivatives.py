@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gridgen.dynamics.crba import add_damping, factorized
+from gridgen.dynamics.friction import add_loss_slopes
 from gridgen.dynamics.linear import Factorization, ldlt_solve
 from gridgen.dynamics.minverse import (
     inverse,
@@ -23,7 +24,7 @@ def inverse_dynamics_gradient(state: State, qdd: Numbers) -> tuple[Square, Squar
 
     Derivatives with respect to positions are along the joints' velocities. For a free joint this is
     Pinocchio's tangent space: a displacement in the body's own frame. External wrenches are
-    constant in the frames of their links; Coulomb friction is constant.
+    constant in the frames of their links; Coulomb friction without a width is constant.
 
     Returns:
         dtau_dq:  nv x nv, row i for torque i; zero between branches.
@@ -36,7 +37,7 @@ def _torques_gradient(sweep: Sweep, qdd: Numbers) -> tuple[Square, Square]:
     loaded = sweep.loaded(qdd)
     velocities, positions = sweep.by_velocities(), sweep.by_positions(*loaded)
     dtau_dqd, dtau_dq = sweep.gradients(velocities, positions)
-    add_damping(sweep.state, dtau_dqd, sweep.state.scalars.constant(1.0))
+    add_loss_slopes(sweep.state, dtau_dqd)
     return dtau_dq, dtau_dqd
 
 
@@ -110,7 +111,7 @@ class Start:
         """Return the gradients of inverse dynamics at accelerations, by positions, velocities."""
         sweep = self.sweep
         (dtau_dq,) = sweep.gradients(sweep.by_positions(*sweep.loaded(qdd)))
-        add_damping(sweep.state, self.dtau_dqd, sweep.state.scalars.constant(1.0))
+        add_loss_slopes(sweep.state, self.dtau_dqd)
         return dtau_dq, self.dtau_dqd
 
 

@@ -63,7 +63,6 @@ def _units(state: State) -> tuple[float, Scalar | None]:
         raise ModelError(f"{tree.source}: robot {show(tree.name)}: {reason}")
     if "params" not in state.given:
         return tree.total_mass, None
-    _ = state.placed  # programs begin with the placements
     total = scalars.carry("mass", scalars.constant(0.0))
     for index in tree.outward():
         total.value = total.value + body_mass(state, index).m
@@ -116,8 +115,8 @@ def kinetic_energy(state: State) -> Scalar:
         energy = twice.value + dot(v, momentum)
         twice.value = energy + (x * rows[0] + y * rows[1] + rows[2] * z)
     for j in tree.velocities.outward():
-        if state.has_armature(j):
-            twice.value = twice.value + state.armature(j) * qd[j] * qd[j]
+        if state.has("armature", j):
+            twice.value = twice.value + state.own("armature", j) * qd[j] * qd[j]
     return scalars.constant(0.5) * twice.value
 
 

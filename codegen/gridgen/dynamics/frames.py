@@ -163,7 +163,6 @@ def jacobian(state: State, frame: str, reference: str) -> Rows:
     tree, scalars = state.tree, state.scalars
     check_reference(reference)
     target = find_frame(tree, frame)
-    _ = state.placed  # programs begin with the placements
     J: Rows = scalars.matrix("J", 6, tree.nv)
     if target.body < 0:
         return J

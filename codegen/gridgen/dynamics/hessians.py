@@ -19,6 +19,7 @@ from gridgen.dynamics.derivatives import (
     accelerations_gradient,
     inverse_dynamics_gradient,
 )
+from gridgen.dynamics.friction import curvature
 from gridgen.dynamics.integrators import scaled, velocities_after
 from gridgen.dynamics.kinematics import joint_rate
 from gridgen.dynamics.linearization import Changes
@@ -161,6 +162,10 @@ class _Weighted:
     def add_to(self, H: Square) -> None:
         """Add the Hessian in (q, qd) to a matrix."""
         tree, sweep, scalars = self._tree, self._sweep, self._scalars
+        for j in tree.velocities.outward():
+            if (bend := curvature(sweep.state, j)) is not None:
+                at = j + tree.nv
+                H[at][at] = H[at][at] + self._weights[j] * bend
         for index in tree.inward():
             row, Q = self._rows[index].row, self._rows[index].Q
             carrier, (w, slide_rate) = self._carriers[index], sweep.carried(index)

@@ -12,11 +12,18 @@ from collections.abc import Callable
 from functools import partial
 
 from gridgen.dynamics.aba import forward_dynamics_aba
-from gridgen.dynamics.configurations import integrate
+from gridgen.dynamics.actuators import actuated, damped
+from gridgen.dynamics.configurations import integrate, own_joints
 from gridgen.dynamics.constraints import constrained_forward_dynamics
-from gridgen.dynamics.contacts import contact_forward_dynamics, contact_step
+from gridgen.dynamics.contacts.forward import (
+    contact_forward_dynamics,
+    contact_rk4,
+    contact_step,
+)
+from gridgen.dynamics.conventions import natural
 from gridgen.dynamics.crba import forward_dynamics_crba
 from gridgen.dynamics.state import Numbers, State
+from gridgen.dynamics.variational import variational_step
 from gridgen.symbolic.scalars import Scalar
 
 Next = tuple[list[Scalar], list[Scalar]]
@@ -35,6 +42,10 @@ def _step(
     The velocities after a ``share`` of the step move the configuration.
     """
     if state.tree.contact_model.contacts:
+        if state.world_axes:
+            conversion, own, tau = natural(state, tau)
+            q, qd = contact_step(own, tau, dt[0], share, is_damping_implicit=is_damping_implicit)
+            return conversion.state(q, qd)
         return contact_step(state, tau, dt[0], share, is_damping_implicit=is_damping_implicit)
     qdd = _accelerations(state, tau, dt[0] if is_damping_implicit else None)
     end = moved(state, state.qd, (dt[0], qdd))
@@ -88,6 +99,11 @@ def rk4(state: State, tau: Numbers, dt: Numbers) -> Next:
 
     Source: Munthe-Kaas 1999.
     """
+    if state.tree.contact_model.contacts:
+        if state.world_axes:
+            conversion, own, tau = natural(state, tau)
+            return conversion.state(*contact_rk4(own, tau, dt[0]))
+        return contact_rk4(state, tau, dt[0])
     qd, step, half, commutators = state.qd, dt[0], 0.5 * dt[0], Commutators(state)
 
     def rates(path: Numbers, qd: Numbers) -> list[Scalar]:
@@ -108,10 +124,20 @@ def rk4(state: State, tau: Numbers, dt: Numbers) -> Next:
     return integrate(state, path), end
 
 
+#: The variational midpoint method.
+variational = variational_step
+
+
 def _accelerations(state: State, tau: Numbers, damping_step: Scalar | None = None) -> list[Scalar]:
     """Return the accelerations with constraints, otherwise by the method ``auto`` selects."""
+    if state.world_axes:
+        conversion, own, tau = natural(state, tau)
+        return list(conversion.acceleration(_accelerations(own, tau, damping_step)))
     if state.tree.contact_model.contacts:
         return contact_forward_dynamics(state, tau)[0]
+    tau = actuated(state, tau)
+    if damping_step is not None:
+        state, tau = damped(state, tau)
     if state.tree.constraints:
         return constrained_forward_dynamics(state, tau, damping_step)[0]
     solve = forward_dynamics_crba if state.tree.has_mimic else forward_dynamics_aba
@@ -148,16 +174,13 @@ class Commutators:
     """Commutators of twists, nonzero for free joints only."""
 
     def __init__(self, state: State) -> None:
-        self._tree, self._scalars = state.tree, state.scalars
+        self._state = state
 
     def add(self, path: list[Scalar], factor: Scalar, a: Numbers, b: Numbers) -> list[Scalar]:
         """Return path + factor [a, b]; overwrites ``path``."""
-        tree = self._tree
-        for index in tree.outward():
-            body = tree.bodies[index]
+        for body in own_joints(self._state):
             joint = body.joint_type
             if joint.nv > 1:
-                self._scalars.begin("step", index)
                 start = body.v_index
                 one, other = ([v[start + k] for k in range(joint.nv)] for v in (a, b))
                 for k, entry in enumerate(joint.commutator(one, other)):

@@ -14,6 +14,7 @@ from functools import partial
 
 from gridgen.dynamics.configurations import integrate, own_joints
 from gridgen.dynamics.constraint_derivatives import constrained_accelerations_gradient
+from gridgen.dynamics.conventions import natural
 from gridgen.dynamics.derivatives import Accelerations, accelerations_gradient
 from gridgen.dynamics.integrators import (
     Commutators,
@@ -130,6 +131,11 @@ def rk4(state: State, tau: Numbers, dt: Numbers) -> Gradient:
 
 def _accelerations(state: State, tau: Numbers, damping_step: Scalar | None = None) -> Accelerations:
     """Return the accelerations of ``integrators`` and their derivatives."""
+    if state.world_axes:
+        conversion, own, tau = natural(state, tau)
+        rates = _accelerations(own, tau, damping_step)
+        found = conversion.gradients(rates.qdd, (rates.by_q, rates.by_qd, rates.by_tau))
+        return Accelerations(conversion.acceleration(rates.qdd), *found)
     if state.tree.constraints:
         return constrained_accelerations_gradient(state, tau, damping_step)
     return accelerations_gradient(state, tau, damping_step)

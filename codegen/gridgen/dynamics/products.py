@@ -106,6 +106,10 @@ class ProductComputation(Computation):
 
     def refusal(self, tree: KinematicTree) -> str | None:
         """See ``Computation``."""
+        names = [part.function for part in self.key.parts or (self.key,)]
+        is_nested = self.is_inner or isinstance(self.of, ProductComputation)
+        if is_nested and any("temperature" in FUNCTIONS[name].arguments for name in names):
+            return "soft minima of distances have no products of second order"
         return self.of.refusal(tree)
 
     def at_joint_torques(self, tree: KinematicTree, x: Inputs, scalars: FloatScalars) -> Inputs:

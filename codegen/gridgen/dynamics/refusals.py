@@ -180,14 +180,31 @@ def of_no_contacts(tree: KinematicTree) -> str | None:
     )
 
 
-def of_contacts_with_constraints(tree: KinematicTree) -> str | None:
-    """Refuse a robot with contacts and rigid constraints."""
-    if not (tree.contact_model.contacts and tree.constraints):
+def of_no_actuators(tree: KinematicTree) -> str | None:
+    """Refuse a robot without actuators."""
+    if tree.actuators:
         return None
-    return (
-        "the robot has contacts and rigid constraints, which act in different functions: load it "
-        "with one of ground=, contact= and constraints="
-    )
+    return "the robot has no actuators: load it with actuators= (grid-gen: --actuators)"
+
+
+def of_actuators(tree: KinematicTree) -> str | None:
+    """Refuse a robot with actuators."""
+    if not tree.actuators:
+        return None
+    return "the robot has actuators, whose steps have no matrices of derivatives: use vjp or jvp"
+
+
+def of_variational_steps(tree: KinematicTree) -> str | None:
+    """Refuse what the variational integrator lacks."""
+    free = [body for body in tree.bodies if body.joint_type.is_free]
+    has_armature = "armature" in tree.parameters or any(any(body.armature) for body in free)
+    if tree.constraints or tree.contact_model.contacts:
+        reason = "constraints or contacts"
+    elif free and has_armature:
+        reason = "armature of a free joint"
+    else:
+        return None
+    return f"the variational integrator has no {reason}: choose another integrator"
 
 
 def of_contacts(tree: KinematicTree) -> str | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gridgen.dynamics.kinematics import BodyMotion, body_motions, joint_rate
+from gridgen.dynamics.friction import joint_loss
+from gridgen.dynamics.kinematics import BodyMotion, body_motions
 from gridgen.dynamics.mass import body_mass, body_moments
 from gridgen.dynamics.state import Numbers, State
 from gridgen.symbolic.scalars import Scalar
@@ -89,23 +90,10 @@ def joint_efforts(state: State, forces: Sequence[Wrench]) -> list[Scalar]:
 def add_joint_dynamics(
     state: State, total: list[Scalar], qdd: Numbers | None = None
 ) -> list[Scalar]:
-    """Add viscous damping, Coulomb friction and armature inertia to joint torques."""
-    tree, qd, scalars = state.tree, state.qd, state.scalars
-    for index in tree.outward():
-        body = tree.bodies[index]
-        damping = state.damping(body)
-        if damping or body.friction:
-            (rate,) = joint_rate(body, qd, scalars)
-            effort = scalars.constant(damping) * rate
-            effort = effort + scalars.constant(body.friction) * scalars.sign(rate)
-            if body.mimics:
-                effort = scalars.constant(body.multiplier) * effort
-            total[body.v_index] = total[body.v_index] + effort
-    if "damping" in state.given:
-        for j in tree.velocities.outward():
-            total[j] = total[j] + state.given["damping"][j] * qd[j]
-    if qdd is not None:
-        for j in tree.velocities.outward():
-            if state.has_armature(j):
-                total[j] = total[j] + state.armature(j) * qdd[j]
+    """Add damping, friction and armature inertia to joint torques."""
+    for j in state.tree.velocities.outward():
+        if (loss := joint_loss(state, j)) is not None:
+            total[j] = total[j] + loss
+        if qdd is not None and state.has("armature", j):
+            total[j] = total[j] + state.own("armature", j) * qdd[j]
     return total

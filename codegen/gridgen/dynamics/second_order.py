@@ -23,6 +23,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gridgen.dynamics.derivatives import accelerations_gradient
+from gridgen.dynamics.friction import curvature
 from gridgen.dynamics.kinematics import BodyMotion
 from gridgen.dynamics.motion_derivatives import (
     EffortRow,
@@ -205,6 +206,9 @@ class _SecondOrder:
                     self._tip_torques(tip, middle, below)
                     self._middle_torques(tip, middle, below)
                     self._root_torques(tip, middle, below)
+        for j in tree.velocities.outward():
+            if (bend := curvature(sweep.state, j)) is not None:
+                self._vv[j][j][j] = self._vv[j][j][j] + bend
         return self._qq, self._vv, self._qv, self._Mq
 
     def _from_below(self, tip: Axis) -> FromBelow:

@@ -43,6 +43,7 @@ class State:
         f_ext:             external wrench (f, n) on every body in its link's frame, 6 scalars each
                            [N, N m].
         offset:            pose of a tool in its frame, 16 scalars, which replaces the frame.
+        world_axes:        whether the floating base has MuJoCo's coordinates in q and qd.
         given:             parameters of the robot that are inputs (``gridgen.load(parameters=)``)
                            and replace the tree's values, by name.
     """
@@ -56,6 +57,7 @@ class State:
     base_acceleration: tuple[Scalar, ...] | None = None
     f_ext: Numbers | None = None
     offset: Numbers | None = None
+    world_axes: bool = False
     given: Mapping[str, Numbers] = field(default_factory=dict)
 
     @classmethod
@@ -102,19 +104,15 @@ class State:
         nv = self.tree.nv
         return self.scalars.matrix(symbol, nv, nv, zeros=not self.tree.couples_all)
 
-    def has_armature(self, velocity: int) -> bool:
-        """Whether a velocity may have an armature."""
-        return "armature" in self.given or bool(self.tree.armature[velocity])
+    def has(self, name: str, velocity: int) -> bool:
+        """Whether a velocity may have ``armature``, ``damping`` or ``joint_friction``."""
+        return name in self.given or bool(getattr(self.tree, name)[velocity])
 
-    def armature(self, velocity: int) -> Scalar:
-        """Return the armature of a velocity, a term of the mass matrix's diagonal."""
-        if "armature" in self.given:
-            return self.given["armature"][velocity]
-        return self.scalars.constant(self.tree.armature[velocity])
-
-    def damping(self, body: Body) -> float:
-        """Return the constant viscous damping of a joint; zero where damping is an input."""
-        return 0.0 if "damping" in self.given else body.damping
+    def own(self, name: str, velocity: int) -> Scalar:
+        """Return the ``armature``, ``damping`` or ``joint_friction`` of a velocity."""
+        if name in self.given:
+            return self.given[name][velocity]
+        return self.scalars.constant(getattr(self.tree, name)[velocity])
 
     @cached_property
     def placed(self) -> list[Placement]:

@@ -24,6 +24,8 @@ _ANALYTICAL = {
     "inverse_dynamics": ("inverse_dynamics_gradient", "mass_matrix"),
     "forward_dynamics": ("forward_dynamics_gradient",),
 }
+#: Operations that both libraries call like this.
+_NAMES = ("sin", "cos", "sign", "sqrt", "exp", "log", "atan2")
 
 Arrays = Mapping[str, Sequence[Any]]
 
@@ -36,8 +38,8 @@ def evaluate(
     Args:
         program:   the program.
         inputs:    elements of each input.
-        functions: ``const``, which makes a number, ``sin``, ``cos``, ``sign``, ``sqrt``, ``atan2``
-                   and ``select``, by the names of operations.
+        functions: ``const``, which makes a number, ``sin``, ``cos``, ``sign``, ``sqrt``, ``exp``,
+                   ``log``, ``atan2`` and ``select``, by the names of operations.
     """
     rules: dict[str, Callable[..., Any]] = {
         "neg": lambda a: -a,
@@ -48,6 +50,8 @@ def evaluate(
         "fma": lambda a, b, c: a * b + c,
         **functions,
     }
+    if program.has_queries:
+        raise ModelError("searches of distances have no expressions")
     found: dict[int, Any] = {}
     for node in program.nodes:
         if isinstance(node.value, tuple):
@@ -76,8 +80,8 @@ class Expressions:
     def casadi(self, key: KernelKey, constants: Arrays) -> Any:
         """Return a function; see ``Robot.casadi``."""
         ca = _library("casadi")
-        words = {"sin": ca.sin, "cos": ca.cos, "sign": ca.sign, "sqrt": ca.sqrt, "const": ca.SX}
-        words |= {"atan2": ca.atan2, "select": lambda test, a, b: ca.if_else(test < 0, a, b)}
+        words = {name: getattr(ca, name) for name in _NAMES}
+        words |= {"const": ca.SX, "select": lambda test, a, b: ca.if_else(test < 0, a, b)}
 
         def matrix(elements: Sequence[Any], shape: Sequence[int]) -> Any:
             rows, columns = extents(tuple(shape))
@@ -167,7 +171,7 @@ class Expressions:
             for array in program.inputs
             if array.name not in constants
         }
-        words = {"sin": sp.sin, "cos": sp.cos, "sign": sp.sign, "sqrt": sp.sqrt, "atan2": sp.atan2}
+        words = {name: getattr(sp, name) for name in _NAMES}
         words |= {"const": _number(sp)}
         words |= {"select": lambda test, a, b: sp.Piecewise((a, test < 0), (b, True))}
         numbers = {name: [*map(words["const"], entries)] for name, entries in constants.items()}

@@ -30,14 +30,20 @@ def is_transformed(q: Any, others: Iterable[Any]) -> bool:
         return True
     if torch._C._get_tracing_state() is not None or _is_autocast(torch, q):
         return True
+    return any(map(is_differentiated, (q, *others)))
+
+
+def is_differentiated(value: Any) -> bool:
+    """Return whether PyTorch differentiates by a tensor, or one of its transforms is active."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return False
     forward_ad = torch.autograd.forward_ad
-    goes_forward = forward_ad._current_level >= 0
-    for one in (q, *others):
-        if isinstance(one, torch.Tensor) and (
-            one.requires_grad or (goes_forward and forward_ad.unpack_dual(one).tangent is not None)
-        ):
-            return True
-    return False
+    return (
+        value.requires_grad
+        or torch._C._are_functorch_transforms_active()
+        or (forward_ad._current_level >= 0 and forward_ad.unpack_dual(value).tangent is not None)
+    )
 
 
 def _is_autocast(torch: Any, q: Any) -> bool:

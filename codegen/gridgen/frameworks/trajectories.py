@@ -8,7 +8,7 @@ from typing import Any
 
 from gridgen.errors import ShapeError
 from gridgen.frameworks import is_transformed, torch_calls
-from gridgen.functions.arrays import ARRAYS, shape_of
+from gridgen.functions.arrays import ARRAYS, extents_of, shape_of
 from gridgen.functions.types import Array
 from gridgen.runtime.arrays.layout import result_arrays
 from gridgen.runtime.arrays.libraries import (
@@ -104,10 +104,7 @@ def _along(robot: RobotRecord, given: Mapping[str, Array], xp: Any) -> dict[str,
     states = [shape[0] for shape in paths if len(shape) > 2]
     batch = [next((extent for extent in states if extent != 1), 1)] if states else []
     lead = (*batch, paths[0][-2])
-    extents = {"nq": robot.nq, "nv": robot.nv, "bodies": len(robot.body_names)}
-    extents["rows"] = len(robot.parameters.names)
-    extents["constraints"] = len(robot.parameters.own.get("active", ()))
-    extents["contacts"] = len(robot.parameters.own.get("radii", ()))
+    extents = extents_of(robot)
     return {
         name: _over_time(name, array, lead, shape_of(name, extents), xp)
         for name, array in given.items()

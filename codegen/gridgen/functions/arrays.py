@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 #: Size of one articulated-body inertia: M by xx, xy, xz, yy, yz, zz; H by rows; I like M.
 INERTIA_NUMBERS = 21
@@ -27,8 +28,8 @@ class ArrayKind:
     Attributes:
         shape:  shape for one state: numbers and the robot's ``nq``, ``nv``, ``bodies``,
                 ``frames``, ``parameters``, ``rows`` (of ``params``), ``constraints``,
-                ``constraint_rows``, ``contacts`` and ``contact_points``; ``OPEN`` for an axis of
-                any length.
+                ``constraint_rows``, ``contacts``, ``contact_points`` and ``actuators``; ``OPEN``
+                for an axis of any length.
         text:   description.
         unit:   unit of the elements. Spatial vectors have the linear part first.
         shared: whether one value may apply to the whole batch.
@@ -82,6 +83,12 @@ ARRAYS: dict[str, ArrayKind] = {
     "q_path": ArrayKind(("nq",), "joint positions of the trajectory", "rad or m", path=True),
     "qd_path": ArrayKind(_NV, "joint velocities of the trajectory", "rad/s or m/s", path=True),
     "tau_path": ArrayKind(_NV, "joint torques applied in each step", "N m or N"),
+    "q_range": ArrayKind(
+        ("nq", 2), "least and largest positions before a state ends", "rad or m", is_fixed=True
+    ),
+    "upright": ArrayKind((), "least cosine of the tilt before a state ends", "1", is_fixed=True),
+    "excess": ArrayKind((), "sum of how far a state is beyond its bounds", "mixed"),
+    "ends": ArrayKind((), "steps until a state ended; one more than all if it did not", "1"),
     "h": ArrayKind(_NV, "bias forces, the joint torques of zero accelerations", "N m or N"),
     "articulated": ArrayKind(
         ("bodies", INERTIA_NUMBERS),
@@ -183,6 +190,7 @@ ARRAYS: dict[str, ArrayKind] = {
     ),
     "armature": ArrayKind(_NV, "added to the diagonal of M", "kg m^2 or kg", True),
     "damping": ArrayKind(_NV, "viscous damping of each velocity", "N m s or N s/m", True),
+    "joint_friction": ArrayKind(_NV, "dry friction of each velocity", "N m or N", True),
     "active": ArrayKind(("constraints",), "1 where a constraint holds, 0 elsewhere", "1", True),
     "stabilization": ArrayKind(
         ("constraints", 2), "gains of each constraint's position and velocity", "1/s^2, 1/s", True
@@ -202,6 +210,7 @@ ARRAYS: dict[str, ArrayKind] = {
     ),
     "radii": ArrayKind(("contacts",), "radius of each contact's shape", "m", True),
     "tolerance": ArrayKind((1,), "relative error of the forces at the end", "1", True),
+    "ctrl": ArrayKind(("actuators",), "control of each actuator", "as the actuator's", True),
     "G": ArrayKind(
         ("constraint_rows", "constraint_rows"),
         "Delassus matrix, J Minv J^T of all constraints",
@@ -217,6 +226,7 @@ ARRAYS: dict[str, ArrayKind] = {
     "contact_forces": ArrayKind(
         ("contact_points", 3), "force on each point that may touch the ground, in the base", "N"
     ),
+    "torque_error": ArrayKind((), "error of the joint torques, relative", "1"),
     "impulses": ArrayKind(
         ("constraint_rows",), "impulses of the constraints in their rows' order", "N s, N m s"
     ),
@@ -244,6 +254,7 @@ ARRAYS: dict[str, ArrayKind] = {
     "success": ArrayKind((), "1 for a solution, otherwise 0", "1"),
     "world": ArrayKind((OPEN,), "obstacles, of gridgen.world", "m", True, is_fixed=True),
     "margin": ArrayKind((), "least distance", "m", True, is_fixed=True),
+    "temperature": ArrayKind((), "softness of a soft minimum", "m", True, is_fixed=True),
     "clearance": ArrayKind((), "smallest signed distance", "m"),
     "pair": ArrayKind((), "index of the nearest pair of links", "1"),
     "sphere": ArrayKind((), "index of the nearest sphere", "1"),
@@ -302,16 +313,22 @@ OPTIONAL_INPUTS: dict[str, OptionalInput] = {
 
 #: Arrays of the feedback controller of a rollout: gains, reference positions and velocities.
 FEEDBACK = ("gains", "q_ref", "qd_ref")
+#: Bounds at which the states of a rollout end.
+BOUNDS = ("q_range", "upright", "margin")
+#: Arrays of a rollout with time as the single leading axis, as NumPy broadcasts to (B, T, ...).
+TIME_FIRST = ("tau", "ctrl", *FEEDBACK)
 #: Parameters of a robot that may be inputs: kernels that depend on them then read them.
-OWN_PARAMETERS = ("params", "armature", "damping")
+OWN_PARAMETERS = ("params", "armature", "damping", "joint_friction")
 #: Parameters that kernels with constraints read.
 CONSTRAINT_INPUTS = (
     *("active", "stabilization", "compliance", "proximal", "restitution", "weights"),
 )
 #: Parameters that kernels with contacts read.
 CONTACT_INPUTS = ("friction", "radii", "tolerance")
+#: Parameters that kernels with actuators read.
+ACTUATOR_INPUTS = ("ctrl",)
 #: Inputs whose defaults depend on the robot.
-PARAMETERS = (*OWN_PARAMETERS, *CONSTRAINT_INPUTS, *CONTACT_INPUTS)
+PARAMETERS = (*OWN_PARAMETERS, *CONSTRAINT_INPUTS, *CONTACT_INPUTS, *ACTUATOR_INPUTS)
 #: Default of ``proximal``: the square root of the unit roundoff. A smaller one amplifies the
 #: rounding errors of redundant constraints, a larger one needs more iterations.
 PROXIMAL = {"float32": 2.0**-11.5, "float64": 2.0**-26}
@@ -324,7 +341,7 @@ BY_PRECISION = {"proximal": PROXIMAL, "tolerance": TOLERANCE}
 BEGINNING_AND_TORQUES = ("q0", "qd0", "tau")
 #: Parameters that are constant along a rollout.
 CONSTANT_PARAMETERS = (*OWN_PARAMETERS, *CONTACT_INPUTS)
-_CONSTANT = ("q0", "qd0", "dt", *CONSTANT_PARAMETERS)
+_CONSTANT = ("q0", "qd0", "dt", *BOUNDS, "ends", *CONSTANT_PARAMETERS)
 #: Arrays of a rollout that are constant in time; all others may have a time axis.
 CONSTANT_IN_TIME = (*_CONSTANT, *map(cotangent, _CONSTANT))
 
@@ -351,11 +368,19 @@ def shape_of(name: str, robot: Mapping[str, int]) -> tuple[int, ...]:
         name:  name of the array.
         robot: extents of the robot by name: ``nq``, ``nv``, and those that the shape requires of
                ``bodies``, ``frames``, ``parameters``, ``rows``, ``constraints``,
-               ``constraint_rows``, ``contacts`` and ``contact_points``.
+               ``constraint_rows``, ``contacts``, ``contact_points`` and ``actuators``.
     """
     shape = ARRAYS[name].shape
     robot = {**robot, "2 nv": 2 * robot["nv"], "3 nv": 3 * robot["nv"]}
     return tuple(robot[extent] if isinstance(extent, str) else extent for extent in shape)
+
+
+def extents_of(robot: Any) -> dict[str, int]:
+    """Return the extents of a ``Robot``, or of its record, that shapes of arguments require."""
+    names = {"bodies": robot.body_names, "rows": robot.parameter_names}
+    names |= {"constraints": robot.constraint_names, "contacts": robot.contact_names}
+    names["actuators"] = robot.actuator_names
+    return {"nq": robot.nq, "nv": robot.nv, **{name: len(own) for name, own in names.items()}}
 
 
 def closed(shape: tuple[int, ...], there: Sequence[int]) -> tuple[int, ...]:

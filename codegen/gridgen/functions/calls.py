@@ -22,6 +22,8 @@ class RolloutSettings:
         feedback:      gains, reference positions and velocities; ``None`` without feedback.
         effort_limits: whether to clamp joint torques to the robot's limits.
         return_efforts: whether to return the applied joint torques.
+        done:     ranges beyond which a state ends, by name; ``None`` if none does.
+        observe:  functions to evaluate in every step.
     """
 
     substeps: int = 1
@@ -29,6 +31,8 @@ class RolloutSettings:
     feedback: Any = None
     effort_limits: bool = False
     return_efforts: bool = False
+    done: Any = None
+    observe: Any = ()
 
 
 class RolloutWords(NamedTuple):

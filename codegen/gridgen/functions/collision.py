@@ -11,6 +11,8 @@ from gridgen.functions.worlds import as_world
 
 _SEARCH = "search of all pairs with a broad phase of spheres around links"
 
+_SOFT = "search of the pairs whose terms count"
+
 
 class Collisions(Calls):
     """Distances and collisions."""
@@ -82,6 +84,77 @@ class Collisions(Calls):
         arrays = (q, as_world(world, q))
         results: tuple[Array, Array] = self._call(Request("world_distance", arrays, out, options))
         return results
+
+    @function(
+        "Soft minimum of the distances between links that may touch",
+        ("clearance",),
+        Algorithm("collision.soft_self_distance", _SOFT, refusals=("of_no_pairs",), in_loops=False),
+        is_default=False,
+    )
+    def soft_self_distance(
+        self,
+        q: ArrayLike,
+        temperature: NumberLike = 0.01,
+        *,
+        out: Writable | None = None,
+        **options: Unpack[Options],
+    ) -> Array:
+        """Return the soft minimum of the distances between links, which has a smooth gradient.
+
+        It is -t log sum exp(-d / t) of the distances d of the n pairs of spheres: by 0 to t log n
+        less than ``self_distance``. The temperature t has no derivative.
+
+        Args:
+            q:           joint positions (B, nq) [rad or m]
+            temperature: softness (B,), or one number [m], positive.
+            out:         array for the result.
+            options:     ``backend`` overrides the robot's.
+
+        Returns:
+            clearance: (B,) [m]
+
+        Raises:
+            ModelError: the robot was loaded without spheres, or no pair of links may touch.
+        """
+        return self._call(Request("soft_self_distance", (q, temperature), out, options))
+
+    @function(
+        "Soft minimum of the distances of moving links to obstacles",
+        ("clearance",),
+        Algorithm(
+            "collision.soft_world_distance", _SOFT, refusals=("of_no_spheres",), in_loops=False
+        ),
+        is_default=False,
+    )
+    def soft_world_distance(
+        self,
+        q: ArrayLike,
+        world: Any,
+        temperature: NumberLike = 0.01,
+        *,
+        out: Writable | None = None,
+        **options: Unpack[Options],
+    ) -> Array:
+        """Return the soft minimum of the distances of the moving links to obstacles.
+
+        It is that of ``soft_self_distance``, of the distances of each sphere to each obstacle.
+
+        Args:
+            q:           joint positions (B, nq) [rad or m]
+            world:       as in ``world_distance``.
+            temperature: softness (B,), or one number [m], positive.
+            out:         array for the result.
+            options:     ``backend`` overrides the robot's.
+
+        Returns:
+            clearance: (B,) [m]; 1e9 in a world without obstacles.
+
+        Raises:
+            ModelError:  the robot was loaded without spheres.
+            OptionError: obstacles have another shape.
+        """
+        arrays = (q, as_world(world, q), temperature)
+        return self._call(Request("soft_world_distance", arrays, out, options))
 
     @function(
         "Whether all links are apart from each other and from obstacles",

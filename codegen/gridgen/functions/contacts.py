@@ -1,26 +1,28 @@
-"""Dynamics with soft contacts; declared as in ``gridgen.functions.dynamics``."""
+"""Dynamics with soft contacts, and actuators; declared as in ``gridgen.functions.dynamics``."""
 
 from __future__ import annotations
 
 from gridgen.functions.calls import Calls, Request
 from gridgen.functions.record import Algorithm, function
-from gridgen.functions.types import Array, ArrayLike, Soft, Unpack, Writable
+from gridgen.functions.types import Array, ArrayLike, Controlled, Soft, Unpack, Writable
+
+
+def _algorithm(name: str) -> Algorithm:
+    return Algorithm(
+        f"contacts.forward.{name}",
+        "MuJoCo's soft constraints, Newton's method, Todorov 2014",
+        refusals=("of_no_contacts", "of_a_singular_mass_matrix"),
+        in_loops=False,
+    )
 
 
 class ContactDynamics(Calls):
-    """Dynamics with soft contacts."""
+    """Dynamics with soft contacts and actuators."""
 
     @function(
         "Forward dynamics with soft contacts: joint accelerations and contact forces",
         ("qdd", "contact_forces"),
-        Algorithm(
-            "contacts.contact_forward_dynamics",
-            "MuJoCo's soft constraints, Newton's method, Todorov 2014",
-            refusals=(
-                *("of_no_contacts", "of_contacts_with_constraints", "of_a_singular_mass_matrix"),
-            ),
-            in_loops=False,
-        ),
+        _algorithm("contact_forward_dynamics"),
         is_default=False,
         solves=True,
     )
@@ -35,8 +37,8 @@ class ContactDynamics(Calls):
     ) -> tuple[Array, Array]:
         """Return the joint accelerations of a robot on the ground, and the contact forces.
 
-        The constraints are MuJoCo's: contacts with planes, limits of joints and, for a robot with
-        ``joint_dynamics``, dry friction (docs/contacts.md).
+        The constraints are MuJoCo's: contacts, limits of joints, equality constraints and, for a
+        robot with ``joint_dynamics``, dry friction (docs/contacts.md).
 
         Args:
             q:         joint positions   (B, nq)  [rad or m]
@@ -44,14 +46,17 @@ class ContactDynamics(Calls):
             tau:       joint torques     (B, nv)  [N m or N]
             out:       arrays for the results.
             friction:  coefficient of each contact's tangents (k,) or (B, k). Default: the file's.
+            ctrl:      control of each actuator (nu,) or (B, nu). Default: 0.
             radii:     radius of each contact's shape (k,) or (B, k) [m]. Default: the file's.
             tolerance: relative error of the torques at which the iterations end (1,) or (B, 1).
+            active:    1 for each equality constraint that holds, 0 for others (k,) or (B, k).
             options:   the others as in ``inverse_dynamics``.
 
         Returns:
             qdd:            (B, nv) [rad/s^2 or m/s^2]
-            contact_forces: (B, p, 3), of the ground on each point, in the axes of the base [N]; a
-                            sphere has one point, a capsule two, a box four.
+            contact_forces: (B, p, 3), on each point, in the axes of the base [N]. On a plane, a
+                            sphere or an ellipsoid has one point, a capsule two, a cylinder or
+                            a box four. A pair has one, with the force on its second shape.
 
         Raises:
             ModelError: the robot has no contacts, or its mass matrix is singular.
@@ -62,3 +67,72 @@ class ContactDynamics(Calls):
             Request("contact_forward_dynamics", (q, qd, tau), out, options)
         )
         return results
+
+    @function(
+        "Residual of the accelerations with soft contacts",
+        ("torque_error",),
+        _algorithm("contact_residual"),
+        is_default=False,
+        solves=True,
+    )
+    def contact_residual(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        tau: ArrayLike,
+        *,
+        out: Writable | None = None,
+        **options: Unpack[Soft],
+    ) -> Array:
+        """Return the error of the joint torques at the result of ``contact_forward_dynamics``.
+
+        Iterations end where it is at most ``tolerance``, or after the most iterations.
+
+        Arguments and errors as in ``contact_forward_dynamics``.
+
+        Returns:
+            torque_error: |M a - b - J^T f| / |b|, b the torques without constraints, in the
+                          norm of the inverse diagonal of M (B,) [1]
+        """
+        return self._call(Request("contact_residual", (q, qd, tau), out, options))
+
+    @function(
+        "Joint torques of actuators",
+        ("tau",),
+        Algorithm(
+            "actuators.actuator_torques",
+            "MuJoCo's documentation, chapter Computation",
+            refusals=("of_no_actuators",),
+            in_loops=False,
+        ),
+        is_default=False,
+    )
+    def actuator_torques(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        *,
+        out: Writable | None = None,
+        **options: Unpack[Controlled],
+    ) -> Array:
+        """Return the joint torques of a robot's actuators, MuJoCo's ``qfrc_actuator``.
+
+        ``step``, ``rollout`` and ``contact_forward_dynamics`` add them to ``tau``
+        (docs/actuators.md). Other functions take them as ``tau``.
+
+        Args:
+            q:       joint positions   (B, nq)  [rad or m]
+            qd:      joint velocities  (B, nv)  [rad/s or m/s]
+            out:     output array.
+            ctrl:    control of each actuator (nu,) or (B, nu). Default: 0.
+            options: the others as in ``inverse_dynamics``.
+
+        Returns:
+            tau: (B, nv) [N m or N]
+
+        Raises:
+            ModelError: the robot has no actuators.
+
+        Source: MuJoCo's documentation, chapter Computation.
+        """
+        return self._call(Request("actuator_torques", (q, qd), out, options))

@@ -9,7 +9,6 @@ from gridgen.functions.types import (
     ArrayLike,
     Damped,
     Driven,
-    Loaded,
     Schedule,
     Unpack,
     Writable,
@@ -113,7 +112,7 @@ class Derivatives(Calls):
         *,
         schedule: Schedule = "auto",
         out: tuple[Writable, Writable, Writable, Writable] | None = None,
-        **options: Unpack[Loaded],
+        **options: Unpack[Damped],
     ) -> tuple[Array, Array, Array, Array]:
         """Return the second derivatives of the joint torques and the derivative of M.
 
@@ -179,6 +178,7 @@ class Derivatives(Calls):
         ),
         is_default=False,
         solves=True,
+        cancels=True,
     )
     def forward_dynamics_hessian(
         self,

@@ -78,6 +78,7 @@ class Dynamics(Calls):
                                                                  (nv,) or (B, nv)
             damping:           viscous damping, for a robot that was loaded with ``damping`` in
                                ``parameters``                    (nv,) or (B, nv)
+            joint_friction:    dry friction, likewise            (nv,) or (B, nv)
             backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``; overrides the robot's.
 
         Returns:

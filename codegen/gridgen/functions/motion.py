@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from gridgen.functions.calls import Calls, Request, RolloutSettings
 from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
@@ -9,6 +11,7 @@ from gridgen.functions.types import (
     ArrayLike,
     Constrained,
     Driven,
+    ExplicitIntegrator,
     Integrator,
     Keep,
     Moving,
@@ -46,11 +49,18 @@ _SOURCES = {
         "constant accelerations during the step",
         "Taylor series of order two, forward dynamics of articulated bodies",
     ),
+    "variational": (
+        "variational midpoint method",
+        "discrete Euler-Lagrange equations of the midpoint rule, Marsden and West 2001",
+    ),
 }
 INTEGRATORS = {name: title for name, (title, _) in _SOURCES.items()}
 #: Those that evaluate forward dynamics once.
 _ONE_STAGE = ("semi_implicit", "euler", "implicit", "constant_acceleration")
-_REFUSALS = ("of_a_singular_mass_matrix", "of_contacts_with_constraints")
+#: Those with matrices of derivatives.
+_EXPLICIT = tuple(name for name in INTEGRATORS if name != "variational")
+_OF_VARIATIONAL = ("of_variational_steps",)
+_REFUSALS = ("of_a_singular_mass_matrix",)
 
 
 class Motion(Calls):
@@ -60,7 +70,13 @@ class Motion(Calls):
         "Time step: the state after a time with constant joint torques",
         ("q_next", "qd_next"),
         {
-            name: Algorithm(f"integrators.{name}", source, refusals=_REFUSALS, title=title)
+            name: Algorithm(
+                f"integrators.{name}",
+                source,
+                refusals=_REFUSALS if name in _EXPLICIT else (*_REFUSALS, *_OF_VARIATIONAL),
+                title=title,
+                in_loops=name in _EXPLICIT,
+            )
             for name, (title, source) in _SOURCES.items()
         },
         solves=True,
@@ -82,7 +98,8 @@ class Motion(Calls):
         Configurations move as in ``integrate``: a floating base stays on its manifold, and
         quaternions have unit norm. A robot with constraints has the accelerations of
         ``constrained_forward_dynamics``; with ``active=0``, those without constraints. A robot with
-        contacts has those of ``contact_forward_dynamics``.
+        contacts has those of ``contact_forward_dynamics``. A robot with actuators adds
+        ``actuator_torques`` to ``tau``.
 
         Args:
             q:          joint positions   (B, nq)  [rad or m]
@@ -96,7 +113,9 @@ class Motion(Calls):
                         URDF, which requires ``joint_dynamics=True``. ``midpoint``: the rates at the
                         middle of the step, ``trapezoidal``: the mean of those at both ends; both of
                         order two, at twice the cost. ``constant_acceleration``: the positions
-                        follow the initial accelerations too.
+                        follow the initial accelerations too. ``variational``: the midpoint rule of
+                        discrete mechanics, of order two, at eight times the cost: it conserves
+                        momenta, and its energy does not drift.
             schedule:   ``thread``; ``auto`` selects it.
             out:        output arrays.
             options:    as in ``inverse_dynamics``, and of a robot with constraints as in
@@ -122,10 +141,10 @@ class Motion(Calls):
             name: Algorithm(
                 f"linearization.{name}",
                 f"chain rule along step_{name}",
-                refusals=(*_REFUSALS, "of_contacts"),
-                title=title,
+                refusals=(*_REFUSALS, "of_contacts", "of_actuators"),
+                title=INTEGRATORS[name],
             )
-            for name, title in INTEGRATORS.items()
+            for name in _EXPLICIT
         },
         is_default=False,
         solves=True,
@@ -137,7 +156,7 @@ class Motion(Calls):
         tau: ArrayLike,
         dt: NumberLike,
         *,
-        integrator: Integrator = "semi_implicit",
+        integrator: ExplicitIntegrator = "semi_implicit",
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Constrained],
@@ -147,9 +166,10 @@ class Motion(Calls):
         Changes of a state are vectors x of 2 nv numbers: the ``difference`` of the positions and
         the difference of the velocities. If the state changes by x and the torques by u, the next
         state changes by A x + B u. External wrenches are constant in the link frames. Coulomb
-        friction is treated as constant.
+        friction without ``friction_width`` is treated as constant.
 
-        Arguments and errors as in ``step``.
+        Arguments and errors as in ``step``, without ``variational``: ``jvp`` and ``vjp`` of
+        ``step`` differentiate it.
 
         Returns:
             A: (B, 2 nv, 2 nv)
@@ -167,13 +187,14 @@ class Motion(Calls):
             name: Algorithm(
                 f"hessians.{name}",
                 f"second derivatives along step_{name}, summed before they are formed",
-                refusals=(*_REFUSALS, "of_constraints", "of_contacts"),
+                refusals=(*_REFUSALS, "of_constraints", "of_contacts", "of_actuators"),
                 title=INTEGRATORS[name],
             )
             for name in _ONE_STAGE
         },
         is_default=False,
         solves=True,
+        cancels=True,
     )
     def step_hessian(
         self,
@@ -218,7 +239,7 @@ class Motion(Calls):
         dt: NumberLike,
         *,
         substeps: int = 1,
-        integrator: Integrator = "semi_implicit",
+        integrator: ExplicitIntegrator = "semi_implicit",
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Constrained],
     ) -> tuple[Array, Array]:
@@ -277,15 +298,17 @@ class Motion(Calls):
         feedback: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
         effort_limits: bool = False,
         return_efforts: bool = False,
+        done: Mapping[str, object] | None = None,
+        observe: Sequence[str] = (),
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, ...] | None = None,
         **options: Unpack[Moving],
     ) -> tuple[Array, ...]:
         """Return the states of trajectories under given joint torques, computed by one kernel.
 
-        The results are bitwise equal to those of repeated calls of ``step``. Position and velocity
-        limits are not enforced. A trajectory that reaches an infinite or NaN state does not affect
-        other trajectories.
+        The results are bitwise equal to those of repeated calls of ``step``; with ``observe``, up
+        to rounding. Position and velocity limits are not enforced. A trajectory that reaches an
+        infinite or NaN state does not affect other trajectories.
 
         Args:
             q0:            initial joint positions   (B, nq), or with several batch axes
@@ -306,22 +329,35 @@ class Motion(Calls):
                            ``difference(q, q_ref)`` and ``qd_ref - qd`` at the start of a step.
             effort_limits: clamp the torques to the robot's ``effort_limits``.
             return_efforts: also return the applied torques, after feedback and clamping.
+            done:          ranges beyond which a state ends: (low, high), ``None`` for no bound, for
+                           the name of a joint [rad or m] and the ``height`` of a floating base [m];
+                           the largest ``tilt`` of its z axis [rad]; the least ``self_distance``
+                           [m]. A state is tested before the first step and after every one. When it
+                           has ended or is NaN, it does not move any more.
+            observe:       functions to evaluate at the start of every step, by names as of
+                           ``compute``: ``contact_forward_dynamics``, ``self_distance``. Their
+                           arguments are q, qd, tau; their results are zero after the end.
             schedule:      ``thread``; ``auto`` selects it.
             out:           output arrays, with any strides.
             options:       as in ``step``. Arrays with a batch axis may have an axis T after it,
-                           except ``params``, ``armature`` and ``damping``: ``active`` is (k,),
-                           (B, k), or (B, T, k) or (1, T, k) for a schedule of contacts.
+                           except the robot's parameters: ``active`` is (k,), (B, k), or (B, T, k)
+                           or (1, T, k) for a schedule of contacts. ``ctrl`` has the axes of
+                           ``tau``, or none.
 
         Returns:
             q_path:   joint positions   (B, T + 1, nq); (B, nq) for ``last``  [rad or m]
             qd_path:  joint velocities  (B, T + 1, nv); (B, nv) for ``last``  [rad/s or m/s]
             tau_path: applied torques   (B, T, nv)  [N m or N], with ``return_efforts``
+            ends:     with ``done``, steps until a state ended, T + 1 if it did not  (B,)
+            then the results of each function of ``observe``, (B, T, ...).
 
         Raises:
-            OptionError: ``substeps``, ``keep`` or ``feedback`` is invalid.
+            OptionError: ``substeps``, ``keep``, ``feedback``, ``done`` or ``observe`` is invalid.
             Also the errors of ``step``.
         """
-        settings = RolloutSettings(substeps, keep, feedback, effort_limits, return_efforts)
+        settings = RolloutSettings(
+            substeps, keep, feedback, effort_limits, return_efforts, done, observe
+        )
         path: tuple[Array, ...] = self._call(
             Request(
                 "rollout", (q0, qd0, tau, dt), out, options, schedule, integrator, settings=settings

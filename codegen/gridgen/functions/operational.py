@@ -121,7 +121,6 @@ class OperationalSpace(Calls):
         _algorithm("operational_space_bias"),
         is_default=False,
         solves=True,
-        cancels=True,
     )
     def operational_space_bias(
         self,

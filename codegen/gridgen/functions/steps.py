@@ -73,6 +73,30 @@ STEPS: dict[str, MethodStep] = {
     ),
 }
 
+
+def _excess(algorithm: str, *inputs: str, refusals: tuple[str, ...] = ()) -> MethodStep:
+    source = "sum of what exceeds each bound"
+    return MethodStep(
+        "step",
+        "semi_implicit",  # and every other
+        "Excess of a state over its bounds",
+        ("q", "q_range", "upright", *inputs),
+        ("excess",),
+        Algorithm(f"ends.{algorithm}", source, refusals=refusals, in_loops=False),
+        is_called=False,
+    )
+
+
+#: How far the states of a rollout are beyond their bounds, also of the distance between links.
+STEPS |= {
+    "excess": _excess("excess"),
+    "excess_apart": _excess("excess_apart", "margin", refusals=("of_no_pairs",)),
+}
+EXCESS, EXCESS_APART = (
+    KernelKey(STEPS[name].function, STEPS[name].method, step=name)
+    for name in ("excess", "excess_apart")
+)
+
 #: Forward kinematics of one frame.
 POSE = MethodStep(
     "forward_kinematics",

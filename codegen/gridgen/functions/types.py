@@ -59,6 +59,17 @@ Integrator = Literal[
     "midpoint",
     "trapezoidal",
     "constant_acceleration",
+    "variational",
+]
+#: Those with matrices of derivatives.
+ExplicitIntegrator = Literal[
+    "semi_implicit",
+    "euler",
+    "rk4",
+    "implicit",
+    "midpoint",
+    "trapezoidal",
+    "constant_acceleration",
 ]
 #: Those that evaluate forward dynamics once.
 OneStageIntegrator = Literal["semi_implicit", "euler", "implicit", "constant_acceleration"]
@@ -162,9 +173,11 @@ class Damped(Loaded, total=False):
     Attributes:
         damping: viscous damping of each joint velocity, (nv,) or (B, nv) [N m s or N s/m]. The
                  robot must be loaded with ``damping`` in ``parameters``.
+        joint_friction: dry friction of each joint velocity, as ``damping`` [N m or N].
     """
 
     damping: ArrayLike | None
+    joint_friction: ArrayLike | None
 
 
 class Driven(Damped, total=False):
@@ -197,9 +210,11 @@ class Operational(InGravity, Inertial, AtFrame, total=False):
 
     Attributes:
         damping: as in ``Damped``.
+        joint_friction: as in ``Damped``.
     """
 
     damping: ArrayLike | None
+    joint_friction: ArrayLike | None
 
 
 class Held(Options, total=False):
@@ -227,7 +242,17 @@ class Constrained(Driven, Held, total=False):
     compliance: ArrayLike | None
 
 
-class Soft(InGravity, Inertial, total=False):
+class Controlled(Options, total=False):
+    """Those of actuators.
+
+    Attributes:
+        ctrl: control of each actuator (nu,) or (B, nu). Default: 0.
+    """
+
+    ctrl: ArrayLike | None
+
+
+class Soft(InGravity, Inertial, Controlled, total=False):
     """Those of the dynamics with soft contacts.
 
     Attributes:
@@ -236,6 +261,7 @@ class Soft(InGravity, Inertial, total=False):
         friction:  coefficient of each contact's tangents (k,) or (B, k).
         radii:     radius of each contact's shape (k,) or (B, k) [m].
         tolerance: relative error of the torques at which iterations end (1,) or (B, 1).
+        active:    as in ``Held``.
     """
 
     f_ext: ArrayLike | None
@@ -243,9 +269,10 @@ class Soft(InGravity, Inertial, total=False):
     friction: ArrayLike | None
     radii: ArrayLike | None
     tolerance: ArrayLike | None
+    active: ArrayLike | None
 
 
-class Moving(Constrained, total=False):
+class Moving(Constrained, Controlled, total=False):
     """Those of steps.
 
     Attributes:

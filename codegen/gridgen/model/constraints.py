@@ -10,14 +10,15 @@ from gridgen.errors import OptionError
 from gridgen.model.description import RobotDescription, suggestion
 from gridgen.model.kinematic_tree import Body, Constraint, Frame
 from gridgen.model.pose import Pose, from_rpy
+from gridgen.model.soft import DEFAULT_SOFTNESS, Softness
 from gridgen.naming import show, show_value
 
-_SHARED = {"kind", "name", "to", "stabilization", "compliance", "active"}
+_SHARED = {"kind", "name", "to", "stabilization", "compliance", "active", "solref", "solimp"}
 _PLACED = _SHARED | {"link", "offset", "to_offset", "to_rpy"}
 #: The fields of each kind of constraint.
 FIELDS: Mapping[str, set[str]] = {
     "point": _PLACED,
-    "frame": _PLACED | {"rpy"},
+    "frame": _PLACED | {"rpy", "torquescale"},
     "joint": _SHARED | {"joint", "multiplier", "offset"},
 }
 _ROWS = {"point": 3, "frame": 6, "joint": 1}
@@ -71,6 +72,9 @@ class _Reader:
             raise self._error(show(min(unknown)), f"a {kind} has {', '.join(sorted(FIELDS[kind]))}")
         position, velocity = self._numbers("stabilization", 2, least=0.0)
         (compliance,) = self._numbers("compliance", 1, least=0.0)
+        first, second = self._numbers("solref", 2, default=DEFAULT_SOFTNESS.solref)
+        solimp = self._numbers("solimp", 5, default=DEFAULT_SOFTNESS.solimp, least=0.0)
+        (scale,) = self._numbers("torquescale", 1, default=(1.0,), least=0.0)
         if (active := self._entry.get("active", True)) not in (0, 1):
             raise self._error(f"active {show_value(active)}", "give True or False")
         shared: dict[str, Any] = {
@@ -79,6 +83,8 @@ class _Reader:
             "stabilization": (position, velocity),
             "compliance": compliance,
             "active": bool(active),
+            "softness": Softness((first, second), solimp),  # type: ignore[arg-type]
+            "torquescale": scale,
         }
         if kind == "joint":
             return self._joint(bodies, shared)
@@ -110,7 +116,7 @@ class _Reader:
                     f"{show(joint)} and {show(other)}, which move as one", "name two joints"
                 )
         (offset,) = self._numbers("offset", 1)
-        (multiplier,) = self._numbers("multiplier", 1, default=1.0)
+        (multiplier,) = self._numbers("multiplier", 1, default=(1.0,))
         return Constraint(
             name=self._name(name),
             joints=(joints[joint], to),
@@ -147,9 +153,14 @@ class _Reader:
         return name
 
     def _numbers(
-        self, key: str, count: int, *, default: float = 0.0, least: float = -math.inf
+        self,
+        key: str,
+        count: int,
+        *,
+        default: tuple[float, ...] = (),
+        least: float = -math.inf,
     ) -> tuple[float, ...]:
-        given = self._entry.get(key, (default,) * count)
+        given = self._entry.get(key, default or (0.0,) * count)
         values = tuple(given) if isinstance(given, (list, tuple)) else (given,)
         if len(values) != count or not all(
             isinstance(value, (int, float))

@@ -11,17 +11,33 @@ from gridgen.errors import OptionError
 from gridgen.model.description import RobotDescription, Shape, suggestion
 from gridgen.model.kinematic_tree import Frame
 from gridgen.model.pose import Pose
-from gridgen.model.soft import CONDIMS, CONES, NO_CONTACTS, Contact, ContactModel, Softness
+from gridgen.model.soft import (
+    CONDIMS,
+    CONES,
+    NO_CONTACTS,
+    Contact,
+    ContactModel,
+    Plane,
+    Softness,
+    Solid,
+)
 from gridgen.naming import show, show_value
 from gridgen.options import RobotOptions
 
+#: Shapes that may touch a plane.
+_ON_PLANES = "sphere, capsule, ellipsoid, cylinder or box"
 #: Entries of ``ground``, with the number of values of each; of ``contact`` likewise.
 OF_GROUND: Mapping[str, int] = {
     **{"link": 0, "radius": 1, "friction": 1, "condim": 1, "margin": 1, "solref": 2, "solimp": 5}
 }
+OF_PAIR: Mapping[str, int] = {
+    **{"links": 0, "friction": 1, "condim": 1, "margin": 1, "solref": 2, "solimp": 5}
+}
 #: The powers of ``solimp`` that are covered: multiples of 1 / POWER.
 POWER, MOST_POWER = 64, 10
-OF_MODEL: Mapping[str, int] = {"cone": 0, "impratio": 1, "timestep": 1, "iterations": 1}
+OF_MODEL: Mapping[str, int] = {
+    **{"cone": 0, "impratio": 1, "timestep": 1, "iterations": 1, "pairs": 0, "smooth": 1}
+}
 
 
 def place_contacts(
@@ -43,7 +59,9 @@ def place_contacts(
     if not is_given:
         return NO_CONTACTS
     settings = {} if isinstance(options.contact, bool) else options.contact
-    model = replace(description.contact_model, **_settings(description, settings))
+    chosen = _settings(description, settings)
+    pairs, smooth = chosen.pop("pairs", None), chosen.pop("smooth", 0.0)
+    model = replace(description.contact_model, **chosen)
     contacts = model.contacts
     if options.ground:
         contacts = tuple(
@@ -51,6 +69,13 @@ def place_contacts(
             for index, entry in enumerate(options.ground)
             for contact in _of_ground(f"{description.source}: ground[{index}]", entry, named)
         )
+    if pairs is not None:
+        contacts = tuple(one for one in contacts if isinstance(one.other, Plane))
+        where = f"{description.source}: contact: pairs"
+        if not isinstance(pairs, (list, tuple)):
+            raise OptionError(f"{where} is {show_value(pairs)}; give a list of pairs of links")
+        for index, entry in enumerate(pairs):
+            contacts += _of_pair(f"{where}[{index}]", entry, named, description.contact_model)
     springs = [contact.softness for contact in contacts]
     springs += [one for joint in model.joints.values() for one in (joint.limit, joint.friction)]
     for softness in springs:
@@ -61,26 +86,48 @@ def place_contacts(
                 f"1/{POWER} up to {MOST_POWER}"
             )
     placed = []
-    for contact in contacts:
-        frame = named[contact.link]
-        if frame.body >= 0:
-            at = Pose(frame.rotation, frame.translation)
-            center = contact.center and (at @ Pose(translation=contact.center)).translation
-            pose = at @ contact.pose
-            placed.append(replace(contact, pose=pose, body=frame.body, center=center))
+    for contact in (_widened(one, smooth) for one in contacts) if smooth else contacts:
+        solid, *others = (_placed(one, named[one.link]) for one in contact.solids)
+        if max(one.body for one in (solid, *others)) >= 0:
+            placed.append(replace(contact, solid=solid, other=(*others, contact.other)[0]))
     if not placed:
         raise OptionError(
-            f"{description.source}: contact is given, and no link touches a plane: name links in "
-            "ground"
+            f"{description.source}: contact is given, and no link touches a plane or another link: "
+            "name links in ground"
         )
-    return replace(model, contacts=tuple(placed))
+    centers = {}
+    for link, center in model.centers.items():
+        at = Pose(named[link].rotation, named[link].translation)
+        centers[link] = (at @ Pose(translation=center)).translation
+    return replace(model, contacts=tuple(placed), centers=centers)
 
 
-def covered(shape: Shape | None) -> bool:
-    """Return whether contacts of a shape with a plane are covered: a box with round edges."""
-    if shape is None or len(set(shape.radii)) > 1:
-        return False
-    return sum(length > 0.0 for length in shape.half_lengths) != 2
+def _widened(contact: Contact, width: float) -> Contact:
+    """Return a contact whose impedance rises from zero over a width about the touch."""
+    most = contact.softness.solimp[1]
+    softness = replace(contact.softness, solimp=(0.0, most, width, 0.5, 2.0))
+    return replace(contact, softness=softness, margin=contact.margin + 0.5 * width)
+
+
+def _placed(solid: Solid, frame: Frame) -> Solid:
+    """Return a shape relative to the body that carries its link."""
+    at = Pose(frame.rotation, frame.translation)
+    return replace(solid, pose=at @ solid.pose, body=frame.body)
+
+
+def solid_of(link: str, shape: Shape | None) -> Solid | None:
+    """Return a collision shape in contact with a plane; ``None`` if that is not covered."""
+    if shape is None:
+        return None
+    solid = Solid(link, shape.pose, shape.half_lengths, shape.radii)
+    is_ellipsoid = solid.edges == 0 and min(shape.radii) > 0.0
+    is_covered = solid.is_round and solid.edges != 2
+    return solid if is_covered or solid.is_cylinder or is_ellipsoid else None
+
+
+def touches_others(solid: Solid | None) -> bool:
+    """Return whether contacts of a shape with others are covered: of spheres and capsules."""
+    return solid is not None and solid.is_round and solid.edges < 2
 
 
 def _settings(description: RobotDescription, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,40 +145,66 @@ def _settings(description: RobotDescription, given: Mapping[str, Any]) -> dict[s
 def _of_ground(where: str, entry: Any, named: Mapping[str, Frame]) -> list[Contact]:
     """Return the contacts of one entry of ``ground``."""
     given = {"link": entry} if isinstance(entry, str) else entry
-    values = _numbers(where, given, OF_GROUND)
-    link = values.pop("link", None)
-    if link not in named:
-        raise OptionError(
-            f"{where} has link {show_value(link)}: no link{suggestion(str(link), named)}"
-        )
+    values = _values(where, given, OF_GROUND)
+    radius = values.pop("radius", None)
+    solids = _solids(where, values.pop("link", None), named, radius=radius)
+    return [Contact(name, solid, **values) for name, solid in solids]
+
+
+def _of_pair(
+    where: str, entry: Any, named: Mapping[str, Frame], model: ContactModel
+) -> tuple[Contact, ...]:
+    """Return the contacts of one entry of ``pairs``: those of the file, if it has some."""
+    given = entry if isinstance(entry, Mapping) else {"links": entry}
+    values = _values(where, given, OF_PAIR)
+    links = values.pop("links", None)
+    if not isinstance(links, (list, tuple)) or len(links) != 2:
+        raise OptionError(f"{where} has links {show_value(links)}; give two names of links")
+    first, second = (_solids(where, link, named, "sphere or capsule") for link in links)
+    if named[links[0]].body == named[links[1]].body:
+        raise OptionError(f"{where}: links {show(links[0])} and {show(links[1])} do not move apart")
+    listed = tuple(
+        one for one in model.contacts if sorted(s.link for s in one.solids) == sorted(links)
+    )
+    if listed and not values:
+        return listed
+    return tuple(
+        Contact(f"{a}:{b}", solid, other, **values) for a, other in first for b, solid in second
+    )
+
+
+def _values(where: str, given: Any, counts: Mapping[str, int]) -> dict[str, Any]:
+    """Return the values of an entry, as arguments of ``Contact``."""
+    values = _numbers(where, given, counts)
     if "condim" in values:
         values["condim"] = _whole(where, "condim", given, CONDIMS)
     if "friction" in values:
         values["friction"] = (values["friction"],) * 2 + Contact.friction[2:]
-    shapes = [shape for shape in named[link].shapes if covered(shape)]
-    if "radius" in values:
-        shapes = [Shape(Pose(), radii=(values.pop("radius"),) * 3)]
-    if not shapes:
+    springs = {name: values.pop(name) for name in ("solref", "solimp") if name in values}
+    return {**values, "softness": Softness(**springs)} if springs else values
+
+
+def _solids(
+    where: str,
+    link: Any,
+    named: Mapping[str, Frame],
+    kinds: str = _ON_PLANES,
+    radius: float | None = None,
+) -> list[tuple[str, Solid]]:
+    """Return the shapes of a link that are covered, and their names; or a sphere of a radius."""
+    if link not in named:
         raise OptionError(
-            f"{where}: link {show(link)} has no sphere, capsule or box as its collision shape: "
-            'give "radius" for a sphere at its origin'
+            f"{where} has link {show_value(link)}: no link{suggestion(str(link), named)}"
         )
-    softness = Softness(
-        **{name: values.pop(name) for name in ("solref", "solimp") if name in values}
-    )
-    return [
-        Contact(
-            link if len(shapes) == 1 else f"{link}:{number}",
-            link,
-            shape.pose,
-            shape.half_lengths,
-            shape.radii[0],
-            softness=softness,
-            **values,
-        )
-        for number, shape in enumerate(shapes)
-        if shape is not None
-    ]
+    shapes = [Shape(Pose(), radii=(radius,) * 3)] if radius is not None else named[link].shapes
+    solids = [solid for shape in shapes if (solid := solid_of(link, shape)) is not None]
+    if kinds != _ON_PLANES:
+        solids = [solid for solid in solids if touches_others(solid)]
+    if not solids:
+        hint = ': give "radius" for a sphere at its origin' if kinds == _ON_PLANES else ""
+        raise OptionError(f"{where}: link {show(link)} has no {kinds} as its collision shape{hint}")
+    count = len(solids)
+    return [(link if count == 1 else f"{link}:{n}", solid) for n, solid in enumerate(solids)]
 
 
 def _whole(where: str, key: str, given: Mapping[str, Any], choices: Sequence[int]) -> int:

@@ -54,14 +54,16 @@ class Mesh:
     """A collision mesh.
 
     Attributes:
-        pose:  pose of the mesh in its link's frame.
-        file:  name of its file, as in the robot's.
-        scale: factors of its coordinates.
+        pose:      pose of the mesh in its link's frame.
+        file:      name of its file, as in the robot's.
+        scale:     factors of its coordinates.
+        triangles: vertices and faces, if the reader of the robot has read them.
     """
 
     pose: Pose
     file: str
     scale: Vector3 = (1.0, 1.0, 1.0)
+    triangles: tuple[Any, Any] | None = field(default=None, compare=False, repr=False)
 
 
 SOLIDS: Mapping[str, Mapping[str, int]] = {
@@ -181,7 +183,8 @@ class RobotDescription:
         digest:   SHA-256 of the input.
         in_order: whether sibling joints are in file order, not sorted by name.
         contact_model: soft constraints of the file.
-        constraints: constraints of the file, in the form of the option.
+        constraints: constraints of the file, in the form of the option; ``actuators`` likewise.
+        springs:  stiffness of joints by name, and their position without force.
     """
 
     name: str
@@ -192,6 +195,8 @@ class RobotDescription:
     in_order: bool = False
     contact_model: ContactModel = NO_CONTACTS
     constraints: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+    actuators: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+    springs: Mapping[str, tuple[float, float]] = field(default_factory=dict, hash=False)
 
     def error(self, message: str, line: int | None = None) -> UrdfError:
         """Return an error with the location in this robot's file."""

@@ -12,7 +12,7 @@ from typing import Any
 from gridgen.model.description import Shape
 from gridgen.model.lump import NO_MASS, Lump
 from gridgen.model.pose import Matrix3, Vector3, euler_zxz, is_sparse
-from gridgen.model.soft import NO_CONTACTS, ContactModel
+from gridgen.model.soft import DEFAULT_SOFTNESS, NO_CONTACTS, ContactModel, Softness
 from gridgen.options import RobotOptions
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.joints import JointType
@@ -130,6 +130,16 @@ def armatures(bodies: Iterable[Body]) -> tuple[float, ...]:
     return tuple(value for body in own for value in body.armature)
 
 
+def losses(bodies: Iterable[Body], name: str) -> tuple[float, ...]:
+    """Return the ``damping`` or the ``friction`` of each velocity (nv), mimic joints included."""
+    total: dict[int, float] = {}
+    for body in bodies:
+        factor = abs(body.multiplier) ** (2 if name == "damping" else 1)
+        for j in range(body.v_index, body.v_index + body.nv):
+            total[j] = total.get(j, 0.0) + factor * float(getattr(body, name))
+    return tuple(total[j] for j in range(len(total)))
+
+
 @dataclass(frozen=True)
 class Frame:
     """A link, placed in the *link* frame of its body (-1: the base).
@@ -142,6 +152,42 @@ class Frame:
     rotation: Matrix3
     translation: Vector3
     shapes: tuple[Shape | None, ...] = field(default=(), compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Actuator:
+    """An actuator on a joint: its force is gain times control plus bias, with MuJoCo's parameters.
+
+    Attributes:
+        name:        name of the actuator.
+        body:        index of the joint's body.
+        gear:        length per position of the joint, and force of the joint per force.
+        gain:        constant, per length, per velocity.
+        bias:        likewise.
+        ctrl_range:  of the control.
+        force_range: of the force.
+        joint_range: of the sum of the forces of all actuators on the joint.
+        is_implicit: whether the integrator ``implicit`` includes its damping.
+    """
+
+    name: str
+    body: int
+    gear: float
+    gain: tuple[float, ...]
+    bias: tuple[float, ...]
+    ctrl_range: tuple[float, ...]
+    force_range: tuple[float, ...]
+    joint_range: tuple[float, ...]
+    is_implicit: bool
+
+
+@dataclass(frozen=True)
+class Spring:
+    """A spring of a joint: body, stiffness [N m/rad or N/m], position without force."""
+
+    body: int
+    stiffness: float
+    rest: float
 
 
 @dataclass(frozen=True)
@@ -165,6 +211,8 @@ class Constraint:
         joints:        indices of the bodies whose joints are tied; -1 for none.
         multiplier:    the first joint's position is ``multiplier`` times the second's + ``offset``.
         offset:        see ``multiplier`` [rad or m].
+        softness:      of the constraint in dynamics with soft constraints.
+        torquescale:   factor of the angles of a frame there.
     """
 
     name: str
@@ -179,6 +227,8 @@ class Constraint:
     joints: tuple[int, int] = (-1, -1)
     multiplier: float = 1.0
     offset: float = 0.0
+    softness: Softness = DEFAULT_SOFTNESS
+    torquescale: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -254,10 +304,13 @@ class KinematicTree(Branches):
         singular_joint: a joint with zero articulated inertia, which makes the mass matrix
             singular and forward dynamics undefined; None for an ordinary robot.
         parameters: parameters that are inputs of functions, with the file's values: ``params``
-            (n, 10), ``armature`` (nv), ``damping`` (nv), and those of ``constraints`` and contacts.
+            (n, 10), ``armature`` (nv), ``damping`` (nv), and those of ``constraints``, contacts and
+            actuators.
         parameter_names: link of each row of ``params``.
         constraints: conditions on the motion.
         contact_model: soft constraints, contacts with the ground among them.
+        actuators: actuators, in the order of ``ctrl``.
+        springs: springs of joints, which act with contacts or actuators.
         spheres: spheres that stand for links in queries of distance.
         remarks: warnings of the reader.
     """
@@ -279,6 +332,8 @@ class KinematicTree(Branches):
     parameter_names: tuple[str, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     contact_model: ContactModel = NO_CONTACTS
+    actuators: tuple[Actuator, ...] = ()
+    springs: tuple[Spring, ...] = ()
     spheres: SphereModel = field(default_factory=SphereModel)
     remarks: tuple[str, ...] = field(default=(), compare=False)
 
@@ -379,6 +434,16 @@ class KinematicTree(Branches):
     def armature(self) -> tuple[float, ...]:
         """Armature, added to the diagonal of the mass matrix (nv)."""
         return armatures(self.bodies)
+
+    @cached_property
+    def damping(self) -> tuple[float, ...]:
+        """Viscous damping of each velocity (nv)."""
+        return losses(self.bodies, "damping")
+
+    @cached_property
+    def joint_friction(self) -> tuple[float, ...]:
+        """Coulomb friction of each velocity (nv)."""
+        return losses(self.bodies, "friction")
 
     @property
     def total_mass(self) -> float:

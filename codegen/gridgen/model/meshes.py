@@ -44,14 +44,7 @@ def spheres_of_links(
 def _of_mesh(source: str, mesh: Mesh, excess: float) -> list[Sphere]:
     trimesh = library("trimesh", source, "spheres of meshes require")
     tree = library("scipy.spatial", source, "spheres of meshes require").cKDTree
-    path = _path(source, mesh.file)
-    try:
-        loaded = trimesh.load(path, force="mesh")
-        vertices, faces = np.array(loaded.vertices) * mesh.scale, np.array(loaded.faces)
-    except Exception as error:
-        raise UrdfError(f"mesh {path}: {one_line(error)}", source) from error
-    if not len(faces):
-        raise UrdfError(f"mesh {path} has no faces", source)
+    vertices, faces = mesh.triangles or _read(trimesh, source, mesh)
     points, _ = trimesh.remesh.subdivide_to_size(vertices, faces, 0.125 * excess, max_iter=30)
     # One point in each cell of a twelfth of the excess.
     _, one = np.unique(np.floor(points / (excess / 12.0)).astype(int), axis=0, return_index=True)
@@ -70,6 +63,19 @@ def _of_mesh(source: str, mesh: Mesh, excess: float) -> list[Sphere]:
     rotation, translation = np.array(mesh.pose.rotation), np.array(mesh.pose.translation)
     centers = array[:, :3] @ rotation.T + translation
     return [(*c, sphere[3]) for c, sphere in zip(centers.tolist(), own, strict=True)]
+
+
+def _read(trimesh: Any, source: str, mesh: Mesh) -> tuple[Any, Any]:
+    """Return the vertices and the faces of a mesh's file."""
+    path = _path(source, mesh.file)
+    try:
+        loaded = trimesh.load(path, force="mesh")
+        vertices, faces = np.array(loaded.vertices) * mesh.scale, np.array(loaded.faces)
+    except Exception as error:
+        raise UrdfError(f"mesh {path}: {one_line(error)}", source) from error
+    if not len(faces):
+        raise UrdfError(f"mesh {path} has no faces", source)
+    return vertices, faces
 
 
 def _is_inside(is_apart: Any) -> Any:

@@ -10,7 +10,14 @@ from typing import Any
 from gridgen.errors import OptionError
 from gridgen.functions.arrays import PROXIMAL, TOLERANCE
 from gridgen.model.description import Link, RobotDescription
-from gridgen.model.kinematic_tree import Body, Constraint, MassInput, armatures
+from gridgen.model.kinematic_tree import (
+    Actuator,
+    Body,
+    Constraint,
+    MassInput,
+    armatures,
+    losses,
+)
 from gridgen.model.lump import NO_MASS
 from gridgen.model.pose import NO_DISPLACEMENT, ZERO, apply, multiply, snapped, transpose
 from gridgen.model.soft import ContactModel
@@ -18,7 +25,7 @@ from gridgen.model.walk import Parts
 from gridgen.naming import show, show_value, similar
 
 #: Possible inputs in addition to the inertias of links.
-JOINT_PARAMETERS = ("armature", "damping")
+JOINT_PARAMETERS = ("armature", "damping", "joint_friction")
 #: The keyword for every body.
 ALL = "all"
 _WORDS = (ALL, *JOINT_PARAMETERS)
@@ -46,7 +53,7 @@ def choose_parameters(
 
     Args:
         description: robot.
-        parameters:  name of a link, ``all``, ``armature``, ``damping``, or a list of these.
+        parameters:  name of a link, ``all``, one of ``JOINT_PARAMETERS``, or a list of these.
 
     Raises:
         OptionError: a name is unknown, duplicate or ambiguous.
@@ -83,6 +90,7 @@ _MEANINGS = {
     ALL: "all bodies",
     "armature": "the joints' armatures",
     "damping": "the joints' damping",
+    "joint_friction": "the joints' friction",
 }
 
 
@@ -146,18 +154,20 @@ def own_parameters(
     if "armature" in choice.joints:
         own["armature"] = armatures(bodies)
     if "damping" in choice.joints:
-        own["damping"] = dampings(bodies)
+        own["damping"] = losses(bodies, "damping")
+    if "joint_friction" in choice.joints:
+        own["joint_friction"] = losses(bodies, "friction")
     return own
 
 
 def own_inputs(
-    constraints: Sequence[Constraint], model: ContactModel
+    constraints: Sequence[Constraint], model: ContactModel, actuators: Sequence[Actuator]
 ) -> dict[str, tuple[Any, ...]]:
-    """Return the inputs of functions with constraints, with their defaults in float64."""
-    own: dict[str, tuple[Any, ...]] = {}
+    """Return the inputs of constraints, contacts and actuators, with their defaults in float64."""
+    own: dict[str, tuple[Any, ...]] = {"ctrl": (0.0,) * len(actuators)} if actuators else {}
     if model.contacts:
         own["friction"] = tuple(contact.friction[0] for contact in model.contacts)
-        own["radii"] = tuple(contact.radius for contact in model.contacts)
+        own["radii"] = tuple(contact.solid.radii[0] for contact in model.contacts)
         own["tolerance"] = (TOLERANCE["float64"],)
     if not constraints:
         return own
@@ -175,12 +185,3 @@ def _of_link(link: Link) -> tuple[float, ...]:
     """Return a link's ten inertial parameters in its own frame."""
     lump = NO_MASS.plus(link.inertial, NO_DISPLACEMENT) if link.inertial else NO_MASS
     return lump.parameters
-
-
-def dampings(bodies: Sequence[Body]) -> tuple[float, ...]:
-    """Return the viscous damping of each velocity (nv), mimic joints included."""
-    total = [0.0] * (1 + max(body.v_index + body.nv - 1 for body in bodies))
-    for body in bodies:
-        if body.damping:
-            total[body.v_index] += body.damping * body.multiplier**2
-    return tuple(total)

@@ -26,52 +26,100 @@ class Softness:
     solimp: tuple[float, float, float, float, float] = (0.9, 0.95, 0.001, 0.5, 2.0)
 
 
-@dataclass(frozen=True)
-class Contact:
-    """A shape of a link, and a plane that it may touch.
+DEFAULT_SOFTNESS = Softness()
 
-    The shape is a box with rounded edges. A sphere has no half lengths, a capsule one.
+
+@dataclass(frozen=True)
+class Solid:
+    """A shape of a link: the Minkowski sum of a box and an ellipsoid, as ``description.Shape``.
+
+    A sphere has no half lengths, a capsule one; a cylinder is a segment plus a disk.
 
     Attributes:
-        name:         name in messages.
         link:         the link.
         pose:         of the shape in the link's frame, in a tree in the frame of the body's link.
         half_lengths: of the box [m].
-        radius:       of its edges [m].
-        body:         index of the body in a tree.
-        center:       center of mass in the link's frame that the weight of the contact refers to;
-                      ``None`` for that of the body with all links that are fixed to it.
-        normal:       of the plane, in the base.
-        height:       of the plane along the normal [m].
-        condim:       dimensions of the contact force: 1 normal; 3 tangential too; 4 a moment about
-                      the normal too; 6 moments about the tangents too.
-        friction:     coefficients of two tangents, the normal's moment, the tangents' moments
-                      [1, 1, m, m, m].
-        softness:     of the contact.
-        friction_solref: ``solref`` of friction with an elliptic cone; (0, 0) for that of the
-                      contact.
-        margin:       distance at which the contact begins [m].
+        radii:        of the ellipsoid along the same axes [m].
+        body:         index of the body in a tree; -1 is the base.
     """
 
-    name: str
     link: str
     pose: Pose = NO_DISPLACEMENT
     half_lengths: Vector3 = ZERO
-    radius: float = 0.0
+    radii: Vector3 = ZERO
     body: int = -1
-    center: Vector3 | None = None
+
+    @property
+    def edges(self) -> int:
+        """Number of positive half lengths."""
+        return sum(length > 0.0 for length in self.half_lengths)
+
+    @property
+    def is_round(self) -> bool:
+        """Whether it is a sphere or a capsule, or a box with round edges."""
+        return len(set(self.radii)) == 1
+
+    @property
+    def is_cylinder(self) -> bool:
+        """Whether it is a cylinder along its third axis."""
+        first, second, third = self.radii
+        return third == 0.0 < first == second and not any(self.half_lengths[:2])
+
+    @property
+    def count(self) -> int:
+        """Number of points that may touch a plane at a time."""
+        return 4 if self.is_cylinder else (1, 2, 2, 4)[self.edges]
+
+
+@dataclass(frozen=True)
+class Plane:
+    """A plane that is fixed to the base.
+
+    Attributes:
+        normal: in the base.
+        height: along the normal [m].
+    """
+
     normal: Vector3 = (0.0, 0.0, 1.0)
     height: float = 0.0
+
+
+@dataclass(frozen=True)
+class Contact:
+    """A shape of a link, and a plane or a shape of another link that it may touch.
+
+    Attributes:
+        name:     name in messages.
+        solid:    the shape, on which the force acts; the opposite force acts on ``other``.
+        other:    what it may touch: a plane, or for spheres and capsules one of these.
+        condim:   dimensions of the contact force: 1 normal; 3 tangential too; 4 a moment about
+                  the normal too; 6 moments about the tangents too.
+        friction: coefficients of two tangents, the normal's moment, the tangents' moments
+                  [1, 1, m, m, m].
+        softness: of the contact.
+        friction_solref: ``solref`` of friction with an elliptic cone; (0, 0) for that of the
+                  contact.
+        margin:   distance at which the contact begins [m].
+    """
+
+    name: str
+    solid: Solid
+    other: Plane | Solid = Plane()
     condim: int = 3
     friction: tuple[float, float, float, float, float] = (1.0, 1.0, 0.005, 1e-4, 1e-4)
-    softness: Softness = Softness()
+    softness: Softness = DEFAULT_SOFTNESS
     friction_solref: tuple[float, float] = (0.0, 0.0)
     margin: float = 0.0
 
     @property
+    def solids(self) -> tuple[Solid, ...]:
+        """The shapes of links."""
+        return (self.solid, self.other) if isinstance(self.other, Solid) else (self.solid,)
+
+    @property
     def count(self) -> int:
-        """Number of points that may touch the plane at a time."""
-        return (1, 2, 2, 4)[sum(length > 0.0 for length in self.half_lengths)]
+        """Number of points that may touch at a time."""
+        return 1 if isinstance(self.other, Solid) else self.solid.count
 
 
 @dataclass(frozen=True)
@@ -85,9 +133,9 @@ class JointSoftness:
         reference: its position in the configuration that weights are computed for [rad or m].
     """
 
-    limit: Softness = Softness()
+    limit: Softness = DEFAULT_SOFTNESS
     margin: float = 0.0
-    friction: Softness = Softness()
+    friction: Softness = DEFAULT_SOFTNESS
     reference: float = 0.0
 
 
@@ -96,8 +144,11 @@ class ContactModel:
     """The soft constraints of a robot.
 
     Attributes:
-        contacts:   contacts with planes.
+        contacts:   contacts of links.
         joints:     softness of joints by name; others have the defaults.
+        centers:    centers of mass that the weights of links refer to, in the frames of the links,
+                    in a tree in those of the bodies' links. Others have that of the body with all
+                    links that are fixed to it.
         cone:       ``pyramidal`` or ``elliptic``.
         impratio:   ratio of the impedances of friction and normal forces with an elliptic cone.
         timestep:   half of the least time constant of ``solref`` [s]; 0 for none.
@@ -106,6 +157,7 @@ class ContactModel:
 
     contacts: tuple[Contact, ...] = ()
     joints: Mapping[str, JointSoftness] = field(default_factory=dict, hash=False)
+    centers: Mapping[str, Vector3] = field(default_factory=dict, hash=False)
     cone: str = "pyramidal"
     impratio: float = 1.0
     timestep: float = 0.002

@@ -8,13 +8,14 @@ frame.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gridgen.errors import ModelError, OptionError
+from gridgen.model.actuators import place_actuators, place_springs
 from gridgen.model.constraints import place_constraints
 from gridgen.model.contacts import place_contacts
 from gridgen.model.description import (
@@ -23,11 +24,17 @@ from gridgen.model.description import (
     listing,
     suggestion,
 )
-from gridgen.model.kinematic_tree import Body, Frame, KinematicTree, SphereModel
+from gridgen.model.kinematic_tree import Actuator, Body, Frame, KinematicTree, SphereModel, Spring
 from gridgen.model.locked import lock_joints
 from gridgen.model.lump import NO_MASS
 from gridgen.model.oddities import Oddity
-from gridgen.model.parameters import choose_parameters, own_inputs, own_parameters, place_parts
+from gridgen.model.parameters import (
+    JOINT_PARAMETERS,
+    choose_parameters,
+    own_inputs,
+    own_parameters,
+    place_parts,
+)
 from gridgen.model.pose import (
     IDENTITY,
     Matrix3,
@@ -37,7 +44,9 @@ from gridgen.model.pose import (
     snapped,
     transpose,
 )
+from gridgen.model.rotors import add_rotors
 from gridgen.model.singular import singular_joints
+from gridgen.model.soft import ContactModel
 from gridgen.model.spheres import place_spheres
 from gridgen.model.walk import Moving, Parts, walk
 from gridgen.naming import show, show_value
@@ -61,10 +70,11 @@ def build_tree(
     Raises:
         ModelError: if no joint moves.
         UrdfError: if a mass, moment or distance exceeds ``LARGEST_CONSTANT``.
-        OptionError: if ``armature`` is not one or ``nv`` finite numbers >= 0, ``order`` lacks a
-            joint, ``parameters`` contains a link that does not move, or ``lock``, ``constraints``,
-            ``ground``, ``contact`` or ``spheres`` contain an invalid entry.
+        OptionError: if an option names what the robot lacks or cannot have, or has an invalid
+            entry.
     """
+    rotors = options.rotors or {}
+    description = add_rotors(description, rotors, gyroscopic=options.gyroscopic)
     description = lock_joints(description, options.lock or {})
     chosen = choose_parameters(description, options.parameters)
     parts = walk(description, options, frozenset(chosen.links))
@@ -89,17 +99,27 @@ def build_tree(
     _check_magnitudes(description, bodies, parts.frames)
     constraints = place_constraints(description, options.constraints, bodies, parts.frames)
     contact_model = place_contacts(description, options, parts.frames)
-    if description.contact_model.contacts and not contact_model.contacts:
-        problem = "has contacts with planes, which gridgen ignores"
-        advice = "load it with contact=True"
-        description.warn([Oddity("contacts", "the model", problem, advice)])
+    actuators = place_actuators(description, options, bodies)
+    springs = place_springs(description, bodies) if options.joint_dynamics else ()
+    description.warn(_not_acting(description, contact_model, actuators, springs))
     own = own_parameters(description, parts, bodies, chosen) | own_inputs(
-        constraints, contact_model
+        constraints, contact_model, actuators
     )
     if not options.check_parameters and "params" not in own:
         raise OptionError(
             f"check_parameters is False, and {show(description.name)} takes no params: name links "
             "in parameters, or leave it out"
+        )
+    is_changed = options.friction_width or "joint_friction" in own
+    if contact_model.contacts and is_changed:
+        raise OptionError(
+            "the dry friction of joints is a constraint of a robot with contacts: omit "
+            "friction_width, and joint_friction in parameters"
+        )
+    if options.friction_width and not (options.joint_dynamics or "joint_friction" in own):
+        raise OptionError(
+            f"friction_width is {options.friction_width}, and {show(description.name)} has no "
+            "friction: set joint_dynamics=True, or name joint_friction in parameters"
         )
     singular = () if "armature" in own else singular_joints(bodies)
     if singular:
@@ -136,8 +156,31 @@ def build_tree(
         parameter_names=tuple(b.name for b in bodies) if chosen.bodies else chosen.links,
         constraints=constraints,
         contact_model=contact_model,
+        actuators=actuators,
+        springs=springs,
         spheres=spheres,
     )
+
+
+def _not_acting(
+    description: RobotDescription,
+    contact_model: ContactModel,
+    actuators: Sequence[Actuator],
+    springs: Sequence[Spring],
+) -> Iterator[Oddity]:
+    """Yield what the options leave out of the file."""
+    contacts = contact_model.contacts
+    for what, option, in_file, acts in (
+        ("contacts", "contact", description.contact_model.contacts, contacts),
+        ("actuators", "actuators", description.actuators, actuators),
+    ):
+        if in_file and not acts:
+            problem = f"has {what}, which gridgen ignores"
+            yield Oddity(option, "the model", problem, f"load it with {option}=True")
+    advice = "load it with joint_dynamics=True and contacts or actuators, or add its torque to tau"
+    for joint in () if springs and (contacts or actuators) else description.springs:
+        problem = "has a spring, which gridgen ignores"
+        yield Oddity("spring", f"joint {show(joint)}", problem, advice)
 
 
 def _check_convention(
@@ -152,7 +195,7 @@ def _check_convention(
             'convention="mujoco" supports one free joint, without armature, on the base: load the '
             "robot without convention="
         )
-    if inputs := [name for name in ("armature", "damping") if name in own]:
+    if inputs := [name for name in JOINT_PARAMETERS if name in own]:
         raise OptionError(
             f'convention="mujoco" does not support {listing(inputs)} in parameters for a floating '
             "base: omit one of the two"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from gridgen.errors import OptionError
+from gridgen.runtime.exports import of_bodies
 from gridgen.runtime.module.description import Module
 
 
@@ -83,10 +83,5 @@ class Drawn:
 
     @property
     def _drawings(self) -> Drawings:
-        drawings: Drawings | None = getattr(self._module, "drawings", None)
-        if drawings is None:
-            raise OptionError(
-                "a generated module has the robot's code but not its bodies; use gridgen.load() or "
-                "grid-gen --report"
-            )
-        return drawings
+        found: Drawings = of_bodies(self._module, "drawings")
+        return found

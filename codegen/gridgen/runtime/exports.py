@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 import numpy as np
 
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED
-from gridgen.functions.arrays import CONSTRAINT_INPUTS, OPTIONAL_INPUTS, STANDARD_GRAVITY
-from gridgen.functions.types import ArrayLike
+from gridgen.functions.arrays import (
+    ACTUATOR_INPUTS,
+    CONSTRAINT_INPUTS,
+    OPTIONAL_INPUTS,
+    STANDARD_GRAVITY,
+)
+from gridgen.functions.types import ArrayLike, Unpack
 from gridgen.kernel import KernelKey
 from gridgen.naming import show_value
 from gridgen.runtime.calls.evaluation import check_choice
@@ -29,6 +34,22 @@ class Expressions(Protocol):
         """Return arrays of SymPy expressions by name."""
 
 
+class ExportOptions(TypedDict, total=False):
+    """Keyword arguments of exports.
+
+    Attributes:
+        method:    method of ``forward_dynamics``; integrator of ``step`` and similar functions.
+        reference: axes of the result, for functions of a link; ``local`` by default.
+        inputs:    optional inputs to read, such as ``f_ext``, ``active`` or ``ctrl``.
+        gravity:   constant acceleration of free fall (3,) [m/s^2].
+    """
+
+    method: str
+    reference: str
+    inputs: Sequence[str]
+    gravity: ArrayLike
+
+
 class Exported:
     """The methods of ``Robot`` that return its functions as expressions."""
 
@@ -36,14 +57,7 @@ class Exported:
     resolver: Resolver
 
     def casadi(
-        self,
-        function: str,
-        frame: str | None = None,
-        *,
-        method: str = "auto",
-        reference: str = "local",
-        inputs: Sequence[str] = (),
-        gravity: ArrayLike = STANDARD_GRAVITY,
+        self, function: str, frame: str | None = None, **options: Unpack[ExportOptions]
     ) -> Any:
         """Return a function as a ``casadi.Function`` of SX expressions; no compiler is needed.
 
@@ -53,35 +67,23 @@ class Exported:
         Its inputs are the arrays of the function for one state except gravity, and the robot's
         parameters that are inputs. Vectors are columns, stacks of matrices are vertical. Zeros of
         the robot are structural. Quaternions are normalized. The Jacobians of inverse and forward
-        dynamics are analytical; CasADi differentiates all other functions. Parameters of
-        constraints are constants with their defaults, unless ``inputs`` lists them.
+        dynamics are analytical; CasADi differentiates all other functions. Inputs of constraints
+        and actuators are constants with their defaults, unless ``inputs`` lists them.
 
         Args:
-            function:  name of a function.
-            frame:     link, for functions of a link.
-            method:    method of ``forward_dynamics``; integrator of ``step`` and similar functions.
-            reference: axes of the result, for functions of a link.
-            inputs:    optional inputs to read, such as ``f_ext`` or ``active``.
-            gravity:   constant acceleration of free fall (3,) [m/s^2].
+            function: name of a function.
+            frame:    link, for functions of a link.
+            options:  see ``ExportOptions``.
 
         Raises:
             OptionError: CasADi is not installed, the robot is a generated module, or an argument is
                          not one of the choices.
             ModelError:  the robot does not support the function.
         """
-        return self._expressions.casadi(
-            *self._exported(function, frame, method, reference, inputs, gravity)
-        )
+        return self._expressions.casadi(*self._exported(function, frame, **options))
 
     def sympy(
-        self,
-        function: str,
-        frame: str | None = None,
-        *,
-        method: str = "auto",
-        reference: str = "local",
-        inputs: Sequence[str] = (),
-        gravity: ArrayLike = STANDARD_GRAVITY,
+        self, function: str, frame: str | None = None, **options: Unpack[ExportOptions]
     ) -> dict[str, Any]:
         """Return a function as SymPy expressions, for small robots.
 
@@ -97,26 +99,26 @@ class Exported:
             ModelError: the program has too many operations.
             Also the errors of ``casadi``.
         """
-        found: dict[str, Any] = self._expressions.sympy(
-            *self._exported(function, frame, method, reference, inputs, gravity)
-        )
+        found: dict[str, Any] = self._expressions.sympy(*self._exported(function, frame, **options))
         return found
 
     def _exported(
         self,
         function: str,
         frame: str | None,
-        method: str,
-        reference: str,
-        inputs: Sequence[str],
-        gravity: Any,
+        method: str = "auto",
+        reference: str = "local",
+        inputs: Sequence[str] = (),
+        gravity: ArrayLike = STANDARD_GRAVITY,
     ) -> tuple[KernelKey, dict[str, list[float]]]:
         """Return the key of a function's kernel with one thread per state, and its constants."""
         check_choice("function", function, GENERATED)
         row = FUNCTIONS[function]
         if isinstance(inputs, str) or not isinstance(inputs, Sequence):
             raise OptionError(f"inputs is {show_value(inputs)}; give a list of names")
-        can_be = [name for name in CONSTRAINT_INPUTS if name in row.parameters]
+        parameters = self._module.description.parameters
+        kinds = {*row.parameters} & parameters.own.keys()
+        can_be = [name for name in (*CONSTRAINT_INPUTS, *ACTUATOR_INPUTS) if name in kinds]
         for name in inputs:
             check_choice("inputs", name, (*row.optional_inputs, *can_be))
         like = np.broadcast_to(0.0, (1, self._module.description.nq))
@@ -126,19 +128,25 @@ class Exported:
         if isinstance(frame, (list, tuple)):
             raise OptionError(f"frame is {show_value(frame)}; give the name of one link")
         order = (name for name in OPTIONAL_INPUTS if name in inputs)
-        default = self._module.description.parameters.default
-        constants = {n: default(n).ravel().tolist() for n in can_be if n not in inputs}
+        fixed = [name for name in can_be if name not in inputs]
+        constants = {name: parameters.default(name).ravel().tolist() for name in fixed}
         constants["gravity"] = _three_numbers(gravity)
         return replace(kernel.same, inputs=tuple(order)), constants
 
     @property
     def _expressions(self) -> Expressions:
-        found: Expressions | None = getattr(self._module, "expressions", None)
-        if found is None:
-            raise OptionError(
-                "a generated module has the robot's code but not its bodies; use gridgen.load()"
-            )
+        found: Expressions = of_bodies(self._module, "expressions")
         return found
+
+
+def of_bodies(module: Module, name: str) -> Any:
+    """Return an attribute of a module that has the robot's bodies, which a generated one lacks."""
+    if (found := getattr(module, name, None)) is None:
+        raise OptionError(
+            "a generated module has the robot's code but not its bodies; use gridgen.load() or "
+            "grid-gen --report"
+        )
+    return found
 
 
 def _three_numbers(gravity: Any) -> list[float]:

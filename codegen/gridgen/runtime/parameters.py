@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridgen.errors import DtypeError, OptionError, ParameterError, ShapeError
-from gridgen.functions.arrays import BODY_PARAMETERS, CONSTRAINT_INPUTS, CONTACT_INPUTS, PARAMETERS
+from gridgen.functions.arrays import (
+    ACTUATOR_INPUTS,
+    BODY_PARAMETERS,
+    CONSTRAINT_INPUTS,
+    CONTACT_INPUTS,
+    PARAMETERS,
+)
 from gridgen.functions.types import Array, ArrayLike
 from gridgen.naming import one_line, show, show_value
 from gridgen.runtime.arrays.layout import check_dtype
@@ -234,6 +240,8 @@ class Parameters:
             return f"{self._robot} has no constraints: load it with constraints= (--constraint)"
         if name in CONTACT_INPUTS:
             return f"{self._robot} has no contacts: load it with ground= (--ground)"
+        if name in ACTUATOR_INPUTS:
+            return f"{self._robot} has no actuators: load it with actuators= (--actuators)"
         wanted = "a link, or all," if name == "params" else name
         return (
             f"{self._robot} has {name} as constants: load it with {wanted} in parameters= "

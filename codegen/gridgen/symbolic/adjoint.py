@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from gridgen.errors import InternalError
 from gridgen.symbolic.expr import Expr
+from gridgen.symbolic.query import Query
 from gridgen.symbolic.trace import TraceScalars
 
 
@@ -83,6 +84,12 @@ def parts_of(
         value:  function that returns a node of the forward pass in the reverse pass.
     """
     graph, op = node.graph, node.op
+    query = node.args[0].value if op == "part" else None
+    if isinstance(query, Query) and query.gradient is not None:
+        operands = node.args[0].args
+        slopes = graph.query(query.gradient, tuple(map(value, operands)))
+        yield from ((x, graph.mul(change, s)) for x, s in zip(operands, slopes, strict=False))
+        return
     if op in ("const", "input", "neg", "sign", "query", "part"):
         return  # the caller removes negatives; signs and queries are constant almost everywhere
     if op == "add":
@@ -109,6 +116,10 @@ def parts_of(
     elif op == "sqrt":
         (a,) = node.args
         yield a, graph.div(graph.mul(graph.const(0.5), change), value(node))
+    elif op == "exp":
+        yield node.args[0], graph.mul(change, value(node))
+    elif op == "log":
+        yield node.args[0], graph.div(change, value(node.args[0]))
     elif op == "atan2":
         y, x = map(value, node.args)
         share = graph.div(change, graph.add(graph.mul(x, x), graph.mul(y, y)))

@@ -108,6 +108,17 @@ class DualScalars(ListScalars):
         root = self.inner.sqrt(square)
         return Dual(root, 0.0 if _is_none(tangent) else 0.5 * tangent / root)
 
+    def exp(self, value: Scalar) -> Dual:
+        """Return the exponential."""
+        power, tangent = _both(value)
+        result = self.inner.exp(power)
+        return Dual(result, _product(result, tangent))
+
+    def log(self, value: Scalar) -> Dual:
+        """Return the natural logarithm."""
+        number, tangent = _both(value)
+        return Dual(self.inner.log(number), 0.0 if _is_none(tangent) else tangent / number)
+
     def atan2(self, y: Scalar, x: Scalar) -> Dual:
         """Return the angle."""
         (b, b_tangent), (a, a_tangent) = _both(y), _both(x)
@@ -126,9 +137,16 @@ class DualScalars(ListScalars):
     def query(
         self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]
     ) -> list[Dual]:
-        """Return the results of a query, which are constants."""
-        plain = ([_both(x)[0] for x in numbers] for numbers in (operands, array))
-        return [*map(Dual, self.inner.query(query, *plain))]
+        """Return the results of a query, which are constants unless it has a gradient."""
+        numbers, elements = ([_both(x)[0] for x in some] for some in (operands, array))
+        found = self.inner.query(query, numbers, elements)
+        if query.gradient is None:
+            return [*map(Dual, found)]
+        tangent: Scalar = 0.0
+        slopes = self.inner.query(query.gradient, numbers, elements)
+        for slope, operand in zip(slopes, operands, strict=False):
+            tangent = _sum(tangent, _product(slope, _both(operand)[1]))
+        return [Dual(found[0], tangent)]
 
     def _scalar(self, value: Scalar) -> Scalar:
         return self.inner.constant(value) if type(value) is float else value
@@ -179,20 +197,18 @@ class DualScalars(ListScalars):
         step: Iteration,
         test: Scalar = -1.0,
     ) -> list[Scalar]:
-        """Iterate on values and tangents in one loop; see ``Scalars``."""
-        count = len(start)
-
-        def both(numbers: Sequence[Scalar]) -> list[Scalar]:
-            return [*map(self._scalar, (*values_of(numbers), *tangents_of(numbers)))]
+        """Iterate on values; the results have no derivatives. See ``Scalars``."""
 
         def inner(numbers: list[Scalar]) -> tuple[list[Scalar], Scalar]:
-            after, test = step(
-                [Dual(a, b) for a, b in zip(numbers[:count], numbers[count:], strict=True)]
-            )
-            return both([*after]), _both(test)[0]
+            after, test = step([*map(Dual, numbers)])
+            return [self._scalar(value) for value in values_of([*after])], _both(test)[0]
 
-        found = self.inner.iterate(symbol, most, both([*start]), inner, _both(test)[0])
-        return [Dual(a, b) for a, b in zip(found[:count], found[count:], strict=True)]
+        values = [self._scalar(value) for value in values_of([*start])]
+        return [*map(Dual, self.inner.iterate(symbol, most, values, inner, _both(test)[0]))]
+
+    def hold(self, values: list[Value]) -> list[Any]:
+        """Return the values without derivatives; see ``Scalars``."""
+        return [*map(Dual, values_of(values))]
 
     def carry(self, symbol: str, value: Any) -> Any:
         """Return a value that loops may change; see ``Scalars``."""

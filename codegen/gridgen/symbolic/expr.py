@@ -22,9 +22,7 @@ Operand: TypeAlias = "Expr | int | float"
 #: several results, each a ``part``.
 ACTIONS = frozenset({"read", "write", "fill", "declare", "query", "part"})
 #: Operations that cost one instruction each; signs are free.
-ARITHMETIC = frozenset(
-    {"add", "sub", "mul", "div", "fma", "sin", "cos", "sign", "sqrt", "atan2", "select"}
-)
+ARITHMETIC = frozenset("add sub mul div fma sin cos sign sqrt exp log atan2 select".split())
 
 
 class Expr:
@@ -151,6 +149,14 @@ class Graph:
     ) -> Expr:
         """Return an action on memory; equal keys give the same node."""
         return self._node(op, args, (op, self._count) if key is None else (op, key), value)
+
+    def query(self, query: Query, operands: tuple[Expr, ...]) -> list[Expr]:
+        """Return the results of a query."""
+        found = self.act("query", operands, query, (query, *(node.index for node in operands)))
+        return [
+            self.act("part", (found,), float(k), (found.index, k))
+            for k in range(len(query.results))
+        ]
 
     # -- leaves -------------------------------------------------------------------------------
 
@@ -324,6 +330,17 @@ class Graph:
     def sqrt(self, a: Expr) -> Expr:
         """Return the square root of a."""
         return self._node("sqrt", (a,), ("sqrt", a.index))
+
+    def exp(self, a: Expr) -> Expr:
+        """Return e to the power of a."""
+        if a.op == "const":
+            assert isinstance(a.value, float)
+            return self.const(math.exp(a.value))
+        return self._node("exp", (a,), ("exp", a.index))
+
+    def log(self, a: Expr) -> Expr:
+        """Return the natural logarithm of a."""
+        return self._node("log", (a,), ("log", a.index))
 
     def atan2(self, y: Expr, x: Expr) -> Expr:
         """Return the angle of the vector (x, y)."""

@@ -369,7 +369,51 @@ class Free(JointType):
         return (velocity(spin, rotate(back, sub((x1, y1, z1), (x0, y0, z0))), angle), spin), angle
 
 
-REVOLUTE, PRISMATIC, FREE = Revolute(), Prismatic(), Free()
+class FreeInWorld(Free):
+    """A free joint with MuJoCo's coordinates: w x y z, and the origin's velocity in world axes."""
+
+    def integrated(self, q: Entries, v: Entries, scalars: Scalars) -> Numbers:
+        """See ``Free``; the origin moves along a straight line."""
+        x, y, z, qw, qx, qy, qz = q
+        slide, spin = split(v)
+        *end, w = turned((qx, qy, qz, qw), spin, turn_of(spin, scalars), scalars)
+        return *add((x, y, z), slide), w, *end
+
+    def difference(self, q0: Entries, q1: Entries, scalars: Scalars) -> Numbers:
+        """See ``Free``."""
+        (_, spin), _ = self._twist_between(q0, q1, scalars)
+        return *sub(tuple(q1[:3]), tuple(q0[:3])), *spin
+
+    def integrated_gradient(self, v: Entries, scalars: Scalars) -> tuple[Rows, Rows]:
+        """See ``Free``."""
+        one = scalars.constant(1.0)
+        start, end = super().integrated_gradient(v, scalars)
+        return _apart(one, start, scalars), _apart(one, end, scalars)
+
+    def difference_gradient(self, q0: Entries, q1: Entries, scalars: Scalars) -> tuple[Rows, Rows]:
+        """See ``Free``."""
+        one = scalars.constant(1.0)
+        twist, angle = self._twist_between(q0, q1, scalars)
+        start, end = logarithm_gradient(twist, angle, scalars)
+        return _apart(-one, start, scalars), _apart(one, end, scalars)
+
+    def commutator(self, a: Entries, b: Entries) -> Numbers:
+        """See ``Free``."""
+        none = a[0] * 0.0
+        return (none, none, none, *cross(split(a)[1], split(b)[1]))
+
+    def _twist_between(self, q0: Entries, q1: Entries, scalars: Scalars) -> tuple[Motion, Angle]:
+        return super()._twist_between((*q0[:3], *q0[4:], q0[3]), (*q1[:3], *q1[4:], q1[3]), scalars)
+
+
+def _apart(slide: Scalar, rows: Rows, scalars: Scalars) -> Rows:
+    """Return the derivative of a translation, and that of a rotation from those of a twist."""
+    zero = scalars.constant(0.0)
+    above = [[slide if k == r else zero for k in range(6)] for r in range(3)]
+    return [*above, *([zero, zero, zero, *row[3:]] for row in rows[3:])]
+
+
+REVOLUTE, PRISMATIC, FREE, FREE_IN_WORLD = Revolute(), Prismatic(), Free(), FreeInWorld()
 JOINT_TYPES: dict[str, JointType] = {
     each.kind: each for each in (REVOLUTE, PRISMATIC, FREE, Helical())
 }

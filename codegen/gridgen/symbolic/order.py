@@ -30,7 +30,7 @@ _WINDOW = 256
 # Times, in units of an independent instruction; two begin in each cycle.
 _LATENCY, _DIVISION, _SINE = 8, 40, 120  # until a result is known
 _SINE_WORK = 30  # instructions of a sine and its cosine
-_DIVISIONS = ("div", "sqrt", "atan2")
+_DIVISIONS = ("div", "sqrt", "exp", "log", "atan2")
 # Maximum time that an instruction waits for operands while the processor executes later ones: 10 to
 # 40 are equally good. Without a bound, inverse dynamics is 10 to 20 % slower than unordered.
 _PATIENCE = 40.0

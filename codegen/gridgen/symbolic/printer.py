@@ -186,7 +186,7 @@ def _text(node: Expr, variables: Mapping[int, str], define: bool) -> tuple[str, 
         text = node.value.text
         is_number = isinstance(node.value.memory, Constants)
         return (f"gridgen::broadcast<T>({text})" if is_number else text), _ATOM
-    if node.op in ("sign", "sqrt", "atan2", "select"):
+    if node.op in ("sign", "sqrt", "exp", "log", "atan2", "select"):
         operands = ", ".join(operand(index, _SUM) for index in range(len(node.args)))
         return f"gridgen::{node.op}<T>({operands})", _ATOM
     raise InternalError(f"no C++ for the operation {node.op!r}")

@@ -32,7 +32,7 @@ LONGEST_NAMED = 2500
 #: Maximum number of operands of an expression; longer ones are split into statements.
 _LONGEST_EXPRESSION = 8
 #: Operations that always have their own statement.
-_STATED = frozenset({"sin", "cos", "div", "sign", "sqrt", "atan2", "select", "read"})
+_STATED = frozenset("sin cos div sign sqrt exp log atan2 select read".split())
 
 
 @dataclass(frozen=True)

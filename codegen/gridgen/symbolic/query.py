@@ -1,7 +1,8 @@
 """Queries: computations that are no straight-line code, such as the search of a nearest pair.
 
 A program contains a query as one statement, a call of a static C++ function. Its results are
-constant where they have a derivative: an algorithm computes differentiable results from them.
+constant where they have a derivative: an algorithm computes differentiable results from them. If it
+has a ``gradient``, it has one result, and another query computes its derivatives by the operands.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class Query:
         instructions: estimate of its instructions.
         reference:    the computation on NumPy arrays of several states: of the operands, and of
                       the elements of the arrays.
+        gradient:     the query of the derivatives by the first operands; others are constants.
     """
 
     function: str
@@ -34,6 +36,7 @@ class Query:
     results: tuple[str, ...]
     instructions: int
     reference: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]] = field(compare=False)
+    gradient: Query | None = None
 
     def __hash__(self) -> int:
         return hash((self.function, *(table.name for table in self.tables)))

@@ -92,6 +92,17 @@ class RoundedScalars(FloatScalars):
         # The derivative is infinite at zero: there the bound is the root of the square's bound.
         return _new(root, np.minimum(value.error / np.maximum(root, 1e-300), np.sqrt(value.error)))
 
+    def exp(self, value: Scalar) -> Scalar:
+        """Return the exponential."""
+        value = rounded(value)
+        result = np.exp(value.value)
+        return _new(result, result * value.error)
+
+    def log(self, value: Scalar) -> Scalar:
+        """Return the natural logarithm."""
+        value = rounded(value)
+        return _new(np.log(value.value), value.error / np.maximum(value.value, 1e-300))
+
     def atan2(self, y: Scalar, x: Scalar) -> Scalar:
         """Return the angle."""
         y, x = rounded(y), rounded(x)
@@ -102,10 +113,14 @@ class RoundedScalars(FloatScalars):
     def query(
         self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]
     ) -> Sequence[Scalar]:
-        """Return the results for the values; they have no error."""
-        plain = ([rounded(x).value for x in numbers] for numbers in (operands, array))
+        """Return the results for the values; only those with a gradient have an error."""
+        plain = [[rounded(x).value for x in numbers] for numbers in (operands, array)]
         found = super().query(query, *plain)
-        return [*map(Rounded, found)]
+        if query.gradient is None:
+            return [*map(Rounded, found)]
+        slopes = query.gradient.reference(*plain)
+        pairs = zip(slopes, operands, strict=False)
+        return [_new(found[0], sum(abs(slope) * rounded(x).error for slope, x in pairs))]
 
     def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Scalar:
         """Select by state."""

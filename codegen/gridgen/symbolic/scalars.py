@@ -7,7 +7,7 @@ counters (the operation count without specialization). ``Scalars`` contains all 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -51,6 +51,12 @@ class Scalars(Protocol):
 
     def sqrt(self, value: Scalar) -> Scalar:
         """Return the square root."""
+
+    def exp(self, value: Scalar) -> Scalar:
+        """Return e to the power of ``value``."""
+
+    def log(self, value: Scalar) -> Scalar:
+        """Return the natural logarithm."""
 
     def atan2(self, y: Scalar, x: Scalar) -> Scalar:
         """Return the angle [rad] of the vector (x, y), between -pi and pi."""
@@ -100,7 +106,7 @@ class Scalars(Protocol):
     ) -> list[Scalar]:
         """Return values after iterations of ``step``, which a program has once, in a loop.
 
-        They have no derivatives in a trace that is differentiated in reverse; see ``hold``.
+        They have no derivatives; see ``hold``.
 
         The values of a state do not change after its test; others of a SIMD pack may continue.
 
@@ -114,6 +120,9 @@ class Scalars(Protocol):
 
     def hold(self, values: list[Value]) -> list[Value]:
         """Return values that derivatives do not pass, since their own have no effect."""
+
+    def once(self, name: str, operands: Iterable[Scalar], compute: Callable[[], Value]) -> Value:
+        """Return what a function computes, which a program has once for equal operands."""
 
 
 def selected(
@@ -132,6 +141,10 @@ class ListScalars:
     def hold(self, values: list[Value]) -> list[Value]:
         """Return the values; see ``Scalars``."""
         return values
+
+    def once(self, name: str, operands: Iterable[Scalar], compute: Callable[[], Value]) -> Value:
+        """Compute; see ``Scalars``."""
+        return compute()
 
     def table(self, symbol: str, count: int, fill: Any = None) -> list[Any]:
         """Return a list; see ``Scalars``."""
@@ -212,6 +225,14 @@ class FloatScalars(ListScalars):
         """Return NumPy's square root."""
         return np.sqrt(value)
 
+    def exp(self, value: Scalar) -> Scalar:
+        """Return NumPy's exponential."""
+        return np.exp(value)
+
+    def log(self, value: Scalar) -> Scalar:
+        """Return NumPy's natural logarithm."""
+        return np.log(value)
+
     def atan2(self, y: Scalar, x: Scalar) -> Scalar:
         """Return the angle; to the first order for complex steps, which NumPy does not support."""
         angle = np.arctan2(np.real(y), np.real(x))
@@ -231,8 +252,13 @@ class FloatScalars(ListScalars):
     def query(
         self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]
     ) -> Sequence[Scalar]:
-        """Return the results for real parts; complex steps are unaffected."""
-        return query.reference([*map(np.real, operands)], [*map(np.real, array)])
+        """Return the results for real parts; complex steps pass those with a gradient."""
+        real = [*map(np.real, operands)], [*map(np.real, array)]
+        found = query.reference(*real)
+        if query.gradient is None or not any(map(np.iscomplexobj, operands)):
+            return found
+        slopes = query.gradient.reference(*real)
+        return [found[0] + 1j * sum(s * np.imag(x) for s, x in zip(slopes, operands, strict=False))]
 
     def begin(self, phase: str, body: int) -> None:
         """Do nothing: floats have no program."""
@@ -286,12 +312,10 @@ class CountingScalars(ListScalars):
         return self._scalar, self._scalar
 
     def sign(self, value: Scalar) -> Scalar:
-        """Count a sign."""
+        """Count a function of one number."""
         return self._scalar._count()
 
-    def sqrt(self, value: Scalar) -> Scalar:
-        """Count a square root."""
-        return self._scalar._count()
+    sqrt = exp = log = sign
 
     def atan2(self, y: Scalar, x: Scalar) -> Scalar:
         """Count an angle."""

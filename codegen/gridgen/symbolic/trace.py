@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,6 +72,7 @@ class TraceScalars(ListScalars):
         self.names: dict[int, tuple[str, int | None, str]] = {}
         self.loops = Loops()
         self.held: list[Expr] = []
+        self._computed: dict[tuple[Any, ...], Any] = {}
         self._depth = 0
         self._epoch = 0
         self._iterations = 0
@@ -93,6 +94,14 @@ class TraceScalars(ListScalars):
         """Return the node of the square root."""
         return self.graph.sqrt(self.graph.lift(value))
 
+    def exp(self, value: Scalar) -> Scalar:
+        """Return the node of the exponential."""
+        return self.graph.exp(self.graph.lift(value))
+
+    def log(self, value: Scalar) -> Scalar:
+        """Return the node of the logarithm."""
+        return self.graph.log(self.graph.lift(value))
+
     def atan2(self, y: Scalar, x: Scalar) -> Scalar:
         """Return the node of the angle."""
         return self.graph.atan2(self.graph.lift(y), self.graph.lift(x))
@@ -105,15 +114,9 @@ class TraceScalars(ListScalars):
         self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]
     ) -> list[Expr]:
         """Return the nodes of the results of a query."""
-        nodes = tuple(map(self.graph.lift, operands))
         for table in query.tables:
             self.loops.tables[table.name] = table
-        key = query, *(node.index for node in nodes)
-        found = self.graph.act("query", nodes, query, key)
-        return [
-            self.graph.act("part", (found,), float(k), (found.index, k))
-            for k in range(len(query.results))
-        ]
+        return self.graph.query(query, tuple(map(self.graph.lift, operands)))
 
     def inputs(self, array: str, count: int) -> list[Expr]:
         """Return the elements of an input array."""
@@ -163,6 +166,14 @@ class TraceScalars(ListScalars):
         """Record the nodes as constants of derivatives; see ``Scalars``."""
         self.held += map(self.graph.lift, values)  # type: ignore[arg-type]
         return values
+
+    def once(self, name: str, operands: Iterable[Scalar], compute: Callable[[], Value]) -> Value:
+        """Return the nodes of the first computation; see ``Scalars``."""
+        key = name, *(self.graph.lift(operand).index for operand in operands)
+        if key not in self._computed:
+            self._computed[key] = compute()
+        found: Value = self._computed[key]
+        return found
 
     def _mark(self, mark: Walk | When | Case | Repeat | Leave, deeper: int) -> None:
         """Begin or end a loop or a branch."""

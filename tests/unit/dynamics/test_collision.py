@@ -31,9 +31,14 @@ from helpers.robots import needs
 
 #: Revolute joints; branches and a mimic joint; a slide; a free joint.
 ROBOTS = [("arm7", False), ("gripper", False), ("cart_pole", False), ("quadruped", True)]
-FUNCTIONS = ("self_distance", "world_distance", "collision_free")
-ARGUMENTS = {"self_distance": ("q",), "world_distance": ("q", "world")}
-ARGUMENTS["collision_free"] = ("q", "world", "margin")
+ARGUMENTS = {
+    "self_distance": ("q",),
+    "world_distance": ("q", "world"),
+    "soft_self_distance": ("q", "temperature"),
+    "soft_world_distance": ("q", "world", "temperature"),
+    "collision_free": ("q", "world", "margin"),
+}
+FUNCTIONS = tuple(ARGUMENTS)
 
 
 def spheres_of(name: str, floating: bool) -> dict[str, list[tuple[float, ...]]]:
@@ -256,12 +261,58 @@ def robot() -> gridgen.Robot:
 def test_derivatives_are_those_of_finite_differences(robot: gridgen.Robot) -> None:
     x = states(tree_of("arm7", False), 40)
     u, one, step = np.random.default_rng(1).normal(size=x["q"].shape), np.ones(40), 1e-6
-    for function, arguments in (("self_distance", ()), ("world_distance", (x["world"],))):
-        gradient = robot.vjp(function, (one, None), x["q"], *arguments)
-        _, (slope, _) = robot.jvp(function, u, x["q"], *arguments)
+    for function in FUNCTIONS[:4]:
+        arguments = [x[name] for name in ARGUMENTS[function][1:]]
+        is_soft = function.startswith("soft")
+        gradient = robot.vjp(function, one if is_soft else (one, None), x["q"], *arguments)
+        slope = robot.jvp(function, u, x["q"], *arguments)[1]
+        slope = slope if is_soft else slope[0]
         assert_allclose((gradient * u).sum(axis=1), slope, atol=1e-12)
-        ends = (getattr(robot, function)(x["q"] + s * u, *arguments)[0] for s in (step, -step))
+        ends = [getattr(robot, function)(x["q"] + s * u, *arguments) for s in (step, -step)]
+        ends = ends if is_soft else [end[0] for end in ends]
         assert_allclose(np.subtract(*ends) / (2 * step), slope, atol=1e-6)
+
+
+def test_soft_minima_are_those_of_all_pairs() -> None:
+    """Of the distances of every pair of spheres, and to each of several obstacles."""
+    tree = tree_of("gripper", False)
+    x = states(tree)
+    centers, t = centers_of(tree, x["q"], "gripper", False), x["temperature"]
+    terms = []
+    for a, b in tree.spheres.pair_names:
+        (points, radii), (others, more) = centers[a], centers[b]
+        every = np.linalg.norm(points[:, :, None] - others[:, None], axis=3)
+        terms.append((every - np.add.outer(radii, more)).reshape(len(t), -1))
+    distances = np.concatenate(terms, axis=1)
+    expected = -t * np.log(np.exp(-distances / t[:, None]).sum(axis=1))
+    (soft,) = evaluate_reference(tree, "soft_self_distance", x)
+    assert_allclose(soft, expected, rtol=0.0, atol=1e-12)
+    obstacles = random_obstacles(2)
+    given = {**x, "world": np.tile(world(**obstacles), (len(t), 1))}
+    (soft,) = evaluate_reference(tree, "soft_world_distance", given)
+    moving = [centers[link.name] for link in tree.spheres.links[: tree.spheres.moving]]
+    for i in range(4):
+        distances = np.concatenate(
+            [
+                distances_to(points[i, k], radii[k], obstacles)
+                for points, radii in moving
+                for k in range(len(radii))
+            ]
+        )
+        expected = -t[i] * np.log(np.exp(-distances / t[i]).sum())
+        assert_allclose(soft[i], expected, rtol=0.0, atol=2e-6)
+
+
+def test_soft_minima_are_refused(robot: gridgen.Robot) -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(OptionError, match=r"temperature is -0\.1; give a positive number"):
+        robot.soft_self_distance(np.zeros((2, 7)), -0.1)
+    q = torch.zeros((2, 7), dtype=torch.float64, requires_grad=True)
+    soft = robot.soft_self_distance(q).sum()
+    with pytest.raises(ModelError, match="no products of second order"):
+        torch.autograd.grad(torch.autograd.grad(soft, q, create_graph=True)[0].sum(), q)
+    with pytest.raises(ModelError, match="have no expressions"):
+        robot.sympy("self_distance")
 
 
 def test_configurations_of_paths_are_those_of_states(robot: gridgen.Robot) -> None:
@@ -272,6 +323,24 @@ def test_configurations_of_paths_are_those_of_states(robot: gridgen.Robot) -> No
     assert_array_equal(free[:, 3], robot.collision_free(paths[:, 3], x["world"][0], 0.01))
     each = robot.collision_free(paths, x["world"][:, None], 0.01)
     assert_array_equal(each[:, 3], robot.collision_free(paths[:, 3], x["world"], 0.01))
+
+
+@pytest.mark.parametrize("count", [40, 900])
+def test_paths_are_free_where_all_of_their_points_are(robot: gridgen.Robot, count: int) -> None:
+    rng = np.random.default_rng(4)
+    ends = rng.uniform(-1.0, 1.0, (count, 7))
+    ends = ends, ends + rng.uniform(-0.5, 0.5, (count, 7)) * rng.integers(0, 2, (count, 1))
+    paths, each = np.linspace(*ends, 11, axis=1), rng.uniform(-0.2, 0.05, count)
+    every, means = states(tree_of("arm7", False), count)["world"], []
+    for given in ((), (every[0], 0.01), (every, each), (None, -0.1), (None, 0.1)):
+        wide = [x[:, None] if np.ndim(x) == k else x for x, k in zip(given, (2, 1), strict=False)]
+        expected = robot.collision_free(paths, *wide).min(axis=1)
+        assert_array_equal(robot.path_free(paths, *given), expected)
+        means.append(expected.mean())
+    assert min(means) < 0.3
+    assert max(means) > 0.7
+    with pytest.raises(ShapeError, match=r"paths has shape \(11, 7\); give \(B, T, nq\)"):
+        robot.path_free(paths[0])
 
 
 def test_a_world_by_name_is_that_of_its_array(robot: gridgen.Robot) -> None:
@@ -401,6 +470,24 @@ def test_files_of_spheres_are_read(tmp_path: Path) -> None:
     ):
         (tmp_path / name).write_text(content)
         assert load_tree("arm7", spheres=tmp_path / name).spheres == own
+    (tmp_path / "d.yml").write_text("kinematics: {collision_spheres: b.json}")
+    assert load_tree("arm7", spheres=tmp_path / "d.yml").spheres == own
+
+
+def test_urdf_files_of_spheres_are_read(tmp_path: Path) -> None:
+    shape = '<collision><origin xyz="0 0.1 0.2"/><geometry>{}</geometry></collision>'
+    text = f'<robot name="a"><link name="link1">{shape}</link><link name="hand"/></robot>'
+    path = tmp_path / "spheres.urdf"
+    path.write_text(text.format('<sphere radius="0.1"/>'))
+    own = load_tree("arm7", spheres={"link1": [(0.0, 0.1, 0.2, 0.1)]}).spheres
+    assert load_tree("arm7", spheres=path).spheres == own
+    for solid, message in (
+        ('<box size="1 1 1"/>', "link1' has a collision shape that is no sphere"),
+        ('<sphere radius="a"/>', "could not convert string to float"),
+    ):
+        path.write_text(text.format(solid))
+        with pytest.raises(OptionError, match=message):
+            load_tree("arm7", spheres=path)
 
 
 @pytest.mark.parametrize(
@@ -483,6 +570,13 @@ def test_gradients_in_pytorch(robot: gridgen.Robot) -> None:
     clearance.sum().backward()
     expected = robot.vjp("world_distance", (np.ones(9), None), x["q"], x["world"])
     assert_array_equal(q.grad, expected)
+    paths = q[:, None] + torch.linspace(0.0, 0.3, 600)[:, None]
+    free = robot.path_free(paths, torch.tensor(x["world"]))
+    assert_array_equal(free, robot.path_free(paths.detach().numpy(), x["world"]))
+    soft = robot.soft_world_distance(q, torch.tensor(x["world"]), torch.tensor(x["temperature"]))
+    (slope,) = torch.autograd.grad(soft.sum(), q)
+    given = x["q"], x["world"], x["temperature"]
+    assert_array_equal(slope, robot.vjp("soft_world_distance", np.ones(9), *given))
     obstacles = {"spheres": torch.tensor(random_obstacles(0)["spheres"])}
     clearance, _ = robot.world_distance(q, obstacles)
     assert_array_equal(clearance.detach(), robot.world_distance(x["q"], obstacles)[0])
@@ -539,6 +633,31 @@ def test_spheres_of_meshes_cover_them(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "ring.urdf").write_text(SOLIDS.format(solid.replace("ring.stl", "absent.stl")))
     assert main([*words, "--force"]) == 2
     assert "no file of the mesh" in capsys.readouterr().err
+
+
+@needs("mujoco")
+@needs("trimesh")
+@needs("scipy")
+def test_spheres_cover_meshes_of_mjcf_files(tmp_path: Path) -> None:
+    corners = np.array([(0, 0, 0), (0.3, 0, 0), (0, 0.2, 0), (0, 0, 0.4)])
+    vertices = " ".join(map(str, corners.ravel()))
+    (tmp_path / "solid.xml").write_text(
+        f'<mujoco><asset><mesh name="m" vertex="{vertices}"/></asset><worldbody><body name="arm">'
+        '<joint/><geom type="mesh" mesh="m" pos="0.1 0.2 0.3" euler="20 10 30"/></body></worldbody>'
+        "</mujoco>"
+    )
+    output = tmp_path / "spheres.json"
+    words = ["spheres", str(tmp_path / "solid.xml"), "-o", str(output), "--excess", "0.06"]
+    assert main(words) == 0
+    spheres = np.array(json.loads(output.read_text())["arm"])
+    parts = np.random.default_rng(0).dirichlet(np.ones(4), 4000)
+    turn = pinocchio.rpy.rpyToMatrix  # intrinsic x, y, z angles
+    x, y, z = (turn(*np.radians(angles)) for angles in ((20, 0, 0), (0, 10, 0), (0, 0, 30)))
+    points = parts @ corners @ (x @ y @ z).T + (0.1, 0.2, 0.3)
+    gaps = np.linalg.norm(points[:, None] - spheres[None, :, :3], axis=2) - spheres[:, 3]
+    assert (gaps.min(axis=1) <= 1e-6).all()
+    assert len(spheres) < 60
+    assert gridgen.load(tmp_path / "solid.xml", spheres=output).sphere_links
 
 
 def test_modules_have_derivatives_by_configurations_alone(tmp_path: Path) -> None:

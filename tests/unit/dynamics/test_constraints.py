@@ -387,7 +387,7 @@ def test_positions_velocities_and_accelerations_are_derivatives_of_each_other(
         start += len(rate)
         assert_allclose(slope, np.array(g), atol=1e-10)
         if now.constraint.has_target:
-            errors = np.array(then.turned(there._errors(then)))[:3]
+            errors = np.array(then.turned(there.errors(then)))[:3]
             assert_allclose(np.imag(errors) / 1e-30, np.array(now.turned(rate))[:3], atol=1e-10)
 
 
@@ -404,7 +404,7 @@ def test_accelerations_pull_back_and_give_way(name: str, floating: bool, given: 
     J = np.array(turned_rows(here)).transpose(2, 0, 1)
     (held,) = here.held
     rates = held_rates(held, state.qd)
-    parts = here._drift(held, rates, motions, root), rates, here._errors(held)
+    parts = here._drift(held, rates, motions, root), rates, here.errors(held)
     drift, rate, error = (np.array(here.turned(part)).T for part in parts)
     kp, kd = x["stabilization"][:, 0].T[:, :, None]
     rest = np.einsum("bri,bi->br", J, qdd) + drift + kd * rate + kp * error
@@ -415,7 +415,7 @@ def test_accelerations_pull_back_and_give_way(name: str, floating: bool, given: 
 def turned_rows(here: Constraints) -> list[list[Any]]:
     """Return the rows of the Jacobian in the axes of ``to``."""
     columns = [here.turned(column) for column in zip(*here.rows, strict=True)]
-    shape = np.shape(here._state.q[0])
+    shape = np.shape(here.state.q[0])
     return [[np.broadcast_to(e, shape) for e in row] for row in zip(*columns, strict=True)]
 
 
@@ -434,7 +434,7 @@ def test_a_turn_has_the_sine_of_its_angle_as_error() -> None:
     )
     x = random_states(tree, 1, np.random.default_rng(0))
     here, *_ = rows_at(tree, x)
-    error = here._errors(here.held[0])
+    error = here.errors(here.held[0])
     assert_allclose(np.squeeze(error[5]), np.sin(x["q"][0, 0] - 0.4), atol=1e-14)
 
 

@@ -10,21 +10,27 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gridgen
-from gridgen.dynamics.contacts import weights
+from gridgen.dynamics.contacts.softness import weights
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenWarning, ModelError, OptionError
+from gridgen.kernel import SEVERAL, KernelKey
 from gridgen.model.readers.mujoco import from_model
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
+from gridgen.schedules.thread.plan import plan_lines
+from gridgen.symbolic.memory import Repeat
 from helpers.dynamics import load_tree
-from helpers.robots import OWN
+from helpers.robots import OWN, exhaustive
 
 mujoco = pytest.importorskip("mujoco")
 mujoco.set_mju_user_warning(lambda text: None)  # no file of warnings
 pytestmark = pytest.mark.filterwarnings("ignore::gridgen.errors.GridGenWarning")
 
+LOADED: dict[str, Any] = {
+    **{"joint_dynamics": True, "contact": True, "actuators": True, "backend": "cpu"}
+}
 FEET = ("FL_foot", "FR_foot", "RL_foot", "RR_foot")
-#: Every kind of row: boxes, capsules and spheres on a tilted plane, every condim, priorities, a
+#: Every kind of row: every shape on a tilted plane, every condim, priorities, a
 #: pair, both forms of solref, curves of solimp, margins and gaps, limits, dry friction.
 EVERYTHING = """
 <mujoco>
@@ -51,6 +57,14 @@ EVERYTHING = """
                solreffriction="0.05 1" margin="0.03"/>
         <geom name="hand" type="sphere" size="0.06" pos="0 0 -0.1" condim="1" solref="-900 -30"/>
       </body>
+      <body pos="0 0.2 0">
+        <joint axis="1 0 0"/>
+        <geom type="cylinder" size="0.05 0.1" euler="0.3 0 0"/>
+      </body>
+      <body pos="0 -0.2 0">
+        <joint axis="0 1 0"/>
+        <geom type="ellipsoid" size="0.05 0.1 0.2" euler="0.3 0 0"/>
+      </body>
     </body>
   </worldbody>
   <contact>
@@ -59,6 +73,98 @@ EVERYTHING = """
   </contact>
 </mujoco>
 """
+#: Spheres and capsules of three bodies and of the world, with each other.
+PAIRS = """
+<mujoco>
+  <compiler angle="radian"/>
+  <worldbody>
+    <geom name="floor" type="plane" size="1 1 1"/>
+    <geom type="capsule" fromto="-0.2 0.1 0.05 0.3 0 0.2" size="0.04" condim="6"/>
+    <body pos="0.1 0.1 0.05"><geom type="sphere" size="0.07"/></body>
+    <body pos="0 0 0.4">
+      <freejoint/>
+      <geom type="capsule" fromto="-0.1 0 0 0.1 0 0.02" size="0.05"/>
+      <body name="thigh" pos="0.1 0 0">
+        <joint axis="0 1 0.2" range="-0.6 0.6" damping="0.1"/>
+        <geom type="capsule" fromto="0 0 0 0.1 0.02 -0.2" size="0.04" condim="4"/>
+        <body pos="0.1 0.02 -0.2">
+          <joint axis="1 0.1 0"/>
+          <geom name="tip" size="0.06" pos="0 0.02 -0.05" friction="0.6"/>
+        </body>
+      </body>
+      <body name="arm" pos="-0.05 0.04 0">
+        <joint axis="0 1 0"/>
+        <geom type="capsule" fromto="0 0 0 0.05 -0.03 -0.2" size="0.05"/>
+        <body pos="0.05 -0.03 -0.2">
+          <joint type="slide" axis="1 0 1"/>
+          <geom name="ball" size="0.08" condim="1" pos="0.05 0 0"/>
+        </body>
+      </body>
+    </body>
+    <body pos="0.2 0 0.3"><freejoint/><geom size="0.1"/></body>
+  </worldbody>
+  <contact>
+    <pair geom1="tip" geom2="ball" condim="6" friction="0.9 0.4 0.01 0.001 0.002" margin="0.01"/>
+  </contact>
+</mujoco>
+"""
+#: Two legs of a floating trunk on the ground, and another body.
+LOOPS = """
+<mujoco>
+  <compiler angle="radian"/>
+  <default><equality solref="0.03 0.8" solimp="0.8 0.96 0.01 0.4 2"/></default>
+  <worldbody>
+    <geom name="floor" type="plane" size="1 1 1" contype="3"/>
+    <body name="trunk" pos="0 0 0.4">
+      <freejoint/>
+      <geom type="box" size="0.1 0.1 0.05" contype="0" conaffinity="2"/>
+      <body name="a" pos="0.1 0 0">
+        <joint name="ja" axis="0 1 0.2" ref="0.2"/>
+        <geom type="capsule" fromto="0 0 0 0.1 0.02 -0.2" size="0.04"/>
+        <body name="b" pos="0.1 0.02 -0.2">
+          <joint name="jb" axis="1 0.1 0"/>
+          <geom size="0.06" pos="0 0.02 -0.05"/>
+          <site name="tip" pos="0.02 0.1 0.1" euler="0.1 1 0"/>
+        </body>
+      </body>
+      <body name="c" pos="-0.05 0.04 0">
+        <joint name="jc" axis="0 1 0"/>
+        <geom type="capsule" fromto="0 0 0 0.05 -0.03 -0.2" size="0.05"/>
+        <body name="d" pos="0.05 -0.03 -0.2">
+          <joint name="jd" type="slide" axis="1 0 1"/>
+          <geom size="0.08" pos="0.05 0 0"/>
+          <body name="e">
+            <geom size="0.03" pos="0 0 -0.1"/>
+            <site name="hook" pos="0 0.1 0.2" euler="1 0 0.2"/>
+          </body>
+        </body>
+      </body>
+    </body>
+    <body name="free" pos="0.2 0 0.3"><freejoint/><geom size="0.1"/></body>
+  </worldbody>
+  <equality>EQUALITY</equality>
+</mujoco>
+"""
+EQUALITIES = {
+    "connect": '<connect body1="b" body2="d" anchor=".1 .2 .3"/>',
+    "connect below": '<connect body1="b" body2="trunk" anchor=".1 .2 .3"/>',
+    "connect with the world": '<connect body1="b" anchor=".1 .2 .3" solref="-300 -20"/>',
+    "connect of sites": '<connect site1="tip" site2="hook"/>',
+    "the world first": '<weld body1="world" body2="d" anchor=".1 .2 .3"/>',
+    "weld": '<weld body1="b" body2="d" anchor=".1 .2 .3" relpose=".1 0 .2 .8 .2 .4 .4"/>',
+    "weld of a free body": '<weld body1="free" body2="e" anchor=".1 .2 .3"/>',
+    "weld of sites": '<weld site1="hook" site2="tip" torquescale="2"/>',
+    "weld without torques": '<weld body1="b" body2="d" torquescale="0"/>',
+    "joints": '<joint joint1="ja" joint2="jd" polycoef=".2 -1.5 0 0 0"/>',
+    "a joint": '<joint joint1="jc" polycoef=".2 1 0 0 0" solref="-200 -30"/>',
+    "inactive": '<joint joint1="jc" active="false"/>',
+}
+MESH = """<asset><mesh name="part" vertex="0 0 0  0.1 0 0  0 0.1 0  0 0 0.1"/></asset>
+  <worldbody>"""
+TEXTS = {
+    **{"everything": EVERYTHING, "pairs": PAIRS},
+    "loops": LOOPS.replace("EQUALITY", "".join(list(EQUALITIES.values())[::3])),
+}
 
 
 def quadruped() -> Any:
@@ -78,20 +184,20 @@ def quadruped() -> Any:
 
 
 def gymnasium_model(name: str) -> Any:
-    """Return a model of Gymnasium whose bodies touch the plane alone."""
+    """Return a model of Gymnasium."""
     gymnasium = pytest.importorskip("gymnasium")
     folder = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
-    model = mujoco.MjModel.from_xml_path(str(folder / f"{name}.xml"))
-    is_plane = model.geom_type == 0
-    model.geom_contype[:], model.geom_conaffinity[:] = is_plane, ~is_plane
-    return model
+    return mujoco.MjModel.from_xml_path(str(folder / f"{name}.xml"))
 
 
 def model_of(name: str, cone: str) -> Any:
-    """Return a model by name, whose solver iterates to the end."""
+    """Return a model by name or text, whose solver iterates to the end."""
     impratio = 1.0 if cone == "pyramidal" else 3.0
-    if name == "everything":
-        model = mujoco.MjModel.from_xml_string(EVERYTHING.format(cone=cone, impratio=impratio))
+    if name in TEXTS or "<" in name:
+        text = TEXTS.get(name, name).format(cone=cone, impratio=impratio)
+        model = mujoco.MjModel.from_xml_string(text)
+        if model.neq and int(mujoco.__version__.partition(".")[0]) < 4:
+            pytest.skip("the reference accelerations of MuJoCo 4 contain dJ/dt qd")
     else:
         model = quadruped() if name == "quadruped" else gymnasium_model(name)
     model.opt.cone, model.opt.impratio = ("pyramidal", "elliptic").index(cone), impratio
@@ -107,7 +213,9 @@ class Peer:
         self.model, self.data = model, mujoco.MjData(model)
         rng = np.random.default_rng(seed)
         self.free = [j for j in range(model.njnt) if model.jnt_type[j] == 0]
-        rows: dict[str, list[Any]] = {name: [] for name in ("q", "qd", "tau", "qdd", "total")}
+        rows: dict[str, list[Any]] = {
+            name: [] for name in ("q", "qd", "tau", "ctrl", "qdd", "total")
+        }
         self.states: list[tuple[np.ndarray, ...]] = []
         while len(rows["q"]) < count:
             self._place(rng)
@@ -115,14 +223,18 @@ class Peer:
             mujoco.mj_forward(model, data)
             if not self._has_converged() or not data.ncon:
                 continue
-            self.states.append((q.copy(), data.qvel.copy(), data.qfrc_applied.copy()))
+            moved = data.qvel.copy(), data.qfrc_applied.copy(), data.ctrl.copy()
+            self.states.append((q.copy(), *moved))
             rows["q"].append(self.permuted(q))
             rows["qd"].append(self.local(data.qvel))
-            rows["tau"].append(self.local(data.qfrc_applied + data.qfrc_spring))
+            rows["tau"].append(self.local(data.qfrc_applied))
+            rows["ctrl"].append(data.ctrl.copy())
             rows["qdd"].append(self.local(data.qacc, shifted=True))
             rows["total"].append(self._total())
         self.x = {name: np.array(values) for name, values in rows.items()}
         self.x["gravity"] = np.array(model.opt.gravity)
+        if not model.nu:
+            del self.x["ctrl"]
 
     def _place(self, rng: np.random.Generator) -> None:
         model, data = self.model, self.data
@@ -133,6 +245,7 @@ class Peer:
             turn /= np.linalg.norm(turn)
         data.qvel[:], data.qfrc_applied[:] = rng.normal(size=(2, model.nv))
         data.qfrc_applied[:] *= 3.0
+        data.ctrl[:] = rng.normal(size=model.nu)
         mujoco.mj_kinematics(model, data)
         moving = [g for g in range(model.ngeom) if model.geom_bodyid[g]]
         plane = int(np.flatnonzero(model.geom_type == 0)[0])
@@ -144,7 +257,11 @@ class Peer:
     def place(self, index: int) -> None:
         """Return to one of the states."""
         mujoco.mj_resetData(self.model, self.data)
-        self.data.qpos[:], self.data.qvel[:], self.data.qfrc_applied[:] = self.states[index]
+        data = self.data
+        for array, own in zip(
+            (data.qpos, data.qvel, data.qfrc_applied, data.ctrl), self.states[index], strict=True
+        ):
+            array[:] = own
 
     def _has_converged(self) -> bool:
         model, data = self.model, self.data
@@ -173,47 +290,110 @@ class Peer:
         return v
 
     def _total(self) -> np.ndarray:
-        """Return the sum of the contact forces."""
+        """Return the sum of the sizes of the contact forces' components."""
         total, force = np.zeros(3), np.zeros(6)
         for index in range(self.data.ncon):
             mujoco.mj_contactForce(self.model, self.data, index, force)
-            total += self.data.contact[index].frame.reshape(3, 3).T @ force[:3]
+            total += np.abs(self.data.contact[index].frame.reshape(3, 3).T @ force[:3])
         return total
 
     def tree(self, **options: Any) -> KinematicTree:
         """Return gridgen's tree."""
-        options = {"contact": {"iterations": 100}} | options
+        options = {"contact": {"iterations": 100}, "actuators": self.model.nu > 0} | options
         return build_tree(from_model(self.model), RobotOptions(joint_dynamics=True, **options))
 
     def check(self, qdd: np.ndarray, forces: np.ndarray, tolerance: float) -> None:
-        """Compare accelerations and the sum of forces."""
-        for found, expected in ((qdd, self.x["qdd"]), (forces.sum(axis=1), self.x["total"])):
+        """Compare accelerations and the sum of the forces."""
+        total = np.abs(forces).sum(axis=1)
+        for found, expected in ((qdd, self.x["qdd"]), (total, self.x["total"])):
             scale = np.maximum(np.abs(expected).max(axis=1, keepdims=True), 1.0)
             assert_allclose(found / scale, expected / scale, rtol=0.0, atol=tolerance)
 
 
 @pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
 @pytest.mark.parametrize(
-    "name", ["hopper", "half_cheetah", "walker2d_v5", "ant", "humanoid", "quadruped", "everything"]
+    "name",
+    ["hopper", "half_cheetah", "walker2d_v5", "ant", "humanoid", "quadruped", *TEXTS],
 )
-def test_accelerations_and_forces_are_those_of_mujoco(name: str, cone: str) -> None:
-    peer = Peer(model_of(name, cone), 20)
+@pytest.mark.parametrize("count", [20, *exhaustive(1000)])
+def test_accelerations_and_forces_are_those_of_mujoco(name: str, cone: str, count: int) -> None:
+    peer = Peer(model_of(name, cone), count)
     tree = peer.tree()
     found = weights(tree)
     assert_allclose(found.velocities, peer.model.dof_invweight0, rtol=1e-9)
-    peer.check(*evaluate_reference(tree, "contact_forward_dynamics", peer.x), tolerance=1e-8)
+    with np.errstate(divide="ignore", invalid="ignore"):  # of states that have converged
+        results = evaluate_reference(tree, "contact_forward_dynamics", peer.x)
+    peer.check(*results, tolerance=1e-8)
+
+
+@pytest.mark.parametrize("kind", EQUALITIES)
+def test_equality_constraints_are_those_of_mujoco(kind: str) -> None:
+    peer = Peer(model_of(LOOPS.replace("EQUALITY", EQUALITIES[kind]), "pyramidal"), 5)
+    x = peer.x | {"active": np.zeros(1)}
+    found, free = (
+        evaluate_reference(peer.tree(), "contact_forward_dynamics", y) for y in (peer.x, x)
+    )
+    peer.check(*found, tolerance=1e-8)
+    assert (kind == "inactive") == (np.abs(found[0] - free[0]).max() < 1e-6)
+
+
+def test_pairs_select_the_contacts_of_links() -> None:
+    model = model_of("pairs", "pyramidal")
+
+    def names(pairs: Any) -> list[str]:
+        tree = build_tree(from_model(model), RobotOptions(contact={"pairs": pairs}))
+        return [one.name for one in tree.contact_model.contacts if len(one.solids) == 2]
+
+    assert names([]) == []
+    assert names([["arm", "thigh"]]) == ["geom4:geom6"]
+    assert names([{"links": ["arm", "thigh"], "condim": 1}]) == ["arm:thigh"]
+    for pairs, message in (
+        ("arm", "pairs is 'arm'; give a list of pairs of links"),
+        ([["arm"]], r"pairs\[0\] has links \['arm'\]; give two names"),
+        ([["arm", "leg"]], r"pairs\[0\] has link 'leg': no link"),
+        ([["arm", "arm"]], "do not move apart"),
+        ([{"links": ["arm", "thigh"], "radius": 1}], "has 'radius'; choose links"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            names(pairs)
+
+
+def test_pairs_of_a_urdf_have_the_parameters_of_mujoco() -> None:
+    text = """<robot name="pair"><link name="base"/>{}</robot>"""
+    part = """
+      <link name="{0}">
+        <inertial><origin xyz="0 0 -0.1"/><mass value="2"/>
+          <inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial>
+        <collision><origin xyz="0 0 -0.2"/><geometry><sphere radius="0.2"/></geometry></collision>
+      </link>
+      <joint name="{0}_joint" type="continuous"><parent link="base"/><child link="{0}"/>
+        <origin xyz="{1} 0 0"/><axis xyz="0 1 0.1"/></joint>"""
+    text = text.format(part.format("left", 0) + part.format("right", 0.3))
+    model = mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(model)
+    data.qpos[:], data.qvel[:] = (0.2, 0.3), (-1.0, 0.5)
+    mujoco.mj_forward(model, data)
+    assert data.ncon == 1
+    pairs = {"pairs": [["left", "right"]]}
+    robot = gridgen.load(text, contact=pairs, joint_dynamics=True)
+    assert robot.contact_names == ("left:right",)
+    qdd, _ = robot.contact_forward_dynamics(data.qpos[None], data.qvel[None], np.zeros((1, 2)))
+    assert_allclose(qdd[0], data.qacc, rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
 def test_compiled_code_has_mujocos_numbers(cone: str, dtype: str) -> None:
     peer = Peer(model_of("hopper", cone), 40)
-    robot = gridgen.load(peer.model, joint_dynamics=True, contact=True, backend="cpu")
-    q, qd, tau, gravity = (peer.x[name].astype(dtype) for name in ("q", "qd", "tau", "gravity"))
-    qdd, forces = robot.contact_forward_dynamics(q, qd, tau, gravity=gravity)
+    robot = gridgen.load(peer.model, **LOADED)
+    names = ("q", "qd", "tau", "gravity", "ctrl")
+    q, qd, tau, gravity, ctrl = (peer.x[name].astype(dtype) for name in names)
+    qdd, forces = robot.contact_forward_dynamics(q, qd, tau, gravity=gravity, ctrl=ctrl)
     peer.check(qdd, forces, tolerance=1e-3 if dtype == "float32" else 1e-6)
     # The same bits alone as in a pack with others.
-    alone = robot.contact_forward_dynamics(q[3:4], qd[3:4], tau[3:4], gravity=gravity)
+    alone = robot.contact_forward_dynamics(
+        q[3:4], qd[3:4], tau[3:4], gravity=gravity, ctrl=ctrl[3:4]
+    )
     assert np.array_equal(alone[0][0], qdd[3])
 
 
@@ -229,7 +409,9 @@ def test_a_urdf_with_ground_is_the_same_robot() -> None:
     own = peer.tree()
     assert len(tree.contact_model.contacts) == len(own.contact_model.contacts) == 4
     assert tree.joint_names[1:] == own.joint_names[1:]
-    assert_allclose(weights(tree).contacts, weights(own).contacts, rtol=1e-9)
+    for foot in FEET:
+        calf = foot.replace("foot", "calf")
+        assert_allclose(weights(tree).links[foot], weights(own).links[calf], rtol=1e-9)
     peer.check(*evaluate_reference(tree, "contact_forward_dynamics", peer.x), tolerance=1e-8)
 
 
@@ -265,7 +447,7 @@ def test_friction_and_radii_are_inputs() -> None:
         ),
         ({"ground": ["FL_foot"], "contact": {"iterations": 0}}, "iterations 0; give 1 to 1000"),
         ({"contact": 3}, "contact is 3; give a dictionary"),
-        ({"contact": True}, "no link touches a plane: name links in ground"),
+        ({"contact": True}, "no link touches a plane or another link: name links"),
     ],
 )
 def test_wrong_options_say_what_to_do(options: dict[str, Any], message: str) -> None:
@@ -280,14 +462,21 @@ def test_a_robot_without_contacts_has_no_such_function() -> None:
         robot.contact_forward_dynamics(q, q, q)
 
 
-@pytest.mark.parametrize("integrator", ["semi_implicit", "implicit"])
-@pytest.mark.parametrize("name", ["half_cheetah", "ant", "quadruped"])
+@pytest.mark.parametrize("integrator", ["semi_implicit", "implicit", "rk4"])
+@pytest.mark.parametrize(
+    "name", ["half_cheetah", "walker2d_v5", "ant", "humanoid", "quadruped", "loops"]
+)
 def test_steps_are_those_of_mujoco(name: str, integrator: str) -> None:
     model = model_of(name, "pyramidal")
     if integrator == "semi_implicit":
         model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_EULERDAMP
-    model.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
+    of_mujoco = "RK4" if integrator == "rk4" else "EULER"
+    model.opt.integrator = mujoco.mjtIntegrator.__members__[f"mjINT_{of_mujoco}"]
     peer = Peer(model, 10)
+    for joint in peer.free:  # MuJoCo's forces on free joints turn otherwise during a step
+        at = model.jnt_dofadr[joint]
+        for applied in (*peer.x["tau"], *(state[2] for state in peer.states)):
+            applied[at : at + 3] = 0.0
     x = {**peer.x, "dt": np.full(10, model.opt.timestep)}
     q, qd = evaluate_reference(peer.tree(), f"step_{integrator}", x)
     for k in range(10):
@@ -302,16 +491,14 @@ def test_a_rollout_stays_with_mujoco() -> None:
     model = model_of("hopper", "elliptic")
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     peer, steps = Peer(model, 4), 100
-    robot = gridgen.load(model, joint_dynamics=True, contact=True, backend="cpu")
-    q0, qd0, gravity = (peer.x[name] for name in ("q", "qd", "gravity"))
-    tau, dt = np.repeat(peer.x["tau"][:, None], steps, axis=1), model.opt.timestep
-    q, qd = robot.rollout(q0, qd0, tau, dt, integrator="implicit", gravity=gravity)
-    assert_allclose(
-        robot.step(q[:, 7], qd[:, 7], tau[:, 7], dt, integrator="implicit", gravity=gravity)[0],
-        q[:, 8],
-        rtol=0.0,
-        atol=0.0,
-    )
+    robot = gridgen.load(model, **LOADED)
+    q0, qd0 = peer.x["q"], peer.x["qd"]
+    options: dict[str, Any] = {"integrator": "implicit", "gravity": peer.x["gravity"]}
+    tau, ctrl = (np.repeat(peer.x[name][:, None], steps, axis=1) for name in ("tau", "ctrl"))
+    dt = model.opt.timestep
+    q, qd = robot.rollout(q0, qd0, tau, dt, ctrl=ctrl, **options)
+    stepped = robot.step(q[:, 7], qd[:, 7], tau[:, 7], dt, ctrl=ctrl[:, 7], **options)
+    assert np.array_equal(stepped[0], q[:, 8])
     touches = 0
     for k in range(4):
         peer.place(k)
@@ -328,7 +515,7 @@ def test_products_are_those_of_differences() -> None:
     robot = gridgen.load(peer.model, joint_dynamics=True, contact=True, backend="cpu")
     name, gravity = "contact_forward_dynamics", peer.x["gravity"]
     x = {key: peer.x[key] for key in ("q", "qd", "tau")}
-    x["friction"] = np.full((6, 4), 0.7)
+    x["friction"] = np.full((6, len(robot.contact_names)), 0.7)
     rng = np.random.default_rng(1)
     tangents = [rng.normal(size=value.shape) for value in x.values()]
     weights = rng.normal(size=x["qd"].shape)
@@ -375,15 +562,73 @@ def test_the_backward_pass_of_a_rollout_is_that_of_differences() -> None:
 
 def test_what_a_file_has_and_contacts_do_not_cover_is_named() -> None:
     text = EVERYTHING.format(cone="elliptic", impratio=1.0)
-    shapes = '<geom type="cylinder" size="0.1 0.1"/><geom type="box" size="0.2 0.15 0.05"'
-    text = text.replace('<geom type="box" size="0.2 0.15 0.05"', shapes)
+    text = text.replace("<worldbody>", MESH).replace('type="ellipsoid"', 'type="mesh" mesh="part"')
     model = mujoco.MjModel.from_xml_string(text)
     model.opt.noslip_iterations = 3
     with pytest.warns(GridGenWarning) as caught:
         gridgen.load(model, contact=True)
     said = " ".join(str(warning.message) for warning in caught)
-    assert "contacts of other shapes than spheres, capsules and boxes" in said
+    assert "contacts of meshes with planes" in said
+    assert "contacts of other shapes than spheres and capsules with each other" in said
     assert "the noslip solver" in said
-    assert "contacts between bodies" in said
-    with pytest.warns(GridGenWarning, match="contacts with planes, which gridgen ignores"):
+    with pytest.warns(GridGenWarning, match="has contacts, which gridgen ignores"):
         assert not gridgen.load(model).contact_names
+
+
+def test_forces_and_residuals_are_observed_along_a_rollout() -> None:
+    """The step and what is observed solve once."""
+    peer, steps = Peer(model_of("hopper", "elliptic"), 8), 20
+    robot = gridgen.load(peer.model, joint_dynamics=True, contact=True, backend="cpu")
+    q0, qd0, gravity = (peer.x[name] for name in ("q", "qd", "gravity"))
+    tau = np.repeat(peer.x["tau"][:, None], steps, axis=1)
+    options: dict[str, Any] = {"integrator": "implicit", "gravity": gravity}
+    names = ("contact_forward_dynamics", "contact_residual")
+    options |= {"observe": names, "done": {"rootz": (float(np.median(q0[:, 1])), None)}}
+    q, qd, ends, *seen = robot.rollout(q0, qd0, tau, 2e-3, **options)
+    is_kept = np.arange(steps) < ends[:, None]
+    assert 0 < is_kept.sum() < is_kept.size
+    here = [array[:, :-1][is_kept] for array in (q, qd)]
+    qdd, forces = robot.contact_forward_dynamics(*here, tau[is_kept], gravity=gravity)
+    assert [array.shape[2:] for array in seen] == [(robot.nv,), forces.shape[1:], ()]
+    assert_allclose(seen[0][is_kept], qdd, rtol=1e-9, atol=1e-9)
+    assert_allclose(seen[1][is_kept], forces, rtol=1e-9, atol=1e-9)
+    assert np.abs(forces).max() > 10.0
+    assert (seen[2] < 1e-9).all()
+    assert all((array[~is_kept] == 0.0).all() for array in seen)
+    roughly = robot.rollout(q0, qd0, tau, 2e-3, **options, tolerance=np.full(1, 10.0))
+    assert 1e-3 < roughly[-1].max() < 10.0
+    parts = tuple(map(KernelKey, names))
+    program = plan_lines(peer.tree(), KernelKey(SEVERAL, parts=(KernelKey("step", "rk4"), *parts)))
+    marks = [mark for marks in program.loops.marks.values() for mark in marks]
+    rounds = [mark for mark in marks if isinstance(mark, Repeat) and "newton" in mark.variable]
+    assert len(rounds) == 4  # the stages of the step
+
+
+def test_smooth_contacts_act_before_they_touch() -> None:
+    """They are MuJoCo's with a margin and a wide impedance."""
+    model, width = model_of("hopper", "elliptic"), 0.06
+    moving = model.geom_bodyid > 0
+    model.geom_margin[moving] += 0.5 * width
+    model.geom_solimp[:, [0, 2, 3, 4]] = 0.0, width, 0.5, 2.0
+    peer = Peer(model, 20)
+    sharp = model_of("hopper", "elliptic")
+    sharp.geom_solimp[:, 1] = model.geom_solimp[:, 1]
+    given: dict[str, Any] = {"joint_dynamics": True, "actuators": True}
+    smooth = {"smooth": width, "iterations": 100}
+    tree = build_tree(from_model(sharp), RobotOptions(**given, contact=smooth))
+    peer.check(*evaluate_reference(tree, "contact_forward_dynamics", peer.x), tolerance=1e-8)
+    # The lowest geometry is a little above the ground.
+    mujoco.mj_kinematics(sharp, data := mujoco.MjData(sharp))
+    lowest = (data.geom_xpos[moving, 2] - sharp.geom_size[moving, 0]).min()
+    sharp_tree = build_tree(from_model(sharp), RobotOptions(**given, contact=True))
+    q = np.tile(data.qpos, (3, 1))
+    q[:, 1] += np.array([0.004, 0.01, 0.05]) - lowest
+    zero = np.zeros((3, model.nv))
+    x = {"q": q, "qd": zero, "tau": zero, "gravity": np.array([0.0, 0.0, -9.81])}
+    x["ctrl"] = np.zeros((3, model.nu))
+    rates = [
+        evaluate_reference(one, "contact_forward_dynamics", x)[0][:, 1]
+        for one in (tree, sharp_tree)
+    ]
+    assert rates[0][0] > rates[0][1] > rates[0][2]
+    assert_allclose(rates[1], rates[1][2], rtol=1e-9)

@@ -127,7 +127,7 @@ FREE_IN_THE_TREE = robot_text(
     ids=["free joint below a hinge", "gripper", "arm7", "cart_pole"],
 )
 def test_gradient_is_the_complex_step_of_inverse_dynamics(source):
-    tree = load_tree(source, joint_dynamics=True, armature=0.1)
+    tree = load_tree(source, joint_dynamics=True, armature=0.1, friction_width=0.3)
     q, qd, qdd, _ = random_states(tree, 4)
     loads = random_loads(tree)
 
@@ -149,7 +149,7 @@ def test_gradient_is_the_complex_step_of_inverse_dynamics(source):
     ids=["free joint below a hinge", "gripper", "arm7", "cart_pole"],
 )
 def test_gradient_is_the_complex_step_of_forward_dynamics(source, loaded):
-    tree = load_tree(source, joint_dynamics=True, armature=0.1)
+    tree = load_tree(source, joint_dynamics=True, armature=0.1, friction_width=0.3 * loaded)
     q, qd, _, tau = random_states(tree, 4)
     loads = random_loads(tree) if loaded else AT_REST
 

@@ -18,7 +18,7 @@ from helpers.dynamics import (
 )
 
 STATES = 5
-INTEGRATORS = tuple(FUNCTIONS["step"].methods)
+INTEGRATORS = tuple(FUNCTIONS["step_gradient"].methods)
 
 TOLERANCE = 1e-11
 """Accelerations of a step are solved twice: of articulated bodies, and by factorizing M."""

@@ -102,7 +102,8 @@ def loaded(request: pytest.FixtureRequest) -> bool:
 
 
 def case_of(name: str, floating: bool, loaded: bool) -> Case:
-    tree = load_tree(name, floating, joint_dynamics=True, armature=0.1)
+    width = 0.3 if loaded else 0.0
+    tree = load_tree(name, floating, joint_dynamics=True, armature=0.1, friction_width=width)
     arrays = dict(zip(("q", "qd", "qdd", "tau"), random_states(tree, STATES), strict=True))
     arrays["dt"] = np.full((STATES, 1), 0.3)
     arrays["multipliers"] = np.random.default_rng(1).normal(size=(STATES, tree.nv))

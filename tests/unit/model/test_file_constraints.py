@@ -100,7 +100,7 @@ def test_an_equality_has_mujocos_error_and_gains(equality: str) -> None:
     mujoco.mj_forward(model, data)
     constraints, (one,) = rows_at(tree, data.qpos), tree.constraints
     (held,) = constraints.held
-    found = np.array(held.turned(constraints._errors(held)))
+    found = np.array(held.turned(constraints.errors(held)))
     axes = np.eye(3)
     if one.to is not None:
         (poses,) = evaluate_reference(tree, "forward_kinematics", {"q": data.qpos[None]})

@@ -198,6 +198,7 @@ def compiled(mujoco: Any, text: str) -> Any:
         pytest.skip(f"this MuJoCo has none: {error}")
 
 
+@pytest.mark.filterwarnings("ignore:.*has tendons")
 def test_armature_and_damping_of_actuators_are_those_of_their_joints() -> None:
     mujoco = pytest.importorskip("mujoco")
     model = compiled(mujoco, cart(actuators=DRIVES))

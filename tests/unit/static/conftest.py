@@ -63,6 +63,13 @@ class Driver:
         self.loaded[f"choose_{kind}_{x.dtype.name}"](*pointers, ctypes.c_longlong(x.size))
         return results
 
+    def power(self, x: np.ndarray, kind: str = "pack") -> tuple[np.ndarray, ...]:
+        """Exponential and logarithm of each number of x; a multiple of packs."""
+        results = tuple(np.full_like(x, 7) for _ in range(2))
+        pointers = [ctypes.c_void_p(array.ctypes.data) for array in (x, *results)]
+        self.loaded[f"power_{kind}_{x.dtype.name}"](*pointers, ctypes.c_longlong(x.size))
+        return results
+
     def constants(self, dtype: type) -> np.ndarray:
         values = np.empty((2, self.width(dtype)), dtype)
         self.loaded[f"constants_{values.dtype.name}"](ctypes.c_void_p(values.ctypes.data))

@@ -54,6 +54,17 @@ template <class S> void choose_pack(const S* x, const S* y, S* root, S* angle, S
     }
 }
 
+template <class T> void power(const gridgen::Real<T>* x, gridgen::Real<T>* power,
+                              gridgen::Real<T>* logarithm, int64 n) {
+    for (int64 i = 0; i + gridgen::Lanes<T>::count <= n; i += gridgen::Lanes<T>::count) {
+        T number;
+        __builtin_memcpy(&number, x + i, sizeof number);
+        const T results[] = {gridgen::exp<T>(number), gridgen::log<T>(number)};
+        __builtin_memcpy(power + i, &results[0], sizeof number);
+        __builtin_memcpy(logarithm + i, &results[1], sizeof number);
+    }
+}
+
 template <class S, int N>
 void copy(const Array* arrays, int64 begin, int64 end, bool streamed) {
     const int64 width = gridgen::pack_size<S>;
@@ -127,6 +138,12 @@ template <class T> void constants(gridgen::Real<T>* out) {
     extern "C" void choose_pack_##name(const S* x, const S* y, S* root, S* angle, S* chosen,    \
                                        int64 n) {                                               \
         choose_pack(x, y, root, angle, chosen, n);                                              \
+    }                                                                                           \
+    extern "C" void power_scalar_##name(const S* x, S* power_, S* logarithm, int64 n) {         \
+        power<S>(x, power_, logarithm, n);                                                      \
+    }                                                                                           \
+    extern "C" void power_pack_##name(const S* x, S* power_, S* logarithm, int64 n) {           \
+        power<Pack<S>>(x, power_, logarithm, n);                                                \
     }                                                                                           \
     extern "C" void constants_##name(S* out) { constants<Pack<S>>(out); }                       \
     extern "C" void share_##name##_3(const Array* arrays, int64 begin, int64 end) {             \

@@ -15,6 +15,7 @@ LIMIT = 1e4  # where the fast reduction ends
 MAX_ULP = 1.6
 # Half an ulp each from the quotient, its divisor, the last sum and its part of pi: 2.1 were seen.
 MAX_ANGLE_ULP = 2.4
+MAX_POWER_ULP = 1.0  # 0.87 was seen
 
 # The numbers of their type nearest to a multiple of pi/2 in proportion to their size.
 NEAREST = {
@@ -200,6 +201,53 @@ def test_roots_and_angles_have_the_same_bits_everywhere(driver, build_driver, dt
     for other in others:
         for one, results in zip(packed, other, strict=True):
             assert one.tobytes() == results.tobytes()
+
+
+def powers(dtype: type) -> np.ndarray:
+    """Numbers of all sizes, those whose power is not normal, and those with logarithms near 0."""
+    rng, lowest = np.random.default_rng(8), 150 if dtype == np.float32 else 1100
+    info = np.finfo(dtype)
+    sizes = np.abs(random_bits(dtype, 2000, info.smallest_subnormal, info.max)).astype(dtype)
+    exponents = np.log(2.0) * rng.uniform(-lowest, 128, 3000)
+    near_one = 1.0 + random_bits(dtype, 1000, info.eps, 0.5)
+    return np.concatenate([sizes, exponents, near_one]).astype(dtype)
+
+
+@pytest.mark.parametrize("build", ["fast", "baseline"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_powers_and_logarithms_are_accurate(build_driver, dtype, build):
+    x = powers(dtype)
+    power, logarithm = build_driver(build).power(x)
+    for got, function, where in (
+        (power, mpmath.exp, np.abs(x) < np.log(np.finfo(dtype).max)),
+        (power, mpmath.exp, (x > -1000) & (x < -80)),
+        (logarithm, mpmath.log, x > 0),
+    ):
+        with mpmath.workprec(160):
+            errors = ulps(got[where], [function(mpmath.mpf(float(b))) for b in x[where]])
+        worst = errors.argmax()
+        assert errors[worst] <= MAX_POWER_ULP, f"{errors[worst]} ulp at {x[where][worst]}"
+
+
+@pytest.mark.parametrize("kind", ["scalar", "pack"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_powers_and_logarithms_of_special_numbers(driver, dtype, kind):
+    largest = np.finfo(dtype).max
+    x = [0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, largest, -largest, 89.0, -105.0, 711, -800]
+    x = np.array([*x, np.e, 4, 5], dtype)
+    power, logarithm = driver.power(x, kind)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(power, np.exp(x), rtol=2 * np.finfo(dtype).eps)
+        np.testing.assert_allclose(logarithm, np.log(x), rtol=2 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_powers_and_logarithms_have_the_same_bits_everywhere(driver, build_driver, dtype):
+    x = powers(dtype)
+    found = [driver.power(x), driver.power(x, "scalar")]
+    if driver.fuses and build_driver("uncontracted").fuses:
+        found.append(build_driver("uncontracted").power(x))
+    assert len({np.array(results).tobytes() for results in found}) == 1
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -63,8 +63,9 @@ def assert_adjoint(algorithm: Algorithm, x: np.ndarray, results: int) -> None:
             scalars.select(x[0], x[1], x[0]),
         ],
         lambda x, scalars: [scalars.atan2(x[0], x[1]), scalars.atan2(x[1], 2.0 * x[0])],
+        lambda x, scalars: [scalars.exp(x[0] * x[1]), scalars.log(x[0]) * scalars.exp(x[1])],
     ],
-    ids="sums products quotients angles negatives leaves signs roots choices arcs".split(),
+    ids="sums products quotients angles negatives leaves signs roots choices arcs powers".split(),
 )
 def test_every_operation(algorithm: Algorithm) -> None:
     assert_adjoint(algorithm, np.array([0.7, -1.3]), 2)

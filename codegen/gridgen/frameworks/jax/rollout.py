@@ -14,7 +14,7 @@ from gridgen.frameworks.jax.operations import Operation
 from gridgen.frameworks.jax.primitive import call
 from gridgen.frameworks.steps import Operations, rolled_by_steps
 from gridgen.functions.arrays import FEEDBACK
-from gridgen.runtime.arrays.times import followed_in, in_time
+from gridgen.runtime.arrays.times import check_untransformed, followed_in, in_time
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.configurations import ROUNDING, ConfigurationSpace
 from gridgen.runtime.module.description import Module
@@ -24,6 +24,7 @@ def evaluate(module: Module, resolved: Resolved) -> Any:
     """Evaluate a rollout with arguments that JAX traces; as ``calls.evaluate``."""
     kernel, settings, description = resolved.kernel, resolved.settings, module.description
     assert settings is not None
+    check_untransformed(settings)
     check_options(kernel, resolved.backend, resolved.out)
     followed = followed_in(resolved.inputs)
     shapes = {n: s for n, s in kernel.inputs.items() if n not in FEEDBACK or n in followed}

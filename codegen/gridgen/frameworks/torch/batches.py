@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from gridgen.errors import ShapeError
-from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, FEEDBACK, closed
+from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, TIME_FIRST, closed
 from gridgen.functions.calls import RolloutSettings
 from gridgen.functions.record import Function
 from gridgen.kernel import Kernel
@@ -86,7 +86,7 @@ def states_of(
         states[name] = states[name] if moments is None else (moments, *states[name])
     for name, shape in shapes.items():
         is_over_time = len(shape) - len(states[name]) > batch
-        if name in ("tau", *FEEDBACK) or (is_over_time and name not in CONSTANT_IN_TIME):
+        if name in TIME_FIRST or (is_over_time and name not in CONSTANT_IN_TIME):
             states[name] = (times, *states[name])
     return states
 

@@ -14,9 +14,15 @@ from torch.autograd import forward_ad
 from gridgen.frameworks.steps import Operations, rolled_by_steps
 from gridgen.frameworks.torch.operator import Words
 from gridgen.frameworks.torch.operators import OPERATORS
-from gridgen.functions.arrays import FEEDBACK, shape_of
+from gridgen.functions.arrays import TIME_FIRST, extents_of, shape_of
 from gridgen.functions.calls import RolloutSettings
-from gridgen.runtime.arrays.times import check_efforts, feedback_of, in_time, stored_steps
+from gridgen.runtime.arrays.times import (
+    check_efforts,
+    check_untransformed,
+    feedback_of,
+    in_time,
+    stored_steps,
+)
 
 # A ``gridgen.Robot``; frameworks cannot import it.
 Robot = Any
@@ -27,14 +33,14 @@ def rolled_out(
     robot: Robot, given: dict[str, Tensor], settings: RolloutSettings, words: Words
 ) -> tuple[Tensor, ...]:
     """Return positions and velocities of a rollout, and joint torques on request; see ``Robot``."""
+    check_untransformed(settings)
     q = given["q0"]
     followed = {
         name: torch.as_tensor(array, dtype=q.dtype, device=q.device)
         for name, array in feedback_of(settings).items()
         if array is not None
     }
-    extents = {"nq": robot.nq, "nv": robot.nv, "bodies": len(robot.body_names)}
-    extents["rows"] = len(robot.parameter_names)
+    extents = extents_of(robot)
     shapes = {name: shape_of(name, extents) for name in (*given, *followed)}
     along = in_time(robot.name, shapes, {**given, **followed})
     stored_steps(settings, along.steps)
@@ -63,7 +69,7 @@ def rolled_out(
     tensors, head = {}, (*along.lead, along.steps)
     for name, shape in shapes.items():
         tensor = along.whole(name, shape, torch, alone=name not in ("q0", "qd0"))
-        if name in ("tau", *FEEDBACK):
+        if name in TIME_FIRST:
             tensor = tensor if name in along.timed else tensor.unsqueeze(-1 - len(shape))
             tensor = tensor.expand(*head, *shape)
         tensors[name] = tensor

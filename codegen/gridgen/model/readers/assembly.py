@@ -23,6 +23,8 @@ class Assembly:
     Attributes:
         source: name of the model in messages.
         contact_model: soft constraints.
+        actuators: in the form of the option.
+        springs: stiffness and position without force of joints.
     """
 
     source: str
@@ -31,6 +33,8 @@ class Assembly:
     constraints: list[Mapping[str, Any]] = field(default_factory=list)
     oddities: list[Oddity] = field(default_factory=list)
     contact_model: ContactModel = NO_CONTACTS
+    actuators: Sequence[Mapping[str, Any]] = ()
+    springs: dict[str, tuple[float, float]] = field(default_factory=dict)
     _taken: set[tuple[str, str]] = field(default_factory=set)
 
     def name(self, kind: str, name: str) -> str:
@@ -52,7 +56,8 @@ class Assembly:
         """
         links, joints, held = tuple(self.links), tuple(self.joints), tuple(self.constraints)
         self._check_finite()
-        soft = () if self.contact_model == NO_CONTACTS else (self.contact_model,)
+        soft: tuple[Any, ...] = () if self.contact_model == NO_CONTACTS else (self.contact_model,)
+        soft += tuple(one for one in (self.actuators, self.springs) if one)
         text = repr((name, links, joints, held, "in order", *soft)).encode("utf-8", "replace")
         digest = hashlib.sha256(text).hexdigest()
         description = RobotDescription(
@@ -64,6 +69,8 @@ class Assembly:
             in_order=True,
             constraints=held,
             contact_model=self.contact_model,
+            actuators=tuple(self.actuators),
+            springs=self.springs,
         )
         validate(description)
         description.warn(self.oddities)

@@ -17,7 +17,6 @@ from gridgen.model.description import (
     Limits,
     Link,
     RobotDescription,
-    Shape,
     listing,
 )
 from gridgen.model.pose import (
@@ -39,7 +38,8 @@ from gridgen.model.pose import (
 from gridgen.model.readers.assembly import Assembly
 from gridgen.model.readers.document import Document
 from gridgen.model.readers.limited import run_limited
-from gridgen.model.readers.mujoco_contacts import read_contacts, shape_of, uncovered
+from gridgen.model.readers.mujoco_actuators import JOINT, JOINT_IN_PARENT, read_actuators
+from gridgen.model.readers.mujoco_contacts import MESH, mesh_of, read_contacts, shape_of, uncovered
 from gridgen.model.readers.mujoco_fields import used
 from gridgen.model.readers.optional import library, require
 from gridgen.model.validation import check_body_count
@@ -47,9 +47,6 @@ from gridgen.naming import show
 
 FREE, BALL, SLIDE, HINGE = range(4)
 """MuJoCo's joint types (mjtJoint)."""
-
-JOINT, JOINT_IN_PARENT = range(2)
-"""MuJoCo's transmission types that act on a joint (mjtTrn)."""
 
 CONNECT, WELD, JOINTS = range(3)
 """MuJoCo's types of equality constraints (mjtEq) that are read."""
@@ -62,7 +59,6 @@ IMPEDANCES = 1e-4, 0.9999
 
 NOT_TAKEN = {
     "ntendon": ("tendons", ()),
-    "nu": ("actuators", ()),
     "nplugin": ("plugins", ()),
 }
 """Counts of elements that apply forces, their names, and the flags that disable them."""
@@ -178,11 +174,17 @@ class _Reader:
             if index:
                 self.body(index)
             inertial = self.inertial(index) if index else None
-            shapes = tuple(self.shapes(index))
-            self.made.links.append(Link(self.link_of[index], inertial, shapes=shapes))
+            geoms = [*self.geoms(index)]
+            shapes = tuple(shape_of(self.model, geom) for geom in geoms)
+            meshes = tuple(
+                mesh_of(self.model, geom) for geom in geoms if self.model.geom_type[geom] == MESH
+            )
+            link = Link(self.link_of[index], inertial, shapes=shapes, meshes=meshes)
+            self.made.links.append(link)
         self.made.contact_model = read_contacts(
             self.model, self.mujoco, self.link_of, self.joint_of
         )
+        self.made.actuators = [*read_actuators(self.model, self.mujoco, self.joint_of)]
         if not self.is_disabled("EQUALITY", "CONSTRAINT"):
             for index in range(self.model.neq):
                 self.equality(index)
@@ -262,11 +264,8 @@ class _Reader:
         if kind == BALL:
             advice = "make it three hinges, or a free joint"
             raise self.refused(where, "is a ball joint, which gridgen does not support", advice)
-        is_spring = model.jnt_stiffness[index] or np.any(self.newer("jnt_stiffnesspoly", index))
-        if is_spring and not self.is_disabled("SPRING", "PASSIVE"):
-            self.made.note(
-                where, "has a spring, which gridgen ignores", "add its torque or force to tau"
-            )
+        if not self.is_disabled("SPRING", "PASSIVE"):
+            self.spring(index, name, where)
         if kind == FREE:
             own = tuple(self.armature[v : v + 6].tolist())
             if any(own[:3]):
@@ -301,6 +300,18 @@ class _Reader:
             friction=float(self.friction[v]),
             armature=(armature,) if armature else (),
         )
+
+    def spring(self, index: int, name: str, where: str) -> None:
+        """Add the spring of a joint, or record that it is ignored."""
+        model, stiffness = self.model, float(self.model.jnt_stiffness[index])
+        bends = [self.newer(f"jnt_{field}", index) for field in ("stiffnesspoly", "springyield")]
+        is_linear = model.jnt_type[index] != FREE and not np.any(np.hstack(bends))
+        if stiffness and is_linear:
+            rest = float(model.qpos_spring[model.jnt_qposadr[index]])
+            self.made.springs[name] = stiffness, rest
+        elif stiffness or np.any(bends[0]):
+            problem = "is free or nonlinear and has a spring, which gridgen ignores"
+            self.made.note(where, problem, "add its torque or force to tau")
 
     def newer(self, name: str, index: Any) -> Any:
         """Return an entry of a field, zero for releases of MuJoCo without the field."""
@@ -337,12 +348,12 @@ class _Reader:
         origin = Pose(_rotation(model.body_iquat[index]), _vector(model.body_ipos[index]))
         return Inertial(origin, mass, inertia)
 
-    def shapes(self, index: int) -> Iterator[Shape | None]:
-        """Yield the collision shapes of a body."""
+    def geoms(self, index: int) -> Iterator[int]:
+        """Yield the collision geoms of a body."""
         model, first = self.model, self.model.body_geomadr[index]
         for geom in range(first, first + model.body_geomnum[index]):
             if model.geom_contype[geom] or model.geom_conaffinity[geom]:
-                yield shape_of(model, geom)
+                yield int(geom)
 
     def equality(self, index: int) -> None:
         """Add an equality constraint, or record that it is ignored."""
@@ -350,6 +361,8 @@ class _Reader:
         name = model.equality(index).name or f"equality{index}"
         entry: dict[str, Any] = {"active": bool(model.eq_active0[index])}
         entry["stabilization"] = self.gains(index)
+        for key in ("solref", "solimp"):
+            entry[key] = tuple(getattr(model, f"eq_{key}")[index].tolist())
         first, second = model.eq_obj1id[index], model.eq_obj2id[index]
         data, where = model.eq_data[index], f"equality {show(name)}"
         if kind == JOINTS:
@@ -369,6 +382,8 @@ class _Reader:
                 return
             turns = kind == WELD and data[10]  # the scale of torques; without any, a connect
             entry["kind"] = "frame" if turns else "point"
+            if turns:
+                entry["torquescale"] = float(data[10])
             for prefix, key, (body, pose) in zip(("", "to_"), ("link", "to"), ends, strict=True):
                 entry[key] = self.link_of[body]
                 entry[f"{prefix}offset"] = pose.translation

@@ -1,4 +1,4 @@
-"""Soft constraints of a ``mujoco.MjModel``: contacts with planes, softness of joints."""
+"""Soft constraints of a ``mujoco.MjModel``: contacts, softness of joints."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from gridgen.model.contacts import covered
-from gridgen.model.description import Shape, collision_shape
+from gridgen.model.contacts import solid_of, touches_others
+from gridgen.model.description import Mesh, Shape, collision_shape
 from gridgen.model.pose import Pose, apply, from_quaternion, vector3
-from gridgen.model.soft import Contact, ContactModel, JointSoftness, Softness
+from gridgen.model.soft import Contact, ContactModel, JointSoftness, Plane, Softness, Solid
 
 SOLIDS = {
     2: ("sphere", (1.0,)),
@@ -33,8 +33,8 @@ FORCES = {
 FLAGS = {"OVERRIDE": "contact parameters of the option", "DIAGEXACT": "exact regularizers"}
 """Flags (``mjENBL_<name>``) that gridgen ignores."""
 
-PLANE = 0
-"""MuJoCo's type of planes (mjtGeom)."""
+PLANE, MESH = 0, 7
+"""MuJoCo's types of planes and meshes (mjtGeom)."""
 
 
 def read_contacts(
@@ -56,13 +56,13 @@ def read_contacts(
 
     contacts = []
     if not is_disabled("CONTACT", "CONSTRAINT"):
-        for plane, geom, pair in _pairs(model):
-            shape = shape_of(model, geom)
-            if model.geom_type[plane] == PLANE and covered(shape) and shape is not None:
-                contacts.append(_contact(model, mujoco, links, plane, geom, pair, shape))
+        for a, b, pair in _pairs(model):
+            if _gap(model, a, b) is None:
+                contacts.append(_contact(model, mujoco, links, a, b, pair))
     return ContactModel(
         tuple(contacts),
         {name: _joint(model, index) for index, name in joints.items()},
+        {link: vector3(model.body_ipos[body].tolist()) for body, link in links.items()},
         "elliptic" if option.cone else "pyramidal",
         float(option.impratio),
         0.0 if is_disabled("REFSAFE") else float(option.timestep),
@@ -71,12 +71,8 @@ def read_contacts(
 
 def uncovered(model: Any, mujoco: Any) -> list[str]:
     """Return what gridgen ignores of the contacts of a model."""
-    found: dict[str, None] = {}
-    for plane, geom, _ in _pairs(model):
-        if model.geom_type[plane] != PLANE or _moves(model, plane):
-            found["contacts between bodies"] = None
-        elif not covered(shape_of(model, geom)):
-            found["contacts of other shapes than spheres, capsules and boxes"] = None
+    gaps = (_gap(model, a, b) for a, b, _ in _pairs(model))
+    found: dict[str, None] = dict.fromkeys(gap for gap in gaps if gap is not None)
     for field, name in FORCES.items():
         if np.any(getattr(model, field, 0.0)):
             found[name] = None
@@ -89,10 +85,10 @@ def uncovered(model: Any, mujoco: Any) -> list[str]:
 
 
 def _pairs(model: Any) -> Iterator[tuple[int, int, int]]:
-    """Yield the geoms that may touch, a plane first, and the index of their pair or -1."""
+    """Yield the geoms that may touch, in order, and the index of their pair or -1."""
     kinds, body = model.geom_type, model.geom_bodyid
     for pair in range(model.npair):
-        yield (*_plane_first(model, model.pair_geom1[pair], model.pair_geom2[pair]), pair)
+        yield (*_in_order(model, model.pair_geom1[pair], model.pair_geom2[pair]), pair)
     listed = {tuple(sorted(g)) for g in zip(model.pair_geom1, model.pair_geom2, strict=True)}
     excluded = {(int(word) >> 16, int(word) & 0xFFFF) for word in model.exclude_signature}
     may = [g for g in range(model.ngeom) if model.geom_contype[g] or model.geom_conaffinity[g]]
@@ -114,16 +110,24 @@ def _pairs(model: Any) -> Iterator[tuple[int, int, int]]:
                 and (a, b) not in listed
                 and not kinds[a] == kinds[b] == PLANE
             ):
-                yield (*_plane_first(model, a, b), -1)
+                yield (*_in_order(model, a, b), -1)
 
 
-def _plane_first(model: Any, a: int, b: int) -> tuple[int, int]:
-    is_second = model.geom_type[b] == PLANE and model.geom_type[a] != PLANE
-    return (int(b), int(a)) if is_second else (int(a), int(b))
+def _gap(model: Any, a: int, b: int) -> str | None:
+    """Return what gridgen does not cover in a contact of two geoms; ``None`` for nothing."""
+    first, second = (solid_of("", shape_of(model, geom)) for geom in (a, b))
+    if model.geom_type[a] == PLANE:
+        if model.body_weldid[model.geom_bodyid[a]]:
+            return "contacts with planes that move"
+        return None if second is not None else "contacts of meshes with planes"
+    if touches_others(first) and touches_others(second):
+        return None
+    return "contacts of other shapes than spheres and capsules with each other"
 
 
-def _moves(model: Any, geom: int) -> bool:
-    return bool(model.body_weldid[model.geom_bodyid[geom]])
+def _in_order(model: Any, a: int, b: int) -> tuple[int, int]:
+    """Return two geoms in the order of their types, as in MuJoCo's contacts."""
+    return (int(a), int(b)) if model.geom_type[a] <= model.geom_type[b] else (int(b), int(a))
 
 
 def shape_of(model: Any, geom: int) -> Shape | None:
@@ -133,37 +137,49 @@ def shape_of(model: Any, geom: int) -> Shape | None:
     return collision_shape(kind, _pose(model.geom_quat[geom], model.geom_pos[geom]), size)
 
 
+def mesh_of(model: Any, geom: int) -> Mesh:
+    """Return the mesh of a geom, which MuJoCo has moved to its own axes."""
+    index = int(model.geom_dataid[geom])
+    vertex, face = int(model.mesh_vertadr[index]), int(model.mesh_faceadr[index])
+    vertices = model.mesh_vert[vertex : vertex + int(model.mesh_vertnum[index])]
+    faces = model.mesh_face[face : face + int(model.mesh_facenum[index])]
+    pose = _pose(model.geom_quat[geom], model.geom_pos[geom])
+    return Mesh(pose, model.mesh(index).name, triangles=(vertices.astype(float), faces.copy()))
+
+
 def _pose(quaternion: Any, position: Any) -> Pose:
     w, x, y, z = quaternion.tolist()
     return Pose(from_quaternion(x, y, z, w), vector3((position + 0.0).tolist()))
 
 
-def _contact(
-    model: Any,
-    mujoco: Any,
-    links: Mapping[int, str],
-    plane: int,
-    geom: int,
-    pair: int,
-    shape: Shape,
-) -> Contact:
-    """Return the contact of a geom with a plane that does not move."""
-    at = _pose(model.geom_quat[plane], model.geom_pos[plane])
-    index = body = int(model.geom_bodyid[plane])
-    while index:
-        at = _pose(model.body_quat[index], model.body_pos[index]) @ at
-        index = int(model.body_parentid[index])
-    normal = apply(at.rotation, (0.0, 0.0, 1.0))
+def _solid(model: Any, links: Mapping[int, str], geom: int) -> Solid:
+    """Return a geom as a shape of a link."""
+    solid = solid_of(links[int(model.geom_bodyid[geom])], shape_of(model, geom))
+    assert solid is not None
+    return solid
+
+
+def _plane(model: Any, geom: int) -> Plane:
+    """Return a plane that does not move, in the base."""
+    at = _pose(model.geom_quat[geom], model.geom_pos[geom])
     body = int(model.geom_bodyid[geom])
+    while body:
+        at = _pose(model.body_quat[body], model.body_pos[body]) @ at
+        body = int(model.body_parentid[body])
+    normal = apply(at.rotation, (0.0, 0.0, 1.0))
+    return Plane(normal, sum(a * b for a, b in zip(normal, at.translation, strict=True)))
+
+
+def _contact(
+    model: Any, mujoco: Any, links: Mapping[int, str], first: int, second: int, pair: int
+) -> Contact:
+    """Return the contact of two geoms, a fixed plane first."""
+    names = [model.geom(geom).name or f"geom{geom}" for geom in (first, second)]
+    is_plane = model.geom_type[first] == PLANE
     contact = Contact(
-        model.geom(geom).name or f"geom{geom}",
-        links[body],
-        shape.pose,
-        shape.half_lengths,
-        shape.radii[0],
-        center=vector3(model.body_ipos[body].tolist()),
-        normal=normal,
-        height=sum(a * b for a, b in zip(normal, at.translation, strict=True)),
+        names[1] if is_plane else ":".join(names),
+        _solid(model, links, second),
+        _plane(model, first) if is_plane else _solid(model, links, first),
     )
     if pair >= 0:
         return replace(
@@ -174,27 +190,32 @@ def _contact(
             friction_solref=tuple(model.pair_solreffriction[pair].tolist()),
             margin=float(model.pair_margin[pair] - model.pair_gap[pair]),
         )
-    return replace(contact, **_mixed(model, mujoco, plane, geom))
+    return replace(contact, **_mixed(model, mujoco, first, second))
 
 
 _MARGINS = """
-<mujoco><worldbody><geom type="plane" size="1 1 1" margin="1"/>
-<body><freejoint/><geom size="1" margin="1"/></body></worldbody></mujoco>
+<mujoco><worldbody><geom type="plane" size="1 1 1" margin="1" gap="0.125"/>
+<body><freejoint/><geom size="1" margin="1" gap="0.125"/></body></worldbody></mujoco>
 """
 
 
 @cache
-def _margins_add_up(mujoco: Any) -> bool:
-    """Return whether a release of MuJoCo adds margins; older ones take the larger one."""
+def _margin_rules(mujoco: Any) -> tuple[bool, bool]:
+    """Return whether a release of MuJoCo adds margins, and whether gaps reduce them.
+
+    Older ones take the larger margin, less the gap.
+    """
     model = mujoco.MjModel.from_xml_string(_MARGINS)
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
-    return bool(data.contact[0].includemargin > 1.5)
+    margin = float(data.contact[0].includemargin)
+    return margin > 1.5, not margin.is_integer()
 
 
 def _mixed(model: Any, mujoco: Any, a: int, b: int) -> dict[str, Any]:
     """Return the parameters of a contact of two geoms, by MuJoCo's rules."""
-    merged = sum if _margins_add_up(mujoco) else max
+    adds_up, has_gap = _margin_rules(mujoco)
+    merged = sum if adds_up else max
     margin = float(merged((model.geom_margin[a], model.geom_margin[b])))
     gap = float(merged((model.geom_gap[a], model.geom_gap[b])))
     order = model.geom_priority[a] - model.geom_priority[b]
@@ -223,7 +244,7 @@ def _mixed(model: Any, mujoco: Any, a: int, b: int) -> dict[str, Any]:
         "condim": condim,
         "friction": (slide, slide, spin, roll, roll),
         "softness": _softness(solref, solimp),
-        "margin": margin - gap,
+        "margin": margin - gap * has_gap,
     }
 
 

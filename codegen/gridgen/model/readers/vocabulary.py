@@ -105,7 +105,7 @@ _EXTENSIONS = (
     (
         ("joint", "dynamics"),
         re.compile("armature|(rotor|motor)_?inertia|gear_?ratio", re.IGNORECASE),
-        "give motor inertia by the option armature",
+        "give motor inertia by the options rotors or armature",
     ),
     (
         ("robot",),

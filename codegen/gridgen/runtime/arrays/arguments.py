@@ -26,6 +26,7 @@ from gridgen.functions.worlds import check_world
 from gridgen.kernel import Kernel, Shape
 from gridgen.naming import show_value
 from gridgen.runtime.arrays.defaults import default, number
+from gridgen.runtime.arrays.ends import SharedNumbers
 from gridgen.runtime.arrays.layout import check_dtype, check_like, result_arrays, spread
 from gridgen.runtime.arrays.libraries import adopt, namespace, on_gpu, restored
 from gridgen.runtime.arrays.staging import Operand, apart, numbers_of, operand
@@ -179,7 +180,8 @@ def checked_call(
     if settings is None or call.settings is None:
         return call.with_results(out)
     _, kept = stored_steps(settings, call.settings.steps)
-    moments = dict.fromkeys(kernel.outputs, kept) | {"tau_path": call.settings.steps}
+    moments: dict[str, int | None] = dict.fromkeys(kernel.outputs, call.settings.steps)
+    moments |= {"q_path": kept, "qd_path": kept, "ends": None}
     return call.with_results(out, moments)
 
 
@@ -317,6 +319,8 @@ def adopted(
     """
     if value is None and name in DEFAULTED:
         return default(name, shape, q, description.parameters.own.get(name))
+    if isinstance(value, SharedNumbers):
+        return default(name, shape, q, np.reshape(value.numbers, shape))
     if not shape and isinstance(value, _SINGLE) and not isinstance(value, bool):
         return number(_as_float(value, name), name, q)
     array = adopt(value, name, q)

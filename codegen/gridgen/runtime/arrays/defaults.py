@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gridgen.backends.cuda.failures import failures
+from gridgen.errors import OptionError
 from gridgen.functions.arrays import BY_PRECISION, STANDARD_GRAVITY
 from gridgen.functions.types import Array
 from gridgen.runtime.arrays.libraries import check_no_capture, namespace, on_gpu
@@ -53,8 +54,11 @@ def number(value: float, name: str, q: Array) -> Array:
         q:     as in ``default``; on a GPU, the current one.
 
     Raises:
+        OptionError: it is a temperature that is not positive.
         DeviceError: as ``default``.
     """
+    if name == "temperature" and not value > 0.0:
+        raise OptionError(f"temperature is {value!r}; give a positive number")
     key = namespace(q), _place(q), q.dtype, value
     made = _NUMBERS.get(key)
     if made is not None:

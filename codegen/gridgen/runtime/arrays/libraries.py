@@ -109,6 +109,12 @@ def is_traced(value: Any) -> bool:
     return core is not None and isinstance(value, core.Tracer)
 
 
+def is_wrapped(value: Any) -> bool:
+    """Return whether a value is a tensor that a transform of ``torch.func`` wraps."""
+    is_tensor = _is_a("torch", "Tensor", value)
+    return is_tensor and sys.modules["torch"]._C._functorch.is_functorch_wrapped_tensor(value)
+
+
 def has_own_stream(value: Any) -> bool:
     """Return whether a value is a GPU array of a library with a current stream, except CuPy."""
     return _is_a("torch", "Tensor", value) and bool(getattr(value, "is_cuda", False))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridgen.errors import OptionError, ShapeError
-from gridgen.functions.arrays import CONSTANT_IN_TIME, FEEDBACK
+from gridgen.functions.arrays import CONSTANT_IN_TIME, FEEDBACK, TIME_FIRST
 from gridgen.functions.calls import RolloutSettings, RolloutWords
 from gridgen.functions.types import Array
 from gridgen.kernel import Shape
@@ -17,8 +17,6 @@ from gridgen.runtime.arrays.layout import broadcast, spread
 
 # The largest count, beyond any practical value.
 _MOST = 2**31 - 1
-# Arrays with time as the single leading axis, as NumPy broadcasts to (B, T, ...).
-_TIME_FIRST = ("tau", *FEEDBACK)
 
 
 def feedback_of(settings: RolloutSettings) -> dict[str, Array | None]:
@@ -76,6 +74,16 @@ def check_efforts(settings: RolloutSettings) -> bool:
     return settings.return_efforts
 
 
+def check_untransformed(settings: RolloutSettings) -> None:
+    """Raise for options that rollouts which a framework transforms do not have."""
+    for word, none in (("done", None), ("observe", ())):
+        if getattr(settings, word) != none:
+            raise OptionError(
+                f"{word}: a rollout that PyTorch differentiates or JAX traces does not have it: "
+                "pass arrays without gradients, and use rollout_vjp for those of done"
+            )
+
+
 def _check_switch(name: str, value: Any) -> None:
     if not isinstance(value, bool):
         raise OptionError(f"{name} is {show_value(value)}; give True or False")
@@ -126,7 +134,7 @@ def in_time(robot: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]
     lead: Shape = ()
     misfit = ""
     for name, count in counts.items():
-        has_time = count > (0 if name in _TIME_FIRST else most) and name not in CONSTANT_IN_TIME
+        has_time = count > (0 if name in TIME_FIRST else most) and name not in CONSTANT_IN_TIME
         states[name] = count - has_time
         both = broadcast((lead, arrays[name].shape[: states[name]]))
         if both is None:
@@ -170,7 +178,7 @@ def _wanted(name: str, shape: Shape, states: Shape, steps: int | str) -> str:
     whole = (*lead, steps)
     if name == "tau":
         heads: list[tuple[int | str, ...]] = [whole, (steps,)]
-    elif name in FEEDBACK:
+    elif name in TIME_FIRST:
         heads = [(), (steps,), whole]
     else:
         heads = [(), lead] if name in CONSTANT_IN_TIME else [(), lead, whole]

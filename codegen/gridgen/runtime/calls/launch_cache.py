@@ -19,6 +19,7 @@ from gridgen.backends.interface import Enqueue, StreamKernel
 from gridgen.functions.arrays import FEEDBACK
 from gridgen.functions.calls import RolloutSettings
 from gridgen.runtime.arrays.arguments import Call, results_given
+from gridgen.runtime.arrays.ends import SharedNumbers
 from gridgen.runtime.arrays.layout import address, extent
 from gridgen.runtime.arrays.libraries import current_handle, has_own_stream, namespace
 from gridgen.runtime.calls.chunks import arguments_of
@@ -27,7 +28,7 @@ from gridgen.runtime.calls.chunks import arguments_of
 _MOST = 256
 
 # Scalars for all states; other arguments that are not arrays are not cached.
-_NUMBERS = (float, int)
+_NUMBERS = (float, int, SharedNumbers)
 
 _numpy_layout = attrgetter("shape", "strides", "dtype", "flags.num")
 _cupy_layout = attrgetter("shape", "strides", "dtype", "device.id")

@@ -47,10 +47,9 @@ class Products:
         resolved, of, known = self._of(function, arguments, options)
         by = checked_wrt(wrt, of)
         if resolved.settings is not None:
-            if resolved.settings.return_efforts:
-                raise OptionError(
-                    "return_efforts is True, and the backward pass begins with states: omit it"
-                )
+            for word in ("return_efforts", "observe"):
+                if getattr(resolved.settings, word):
+                    raise OptionError(f"the backward pass begins with states: omit {word}")
             kernel = self._module.kernels.find(of.key.product("vjp", by))
             return self._rollouts.evaluate(kernel, resolved, cotangents, results)
         given = of.given("vjp", by)
@@ -158,7 +157,7 @@ class Products:
                 f"{name} of some links has no product in this module, whose only kernel is for all "
                 "links: omit frames, and give zeros as cotangents of the others (frame_names)"
             )
-        if kernel.key.parts:
+        if kernel.key.is_fused:
             raise OptionError(f"{name} of several links has no vjp: give one link at a time")
         of = Derivable(kernel.key, row.differentiable, kernel.inputs, kernel.outputs)
         known = dict(resolved.inputs)

@@ -12,11 +12,12 @@ import numpy as np
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED, Declared, Function
 from gridgen.functions.arrays import OPTIONAL_INPUTS, PARAMETERS
-from gridgen.functions.calls import Request
+from gridgen.functions.calls import Request, RolloutSettings
 from gridgen.functions.parts import FusedPart, key_of, optional_inputs_of, read_parts
 from gridgen.functions.types import REFERENCES, Array
 from gridgen.kernel import WITH_EFFORTS, Kernel, KernelKey
 from gridgen.naming import show, show_value, similar
+from gridgen.runtime.arrays.ends import SharedNumbers, bounds_of
 from gridgen.runtime.arrays.layout import DTYPES
 from gridgen.runtime.arrays.libraries import adopt, is_traced
 from gridgen.runtime.arrays.streams import caller_streams
@@ -101,8 +102,13 @@ class Resolver:
             if self._numpy_is_planned or type(q) is not np.ndarray or backend is not None:
                 is_planned = True
                 method, schedule = self._planned(row, method, q, backend)
-        variant = WITH_EFFORTS if settings is not None and check_efforts(settings) else ""
-        words = (function, schedule, method, frame, request.reference, given, variant)
+        words: _Words = (function, schedule, method, frame, request.reference, given)
+        bounds: dict[str, SharedNumbers] = {}
+        if settings is None:
+            words = (*words, "")
+        else:
+            parts, bounds = self._calls(settings)
+            words = (*words, WITH_EFFORTS if check_efforts(settings) else "", parts)
         try:
             kernel, evaluation, frames = self._chosen[words]
         except (KeyError, TypeError):  # the first call; or a list instead of a name
@@ -113,11 +119,30 @@ class Resolver:
         if options:
             inputs.update((name, options[name]) for name in options if name in inputs)
         if settings is not None:
-            inputs |= feedback_of(settings)
+            inputs |= {**feedback_of(settings), **bounds}
         elif offer and evaluation == "kernel" and not is_planned and backend is None:
             if type(q) is np.ndarray and frame is request.frame:  # not a list
                 self._evaluator.offer(request, kernel)
         return Resolved(kernel, inputs, backend, request.out, settings, evaluation, frames)
+
+    def _calls(
+        self, settings: RolloutSettings
+    ) -> tuple[tuple[KernelKey, ...], dict[str, SharedNumbers]]:
+        """Return what a rollout calls in addition to steps, and the bounds at which states end."""
+        parts: tuple[KernelKey, ...] = ()
+        if settings.observe != ():
+            listed = self.read_parts(settings.observe)
+            for part in listed:
+                if others := set(part.row.arguments) - {"q", "qd", "tau"}:
+                    raise OptionError(
+                        f"observe has {show(part.name)}, which needs {', '.join(sorted(others))}: "
+                        "choose functions of q, qd and tau"
+                    )
+            parts = tuple(part.key for part in listed)
+        if settings.done is None:
+            return parts, {}
+        excess, bounds = bounds_of(self._description, settings.done)
+        return (*parts, excess), bounds
 
     def resolve_named(self, function: Any, *arguments: Any, **options: Any) -> Resolved:
         """Return a call with its kernel, by the function's name and its arguments."""
@@ -279,12 +304,13 @@ class Resolver:
         reference: str,
         given: tuple[str, ...],
         variant: str,
+        parts: tuple[KernelKey, ...] = (),
     ) -> tuple[Kernel, Evaluation, int | list[int] | None]:
         """Return the kernel of a call's arrays, its evaluation, and the indices of frames."""
         method = self.method(row, method, schedule)
         schedules = row.methods[method].schedules
         check_choice("schedule", schedule, ("auto", *schedules))
-        key = KernelKey(row.name, method, variant=variant, inputs=given)
+        key = KernelKey(row.name, method, variant=variant, inputs=given, parts=parts)
         find = self._module.kernels.find
         if row.of_frame or (row.has_frames and frame is not None):
             return self._find_frames(row, key, frame, reference)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from gridgen.functions.types import Array
 from gridgen.kernel import KernelKey
 from gridgen.naming import show_value
 from gridgen.runtime.arrays.layout import array_like, check_dtype
-from gridgen.runtime.arrays.libraries import adopt, is_traced
+from gridgen.runtime.arrays.libraries import adopt, is_traced, is_wrapped
 from gridgen.runtime.calls.evaluation import check_choice
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.calls.resolver import Resolver, listed_frames
@@ -41,7 +42,7 @@ def search(
     function = "inverse_kinematics"
     key = KernelKey(function, parts=tuple(KernelKey(function, frame=ident) for ident in parts))
     targets = targets if hasattr(targets, "shape") else adopt(targets, "targets")
-    if not is_traced(targets):
+    if not (is_traced(targets) or is_wrapped(targets)):
         plain = targets.detach() if hasattr(targets, "detach") else targets
         check_dtype(adopt(plain, "targets"), "targets")
     if isinstance(frames, str):
@@ -109,6 +110,8 @@ def _array(value: Any, like: Array, *, is_own: bool = False) -> Array:
         return value
     if is_numpy or is_traced(like):
         return np.asarray(value, like.dtype)
+    if is_wrapped(like):
+        return sys.modules["torch"].as_tensor(value, dtype=like.dtype, device=like.device)
     return array_like(np.asarray(value, float), like)
 
 

@@ -55,6 +55,7 @@ class RobotRecord:
     frame_names: tuple[str, ...]  #: every link of the URDF.
     constraint_names: tuple[str, ...]  #: constraints of the robot.
     contact_names: tuple[str, ...]  #: contacts of the robot.
+    actuator_names: tuple[str, ...]  #: actuators of the robot.
     sphere_links: tuple[str, ...]  #: link of each sphere.
     self_collision_pairs: tuple[tuple[str, str], ...]  #: pairs of links that may touch.
     frame_idents: tuple[str, ...]  #: their identifiers in the names of functions.

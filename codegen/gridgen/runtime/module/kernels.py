@@ -84,7 +84,7 @@ class Kernels:
             raise ModelError(f"{self._robot}: {self._without_inputs(key)}")
         if key.parts and not key.is_fused:
             raise ModelError(
-                f"{self._robot}: a generated module has no {key.function}: use gridgen.load()"
+                f"{self._robot}: the module was generated without {key.name}: use gridgen.load()"
             )
         if key.parts:
             listed = ", ".join(part.name for part in key.parts)

@@ -14,7 +14,8 @@ from gridgen.functions.arrays import (
     OPTIONAL_INPUTS,
     cotangent,
 )
-from gridgen.kernel import WITH_EFFORTS, Kernel, KernelKey, Work
+from gridgen.functions.steps import EXCESS, EXCESS_APART
+from gridgen.kernel import SEVERAL, WITH_EFFORTS, Kernel, KernelKey, Work
 from gridgen.schedules.interface import KernelSelection, is_rollout
 from gridgen.schedules.team.schedule import Teams
 from gridgen.schedules.thread.schedule import ThreadSchedule
@@ -44,6 +45,7 @@ class RolloutSchedule:
                     yield key
                     if selection.variants:
                         yield replace(key, variant=WITH_EFFORTS)
+                        yield replace(key, parts=(EXCESS,))
                     if "vjp" in selection.products:
                         yield key.product("vjp", BEGINNING_AND_TORQUES)
 
@@ -55,7 +57,8 @@ class RolloutSchedule:
         """Return why the robot does not support a kernel; see ``Schedule``."""
         if key.wrt:
             return self._thread.refusal(step_back(key))
-        return computation_of(self.tree, step_of(key).name).refusal(self.tree)
+        reasons = (computation_of(self.tree, one).refusal(self.tree) for one in calls_of(key))
+        return next(filter(None, reasons), None)
 
     def work(self, key: KernelKey) -> Work:
         """Return the work of a kernel per step; see ``Schedule``."""
@@ -72,13 +75,19 @@ class RolloutSchedule:
         inputs = (*_ROW.inputs, *parameters, *optional, *FEEDBACK)
         outputs = _ROW.results
         title = _ROW.methods[key.method].titled(_ROW.title)
+        calls = calls_of(key)
+        step = computation_of(self.tree, calls[0])
+        seen = step.outputs[len(_ROW.results) :]
         if key.variant:
             outputs, title = (*outputs, "tau_path"), f"{title},\nand the applied joint torques"
-        calls: tuple[KernelKey, ...] = (step_of(key), _DIFFERENCE)
+        if excess := excess_of(key):
+            inputs = (*inputs, *computation_of(self.tree, excess).inputs[1:])
+            outputs, title = (*outputs, "ends"), f"{title},\nwhich end beyond bounds"
+        if seen:
+            outputs, title = (*outputs, *seen), f"{title},\nand {', '.join(seen)} in each step"
         if key.wrt:
             inputs = (*_ROW.results, *inputs[2:], *map(cotangent, _ROW.results))
             outputs = tuple(map(cotangent, key.wrt))
-            calls = (*calls, step_back(key), _BEHIND)
             title = f"Vector-Jacobian product by {', '.join(key.wrt)}:\n{title}"
         if key.inputs:
             title += ",\nwith " + " and ".join(OPTIONAL_INPUTS[name].text for name in key.inputs)
@@ -88,14 +97,31 @@ class RolloutSchedule:
             title=title,
             source=_ROW.methods[key.method].source,
             inputs={name: array_shape(name, self.tree) for name in inputs},
-            outputs={name: array_shape(name, self.tree) for name in outputs},
+            outputs={name: array_shape(step.kinds.get(name, name), self.tree) for name in outputs},
             calls=calls,
+            kinds={name: kind for name, kind in step.kinds.items() if name in seen},
         )
 
 
 def step_of(key: KernelKey) -> KernelKey:
-    """Return the kernel whose program computes a step of a rollout."""
-    return replace(key.primal, function="step", variant="")
+    """Return the kernel whose program computes a step of a rollout, and what is observed."""
+    step = replace(key.primal, function="step", variant="", parts=())
+    observed = tuple(part for part in key.parts if part not in (EXCESS, EXCESS_APART))
+    if not observed:
+        return step
+    return KernelKey(SEVERAL, inputs=key.inputs, parts=(step.plain, *observed))
+
+
+def excess_of(key: KernelKey) -> KernelKey | None:
+    """Return the kernel whose program tests whether a state has ended, if there is one."""
+    return next((part for part in key.parts if part in (EXCESS, EXCESS_APART)), None)
+
+
+def calls_of(key: KernelKey) -> tuple[KernelKey, ...]:
+    """Return the kernels whose programs a rollout calls."""
+    back = (step_back(key), _BEHIND) if key.wrt else ()
+    excess = excess_of(key)
+    return (step_of(key), _DIFFERENCE, *back, *([excess] if excess else []))
 
 
 def step_back(key: KernelKey) -> KernelKey:

@@ -7,10 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gridgen.functions.arrays import CONSTANT_IN_TIME, CONSTANT_PARAMETERS, FEEDBACK, cotangent
+from gridgen.functions.arrays import (
+    BOUNDS,
+    CONSTANT_IN_TIME,
+    CONSTANT_PARAMETERS,
+    FEEDBACK,
+    cotangent,
+)
 from gridgen.kernel import MOST_STAGED, Kernel, KernelKey, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import number_literal
+from gridgen.schedules.rollout.schedule import excess_of
 from gridgen.schedules.tables import braces, definition, wrapped
 from gridgen.schedules.thread.plan import Programs
 from gridgen.schedules.views import ArrayView, array_view
@@ -28,7 +35,9 @@ _OF_STEP = {
     "qd_next_bar": "bar.now().qd",
     "q_bar": "bar.next().q",
     "qd_bar": "bar.next().qd",
+    "excess": "&beyond",
 }
+_DIFFERENCE = "difference"
 _OF_DIFFERENCE = {
     "q0": "state.now().q",
     "q1": "reference.x",
@@ -56,6 +65,7 @@ class RolloutArrayView(ArrayView):
     over_time: bool  #: whether it has a time axis.
     is_now: bool  #: whether the program of a step reads its value at that time.
     is_parameter: bool  #: whether it is a parameter of the robot, constant in time.
+    is_bound: bool  #: whether it is a bound at which states end.
     known: str  #: declaration of that value; joint torques are modified before use.
 
 
@@ -101,6 +111,7 @@ class RolloutView:
     difference: CallView  #: the program of the difference from the reference.
     step_back: CallView | None  #: the pullback of a step, in a backward pass.
     difference_back: CallView | None  #: the pullback of the difference from the reference.
+    excess: CallView | None  #: the excess of a state over its bounds, where states may end.
     inputs: tuple[RolloutArrayView, ...]  #: arrays read.
     outputs: tuple[RolloutArrayView, ...]  #: arrays written.
     traits: tuple[str, ...]  #: definitions of its ``gridgen::RolloutTraits``, in lines.
@@ -108,6 +119,7 @@ class RolloutView:
     nv: int  #: number of velocities.
     scratch: int  #: numbers of scratch memory per state for the loops of the programs.
     has_efforts: bool  #: whether to write the applied joint torques.
+    seen: tuple[RolloutArrayView, ...]  #: what else each step computes, to write.
     trail: int  #: numbers of scratch memory per state and substep of a backward pass.
     is_own: bool  #: whether it is for CPUs only, in the namespace ``straight``.
     #: the velocities with limited joint torques, and the limits.
@@ -182,21 +194,23 @@ def rollout_view(
     count = len(kernel.inputs)
     called = [programs[key.name] for key in kernel.calls]
     is_own = bool(on_cpu) and not all(both.are_one for both in called)
-    step, difference, *back = (
-        _call_view(key, programs[key.name], on_cpu, is_own) for key in kernel.calls
+    step, difference, *rest = (
+        _call_view(kernel, key, programs[key.name], on_cpu, is_own) for key in kernel.calls
     )
+    excess = rest.pop() if excess_of(kernel.key) else None
     scratch = max((both.cpu if on_cpu else both.gpu).room for both in called)
-    trail = tree.nq + tree.nv if back else 0
+    trail = tree.nq + tree.nv if rest else 0
     return RolloutView(
         name=kernel.name,
         title=tuple(f"{kernel.title}.".splitlines()),
         source=kernel.source,
-        template=f"rollout/{'back' if back else 'device'}.jinja",
+        template=f"rollout/{'back' if rest else 'device'}.jinja",
         called=tuple(key.name for key in kernel.calls),
         step=step,
         difference=difference,
-        step_back=back[0] if back else None,
-        difference_back=back[1] if back else None,
+        step_back=rest[0] if rest else None,
+        difference_back=rest[1] if rest else None,
+        excess=excess,
         inputs=tuple(arrays[:count]),
         outputs=tuple(arrays[count:]),
         traits=tuple(_traits(arrays, count, scratch, trail, plan_paths(kernel))),
@@ -204,6 +218,7 @@ def rollout_view(
         nv=tree.nv,
         scratch=scratch,
         has_efforts="tau_path" in kernel.outputs,
+        seen=tuple(array for array in arrays[count:] if array.name in _seen(kernel)),
         trail=trail,
         is_own=is_own,
         limits=tuple(
@@ -211,23 +226,32 @@ def rollout_view(
             for j, limit in enumerate(tree.effort_limits)
             if limit != float("inf")
         ),
-        sums=tuple(_sum_views(kernel, called[2].cpu)) if back else (),
-        ends=tuple(_end_views(kernel, arrays[count:])) if back else (),
+        sums=tuple(_sum_views(kernel, called[2].cpu)) if rest else (),
+        ends=tuple(_end_views(kernel, arrays[count:])) if rest else (),
         quaternions=tree.quaternions,
     )
 
 
-def _call_view(key: KernelKey, both: Programs, on_cpu: str, is_own: bool) -> CallView:
+def _seen(kernel: Kernel) -> list[str]:
+    """Return the outputs of a step other than the next state."""
+    own = ("q_path", "qd_path", "tau_path", "ends")
+    return [name for name in kernel.outputs if name not in own and not kernel.key.wrt]
+
+
+def _call_view(
+    kernel: Kernel, key: KernelKey, both: Programs, on_cpu: str, is_own: bool
+) -> CallView:
     """Describe the call of a program on a CPU or a GPU."""
     program = both.cpu if on_cpu else both.gpu
     scope = f"::{on_cpu}::{'' if both.are_one else 'simd::straight::'}" if is_own else ""
     arrays = (*program.inputs, *program.outputs)
-    if key.function == "step":
+    if key.function == _DIFFERENCE:
+        known = _OF_DIFFERENCE
+    else:
         others = {array.name: f"{array.name}_now.x" for array in program.inputs}
         others |= {cotangent(name): f"{name}_part" for name in key.wrt}
+        others |= {name: f"{name}_seen.x" for name in _seen(kernel)}
         known = others | _OF_STEP
-    else:
-        known = _OF_DIFFERENCE
     scratch = ("scratch",) * bool(program.room)
     return CallView(f"{scope}{key.name}", (*(known[array.name] for array in arrays), *scratch))
 
@@ -280,13 +304,14 @@ def _array_views(kernel: Kernel) -> Iterator[RolloutArrayView]:
         is_input = number < len(kernel.inputs)
         result = f"Out{number - len(kernel.inputs) + 1}"
         yield RolloutArrayView(
-            **vars(array_view(name, shape)),
+            **vars(array_view(name, shape, kernel.kind(name))),
             shape=shape,
             kind="const Input&" if is_input else f"{result}&&",
             result=result,
             is_input=is_input,
             over_time=over_time,
             is_parameter=name in CONSTANT_PARAMETERS,
+            is_bound=is_input and name in BOUNDS,
             is_now=is_input and over_time and _is_read_by_steps(name, checkpoints),
             known="auto" if name == "tau" else "const auto",
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gridgen.model.parameters import dampings
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.tables import TableView, indices_text, lists_text, numbers_text
 from gridgen.schedules.team.memory import Branches, axis_starts, pair_starts, pairs
@@ -24,7 +23,7 @@ def gradient_tables(tree: KinematicTree) -> Iterable[TableView]:
     yield indices_text("The velocities sorted by depth", "branch_ordered", branches.ordered)
     yield indices_text("Start of each depth", "branch_levels", branches.levels)
     if any(body.damping for body in tree.bodies) and "damping" not in tree.parameters:
-        coefficients = [(damping,) for damping in dampings(tree.bodies)]
+        coefficients = [(damping,) for damping in tree.damping]
         yield numbers_text("Viscous damping of each velocity", "dampings", coefficients)
     if tree.has_mimic:
         yield from _axis_tables(tree)

@@ -85,6 +85,8 @@ class Teams:
             )
         if not self.tree.is_depth_first:
             return "teams of threads require joints in depth-first order: load it without order="
+        if self.tree.options.friction_width or "joint_friction" in self.tree.parameters:
+            return "teams of threads support constant friction c sign(qd) only: load the robot so"
         try:
             assert self.plan
         except ModelError as error:  # too many bodies for a block of threads

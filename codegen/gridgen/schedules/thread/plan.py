@@ -11,6 +11,7 @@ from gridgen.dynamics.computation import Computation
 from gridgen.dynamics.functions import computation_of
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import ARRAYS
+from gridgen.functions.steps import STEPS
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import unique
@@ -23,7 +24,6 @@ from gridgen.symbolic.program import Array, Program, build_program, used_inputs
 from gridgen.symbolic.scalars import CountingScalars
 from gridgen.symbolic.tiles import Staging, plan_staging
 from gridgen.symbolic.trace import TraceScalars
-
 
 #: Instructions of the longest program that a thread runs for two states at once: a pair of values
 #: takes two registers. arm7's forward dynamics takes 166, the quadruped's inverse dynamics 255.
@@ -68,10 +68,14 @@ def is_never_in_loops(tree: KinematicTree, key: KernelKey) -> bool:
     """Return whether a kernel has no version with loops: the jvp of a vjp, constraints."""
     if [product.kind for product in key.products] == ["vjp", "jvp"]:
         return True
+    if key.step in STEPS and not STEPS[key.step].algorithm.in_loops:
+        return True
     if key.function == "inverse_kinematics" or tree.mujoco_base is not None:
         return True
     rows = [(FUNCTIONS[part.function], part.method) for part in key.parts or (key,)]
     if tree.contact_model.contacts and any("tolerance" in row.options for row, _ in rows):
+        return True
+    if tree.actuators and any("ctrl" in row.options for row, _ in rows):
         return True
     if tree.constraints and any("active" in row.options for row, _ in rows):
         return True

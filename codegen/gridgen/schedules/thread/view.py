@@ -77,11 +77,13 @@ _PHASES = {
     "row": "derivatives of its joint torque",
     "response": "derivatives of the transmitted wrench by its motion",
     "solve": "factorization and solution",
+    "actuators": "forces of actuators and springs",
     "constraint": "acceleration of the constraints without constraint forces",
     "forces": "constraint forces",
     "contact": "points that may touch the ground",
     "newton": "iteration of Newton's method",
     "step": "integration over the step",
+    "excess": "excess over the bounds",
     "adjoint": "backward pass (adjoints)",
 }
 

@@ -58,7 +58,8 @@ class LoopTree(LoopBranches):
         self._tree = tree
         self.bodies = Items(tree.bodies)
         self.frames = Items(tree.frames)
-        self.armature = Items(tree.armature)
+        self.armature, self.damping = Items(tree.armature), Items(tree.damping)
+        self.joint_friction = Items(tree.joint_friction)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tree, name)

@@ -1,0 +1,118 @@
+"""Forces of actuators and springs on joints, of a state and controls.
+
+An actuator with the gear g has the length l = g q and the velocity g qd. With the control c, its
+force is f = (a0 + a1 l + a2 g qd) c + b0 + b1 l + b2 g qd. Ranges limit c, f, and the sum of the
+forces g f on a joint. A spring adds -k (q - q0).
+
+Source: MuJoCo's documentation, chapter Computation, Actuation model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gridgen.dynamics.state import Numbers, State
+from gridgen.model.kinematic_tree import Actuator
+from gridgen.symbolic.scalars import Scalar, Scalars
+
+
+def actuated(state: State, tau: Numbers) -> Numbers:
+    """Return joint torques with those of actuators and springs."""
+    tree, scalars = state.tree, state.scalars
+    if not (tree.actuators or tree.contact_model.contacts):
+        return tau
+    scalars.begin("actuators", -1)
+    total = [tau[j] for j in range(tree.nv)]
+    for j, force in _terms(state)[0].items():
+        total[j] = total[j] + force
+    for spring in tree.springs:
+        body = tree.bodies[spring.body]
+        stretch = state.q[body.q_index] - spring.rest
+        total[body.v_index] = total[body.v_index] - scalars.constant(spring.stiffness) * stretch
+    return total
+
+
+def damped(state: State, tau: Numbers) -> tuple[State, Numbers]:
+    """Return a state whose damping includes that of actuators, and the torques without it.
+
+    An actuator at an end of a range has none, as of MuJoCo.
+    """
+    _, rates = _terms(state)
+    if not rates:
+        return state, tau
+    damping = [state.own("damping", j) for j in range(state.tree.nv)]
+    total = [*tau]
+    for j, rate in rates.items():
+        damping[j], total[j] = damping[j] - rate, total[j] - rate * state.qd[j]
+    return replace(state, given={**state.given, "damping": damping}), total
+
+
+def actuator_torques(state: State) -> list[Scalar]:
+    """Return the joint torques of the actuators, nv scalars [N m or N]."""
+    state.scalars.begin("actuators", -1)
+    forces, _ = _terms(state)
+    return [forces.get(j, state.scalars.constant(0.0)) for j in range(state.tree.nv)]
+
+
+def _terms(state: State) -> tuple[dict[int, Scalar], dict[int, Scalar]]:
+    """Return the forces of actuators, and those of their derivatives by qd that are implicit.
+
+    Both by the index of a velocity.
+    """
+    tree, scalars = state.tree, state.scalars
+    forces: dict[int, Scalar] = {}
+    rates: dict[int, Scalar] = {}
+    ranges = {}
+    for one, control in zip(tree.actuators, state.given.get("ctrl", ()), strict=True):
+        j, gear = tree.bodies[one.body].v_index, scalars.constant(one.gear)
+        force, rate = _force(state, one, control)
+        forces[j] = forces[j] + gear * force if j in forces else gear * force
+        if rate is not None:
+            rate = gear * gear * rate
+            rates[j] = rates[j] + rate if j in rates else rate
+        ranges[j] = one.joint_range
+    for j, bounds in ranges.items():
+        if j in rates:
+            rates[j] = _inside(forces[j], bounds, rates[j], scalars)
+        forces[j] = _clamped(forces[j], bounds, scalars)
+    return forces, rates
+
+
+def _force(state: State, one: Actuator, control: Scalar) -> tuple[Scalar, Scalar | None]:
+    """Return the force of an actuator, and its implicit derivative by its velocity, if any."""
+    scalars, body = state.scalars, state.tree.bodies[one.body]
+    gear = scalars.constant(one.gear)
+    moving = scalars.constant(1.0), gear * state.q[body.q_index], gear * state.qd[body.v_index]
+    control = _clamped(control, one.ctrl_range, scalars)
+    force = _sum(one.gain, moving, scalars) * control + _sum(one.bias, moving, scalars)
+    rate = None
+    if one.is_implicit and (one.gain[2] or one.bias[2]):
+        rate = scalars.constant(one.gain[2]) * control + scalars.constant(one.bias[2])
+        rate = _inside(force, one.force_range, rate, scalars)
+    return _clamped(force, one.force_range, scalars), rate
+
+
+def _sum(factors: Sequence[float], values: Sequence[Scalar], scalars: Scalars) -> Scalar:
+    total = scalars.constant(0.0)
+    for factor, value in zip(factors, values, strict=True):
+        if factor:
+            total = total + scalars.constant(factor) * value
+    return total
+
+
+def _clamped(x: Scalar, bounds: Sequence[float], scalars: Scalars) -> Scalar:
+    low, high = bounds
+    if low > -math.inf:
+        x = scalars.select(x - low, scalars.constant(low), x)
+    return scalars.select(high - x, scalars.constant(high), x) if high < math.inf else x
+
+
+def _inside(x: Scalar, bounds: Sequence[float], value: Scalar, scalars: Scalars) -> Scalar:
+    """Return a value where x is between bounds, otherwise 0."""
+    low, high = bounds
+    zero = scalars.constant(0.0)
+    if low > -math.inf:
+        value = scalars.select(low - x, value, zero)
+    return scalars.select(x - high, value, zero) if high < math.inf else value

@@ -1,0 +1,309 @@
+"""The soft constraints of a robot in one state: friction, limits, equalities, contacts as rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+from gridgen.dynamics.constraints import Constraints, Held, Rows
+from gridgen.dynamics.contacts.rows import TINY, Block, Point, Row
+from gridgen.dynamics.contacts.softness import Spring, softness_of, weights
+from gridgen.dynamics.contacts.touching import Touch, touches
+from gridgen.dynamics.kinematics import BodyMotion, base_motion
+from gridgen.dynamics.state import State
+from gridgen.model.kinematic_tree import KinematicTree
+from gridgen.model.soft import Softness
+from gridgen.symbolic.branches import Branches
+from gridgen.symbolic.scalars import Scalar
+from gridgen.symbolic.spatial import (
+    add,
+    apply,
+    constants,
+    cross,
+    dot,
+    matmul,
+    scale,
+    sub,
+    transpose,
+)
+
+#: MuJoCo's least coefficient of friction (mjMINMU).
+LEAST_FRICTION = 1e-5
+
+
+class SoftConstraints:
+    """The soft constraints of a robot in one state.
+
+    Args:
+        state: of the robot.
+        robot: the robot with the dry friction of its joints, which that of ``state`` may lack.
+        motions: of its bodies at zero joint accelerations.
+    """
+
+    def __init__(self, state: State, robot: KinematicTree, motions: Sequence[BodyMotion]) -> None:
+        tree, scalars = state.tree, state.scalars
+        self._state, self._tree, self._scalars = state, tree, scalars
+        self._q, self._qd, self._robot = state.q, state.qd, robot
+        self._frame = Constraints(state)
+        self._weights = weights(robot)
+        self._rank = {j: rank for rank, j in enumerate(tree.velocities.order)}
+        self._motions, self.shift = motions, world_shift(state)
+        scalars.begin("constraint", -1)
+        self.rows: list[Row | Block] = [*self._losses(), *self._limits()]
+        self.rows += map(self._equality, range(len(tree.constraints)))
+        self.points = [
+            self._point(number, touch)
+            for number, contact in enumerate(tree.contact_model.contacts)
+            for touch in touches(self._frame, contact, state.given["radii"][number])
+        ]
+        self.rows += self.points
+
+    @cached_property
+    def branches(self) -> Branches:
+        """The velocities, with all that a constraint couples in one branch: an elimination tree.
+
+        Source: Davis 2006, section 4.1.
+        """
+        own = self._tree.velocities
+        above = {j: {own.parent(below) for below in own.climb(j)} for j in self._rank}
+        for row in self.rows:
+            columns = row.columns if isinstance(row, Block) else ()
+            for at, j in enumerate(columns):
+                above[j].update(columns[:at])
+        parents = [-1] * len(above)
+        for j in reversed(self._rank):
+            if above[j]:
+                parents[j] = parent = max(above[j], key=self._rank.__getitem__)
+                above[parent] |= above[j] - {parent}
+        return Branches(parents)
+
+    def _losses(self) -> list[Row]:
+        """Return the rows of dry friction."""
+        rows = []
+        for body in self._robot.bodies:
+            if body.friction and not body.mimics:
+                spring = self._spring(softness_of(self._tree, body.joint).friction)
+                velocity = body.v_index
+                impedance = spring.impedance(self._scalars.constant(0.0))
+                weight = self._weights.velocities[velocity]
+                R = self._scalars.constant(weight) * ((1.0 - impedance) / impedance)
+                offset = spring.damping * self._qd[velocity]
+                rows.append(Row(velocity, 1.0, offset, 1.0 / R, body.friction, R))
+        return rows
+
+    def _spring(self, softness: Softness) -> Spring:
+        return Spring(self._tree, softness, self._scalars)
+
+    def _limits(self) -> list[Row]:
+        """Return the rows of limits: the nearer one of a joint, or both if they are close."""
+        tree, scalars, rows = self._tree, self._scalars, []
+        for body in tree.bodies:
+            if body.nv != 1 or body.mimics:
+                continue
+            own = softness_of(tree, body.joint)
+            low, high = tree.lower_limits[body.q_index], tree.upper_limits[body.q_index]
+            ends = [
+                (bound, sign) for bound, sign in ((low, 1.0), (high, -1.0)) if math.isfinite(bound)
+            ]
+            position = self._q[body.q_index]
+            found = [(scalars.constant(s), s * (position - bound)) for bound, s in ends]
+            if len(found) == 2 and high - low > 2.0 * own.margin:
+                nearer = position - 0.5 * (low + high)
+                (_, below), (_, above) = found
+                sign = scalars.select(nearer, *map(scalars.constant, (1.0, -1.0)))
+                found = [(sign, scalars.select(nearer, below, above))]
+            for sign, distance in found:
+                D, offset = self._acting(
+                    own.limit,
+                    distance - scalars.constant(own.margin),
+                    sign * self._qd[body.v_index],
+                    scalars.constant(self._weights.velocities[body.v_index]),
+                )
+                rows.append(Row(body.v_index, sign, offset, D))
+        return rows
+
+    def _acting(
+        self, softness: Softness, distance: Scalar, rate: Scalar, weight: Scalar
+    ) -> tuple[Scalar, Scalar]:
+        """Return 1 / R of a row, zero beyond its distance, and its -aref."""
+        spring = self._spring(softness)
+        impedance = spring.impedance(distance)
+        D = impedance / ((1.0 - impedance) * weight)
+        D = self._scalars.select(distance, D, self._scalars.constant(0.0))
+        return D, spring.damping * rate + spring.stiffness * impedance * distance
+
+    def _columns(self, bodies: Iterable[int]) -> list[int]:
+        """Return the velocities of the joints of bodies, parents first."""
+        found = {
+            j
+            for body in (self._tree.bodies[index] for index in bodies)
+            for j in range(body.v_index, body.v_index + body.nv)
+        }
+        return sorted(found, key=self._rank.__getitem__)
+
+    def _zeros(self, count: int) -> Rows:
+        return [[self._scalars.constant(0.0)] * self._tree.nv for _ in range(count)]
+
+    def _equality(self, number: int) -> Block:
+        """Return the rows of an equality constraint."""
+        scalars, held = self._scalars, self._frame.held[number]
+        constraint, zero, one = held.constraint, scalars.constant(0.0), scalars.constant(1.0)
+        count = constraint.rows
+        axes = [[one if i == k else zero for k in range(count)] for i in range(count)]
+        if held.link is None or held.to is None:
+            rows, bodies = held.rows, [index for index in constraint.joints if index >= 0]
+            weights = [sum(self._weights.velocities[j] for j in self._columns(bodies))]
+            errors = self._frame.errors(held)
+        else:
+            rows, bodies = self._of_ends(held)
+            links = [
+                self._weights.links[end.name] for end in (constraint.link, constraint.to) if end
+            ]
+            weights = [sum(of) for of in zip(*links, strict=True) for _ in range(3)][:count]
+            errors = list(sub(held.link.p, held.to.p))
+            if count == 6:
+                turns, angles = self._turns(held)
+                axes[3:] = [[zero, zero, zero, *row] for row in turns]
+                errors += angles
+        if not constraint.has_target:
+            errors = [zero] * count
+        made = Block(rows, self._columns(bodies), axes, [], [])
+        square = dot(errors, errors)
+        size = scalars.sqrt(scalars.select(square - TINY, scalars.constant(TINY), square))
+        spring = self._spring(constraint.softness)
+        impedance = spring.impedance(size)
+        active = self._state.given["active"][number]
+        rates = made.rates(self._qd)
+        for weight, rate, error in zip(weights, rates, errors, strict=True):
+            made.D.append(active * (impedance / ((1.0 - impedance) * scalars.constant(weight))))
+            made.offsets.append(spring.damping * rate + spring.stiffness * impedance * error)
+        if held.poses is not None:
+            rests = self._rest(held, made, errors[3:])
+            made.offsets = [x + y for x, y in zip(made.offsets, rests, strict=True)]
+        return made
+
+    def _rest(self, held: Held, made: Block, angles: Sequence[Scalar]) -> list[Scalar]:
+        """Return dJ/dt qd of the rows of an equality constraint, for MuJoCo's accelerations."""
+        slide, spin, _ = self._frame.relative(held, self._motions, base_motion(self._state))
+        own = [*slide, *spin][: len(made.rows)]
+        known = made.rates(self.shift)
+        found = [dot(axis, own) - x for axis, x in zip(made.axes, known, strict=True)]
+        if angles:
+            w = [dot(row, self._qd) for row in made.rows[3:]]
+            square = self._scalars.constant(0.25) * dot(w, w)
+            found[3:] = [x - square * angle for x, angle in zip(found[3:], angles, strict=True)]
+        return found
+
+    def _of_ends(self, held: Held) -> tuple[Rows, list[int]]:
+        """Return the motion of the point of ``link`` less that of the point of ``to``.
+
+        Both points differ where the constraint is violated. MuJoCo's forces act on both.
+        """
+        constraint, frame, tree = held.constraint, self._frame, self._tree
+        assert constraint.link is not None
+        assert constraint.to is not None
+        assert held.link is not None
+        assert held.to is not None
+        axes, path = frame.path(constraint.link.body, constraint.to.body)
+        rows, apart = self._zeros(constraint.rows), sub(held.to.p, held.link.p)
+        for index, sign in path:
+            end = held.link if sign > 0.0 else held.to
+            frame.turn(axes, index, end.p, sign).add_to(rows)
+        between = [index for index, _ in path]
+        shared = [*tree.ancestors(axes), axes] if axes >= 0 and axes not in between else []
+        for index in shared:
+            turn = frame.turn(axes, index, held.link.p, 1.0)
+            for j, (_, spin) in zip(turn.columns, turn.screws, strict=True):
+                for row, entry in zip(rows, cross(apart, spin), strict=False):
+                    row[j] = row[j] + entry
+        return rows, between + shared
+
+    def _turns(self, held: Held) -> tuple[Rows, list[Scalar]]:
+        """Return the vector of the unit quaternion between the frames of a weld, and its rate.
+
+        Returns:
+            rate:   rows that turn the angular velocity to the derivative of the vector.
+            vector: the vector; both are times the weld's torque scale.
+        """
+        scalars = self._scalars
+        assert held.link is not None
+        assert held.to is not None
+        Q = matmul(held.link.R, transpose(held.to.R))
+        half = scalars.constant(0.5)
+        trace = 1.0 + (Q[0][0] + Q[1][1] + Q[2][2])
+        w = half * scalars.sqrt(scalars.select(trace - TINY, scalars.constant(TINY), trace))
+        twists = (Q[2][1] - Q[1][2], Q[0][2] - Q[2][0], Q[1][0] - Q[0][1])
+        scaled = scalars.constant(held.constraint.torquescale)
+        x, y, z = (scaled * (twist / (4.0 * w)) for twist in twists)
+        w, x_2, y_2, z_2 = (half * entry for entry in (scaled * w, x, y, z))
+        return [[w, z_2, -y_2], [-z_2, w, x_2], [y_2, -x_2, w]], [x, y, z]
+
+    def _point(self, number: int, touch: Touch) -> Point:
+        """Return a point of a contact."""
+        tree, scalars, model = self._tree, self._scalars, self._tree.contact_model
+        contact = model.contacts[number]
+        moments = contact.condim > 3
+        rows = self._zeros(6 if moments else 3)
+        for index, sign in touch.path:
+            self._frame.turn(touch.axes, index, touch.point, sign).add_to(rows)
+        zeros = constants((0.0, 0.0, 0.0), scalars)
+        around = (touch.normal, *touch.tangents)
+        axes: Rows = [list(axis) for axis in around[: min(contact.condim, 3)]]
+        if moments:
+            turns = around[: contact.condim - 3]
+            axes = [[*axis, *zeros] for axis in axes] + [[*zeros, *axis] for axis in turns]
+        sliding = self._state.given["friction"][number]
+        least = scalars.constant(LEAST_FRICTION)
+        sliding = scalars.select(sliding - LEAST_FRICTION, least, sliding)
+        first = contact.friction[0]
+        factors = [
+            sliding,
+            scalars.constant(contact.friction[1] / first) * sliding if first else sliding,
+        ]
+        friction = [*factors, *map(scalars.constant, contact.friction[2:])][: contact.condim - 1]
+        columns = self._columns(index for index, _ in touch.path)
+        back = None if touch.axes < 0 else self._frame.pose(-1, touch.axes).R
+        made = Point(rows, columns, axes, [], [], friction, None, back)
+        rates = made.rates(self._qd)
+        weight = scalars.constant(sum(self._weights.links[one.link][0] for one in contact.solids))
+        inside = touch.distance - scalars.constant(contact.margin)
+        is_cone = model.cone == "elliptic" and contact.condim > 1
+        if not is_cone and contact.condim > 1:
+            weight = weight * (1.0 + sliding * sliding)
+        D, offset = self._acting(contact.softness, inside, rates[0], weight)
+        spring = self._spring(contact.softness)
+        damping = spring.damping
+        if is_cone and any(contact.friction_solref):
+            damping = spring.gains(tree, contact.friction_solref)[1]
+        made.offsets = [offset, *(damping * rate for rate in rates[1:])]
+        made.D = [D]
+        if is_cone:
+            made.cone = sliding * scalars.constant(1.0 / math.sqrt(model.impratio))
+            tangential = scalars.constant(model.impratio) * D
+            made.D.append(tangential)
+            made.D += [tangential * (mu * mu / (sliding * sliding)) for mu in friction[1:]]
+        elif contact.condim > 1:
+            made.D = [D * scalars.constant(0.5 * model.impratio) / (sliding * sliding)]
+        return made
+
+    def in_base(self, forces: Sequence[Sequence[Scalar]]) -> list[Scalar]:
+        """Return the forces on the points in the axes of the base, for those of all rows."""
+        found: list[Scalar] = []
+        for point, own in zip(self.points, forces[len(forces) - len(self.points) :], strict=True):
+            total = scale(own[0], tuple(point.axes[0][:3]))
+            for axis, force in zip(point.axes[1:3], own[1:3], strict=False):
+                total = add(total, scale(force, tuple(axis[:3])))
+            found += total if point.back is None else apply(point.back, total)
+        return found
+
+
+def world_shift(state: State) -> list[Scalar]:
+    """Return by how much MuJoCo's accelerations differ: w x v of free joints, in their axes."""
+    shift = [state.scalars.constant(0.0)] * state.tree.nv
+    for body in state.tree.bodies:
+        if body.joint_type.is_free:
+            at = body.v_index
+            v, w = tuple(state.qd[at : at + 3]), tuple(state.qd[at + 3 : at + 6])
+            shift[at : at + 3] = cross(w, v)
+    return shift

@@ -1,0 +1,211 @@
+"""Forward dynamics with soft constraints, and time steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+
+from gridgen.dynamics.actuators import actuated, damped
+from gridgen.dynamics.configurations import integrate
+from gridgen.dynamics.constraints import Rows
+from gridgen.dynamics.contacts.softness import LEAST
+from gridgen.dynamics.contacts.solver import Problem, total
+from gridgen.dynamics.crba import add_damping, factorized, mass_matrix
+from gridgen.dynamics.kinematics import all_motions, each
+from gridgen.dynamics.linear import ldlt_solve
+from gridgen.dynamics.rnea import body_forces, torques_of_forces
+from gridgen.dynamics.state import Numbers, State
+from gridgen.model.tree import Body
+from gridgen.symbolic.rotations import conjugate, rotate
+from gridgen.symbolic.scalars import Scalar
+from gridgen.symbolic.spatial import Vector, add, cross, dot, scale
+
+#: Series of (1 - x/2 cot(x/2)) / x^2 by powers of x^2: a rotation vector's rate from the velocity.
+_ROTATION = (1 / 12, 1 / 720, 1 / 30240, 1 / 1209600, 1 / 47900160, 691 / 1307674368000)
+
+
+def without_friction(state: State) -> State:
+    """Return a state of the robot without the dry friction of its joints."""
+    bodies = tuple(replace(body, friction=0.0) for body in state.tree.bodies)
+    return replace(state, tree=replace(state.tree, bodies=bodies))
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The accelerations of a robot with soft constraints.
+
+    Attributes:
+        problem: with the forces.
+        M:       mass matrix.
+        a:       accelerations; of free joints as of MuJoCo, in the axes of their bodies.
+        Ma:      M a.
+        b:       M a without constraints.
+        shift:   ``a`` less the derivative of the joint velocities.
+    """
+
+    problem: Problem
+    M: Rows
+    a: list[Scalar]
+    Ma: list[Scalar]
+    b: list[Scalar]
+    shift: list[Scalar]
+
+
+def solution(state: State, tau: Numbers) -> Solution:
+    """Return the accelerations with soft constraints; fused functions share them."""
+    base = (state.gravity, state.base_velocity, state.base_acceleration, state.f_ext)
+    names = sorted(state.given)
+    operands = (state.q, state.qd, tau, *(values or () for values in base))
+    given = chain(*operands, *(state.given[name] for name in names))
+    return state.scalars.once(f"contacts {names}", given, partial(_solved, state, tau))
+
+
+def _solved(state: State, tau: Numbers) -> Solution:
+    robot, state = state.tree, without_friction(state)
+    scalars = state.scalars
+    motions = all_motions(state)
+    bias = torques_of_forces(state, body_forces(state, each(robot, motions)))
+    M = mass_matrix(state)
+    problem = Problem(state, robot, motions)
+    scalars.begin("solve", -1)
+    shift = problem.shift
+    moved = problem.times(M, shift)
+    b = [t - h + m for t, h, m in zip(tau, bias, moved, strict=True)]
+    a, Ma = problem.solve(M, b, shift)
+    scalars.begin("forces", -1)
+    return Solution(problem, M, a, Ma, b, shift)
+
+
+def contact_forward_dynamics(state: State, tau: Numbers) -> tuple[list[Scalar], list[Scalar]]:
+    """Return the joint accelerations, and the contact forces.
+
+    Returns:
+        qdd:    nv scalars [rad/s^2 or m/s^2].
+        forces: on each point, three scalars in the axes of the base [N].
+    """
+    found = solution(state, actuated(state, tau))
+    qdd = [a - shift for a, shift in zip(found.a, found.shift, strict=True)]
+    return qdd, found.problem.in_base(found.problem.forces)
+
+
+def contact_residual(state: State, tau: Numbers) -> Scalar:
+    """Return the error of the torques, relative to those without constraints."""
+    found = solution(state, actuated(state, tau))
+    torques = found.problem.torques(found.problem.forces)
+    errors = [x - y - t for x, y, t in zip(found.Ma, found.b, torques, strict=True)]
+    squares = [
+        total(x * x / found.M[j][j] for j, x in enumerate(each)) for each in (errors, found.b)
+    ]
+    return state.scalars.sqrt(squares[0] / (squares[1] + LEAST * LEAST))
+
+
+def contact_step(
+    state: State,
+    tau: Numbers,
+    dt: Scalar,
+    share: float = 1.0,
+    *,
+    is_damping_implicit: bool = False,
+) -> tuple[list[Scalar], list[Scalar]]:
+    """Return the state after a step of MuJoCo's Euler method.
+
+    The velocities after a ``share`` of the step move the configuration.
+    The velocity of a free joint's origin changes in the world, where it also moves the origin.
+    With implicit damping D, the accelerations are (M + dt D)^-1 M a, as of MuJoCo's ``eulerdamp``
+    and ``implicitfast``.
+    """
+    scalars = state.scalars
+    found = solution(state, actuated(state, tau))
+    a = found.a
+    if is_damping_implicit:
+        scalars.begin("solve", -1)
+        H = [list(row) for row in found.M]
+        add_damping(damped(state, tau)[0], H, dt)
+        a = ldlt_solve(factorized(state, H), found.Ma)
+    scalars.begin("step", -1)
+    velocity, rate = in_world(state, state.qd), in_world(state, a)
+    along = [dt * (v + share * dt * r) for v, r in zip(velocity, rate, strict=True)]
+    q_next = moved_in_world(state, along)
+    return q_next, in_bodies(state.at(q_next, state.qd), _ahead(velocity, dt, rate))
+
+
+def contact_rk4(state: State, tau: Numbers, dt: Scalar) -> tuple[list[Scalar], list[Scalar]]:
+    """Return the state after a step of MuJoCo's Runge-Kutta method of order four.
+
+    Free joints move along paths in the world and rotation vectors in the body's axes.
+    """
+    first, half = in_world(state, state.qd), 0.5 * dt
+    velocity, velocities, rates = first, [first], [_rates_in_world(state, tau)]
+    for length in (half, half, dt):
+        state.scalars.begin("step", -1)
+        along = [length * v for v in velocities[-1]]
+        there = state.at(moved_in_world(state, along), ())
+        velocity = _ahead(first, length, rates[-1])
+        velocities.append(_rates_of_paths(state, along, velocity))
+        rates.append(_rates_in_world(state.at(there.q, in_bodies(there, velocity)), tau))
+    state.scalars.begin("step", -1)
+    sixth = dt * (1.0 / 6.0)
+    path, rate = (
+        [sixth * (a + d + 2.0 * (b + c)) for a, b, c, d in zip(*four, strict=True)]
+        for four in (velocities, rates)
+    )
+    there = state.at(moved_in_world(state, path), ())
+    return [*there.q], in_bodies(there, [v + r for v, r in zip(first, rate, strict=True)])
+
+
+def _rates_of_paths(state: State, along: Numbers, velocity: Numbers) -> list[Scalar]:
+    """Return velocities with the rates of the rotation vectors of free joints after a path."""
+    rates = [*velocity]
+    for body in _free(state):
+        at = body.v_index + 3
+        u, w = tuple(along[at : at + 3]), tuple(velocity[at : at + 3])
+        once, square, factor = cross(u, w), dot(u, u), state.scalars.constant(_ROTATION[-1])
+        for coefficient in _ROTATION[-2::-1]:
+            factor = coefficient + square * factor
+        turned = add(scale(state.scalars.constant(0.5), once), scale(factor, cross(u, once)))
+        rates[at : at + 3] = add(w, turned)
+    return rates
+
+
+def _ahead(velocity: Numbers, dt: Scalar, rate: Numbers) -> list[Scalar]:
+    return [v + dt * r for v, r in zip(velocity, rate, strict=True)]
+
+
+def _rates_in_world(state: State, tau: Numbers) -> list[Scalar]:
+    return in_world(state, solution(state, actuated(state, tau)).a)
+
+
+def in_world(state: State, v: Numbers) -> list[Scalar]:
+    """Return velocities with the linear part of free joints in the axes of the world."""
+    return _turned(state, v, rotate)
+
+
+def in_bodies(state: State, v: Numbers) -> list[Scalar]:
+    """Return the inverse of ``in_world``."""
+    return _turned(state, v, lambda quaternion, part: rotate(conjugate(quaternion), part))
+
+
+def _turned(state: State, v: Numbers, turn: Callable[..., Vector]) -> list[Scalar]:
+    turned = [*v]
+    for body in _free(state):
+        at, k = body.v_index, body.q_index + 3
+        turned[at : at + 3] = turn(tuple(state.q[k : k + 4]), tuple(v[at : at + 3]))
+    return turned
+
+
+def _free(state: State) -> list[Body]:
+    return [body for body in state.tree.bodies if body.joint_type.is_free]
+
+
+def moved_in_world(state: State, along: Numbers) -> list[Scalar]:
+    """Return the positions after a path whose linear part of free joints is in the world."""
+    turns = [*along]
+    for body in _free(state):
+        turns[body.v_index : body.v_index + 3] = [state.scalars.constant(0.0)] * 3
+    q_next = integrate(state, turns)
+    for body in _free(state):
+        k, at = body.q_index, body.v_index
+        q_next[k : k + 3] = add(tuple(state.q[k : k + 3]), tuple(along[at : at + 3]))
+    return q_next

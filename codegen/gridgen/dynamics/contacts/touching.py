@@ -1,0 +1,241 @@
+"""Points where the shapes of a contact touch, or are nearest, as in MuJoCo."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gridgen.dynamics.constraints import Constraints
+from gridgen.dynamics.contacts.rows import TINY
+from gridgen.dynamics.frames import Pose, in_canonical
+from gridgen.model.kinematic_tree import Frame
+from gridgen.model.soft import Contact, Plane, Solid
+from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import (
+    Vector,
+    add,
+    apply,
+    constants,
+    cross,
+    dot,
+    scale,
+    sub,
+    transpose,
+)
+
+#: Segments with a smaller squared sine of their angle, times their half lengths, are parallel.
+PARALLEL = 1e-15
+
+
+@dataclass(frozen=True)
+class Touch:
+    """A point of a contact.
+
+    Attributes:
+        axes:     body whose axes the vectors are in; -1 is the base.
+        path:     joints that move the solid relative to the other shape, with their signs.
+        point:    the point.
+        distance: between the shapes.
+        normal:   from the other shape to the solid.
+        tangents: of the contact; the normal is their cross product.
+    """
+
+    axes: int
+    path: Sequence[tuple[int, float]]
+    point: Vector
+    distance: Scalar
+    normal: Vector
+    tangents: Sequence[Vector]
+
+
+def touches(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[Touch]:
+    """Yield the points of a contact; a point of shapes that are apart is between them.
+
+    Args:
+        frame:   of the robot in a state.
+        contact: the contact.
+        radius:  of its solid.
+    """
+    frame.scalars.begin("contact", contact.solid.body)
+    if isinstance(contact.other, Plane):
+        yield from _on_plane(frame, contact.solid, contact.other, radius)
+    else:
+        yield _between(frame, contact.solid, contact.other, radius)
+
+
+def _pose(frame: Constraints, solid: Solid, axes: int) -> Pose:
+    here = Frame(solid.link, solid.body, solid.pose.rotation, solid.pose.translation)
+    placed = in_canonical(frame.state, here)
+    return frame.pose(axes, solid.body).child(placed)
+
+
+def _on_plane(frame: Constraints, solid: Solid, plane: Plane, radius: Scalar) -> Iterator[Touch]:
+    scalars = frame.scalars
+    axes, path = frame.path(solid.body, -1)
+    height = scalars.constant(-plane.height)
+    normal = constants(plane.normal, scalars)
+    turned: Sequence[Vector] = [constants(axis, scalars) for axis in tangents(plane.normal)]
+    if axes >= 0:
+        base = frame.pose(-1, axes)
+        height = height + dot(normal, base.p)
+        normal, *turned = (apply(transpose(base.R), axis) for axis in (normal, *turned))
+    pose = _pose(frame, solid, axes)
+    if solid.edges == 1 and solid.is_round:
+        turned = _along(normal, _edges(solid, pose, scalars)[0], turned, scalars)
+    if solid.is_round:
+        corners = _corners(solid, pose, normal, scalars)
+    else:
+        find = _on_rims if solid.is_cylinder else _lowest
+        corners, radius = find(solid, pose, normal, radius, scalars), scalars.constant(0.0)
+    for corner in corners:
+        center = add(pose.p, corner)
+        distance = dot(normal, center) + height - radius
+        point = sub(center, scale(radius + 0.5 * distance, normal))
+        yield Touch(axes, path, point, distance, normal, turned)
+
+
+def _along(
+    normal: Vector, edge: Vector, otherwise: Sequence[Vector], scalars: Scalars
+) -> Sequence[Vector]:
+    """Return tangents, the first along a segment."""
+    first = sub(edge, scale(dot(normal, edge), normal))
+    square = dot(first, first)
+    test = square - TINY
+    length = scalars.sqrt(scalars.select(test, scalars.constant(1.0), square))
+    x, y, z = (
+        scalars.select(test, a, b / length) for a, b in zip(otherwise[0], first, strict=True)
+    )
+    return (x, y, z), cross(normal, (x, y, z))
+
+
+def _edges(solid: Solid, pose: Pose, scalars: Scalars) -> list[Vector]:
+    """Return half of each edge of a solid."""
+    return [
+        scale(scalars.constant(length), column)
+        for length, column in zip(solid.half_lengths, transpose(pose.R), strict=True)
+        if length > 0.0
+    ]
+
+
+def _corners(solid: Solid, pose: Pose, normal: Vector, scalars: Scalars) -> list[Vector]:
+    """Return the corners of a box that are nearest to a plane, from its center.
+
+    Of each pair of opposite corners, the lower one.
+    """
+    edges = _edges(solid, pose, scalars)
+    if not edges:
+        return [constants((0.0, 0.0, 0.0), scalars)]
+    if len(edges) == 1:
+        return [edges[0], scale(scalars.constant(-1.0), edges[0])]
+    corners = []
+    for signs in ((1, 1, 1), (1, 1, -1), (1, -1, 1), (1, -1, -1)):
+        corner = edges[0]
+        for sign, edge in zip(signs[1:], edges[1:], strict=False):
+            corner = add(corner, edge) if sign > 0 else sub(corner, edge)
+        up = dot(normal, corner)
+        x, y, z = (scalars.select(up, x, -x) for x in corner)
+        corners.append((x, y, z))
+    return corners
+
+
+def _on_rims(
+    solid: Solid, pose: Pose, normal: Vector, radius: Scalar, scalars: Scalars
+) -> list[Vector]:
+    """Return points on the rims of a cylinder, from its center.
+
+    The lowest points of both rims, and two more of the lower rim that make a triangle there.
+    """
+    side, _, axis = transpose(pose.R)
+    up = dot(normal, axis)
+    x, y, z = (scalars.select(up, a, -a) for a in axis)
+    axis, up = (x, y, z), scalars.select(up, up, -up)
+    down = sub(scale(up, axis), normal)
+    first, second = _along(axis, down, (side,), scalars)
+    half = scale(scalars.constant(solid.half_lengths[2]), axis)
+    rim, back = scale(radius, first), add(half, scale(-0.5 * radius, first))
+    other = scale(scalars.constant(math.sqrt(0.75)) * radius, second)
+    return [add(half, rim), sub(rim, half), add(back, other), sub(back, other)]
+
+
+def _lowest(
+    solid: Solid, pose: Pose, normal: Vector, radius: Scalar, scalars: Scalars
+) -> list[Vector]:
+    """Return the lowest point of an ellipsoid, from its center."""
+    axes = [
+        scale(scalars.constant(own / solid.radii[0]) * radius, column)
+        for own, column in zip(solid.radii, transpose(pose.R), strict=True)
+    ]
+    ups = [dot(normal, axis) for axis in axes]
+    size = scalars.sqrt(dot(ups, ups))
+    x, y, z = (-(dot(ups, along) / size) for along in zip(*axes, strict=True))
+    return [(x, y, z)]
+
+
+def _between(frame: Constraints, solid: Solid, other: Solid, radius: Scalar) -> Touch:
+    """Return the contact of two spheres or capsules: of their nearest points' spheres."""
+    scalars = frame.scalars
+    axes, path = frame.path(solid.body, other.body)
+    poses = [_pose(frame, one, axes) for one in (other, solid)]
+    (_, first), (_, second) = ends = [
+        (pose.p, _edges(one, pose, scalars))
+        for one, pose in zip((other, solid), poses, strict=True)
+    ]
+    shifts = _nearest(sub(poses[0].p, poses[1].p), first, second, scalars)
+    centers = [
+        add(p, scale(shift, edges[0])) if edges else p
+        for (p, edges), shift in zip(ends, shifts, strict=True)
+    ]
+    apart = sub(centers[1], centers[0])
+    square = dot(apart, apart)
+    test = square - TINY
+    length = scalars.sqrt(scalars.select(test, scalars.constant(TINY), square))
+    normal = scale(1.0 / length, apart)
+    distance = length - scalars.constant(other.radii[0]) - radius
+    point = sub(centers[1], scale(radius + 0.5 * distance, normal))
+    world = frame.pose(-1, axes).R  # its rows are the axes of the base
+    up = dot(world[1], normal)
+    test = scalars.select(up, -up, up) - 0.5
+    x, y, z = (scalars.select(test, a, b) for a, b in zip(world[1], world[2], strict=True))
+    turned = _along(normal, (x, y, z), ((x, y, z),), scalars)
+    return Touch(axes, path, point, distance, normal, turned)
+
+
+def _nearest(
+    apart: Vector, first: Sequence[Vector], second: Sequence[Vector], scalars: Scalars
+) -> tuple[Scalar, Scalar]:
+    """Return the nearest points of two segments, from -1 to 1; 0 for the middle, and for a point.
+
+    Args:
+        apart:   the center of the first less that of the second.
+        first:   half of the first segment; empty for a point.
+        second:  half of the second one.
+        scalars: of the computation.
+    """
+    one, zero = scalars.constant(1.0), scalars.constant(0.0)
+
+    def clipped(x: Scalar) -> Scalar:
+        return scalars.select(x - one, scalars.select(x + one, -one, x), one)
+
+    if not second:
+        return (clipped(-dot(first[0], apart) / dot(first[0], first[0])) if first else zero), zero
+    v, c = dot(second[0], apart), dot(second[0], second[0])
+    if not first:
+        return zero, clipped(v / c)
+    u, a, b = -dot(first[0], apart), dot(first[0], first[0]), -dot(first[0], second[0])
+    determinant = a * c - b * b
+    test = determinant - PARALLEL
+    x = scalars.select(test, zero, (c * u - b * v) / scalars.select(test, one, determinant))
+    y = clipped((v - b * clipped(x)) / c)
+    return clipped((u - b * y) / a), y
+
+
+def tangents(normal: Sequence[float]) -> tuple[Vector, Vector]:
+    """Return MuJoCo's tangents of a contact with a constant normal."""
+    x = np.array(normal)
+    y = np.array((0.0, 1.0, 0.0) if abs(x[1]) < 0.5 else (0.0, 0.0, 1.0))
+    y -= (x @ y) * x
+    y /= np.linalg.norm(y)
+    return tuple(y.tolist()), tuple(np.cross(x, y).tolist())

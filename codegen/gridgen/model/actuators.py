@@ -1,0 +1,132 @@
+"""Actuators and springs that a robot is compiled with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gridgen.errors import ModelError, OptionError
+from gridgen.model.description import RobotDescription, suggestion
+from gridgen.model.kinematic_tree import Actuator, Body, Spring
+from gridgen.naming import show, show_value
+from gridgen.options import RobotOptions
+
+#: Gain and bias of each kind, by its entries; their terms are constant, of length, of velocity.
+_KINDS: Mapping[str, Mapping[str, float]] = {
+    "motor": {},
+    "position": {"kp": 1.0, "kv": 0.0},
+    "velocity": {"kv": 1.0},
+    "damper": {"kv": 1.0},
+    "general": {},
+}
+_TERMS = {"gainprm": (1.0, 0.0, 0.0), "biasprm": (0.0, 0.0, 0.0)}
+_RANGES = ("ctrlrange", "forcerange", "actuatorfrcrange")
+_SHARED = ("kind", "joint", "name", "gear", "implicit", *_RANGES)
+
+
+def place_actuators(
+    description: RobotDescription, options: RobotOptions, bodies: Sequence[Body]
+) -> tuple[Actuator, ...]:
+    """Return the actuators of a robot.
+
+    Args:
+        description: the robot.
+        options:     of the robot; a list in ``actuators`` replaces those of the file.
+        bodies:      of its tree.
+
+    Raises:
+        OptionError: an entry is invalid, or the file has no actuators.
+        ModelError:  an actuator of the file has state or acts on no joint.
+    """
+    given, source = options.actuators, description.source
+    if given is False:
+        return ()
+    if given is not True:
+        listed: Any = given  # read by the options
+        return tuple(
+            _actuator(f"{source}: actuators[{index}]", entry, bodies)
+            for index, entry in enumerate(listed)
+        )
+    if not description.actuators:
+        raise OptionError(
+            f"{source}: actuators is True, and the file has none: give a list, such as "
+            '[{"joint": "elbow", "kind": "position", "kp": 50}]'
+        )
+    placed = []
+    for entry in description.actuators:
+        where = f"{source}: actuator {show(entry['name'])}"
+        if "problem" in entry:
+            raise ModelError(
+                f"{where}: {entry['problem']}; remove it, or load the robot with a list of "
+                "actuators"
+            )
+        placed.append(_actuator(where, entry, bodies))
+    return tuple(placed)
+
+
+def place_springs(description: RobotDescription, bodies: Sequence[Body]) -> tuple[Spring, ...]:
+    """Return the springs of the joints that move."""
+    return tuple(
+        Spring(index, *description.springs[body.joint])
+        for index, body in enumerate(bodies)
+        if body.joint in description.springs
+    )
+
+
+def _actuator(where: str, entry: Mapping[str, Any], bodies: Sequence[Body]) -> Actuator:
+    kind = entry.get("kind", "motor")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise OptionError(f"{where} has kind {show_value(kind)}; choose one of {', '.join(_KINDS)}")
+    known = (*_SHARED, *_KINDS[kind], *(_TERMS if kind == "general" else ()))
+    if unknown := sorted(entry.keys() - set(known)):
+        raise OptionError(f"{where} has {show(unknown[0])}; a {kind} has {', '.join(known)}")
+    joint = entry.get("joint")
+    joints = {body.joint: index for index, body in enumerate(bodies)}
+    if joint not in joints:
+        hint = suggestion(str(joint), joints)
+        raise OptionError(f"{where} has joint {show_value(joint)}: no joint that moves{hint}")
+    body = bodies[joints[joint]]
+    if body.nv != 1 or body.mimics:
+        why = "mimics another joint" if body.mimics else "has several velocities"
+        raise OptionError(f"{where} acts on joint {show(joint)}, which {why}; name another joint")
+    name, implicit = entry.get("name", joint), entry.get("implicit", True)
+    if not isinstance(name, str) or not isinstance(implicit, bool):
+        bad = "implicit" if isinstance(name, str) else "name"
+        advice = "give True or False" if bad == "implicit" else "give a string"
+        raise OptionError(f"{where} has {bad} {show_value(entry[bad])}; {advice}")
+    kp, kv = (
+        _numbers(where, key, entry.get(key, _KINDS[kind].get(key, 0.0)), 1, least=0.0)[0]
+        for key in ("kp", "kv")
+    )
+    gain, bias = {
+        "motor": _TERMS.values(),
+        "position": ((kp, 0.0, 0.0), (0.0, -kp, -kv)),
+        "velocity": ((kv, 0.0, 0.0), (0.0, 0.0, -kv)),
+        "damper": ((0.0, 0.0, -kv), (0.0, 0.0, 0.0)),
+        "general": (_numbers(where, key, entry.get(key, _TERMS[key]), 3) for key in _TERMS),
+    }[kind]
+    ranges: list[tuple[float, ...]] = [
+        _numbers(where, key, entry[key], 2) if key in entry else (-math.inf, math.inf)
+        for key in _RANGES
+    ]
+    for key, (low, high) in zip(_RANGES, ranges, strict=True):
+        if low > high:
+            raise OptionError(f"{where} has {key} {show_value(entry[key])}; give (least, most)")
+    (gear,) = _numbers(where, "gear", entry.get("gear", 1.0), 1)
+    of_ctrl, of_force, of_joint = ranges
+    return Actuator(name, joints[joint], gear, gain, bias, of_ctrl, of_force, of_joint, implicit)
+
+
+def _numbers(
+    where: str, key: str, value: Any, count: int, least: float = -math.inf
+) -> tuple[float, ...]:
+    numbers = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    if len(numbers) != count or not all(
+        isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x) and x >= least
+        for x in numbers
+    ):
+        form = "a number" if count == 1 else f"{count} numbers"
+        bound = "" if least < 0.0 else ", 0 or more"
+        raise OptionError(f"{where} has {key} {show_value(value)}; give {form}{bound}")
+    return tuple(map(float, numbers))

@@ -1,0 +1,81 @@
+"""Bounds beyond which the states of a rollout end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridgen.errors import OptionError
+from gridgen.functions.steps import EXCESS, EXCESS_APART
+from gridgen.kernel import KernelKey
+from gridgen.naming import show, show_value, similar
+from gridgen.runtime.module.description import RobotRecord
+
+_FORM = 'give ranges by name, such as {"height": (0.2, None), "tilt": 1.0}'
+
+
+class SharedNumbers(NamedTuple):
+    """Numbers for all states of a call, of any library, type and device."""
+
+    numbers: tuple[float, ...]
+
+
+def bounds_of(robot: RobotRecord, done: object) -> tuple[KernelKey, dict[str, SharedNumbers]]:
+    """Return the program that tests states, and its arrays; see ``Robot.rollout``.
+
+    Raises:
+        OptionError: a name or a range is invalid.
+    """
+    if not isinstance(done, Mapping) or not done:
+        raise OptionError(f"done is {show_value(done)}; {_FORM}")
+    places = {
+        name: first
+        for name, first, quaternion, mimics in zip(
+            robot.joint_names, robot.q_indices, robot.quaternions, robot.mimics, strict=True
+        )
+        if quaternion is None and not mimics
+    }
+    names = [*places, "self_distance"]
+    if robot.quaternions[0] is not None:
+        places = {"height": robot.q_indices[0] + 2, **places}
+        names += ["height", "tilt"]
+    ranges, upright = np.tile((-math.inf, math.inf), (robot.nq, 1)), -2.0
+    margin: float | None = None
+    for name, value in done.items():
+        if name not in names:
+            near = similar(name, names) if isinstance(name, str) else ()
+            raise OptionError(f"done has {show_value(name)}; choose {', '.join(near or names)}")
+        if name in places:
+            ranges[places[name]] = _range(name, value)
+        elif name == "tilt":
+            upright = math.cos(_number(name, value, 0.0, math.pi))
+        else:
+            margin = _number(name, value, -math.inf, math.inf)
+    found = {"q_range": (*ranges.ravel().tolist(),), "upright": (upright,)}
+    found |= {} if margin is None else {"margin": (margin,)}
+    bounds = {name: SharedNumbers(numbers) for name, numbers in found.items()}
+    return EXCESS if margin is None else EXCESS_APART, bounds
+
+
+def _range(name: str, value: Any) -> tuple[float, float]:
+    """Return both ends of a range."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise OptionError(f"done has {show(name)}: {show_value(value)}; give (low, high)")
+    low, high = (
+        other if end is None else _number(name, end, -math.inf, math.inf)
+        for end, other in zip(value, (-math.inf, math.inf), strict=True)
+    )
+    if low > high:
+        raise OptionError(f"done has {show(name)}: {show_value(value)}, whose ends are exchanged")
+    return low, high
+
+
+def _number(name: str, value: Any, least: float, most: float) -> float:
+    is_number = isinstance(value, (float, int, np.floating, np.integer))
+    if not is_number or isinstance(value, bool) or not least <= value <= most:
+        span = f" from {least:.3g} to {most:.3g}" if most < math.inf else ""
+        raise OptionError(f"done has {show(name)}: {show_value(value)}; give a number{span}")
+    return float(value)

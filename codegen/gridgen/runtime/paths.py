@@ -1,0 +1,52 @@
+"""Collision tests of paths, coarse to fine: most collisions are found at few of their points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gridgen.errors import ShapeError
+from gridgen.functions.types import Array
+from gridgen.runtime.arrays.libraries import is_immutable
+
+# Points of each path that are tested first.
+_FIRST = 4
+# Configurations that cost less to test in one call than in several.
+_FEW = 2048
+# Remaining points are tested at once if more of the paths than this were free so far.
+_MOSTLY = 0.75
+
+_AXES = 3
+
+
+def path_free(test: Callable[..., Array], paths: Any, world: Any, margin: Any) -> Array:
+    """Return whether paths are free by a robot's ``collision_free``; see ``Robot.path_free``."""
+    paths = paths if hasattr(paths, "shape") else np.asarray(paths)
+    paths = paths.detach() if getattr(paths, "requires_grad", False) else paths
+    if len(paths.shape) != _AXES or not paths.shape[1]:
+        raise ShapeError(f"paths has shape {tuple(paths.shape)}; give (B, T, nq)")
+    points = paths.shape[1]
+
+    def tested(chosen: Any, some: Any = slice(None)) -> Array:
+        own = [
+            each if len(getattr(each, "shape", ())) == axes else each[some][:, None]
+            for each, axes in ((world, 1), (margin, 0))
+        ]
+        free: Any = test(paths[:, chosen][some], *own)
+        return free.sum(-1) // free.shape[-1]  # exact: 1 if all are
+
+    at_once = is_immutable(paths) or math.prod(paths.shape[:2]) <= _FEW
+    step = 1 if at_once else 1 << max((points // _FIRST).bit_length() - 1, 0)
+    result: Any = tested(slice(None, None, step))
+    before = len(result)
+    while step > 1 and (count := int((result > 0.0).sum())):
+        chosen: Any = slice(step // 2, None, step)
+        if count * points <= _FEW or count > _MOSTLY * before:
+            chosen, step = [k for k in range(points) if k % step], 2
+        alive = result > 0.0
+        result[alive] = tested(chosen, alive)
+        before, step = count, step // 2
+    return result

@@ -1,0 +1,192 @@
+"""States of rollouts that end beyond bounds, and results of every step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridgen
+from fake_gpu.ptx.backend import PTX_TARGETS
+from gridgen.backends import TARGETS
+from gridgen.runtime.calls import rollout_vjp
+from helpers.robots import OWN, exhaustive
+from numerics.robots import urdf_path
+
+STATES, TIMES = 37, 12
+DONE = {"height": (-0.05, None), "tilt": 0.5, "pivot": (None, 1.0)}
+
+
+def case() -> tuple[Any, list[np.ndarray]]:
+    """Return a floating robot that falls, tilts and swings, in states that end at all times."""
+    robot = gridgen.load(urdf_path("cart_pole"), floating_base=True, armature=0.1)
+    rng = np.random.default_rng(1)
+    q = np.tile(robot.neutral(), (STATES, 1))
+    q[:, 2] = rng.uniform(-0.06, 0.2, STATES)
+    qd, tau = rng.normal(size=(STATES, robot.nv)), rng.normal(size=(STATES, TIMES, robot.nv))
+    return robot, [q, qd, tau]
+
+
+def ends_of(robot: Any, q: np.ndarray) -> np.ndarray:
+    """Return the first states of paths beyond the bounds."""
+    pole = q[..., robot.nq - 1]
+    up = 1.0 - 2.0 * (q[..., 3] ** 2 + q[..., 4] ** 2)
+    out = (q[..., 2] < -0.05) | (up < np.cos(0.5)) | (pole > 1.0) | np.isnan(q).any(axis=-1)
+    return np.where(out.any(axis=1), out.argmax(axis=1), TIMES + 1)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "compute_75", *exhaustive("emulated", "compute_90")])
+def test_a_state_that_has_ended_stays(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if backend in PTX_TARGETS:
+        pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
+        monkeypatch.setitem(TARGETS, "emulated", PTX_TARGETS[backend])
+        backend = "emulated"
+    robot, (q0, qd0, tau) = case()
+    qd0[3] = np.nan
+    q0[4, robot.nq - 1] = 2.0
+    options: dict[str, Any] = {"substeps": 2, "backend": backend}
+    q, qd, *forces = robot.rollout(q0, qd0, tau, 0.02, observe=("bias_forces",), **options)
+    found = robot.rollout(
+        *(q0, qd0, tau, 0.02), done=DONE, return_efforts=True, observe=("bias_forces",), **options
+    )
+    ends = found[3]
+    np.testing.assert_array_equal(ends, ends_of(robot, q))
+    assert ends[3] == 1
+    assert ends[4] == 0
+    assert len(np.unique(ends)) > 8
+    assert ends.max() == TIMES + 1
+    last = np.minimum(ends, TIMES).astype(int)
+    times = np.minimum(np.arange(TIMES + 1), last[:, None])
+    rows = np.arange(STATES)[:, None]
+    for path, free in zip(found, (q, qd), strict=False):
+        np.testing.assert_array_equal(path, free[rows, times])
+    moves = (np.arange(TIMES) < last[:, None])[..., None]
+    np.testing.assert_array_equal(found[2], np.where(moves, tau, 0.0))
+    np.testing.assert_array_equal(found[4], np.where(moves, forces[0], 0.0))
+    last_q, _, same = robot.rollout(q0, qd0, tau, 0.02, done=DONE, keep="last", **options)
+    # Programs with other results round differently.
+    np.testing.assert_allclose(last_q, found[0][:, -1], rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(same, ends)
+
+
+def test_results_of_every_step_are_those_of_separate_calls() -> None:
+    robot, (q0, qd0, tau) = case()
+    names = ("forward_dynamics", "jacobian:pole", "center_of_mass")
+    q, qd, *seen = robot.rollout(q0, qd0, tau, 0.02, observe=names)
+    states = q[:, :-1].reshape(-1, robot.nq), qd[:, :-1].reshape(-1, robot.nv)
+    wanted = (
+        robot.forward_dynamics(*states, tau.reshape(-1, robot.nv)),
+        robot.jacobian(states[0], "pole"),
+        robot.center_of_mass(states[0]),
+    )
+    for found, expected in zip(seen, wanted, strict=True):
+        assert found.shape[:2] == (STATES, TIMES)
+        np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=0, atol=1e-12)
+    bound = robot.bind("rollout", q0, qd0, tau, 0.02, done=DONE, observe=names)
+    called = robot.rollout(q0, qd0, tau, 0.02, done=DONE, observe=names)
+    again = robot.rollout(q0, qd0, tau, 0.02, done=DONE, observe=names)
+    for one, other, third in zip(bound(), called, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(one, third)
+    wider = robot.rollout(q0, qd0, tau, 0.02, done={"height": (-9, 9)}, observe=names)
+    assert (wider[2] == TIMES + 1).sum() > (called[2] == TIMES + 1).sum()
+
+
+@pytest.mark.parametrize(("backend", "near"), [("cpu", 1 << 20), ("cpu", 0), ("emulated", 0)])
+def test_gradients_stop_at_the_end(
+    backend: str, near: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rollout_vjp, "_NEAR_BYTES", near)
+    robot, given = case()
+    rng = np.random.default_rng(6)
+    gains = 0.1 * rng.normal(size=(robot.nv, 2 * robot.nv))
+    options: dict[str, Any] = {
+        "done": DONE,
+        "substeps": 2,
+        "backend": backend,
+        "feedback": (gains, robot.neutral(), np.zeros(robot.nv)),
+    }
+    *paths, ends = robot.rollout(*given, 0.02, **options)
+    weights = tuple(rng.normal(size=path.shape) for path in paths)
+    found = robot.rollout_vjp(*given, 0.02, weights, **options)
+    tangents = [rng.normal(size=array.shape) for array in given]
+    tangents[0][:, 3:7] = 0.0  # a quaternion does not move along a straight line
+
+    def loss(step: float) -> np.ndarray:
+        moved = (a + step * b for a, b in zip(given, tangents, strict=True))
+        *ahead, same = robot.rollout(*moved, 0.02, **options)
+        assert np.array_equal(same, ends)
+        return sum((w * path).sum(axis=(1, 2)) for w, path in zip(weights, ahead, strict=True))
+
+    slope = (loss(1e-7) - loss(-1e-7)) / 2e-7
+    products = (
+        (bar * tangent).reshape(STATES, -1).sum(axis=1)
+        for bar, tangent in zip(found, tangents, strict=True)
+    )
+    np.testing.assert_allclose(sum(products), slope, rtol=1e-5, atol=1e-5)
+    after = np.arange(TIMES) >= ends[:, None]
+    assert after.any()
+    assert (found[2][after] == 0.0).all()
+    known = robot.rollout_vjp(*given, 0.02, weights, results=(*paths, ends), **options)
+    for one, other in zip(known, found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_state_ends_before_links_touch() -> None:
+    spheres = {"upper_arm_link": [(0, 0, 0.2, 0.1)], "wrist_3_link": [(0, 0, 0, 0.1)]}
+    robot = gridgen.load(urdf_path("ur5_robot"), spheres=spheres, backend="cpu")
+    rng = np.random.default_rng(3)
+    q0 = robot.random_configuration(rng, 40)
+    qd0, tau = 2.0 * rng.normal(size=(40, 6)), np.zeros((40, TIMES, 6))
+    gravity = np.zeros(3)
+    *_, distance, _ = robot.rollout(q0, qd0, tau, 0.03, gravity=gravity, observe=("self_distance",))
+    q, _, ends = robot.rollout(
+        q0, qd0, tau, 0.03, gravity=gravity, done={"self_distance": 0.05}, keep="all"
+    )
+    for k, end in enumerate(ends.astype(int)):
+        assert (distance[k, : min(end, TIMES)] >= 0.05).all()
+        if end <= TIMES:
+            assert robot.self_distance(q[k, end])[0] < 0.05
+            assert (q[k, end:] == q[k, end]).all()
+    assert 3 < (ends <= TIMES).sum() < 37
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"done": 3}, r"done is 3; give ranges by name, such as"),
+        ({"done": {}}, "done is {}"),
+        ({"done": {"hight": (0, 1)}}, "done has 'hight'; choose height"),
+        ({"done": {"height": 1}}, ".height.: 1; give .low, high"),
+        ({"done": {"height": (2, 1)}}, "whose ends are exchanged"),
+        ({"done": {"height": ("a", 1)}}, ".height.: 'a'; give a number"),
+        ({"done": {"tilt": 4.0}}, ".tilt.: 4.0; give a number from 0 to 3.14"),
+        ({"observe": "forward_dynamics"}, "give a tuple of names"),
+        ({"observe": ("inverse_dynamics",)}, "needs qdd: choose functions of q, qd and tau"),
+        ({"observe": ("world_distance",)}, "cannot be fused"),
+    ],
+)
+def test_wrong_options_say_what_to_do(change: dict[str, Any], message: str) -> None:
+    robot, given = case()
+    with pytest.raises(gridgen.OptionError, match=message):
+        robot.rollout(*given, 0.02, **change)
+
+
+def test_what_a_robot_or_a_framework_lacks_is_refused() -> None:
+    robot, given = case()
+    with pytest.raises(gridgen.ModelError, match="no spheres"):
+        robot.rollout(*given, 0.02, done={"self_distance": 0.0})
+    with pytest.raises(gridgen.OptionError, match="done has 'tilt'; choose"):
+        gridgen.load(OWN / "two_link.urdf").rollout(
+            np.zeros(2), np.zeros(2), np.zeros((3, 2)), 0.02, done={"tilt": 0.1}
+        )
+    with pytest.raises(gridgen.OptionError, match="omit observe"):
+        robot.rollout_vjp(*given, 0.02, (None, None), observe=("center_of_mass",))
+    torch = pytest.importorskip("torch")
+    tensors = [torch.tensor(array) for array in given]
+    plain = robot.rollout(*tensors, 0.02, done=DONE)
+    np.testing.assert_array_equal(plain[2].numpy(), robot.rollout(*given, 0.02, done=DONE)[2])
+    tensors[2].requires_grad_()
+    with pytest.raises(gridgen.OptionError, match="done: a rollout that PyTorch differentiates"):
+        robot.rollout(*tensors, 0.02, done=DONE)

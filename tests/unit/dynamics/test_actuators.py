@@ -1,0 +1,261 @@
+"""Actuators and springs against MuJoCo."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import gridgen
+from gridgen.dynamics.reference import evaluate_reference
+from gridgen.errors import GridGenWarning, ModelError, OptionError
+from gridgen.model.readers.mujoco import from_model
+from gridgen.model.tree import KinematicTree, build_tree
+from gridgen.options import RobotOptions
+from helpers.dynamics import load_tree
+from helpers.robots import OWN
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::gridgen.errors.GridGenWarning"),
+    pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning"),  # selected away
+]
+
+#: A leg on a rail: every kind of actuator, every range, springs; a foot that may touch a plane.
+LEG = """
+<mujoco>
+  <compiler angle="radian"/>
+  <option integrator="{integrator}" timestep="0.005" tolerance="0" iterations="200"
+          actuatorgroupdisable="2"/>
+  <worldbody>
+    <geom type="plane" size="1 1 1" pos="0 0 {height}"/>
+    <body>
+      <joint name="rail" type="slide" axis="0 0 1" damping="0.7" stiffness="30" springref="0.2"/>
+      <geom size="0.1" contype="0" conaffinity="0"/>
+      <body>
+        <joint name="hip" axis="0 1 0.1" ref="0.3" armature="0.02" actuatorfrcrange="-6 5"/>
+        <geom type="capsule" fromto="0 0 0 0.1 0 -0.4" size="0.04" contype="0" conaffinity="0"/>
+        <body pos="0.1 0 -0.4">
+          <joint name="knee" axis="0 1 0" damping="0.1" stiffness="2" springref="0.5"/>
+          <geom type="capsule" fromto="0 0 0 0 0 -0.4" size="0.03" contype="0" conaffinity="0"/>
+          <geom size="0.05" pos="0 0 -0.4"/>
+          <body pos="0 0.1 -0.4">
+            <joint name="toe" axis="1 0 0"/>
+            <geom size="0.04" pos="0 0.1 0" contype="0" conaffinity="0"/>
+          </body>
+        </body>
+      </body>
+    </body>
+  </worldbody>
+  <actuator>
+    <motor joint="rail" gear="3" ctrlrange="-1 1" armature="0.1" damping="0.2"/>
+    <position joint="hip" kp="12" kv="0.6" gear="-1.5" forcerange="-4 4"/>
+    <general joint="hip" gaintype="affine" gainprm="2 0.3 -0.4" biastype="affine"
+             biasprm="0.1 -3 -0.2" ctrlrange="-0.5 0.7"/>
+    <velocity jointinparent="knee" kv="0.8"/>
+    <damper joint="knee" kv="0.5" ctrlrange="0 1"/>
+    <position joint="toe" kp="3" dampratio="1" inheritrange="0" ctrllimited="false"/>
+    <velocity joint="toe" kv="9" group="2"/>
+  </actuator>
+</mujoco>
+"""
+COUNT = 12
+
+
+class Peer:
+    """The leg in random states."""
+
+    def __init__(self, integrator: str, *, touches: bool) -> None:
+        self.mujoco = pytest.importorskip("mujoco")
+        text = LEG.format(integrator=integrator, height=-0.75 if touches else -9.0)
+        self.model = self.mujoco.MjModel.from_xml_string(text)
+        self.options: dict[str, Any] = {"joint_dynamics": True, "actuators": True}
+        if touches:
+            self.options["contact"] = {"iterations": 100}
+        rng = np.random.default_rng(3)
+        nv, nu = self.model.nv, self.model.nu
+        self.x = {name: rng.normal(size=(COUNT, nv)) for name in ("q", "qd", "tau")}
+        self.x["q"] *= 0.4
+        self.x["ctrl"] = 1.2 * rng.normal(size=(COUNT, nu))
+        self.x["gravity"] = np.array(self.model.opt.gravity)
+        self.dt = self.model.opt.timestep
+
+    def tree(self) -> KinematicTree:
+        """Return gridgen's tree."""
+        return build_tree(from_model(self.model), RobotOptions(**self.options))
+
+    def each(self) -> Any:
+        """Yield MuJoCo's data of each state."""
+        data = self.mujoco.MjData(self.model)
+        for q, qd, tau, ctrl in zip(*(self.x[n] for n in ("q", "qd", "tau", "ctrl")), strict=True):
+            self.mujoco.mj_resetData(self.model, data)
+            data.qpos[:], data.qvel[:], data.qfrc_applied[:], data.ctrl[:] = q, qd, tau, ctrl
+            yield data
+
+
+def test_torques_are_those_of_mujoco() -> None:
+    peer = Peer("implicitfast", touches=False)
+    (found,) = evaluate_reference(peer.tree(), "actuator_torques", peer.x)
+    for torques, data in zip(found, peer.each(), strict=True):
+        peer.mujoco.mj_forward(peer.model, data)
+        assert_allclose(torques, data.qfrc_actuator, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("touches", [False, True])
+@pytest.mark.parametrize(
+    ("integrator", "option"),
+    [("implicit", "Euler"), ("implicit", "implicitfast"), ("rk4", "RK4")],
+)
+def test_steps_are_those_of_mujoco(integrator: str, option: str, touches: bool) -> None:
+    peer = Peer(option, touches=touches)
+    x = {**peer.x, "dt": np.full(COUNT, peer.dt)}
+    q, qd = evaluate_reference(peer.tree(), f"step_{integrator}", x)
+    for k, data in enumerate(peer.each()):
+        peer.mujoco.mj_step(peer.model, data)
+        assert_allclose(q[k], data.qpos, rtol=0.0, atol=1e-10)
+        assert_allclose(qd[k], data.qvel, rtol=0.0, atol=1e-9)
+
+
+def test_a_rollout_follows_controls_as_mujoco() -> None:
+    peer, steps = Peer("implicitfast", touches=False), 40
+    ctrl = 1.2 * np.random.default_rng(4).normal(size=(COUNT, steps, peer.model.nu))
+    robot = gridgen.load(peer.model, **peer.options, backend="cpu")
+    assert robot.actuator_names[0] == "actuator0"
+    x, tau = peer.x, np.zeros((steps, robot.nv))
+    options: dict[str, Any] = {"integrator": "implicit", "gravity": x["gravity"]}
+    q, qd = robot.rollout(x["q"], x["qd"], tau, peer.dt, ctrl=ctrl, **options)
+    for k, data in enumerate(peer.each()):
+        data.qfrc_applied[:] = 0.0
+        for t in range(steps):
+            data.ctrl[:] = ctrl[k, t]
+            peer.mujoco.mj_step(peer.model, data)
+            assert_allclose(q[k, t + 1], data.qpos, rtol=0.0, atol=1e-9)
+    # One target for all steps; the default is zero.
+    held = robot.rollout(x["q"], x["qd"], tau, peer.dt, ctrl=ctrl[0, 0], **options)
+    stepped = robot.rollout(x["q"], x["qd"], tau, peer.dt, ctrl=ctrl[:1, :1], **options)
+    assert np.array_equal(held[0], stepped[0])
+    alone = robot.step(x["q"], x["qd"], tau[0], peer.dt, ctrl=ctrl[:, 0], **options)
+    assert np.array_equal(alone[1], qd[:, 1])
+    zero = robot.step(x["q"], x["qd"], tau[0], peer.dt, ctrl=0.0 * ctrl[:, 0], **options)
+    assert np.array_equal(robot.step(x["q"], x["qd"], tau[0], peer.dt, **options)[1], zero[1])
+
+
+def test_products_are_those_of_differences() -> None:
+    peer, size = Peer("implicitfast", touches=False), 1e-6
+    robot = gridgen.load(peer.model, **peer.options, backend="cpu")
+    rng, x = np.random.default_rng(5), peer.x
+    ctrl = x["ctrl"][:, None] + 0.3 * rng.normal(size=(COUNT, 5, peer.model.nu))
+    tau = np.repeat(x["tau"][:, None], 5, axis=1)
+    bars = rng.normal(size=(2, COUNT, 6, robot.nv))
+    options: dict[str, Any] = {"integrator": "implicit", "gravity": x["gravity"]}
+    wrt = ("q0", "ctrl")
+    found = robot.rollout_vjp(
+        x["q"], x["qd"], tau, peer.dt, (*bars,), ctrl=ctrl, wrt=wrt, **options
+    )
+    assert found[1].shape == ctrl.shape
+
+    def cost(q: np.ndarray, ctrl: np.ndarray) -> np.ndarray:
+        paths = robot.rollout(q, x["qd"], tau, peer.dt, ctrl=ctrl, **options)
+        return sum((bar * path).sum(axis=(1, 2)) for bar, path in zip(bars, paths, strict=True))
+
+    for place, start in enumerate((x["q"], ctrl)):
+        move = rng.normal(size=start.shape)
+        ends = [[x["q"], ctrl] for _ in range(2)]
+        for end, sign in zip(ends, (1.0, -1.0), strict=True):
+            end[place] = start + sign * size * move
+        expected = (cost(*ends[0]) - cost(*ends[1])) / (2.0 * size)
+        own = (found[place] * move).reshape(COUNT, -1).sum(axis=1)
+        assert_allclose(own, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+    # A control beyond its range moves nothing.
+    of_rail, beyond = found[1][:, :, 0], np.abs(ctrl[:, :, 0]) > 1.0
+    assert np.array_equal(of_rail == 0.0, beyond)
+    assert beyond.any()
+
+
+SERVOS = [
+    {"joint": joint, "kind": "position", "kp": 5, "kv": 0.3, "ctrlrange": (-1, 1)}
+    for joint in ("shoulder", "elbow")
+]
+
+
+@pytest.mark.parametrize("shape", [(2,), (6, 2), (4, 6, 2)])
+def test_pytorch_differentiates_by_controls(shape: tuple[int, ...]) -> None:
+    torch = pytest.importorskip("torch")
+    robot = gridgen.load(OWN / "two_link.urdf", backend="cpu", actuators=SERVOS)
+    rng = np.random.default_rng(0)
+    q, qd = rng.normal(size=(2, 4, 2))
+    tau, ctrl, bars = np.zeros((6, 2)), rng.normal(size=shape), rng.normal(size=(2, 4, 7, 2))
+    options: dict[str, Any] = {"integrator": "implicit"}
+    bar = robot.rollout_vjp(q, qd, tau, 0.01, (*bars,), ctrl=ctrl, wrt=("ctrl",), **options)
+    watched = torch.tensor(ctrl, requires_grad=True)
+    paths = robot.rollout(*map(torch.tensor, (q, qd, tau)), 0.01, ctrl=watched, **options)
+    sum((torch.tensor(a) * b).sum() for a, b in zip(bars, paths, strict=True)).backward()
+    own = bar.sum(axis=tuple(range(bar.ndim - len(shape))))
+    assert_allclose(watched.grad.numpy(), own, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"joint": "wrist"}, r"actuators\[0\] has joint 'wrist': no joint that moves"),
+        ({"joint": "elbow", "kind": "muscle"}, "kind 'muscle'; choose one of motor, position"),
+        ({"joint": "elbow", "kp": 3}, 'has "kp"; a motor has kind, joint'),
+        ({"joint": "elbow", "kind": "position", "kp": -1}, "kp -1; give a number, 0 or more"),
+        ({"joint": "elbow", "ctrlrange": (1, -1)}, r"ctrlrange \(1, -1\); give \(least, most\)"),
+        ({"joint": "elbow", "gear": "2"}, "gear '2'; give a number"),
+        ({"joint": "elbow", "implicit": 1}, "implicit 1; give True or False"),
+        ({"joint": "FL_foot"}, "no joint that moves"),
+    ],
+)
+def test_wrong_entries_say_what_to_do(entry: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        load_tree("two_link", False, actuators=[entry])
+
+
+def test_what_cannot_be_an_actuator_is_named() -> None:
+    with pytest.raises(OptionError, match="actuators is True, and the file has none"):
+        load_tree("two_link", False, actuators=True)
+    with pytest.raises(OptionError, match="actuators has 3; give a dictionary for each"):
+        load_tree("two_link", False, actuators=[3])
+    with pytest.raises(OptionError, match='"root_joint", which has several velocities'):
+        load_tree("two_link", True, actuators=[{"joint": "root_joint"}])
+    robot = gridgen.load(OWN / "two_link.urdf", actuators=SERVOS)
+    q = np.zeros((1, 2))
+    with pytest.raises(ModelError, match="actuators, whose steps have no matrices"):
+        robot.step_gradient(q, q, q, 0.01)
+    bare = gridgen.load(OWN / "two_link.urdf")
+    with pytest.raises(OptionError, match="has no actuators: load it with actuators="):
+        bare.step(q, q, q, 0.01, ctrl=q)
+    with pytest.raises(ModelError, match="has no actuators: load it with actuators="):
+        bare.actuator_torques(q, q)
+
+
+@pytest.mark.parametrize(
+    ("actuator", "problem"),
+    [
+        ('<intvelocity name="a" joint="hip" kp="1" actrange="-1 1"/>', "state .*integrator"),
+        ('<muscle name="a" joint="hip" lengthrange="-1 1"/>', "state .*muscle"),
+        ('<motor name="a" site="sole" gear="1 0 0 0 0 0"/>', 'transmission is "site"'),
+        ('<motor name="a" tendon="rope"/>', 'transmission is "tendon"'),
+        ('<adhesion name="a" body="shin" ctrlrange="0 1"/>', 'transmission is "body"'),
+        ('<motor name="a" joint="root"/>', "joint with several velocities"),
+    ],
+)
+def test_actuators_of_a_file_that_are_not_supported_are_named(actuator: str, problem: str) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    model = mujoco.MjModel.from_xml_string(f"""
+      <mujoco><worldbody><body><freejoint name="root"/><geom size="0.1"/><body name="shin">
+        <joint name="hip" stiffness="3"/><geom size="0.1"/><site name="sole"/>
+      </body></body></worldbody>
+      <tendon><fixed name="rope"><joint joint="hip" coef="1"/></fixed></tendon>
+      <actuator>{actuator}</actuator></mujoco>
+    """)
+    description = from_model(model)
+    with pytest.raises(ModelError, match=f'actuator "a": .*{problem}'):
+        build_tree(description, RobotOptions(actuators=True))
+    with pytest.warns(GridGenWarning) as caught:
+        build_tree(description)
+    said = " ".join(str(warning.message) for warning in caught)
+    assert 'joint "hip": has a spring, which gridgen ignores' in said
+    assert "has actuators, which gridgen ignores; load it with actuators=True" in said
