@@ -152,7 +152,7 @@ def code_rows(
                 variant = Variant(function, "thread", "float32")
                 kernel = case.module.kernels.named(function)
                 sources = case.module.sources(kernel)
-                rows = kernel.name in sources.rows
+                rows = True in sources.forms(kernel.name)
                 image = compile_kernel(sources, kernel.name, variant.dtype, arch, rows=rows).image
                 row = row_of(clock, case, Robot(case.module, "cuda"), variant, batch)
                 yield row | {"code_bytes": executable_bytes(image), "has_loops": not rows}

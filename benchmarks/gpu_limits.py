@@ -77,7 +77,7 @@ def _rows(case: Case, dtype: Dtype, arguments: argparse.Namespace) -> Iterator[R
     for function in filter(case.has, arguments.functions):
         kernel = case.module.kernels.named(case.entry(function))
         sources = case.module.sources(kernel)
-        for rows in (False, True) if kernel.name in sources.rows else (False,):
+        for rows in sources.forms(kernel.name):
             print(f"{case.name}, {kernel.name}, {dtype}", file=sys.stderr)
             with tempfile.TemporaryDirectory(prefix="grid-gen-") as folder:
                 begin, cache = process_time(), BuildCache(Path(folder))

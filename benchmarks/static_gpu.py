@@ -37,6 +37,12 @@ from gridgen.functions.types import Dtype
 from gridgen.kernel import Kernel
 from gridgen.options import DTYPE_CHOICES
 
+#: The functions of the results; NVRTC takes many minutes for all others.
+MAIN = (
+    *("inverse_dynamics", "forward_dynamics_aba", "forward_dynamics_crba", "mass_matrix"),
+    *("mass_matrix_inverse", "inverse_dynamics_gradient", "forward_dynamics_gradient"),
+    *("forward_kinematics", "step_semi_implicit"),
+)
 #: Columns of what a kernel takes: names of figures, and what tables call them.
 TAKEN = {
     "registers": "registers",
@@ -91,7 +97,7 @@ def main() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--robots", nargs="+", choices=CASES, default=list(OWN))
-    parser.add_argument("--functions", nargs="+", choices=INPUTS, default=list(INPUTS))
+    parser.add_argument("--functions", nargs="+", choices=INPUTS, default=MAIN)
     parser.add_argument("--dtype", nargs="+", choices=DTYPE_CHOICES, default=["float32"])
     parser.add_argument("--arch", default="sm_90", help="the GPU to compile for (%(default)s)")
     parser.add_argument("--batch", type=int, default=1 << 20, help="states (%(default)s)")
@@ -166,7 +172,7 @@ def _row(
 ) -> Row:
     """Return what a kernel takes, and what is predicted of it."""
     sources = case.module.sources(kernel)
-    has_rows = arguments.layout == "rows" and kernel.name in sources.rows
+    has_rows = arguments.layout == "rows" and True in sources.forms(kernel.name)
     compiled = compile_kernel(sources, kernel.name, dtype, arguments.arch, rows=has_rows)
     assert compiled.resources is not None  # it is machine code
     code = kernel_of(compiled.image)

@@ -29,7 +29,8 @@ from gridgen.runtime.module.description import ModuleRecord, RobotRecord
 from gridgen.runtime.module.files import WholeModule
 from gridgen.runtime.module.kernels import Kernels, subsets
 from gridgen.schedules import KernelSelection, Schedules
-from gridgen.schedules.thread.plan import Programs, plan_programs, plan_rows
+from gridgen.schedules.rollout.view import plan_paths
+from gridgen.schedules.thread.plan import Programs, has_pairs, plan_programs, plan_rows
 from gridgen.source_cache import cached_sources
 from gridgen.version import __version__
 
@@ -264,7 +265,13 @@ def sources_of(
     kernels: Iterable[Kernel],
 ) -> Sources:
     """Return text to compile, with the memory requirements of its kernels."""
-    return Sources(ident, files, _room_of(programs, kernels), _rows_of(programs))
+    kernels = tuple(kernels)
+    rows = _rows_of(programs) | {
+        kernel.name: Rows((), 0, over_time=plan_paths(kernel).numbers)
+        for kernel in kernels
+        if kernel.calls and kernel.is_over_time
+    }
+    return Sources(ident, files, _room_of(programs, kernels), rows)
 
 
 def _room_of(programs: Mapping[str, Programs], kernels: Iterable[Kernel]) -> dict[str, int]:
@@ -287,7 +294,8 @@ def _rows_of(programs: Mapping[str, Programs]) -> dict[str, Rows]:
             in_place = {array.name for array in program.inputs} - set(staging.inputs)
             arrays = (*program.inputs, *program.outputs)
             lengths = tuple(0 if array.name in in_place else array.size for array in arrays)
-            rows[name] = Rows(lengths, staging.numbers, 0 if split is None else split.parked)
+            parked = 0 if split is None else split.parked
+            rows[name] = Rows(lengths, staging.numbers, parked, pairs=has_pairs(program))
     return rows
 
 

@@ -32,8 +32,9 @@ struct RolloutOptions {
 };
 
 // Traits of a rollout for entry points, in addition to FunctionTraits: `over_time`, whether each array
-// has a time axis; whether it is a backward pass; and the numbers of scratch memory of a backward pass
-// for each substep between two checkpoints.
+// has a time axis; whether it is a backward pass; the numbers of scratch memory of a backward pass
+// for each substep between two checkpoints; and `together`, the steps of each result that a warp of a GPU
+// writes at once.
 struct RolloutTraits {
     static constexpr bool is_backward = false;
     static constexpr int trail = 0;
@@ -44,7 +45,7 @@ struct StoredSteps {
     int64 every, left, count;
 
     GRIDGEN_DEVICE explicit StoredSteps(const RolloutOptions& options)
-        : every(options.every), left(options.every), count(options.begins) {}
+        : every(options.every), left(options.every), count(0) {}
 
     GRIDGEN_DEVICE bool is_next() {
         if (--left) return false;
@@ -242,15 +243,29 @@ template <class T, int nv> struct Deviation {
     }
 };
 
-// Adds gains times deviation to joint torques.
+// Adds gains times deviation to joint torques: a function with a loop over rows. Code for every gain would
+// be longer than that of the step.
 template <class T, int nv, class Gains>
-GRIDGEN_LARGE void follow(T* tau, const Gains& gains, int64 t, const Deviation<T, nv>& way) {
-    GRIDGEN_UNROLLED
+GRIDGEN_PART void add_feedback(T* tau, Gains gains, int64 t, const T* way) {
+    GRIDGEN_ROLLED
     for (int i = 0; i < nv; ++i) {
         const auto row = gains.template at<2 * nv>(t, i * 2 * nv);
+        T sum = tau[i];
         GRIDGEN_UNROLLED
-        for (int j = 0; j < 2 * nv; ++j) tau[i] = Lanes<T>::fma(row.x[j], way.x[j], tau[i]);
+        for (int j = 0; j < 2 * nv; ++j) sum = Lanes<T>::fma(row.x[j], way[j], sum);
+        tau[i] = sum;
     }
+}
+
+// The same for joint torques in registers, which have no address.
+template <class T, int nv, class Gains>
+GRIDGEN_DEVICE void follow(T* tau, const Gains& gains, int64 t, const Deviation<T, nv>& way) {
+    T sums[nv];
+    GRIDGEN_UNROLLED
+    for (int i = 0; i < nv; ++i) sums[i] = tau[i];
+    add_feedback<T, nv>(sums, gains, t, way.x);
+    GRIDGEN_UNROLLED
+    for (int i = 0; i < nv; ++i) tau[i] = sums[i];
 }
 
 // Clamps a joint torque to [-limit, limit]; NaN stays NaN.
@@ -260,17 +275,26 @@ template <class T> GRIDGEN_DEVICE void limit(T& effort, Real<T> limit) {
 }
 
 // Derivatives by a deviation, whose products with gains were added to the joint torques.
+template <class T, int nv, class Gains>
+GRIDGEN_PART void add_feedback_back(T* x, Gains gains, int64 t, const T* tau_bar) {
+    GRIDGEN_ROLLED
+    for (int i = 0; i < nv; ++i) {
+        const auto row = gains.template at<2 * nv>(t, i * 2 * nv);
+        GRIDGEN_UNROLLED
+        for (int j = 0; j < 2 * nv; ++j) x[j] = Lanes<T>::fma(row.x[j], tau_bar[i], x[j]);
+    }
+}
 template <class T, int nv> struct DeviationBack {
     T x[2 * nv];
 
     template <class Gains>
-    GRIDGEN_DEVICE DeviationBack(const Gains& gains, int64 t, const T* tau_bar) : x{} {
+    GRIDGEN_DEVICE DeviationBack(const Gains& gains, int64 t, const T* tau_bar) {
+        T sums[2 * nv] = {}, bars[nv];
         GRIDGEN_UNROLLED
-        for (int i = 0; i < nv; ++i) {
-            const auto row = gains.template at<2 * nv>(t, i * 2 * nv);
-            GRIDGEN_UNROLLED
-            for (int j = 0; j < 2 * nv; ++j) x[j] = Lanes<T>::fma(row.x[j], tau_bar[i], x[j]);
-        }
+        for (int i = 0; i < nv; ++i) bars[i] = tau_bar[i];
+        add_feedback_back<T, nv>(sums, gains, t, bars);
+        GRIDGEN_UNROLLED
+        for (int j = 0; j < 2 * nv; ++j) x[j] = sums[j];
     }
 };
 

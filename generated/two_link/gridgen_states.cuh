@@ -64,9 +64,13 @@ struct Warp {
     uint32 row;     // of this thread's state
     uint32 number;  // of the warp; there is no memory for 2^32 of them
 
-    GRIDGEN_DEVICE explicit Warp(int64 batch) {
-        lane = threadIdx.x % warp_states;
-        number = blockIdx.x * (blockDim.x / warp_states) + threadIdx.x / warp_states;
+    static GRIDGEN_DEVICE uint32 own_number() {
+        return blockIdx.x * (blockDim.x / warp_states) + threadIdx.x / warp_states;
+    }
+
+    GRIDGEN_DEVICE explicit Warp(int64 batch) : Warp(batch, own_number()) {}
+    GRIDGEN_DEVICE Warp(int64 batch, uint32 own)
+        : lane(threadIdx.x % warp_states), number(own) {
         const int64 left = batch - begin();
         states = left < warp_states ? int(left) : warp_states;
         row = uint32(int(lane) < states - 1 ? int(lane) : states - 1);
@@ -383,6 +387,19 @@ GRIDGEN_DEVICE auto state_of(const Strided<Element>& array, int64 i) {
     }
 }
 
+// Whether a thread computes two states; see gridgen_pairs.cuh.
+template <class T, class F> GRIDGEN_DEVICE constexpr bool is_paired() {
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 1000 || __CUDA_ARCH__ == 1030)
+    return F::pairs && are_same<T, float>;
+#else
+    return false;
+#endif
+}
+template <class T, class F, int... k, class... Arrays>
+GRIDGEN_DEVICE void run_state_pairs(Indices<k...>, int64 n, const Arrays&... arrays);
+template <class T, class F, int... k, class... Arrays>
+GRIDGEN_DEVICE void run_row_pairs(Indices<k...>, int64 n, const Arrays&... arrays);
+
 template <class T, class F, int... k, class... Arrays>
 GRIDGEN_DEVICE void run_states(Indices<k...>, int64 n, const Arrays&... arrays) {
     using In = decltype(given(state_of<T, F, 0>(Input<T>(), 0)));
@@ -393,16 +410,9 @@ GRIDGEN_DEVICE void run_states(Indices<k...>, int64 n, const Arrays&... arrays) 
 // Computes one state per thread, for arrays with any strides: those of F, then scratch memory.
 template <class T, class F, class... Arrays>
 GRIDGEN_DEVICE void run_states(int64 n, const Arrays&... arrays) {
-    run_states<T, F>(UpTo<sizeof...(Arrays)>(), n, arrays...);
-}
-
-// Computes the rollout of one state per thread; see gridgen_rollout.cuh. arrays: those of F over time,
-// then scratch memory.
-struct RolloutOptions;
-template <class T, class F, class... Arrays>
-GRIDGEN_DEVICE void run_rollouts(int64 n, const RolloutOptions& options, const Arrays&... arrays) {
-    const int64 i = int64(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i < n) F::template compute<T>(options, arrays[i]...);
+    constexpr UpTo<sizeof...(Arrays)> all;
+    if constexpr (is_paired<T, F>()) run_state_pairs<T, F>(all, n, arrays...);
+    else run_states<T, F>(all, n, arrays...);
 }
 
 // Whether an input is staged in shared memory, and the length of the longest such input.
@@ -482,9 +492,10 @@ template <class... Pieces> GRIDGEN_DEVICE void store_all(const Pieces&... pieces
     (pieces.store(), ...);
 }
 
-template <class T, class F, class... Rows>
-GRIDGEN_DEVICE void compute_rows(const Warp& warp, Rows&&... rows) {
-    if (warp.is_whole()) {
+// The states of a warp, and of another one after it, or of one warp twice.
+template <class T, class In, class F, class... Rows>
+GRIDGEN_DEVICE void compute_rows(const Warp& warp, const Warp& other, Rows&&... rows) {
+    if (other.is_whole()) {
         store_all(rows.pieces()...);
     } else {
         GRIDGEN_ROLLED
@@ -493,7 +504,7 @@ GRIDGEN_DEVICE void compute_rows(const Warp& warp, Rows&&... rows) {
     }
     __syncwarp();
     (rows.load(), ...);
-    compute<T, const T*, F>(F::staged, rows.state()...);
+    compute<T, In, F>(F::staged, rows.state()...);
 }
 
 template <class T, class F, int... k, class... Arrays>
@@ -501,14 +512,155 @@ GRIDGEN_DEVICE void run_rows(Indices<k...>, int64 n, const Arrays&... arrays) {
     const Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(F::staged + parked_in_shared_memory<T, F::parked>());
-    compute_rows<T, F>(
-        warp, RowOf<T, F, k, is_input<F, k>, is_staged<F>(k)>(arrays, shared, warp)...);
+    compute_rows<T, const T*, F>(
+        warp, warp, RowOf<T, F, k, is_input<F, k>, is_staged<F>(k)>(arrays, shared, warp)...);
 }
 
 // Computes one state per thread, for arrays in rows.
 template <class T, class F, class... Arrays>
 GRIDGEN_DEVICE void run_rows(int64 n, const Arrays&... arrays) {
-    run_rows<T, F>(UpTo<array_count<F>>(), n, arrays...);
+    constexpr UpTo<array_count<F>> all;
+    if constexpr (is_paired<T, F>()) run_row_pairs<T, F>(all, n, arrays...);
+    else run_rows<T, F>(all, n, arrays...);
+}
+
+// --- Rollouts -----------------------------------------------------------------------------------
+
+// The same number: what is computed from it is computed here, and not held in registers before.
+GRIDGEN_DEVICE uint32 again(uint32 x) {
+#if defined(__CUDA_ARCH__)
+    asm volatile("" : "+r"(x));
+#endif
+    return x;
+}
+
+// A result of a rollout, n numbers at a time. If the results of a state are consecutive, a whole warp collects
+// those of `steps` steps in shared memory and writes them together: a thread that wrote its own would
+// write a part of a sector with each number.
+template <class T, int n, int steps, bool is_backward> class RowsOverTime {
+    static constexpr int width = steps * n, pitch = width | 1;  // odd: different banks
+    static constexpr int of_row = width < warp_states ? width : warp_states;
+    static constexpr int rows = warp_states / of_row;  // written at once
+
+    const Output<T> array_;
+    const int64 time_;
+    T* const collected_;
+    const Warp& warp_;
+    uint32 end_ = 0;  // after the last step
+    const bool in_rows_;
+
+    // The results of a state of the warp at step t. Its address is computed anew: a compiler that held it
+    // would take registers from the computation.
+    GRIDGEN_DEVICE T* state(int64 t, int row) const {
+        const int64 state = int64(again(warp_.number)) * warp_states + row;
+        return array_.data + state * array_.batch + t * time_;
+    }
+
+    GRIDGEN_DEVICE void collect(int step, const T* x) const {
+        T* const to = collected_ + again(warp_.lane) * pitch + step * n;
+        GRIDGEN_UNROLLED
+        for (int j = 0; j < n; ++j) to[j] = x[j];
+    }
+
+    // Writes `count` steps, starting at step t.
+    GRIDGEN_DEVICE void write(int64 t, int count) const {
+        const uint32 lane = again(warp_.lane);
+        const int row = int(lane / of_row), place = int(lane % of_row);
+        const int end = row < rows ? count * n - place : 0;
+        const T* const from = collected_ + row * pitch + place;
+        T* to = state(t, row) + place;
+        __syncwarp();
+        GRIDGEN_UNROLLED
+        for (int done = 0; done < warp_states; done += rows, to += rows * array_.batch) {
+            GRIDGEN_UNROLLED
+            for (int part = 0; part < width; part += of_row)
+                if (part < end && (done + rows <= warp_states || row < warp_states - done))
+                    to[part] = from[done * pitch + part];
+        }
+        __syncwarp();  // before the next steps use the memory
+    }
+
+public:
+    static constexpr int numbers = pitch;  // of shared memory per state
+
+    GRIDGEN_DEVICE RowsOverTime(const Output<T>& array, int64 time, T* shared, const Warp& warp)
+        : array_(array),
+          time_(time),
+          collected_(shared),
+          warp_(warp),
+          in_rows_(warp.is_whole() && array.component == 1 && time == n) {}
+
+    template <int> GRIDGEN_DEVICE void put(int64 t, const T* x) {
+        if (!in_rows_) {
+            T* const to = state(t, int(warp_.lane));
+            GRIDGEN_UNROLLED
+            for (int j = 0; j < n; ++j) to[j * array_.component] = x[j];
+        } else {
+            const int step = int(uint32(t) % steps);
+            collect(step, x);
+            if (!is_backward || !end_) end_ = uint32(t) + 1;
+            if (step != (is_backward ? 0 : steps - 1)) return;
+            const uint32 left = end_ - uint32(t);
+            write(t - step, is_backward && left < steps ? int(left) : steps);
+        }
+    }
+
+    // Whether it has a time axis with more than one value.
+    GRIDGEN_DEVICE bool moves() const { return time_ != 0; }
+
+    // Writes the steps that are left after the last one.
+    GRIDGEN_DEVICE void finish() const {
+        if constexpr (steps > 1 && !is_backward)
+            if (const int count = int(end_ % steps)) write(end_ - uint32(count), count);
+    }
+};
+template <class Path> GRIDGEN_DEVICE void finish(const Path&) {}
+template <class T, int n, int steps, bool is_backward>
+GRIDGEN_DEVICE void finish(const RowsOverTime<T, n, steps, is_backward>& path) {
+    path.finish();
+}
+
+// Array k of a rollout; see gridgen_rollout.cuh.
+template <class T, class F, int k> using PathOf =
+    RowsOverTime<T, size_of<F, k>, F::together[k - F::inputs], F::is_backward>;
+template <class T, class F, int k> GRIDGEN_DEVICE constexpr int path_begin() {
+    if constexpr (k == F::inputs) return 0;
+    else if constexpr (F::together[k - 1 - F::inputs] == 0) return path_begin<T, F, k - 1>();
+    else return path_begin<T, F, k - 1>() + PathOf<T, F, k - 1>::numbers;
+}
+template <class F, int k> GRIDGEN_DEVICE constexpr bool is_together() {
+    if constexpr (k < F::inputs || k >= array_count<F>) return false;
+    else return F::together[k - F::inputs] > 0;
+}
+template <class T, class F, int k, class Array>
+GRIDGEN_DEVICE auto path_of(const Array& array, T* shared, const Warp& warp) {
+    if constexpr (is_together<F, k>()) {
+        T* const own = shared + warp_states * path_begin<T, F, k>();
+        return PathOf<T, F, k>(array.array, array.time.first, own, warp);
+    } else {
+        return array[warp.begin() + warp.lane];
+    }
+}
+
+struct RolloutOptions;
+template <class T, class F, class... Paths>
+GRIDGEN_DEVICE void compute_rollout(const RolloutOptions& options, Paths&&... paths) {
+    F::template compute<T>(options, paths...);
+    (finish(paths), ...);
+}
+template <class T, class F, int... k, class... Arrays>
+GRIDGEN_DEVICE void run_rollouts(
+    Indices<k...>, int64 n, const RolloutOptions& options, const Arrays&... arrays) {
+    const Warp warp(n);
+    if (int(warp.lane) >= warp.states) return;
+    T* const shared = warp.shared<T>(F::staged);
+    compute_rollout<T, F>(options, path_of<T, F, k>(arrays, shared, warp)...);
+}
+
+// Computes the rollout of one state per thread. arrays: those of F over time, then scratch memory.
+template <class T, class F, class... Arrays>
+GRIDGEN_DEVICE void run_rollouts(int64 n, const RolloutOptions& options, const Arrays&... arrays) {
+    run_rollouts<T, F>(UpTo<sizeof...(Arrays)>(), n, options, arrays...);
 }
 
 }  // namespace gridgen

@@ -15,8 +15,15 @@
 // threads, and dynamic shared memory: `numbers` in model.json * threads * sizeof(T).
 // Kernels of both forms with `parked` values in model.json also require blocks of a multiple of 32
 // threads, and `parked` * threads * 4 additional bytes if T is float and the kernel is compiled
-// for sm_90 to sm_119. Above 48 kB set CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES.
+// for sm_90 to sm_119. Compiled for sm_100 or sm_103, a thread of a kernel with `pairs` in model.json
+//   computes
+// two states if T is float: half the blocks for n, and twice the shared memory. Rollouts require blocks of a
+//   multiple of 32 threads, and `over_time` in model.json *
+// threads * sizeof(T) bytes. Above 48 kB set CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES.
 #include "gridgen_states.cuh"
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 1000 || __CUDA_ARCH__ == 1030)
+#include "gridgen_pairs.cuh"
+#endif
 #include "two_link.cuh"
 #include "two_link_scan.cuh"
 #include "two_link_cfa.cuh"

@@ -145,7 +145,7 @@ struct inverse_dynamics_traits : Traits {
     static constexpr int inputs = 4, configurations = 1;
     static constexpr int staged = 8, begins[] = {0, 2, 4, -1}, widths[] = {2};
     static constexpr gridgen::Tile tiles[] = {{6, 0}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::inverse_dynamics<T, In>(arrays...);
@@ -210,7 +210,7 @@ struct bias_forces_traits : Traits {
     static constexpr int inputs = 3, configurations = 1;
     static constexpr int staged = 6, begins[] = {0, 2, -1}, widths[] = {2};
     static constexpr gridgen::Tile tiles[] = {{4, 0}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::bias_forces<T, In>(arrays...);
@@ -272,7 +272,7 @@ struct gravity_forces_traits : Traits {
     static constexpr int inputs = 2, configurations = 1;
     static constexpr int staged = 4, begins[] = {0, -1}, widths[] = {2};
     static constexpr gridgen::Tile tiles[] = {{2, 1}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::gravity_forces<T, In>(arrays...);
@@ -331,7 +331,7 @@ struct coriolis_matrix_traits : Traits {
     static constexpr int inputs = 2, configurations = 1;
     static constexpr int staged = 9, begins[] = {0, 2}, widths[] = {4};
     static constexpr gridgen::Tile tiles[] = {{4, 1}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::coriolis_matrix<T, In>(arrays...);
@@ -411,7 +411,7 @@ struct forward_dynamics_aba_traits : Traits {
     static constexpr int inputs = 4, configurations = 1;
     static constexpr int staged = 8, begins[] = {0, 2, 4, -1}, widths[] = {2};
     static constexpr gridgen::Tile tiles[] = {{6, 1}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::forward_dynamics_aba<T, In>(arrays...);
@@ -490,7 +490,7 @@ struct forward_dynamics_crba_traits : Traits {
     static constexpr int inputs = 4, configurations = 1;
     static constexpr int staged = 8, begins[] = {0, 2, 4, -1}, widths[] = {2};
     static constexpr gridgen::Tile tiles[] = {{6, 1}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::forward_dynamics_crba<T, In>(arrays...);
@@ -532,7 +532,7 @@ struct mass_matrix_traits : Traits {
     static constexpr int inputs = 1, configurations = 1;
     static constexpr int staged = 7, begins[] = {0}, widths[] = {4};
     static constexpr gridgen::Tile tiles[] = {{2, 2}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     static constexpr bool repeats = true;
     static constexpr int distinct[] = {3}, places[] = {0, 1, 1, 2};
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
@@ -581,7 +581,7 @@ struct mass_matrix_inverse_traits : Traits {
     static constexpr int inputs = 1, configurations = 1;
     static constexpr int staged = 7, begins[] = {0}, widths[] = {4};
     static constexpr gridgen::Tile tiles[] = {{2, 3}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     static constexpr bool repeats = true;
     static constexpr int distinct[] = {3}, places[] = {0, 1, 1, 2};
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
@@ -678,7 +678,7 @@ struct inverse_dynamics_gradient_traits : Traits {
     static constexpr int inputs = 4, configurations = 1;
     static constexpr int staged = 16, begins[] = {0, 2, 4, -1}, widths[] = {4, 4};
     static constexpr gridgen::Tile tiles[] = {{11, 1}, {6, 0}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::inverse_dynamics_gradient<T, In>(arrays...);
@@ -806,7 +806,7 @@ struct forward_dynamics_gradient_traits : Traits {
     static constexpr int inputs = 4, configurations = 1;
     static constexpr int staged = 16, begins[] = {0, 2, 4, -1}, widths[] = {4, 4, 4};
     static constexpr gridgen::Tile tiles[] = {{6, 3}, {6, 3}, {11, 3}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     static constexpr bool repeats = true;
     static constexpr int distinct[] = {4, 4, 3}, places[] = {0, 1, 1, 2};
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
@@ -901,7 +901,7 @@ struct step_semi_implicit_traits : Traits {
     static constexpr int inputs = 5, configurations = 1;
     static constexpr int staged = 10, begins[] = {0, 2, 4, -1, -1}, widths[] = {2, 2};
     static constexpr gridgen::Tile tiles[] = {{8, 1}, {6, 1}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::step_semi_implicit<T, In>(arrays...);
@@ -994,7 +994,7 @@ struct step_euler_traits : Traits {
     static constexpr int inputs = 5, configurations = 1;
     static constexpr int staged = 8, begins[] = {0, 2, 4, -1, -1}, widths[] = {2, 2};
     static constexpr gridgen::Tile tiles[] = {{6, 1}, {6, 1}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::step_euler<T, In>(arrays...);
@@ -1239,7 +1239,7 @@ struct step_rk4_traits : Traits {
     static constexpr int inputs = 5, configurations = 1;
     static constexpr int staged = 8, begins[] = {0, 2, 4, -1, -1}, widths[] = {2, 2};
     static constexpr gridgen::Tile tiles[] = {{6, 1}, {6, 1}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::step_rk4<T, In>(arrays...);
@@ -1332,7 +1332,7 @@ struct step_implicit_traits : Traits {
     static constexpr int inputs = 5, configurations = 1;
     static constexpr int staged = 10, begins[] = {0, 2, 4, -1, -1}, widths[] = {2, 2};
     static constexpr gridgen::Tile tiles[] = {{8, 1}, {6, 1}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::step_implicit<T, In>(arrays...);
@@ -1473,7 +1473,7 @@ struct step_midpoint_traits : Traits {
     static constexpr int inputs = 5, configurations = 1;
     static constexpr int staged = 8, begins[] = {0, 2, 4, -1, -1}, widths[] = {2, 2};
     static constexpr gridgen::Tile tiles[] = {{6, 1}, {6, 1}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::step_midpoint<T, In>(arrays...);
@@ -1617,7 +1617,7 @@ struct step_trapezoidal_traits : Traits {
     static constexpr int inputs = 5, configurations = 1;
     static constexpr int staged = 8, begins[] = {0, 2, 4, -1, -1}, widths[] = {2, 2};
     static constexpr gridgen::Tile tiles[] = {{6, 1}, {6, 1}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::step_trapezoidal<T, In>(arrays...);
@@ -1711,7 +1711,7 @@ struct step_constant_acceleration_traits : Traits {
     static constexpr int inputs = 5, configurations = 1;
     static constexpr int staged = 8, begins[] = {0, 2, 4, -1, -1}, widths[] = {2, 2};
     static constexpr gridgen::Tile tiles[] = {{6, 1}, {6, 1}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::step_constant_acceleration<T, In>(arrays...);
@@ -2310,7 +2310,7 @@ struct forward_kinematics_traits : Traits {
     static constexpr int inputs = 1, configurations = 1;
     static constexpr int staged = 35, begins[] = {0}, widths[] = {32};
     static constexpr gridgen::Tile tiles[] = {{2, 24}, {2, 59}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     static constexpr bool repeats = true;
     static constexpr int distinct[] = {13}, places[] = {0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1,
         0, 2, 1, 3, 1, 1, 0, 1, 1, 4, 1, 2, 5, 1, 1, 1, 0, 6, 1, 7, 8, 1, 0, 1, 1, 9, 1, 6, 10, 1,
@@ -2369,7 +2369,7 @@ struct center_of_mass_traits : Traits {
     static constexpr int inputs = 1, configurations = 1;
     static constexpr int staged = 5, begins[] = {0}, widths[] = {3};
     static constexpr gridgen::Tile tiles[] = {{2, 2}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::center_of_mass<T, In>(arrays...);
@@ -2429,7 +2429,7 @@ struct center_of_mass_jacobian_traits : Traits {
     static constexpr int inputs = 1, configurations = 1;
     static constexpr int staged = 8, begins[] = {0}, widths[] = {6};
     static constexpr gridgen::Tile tiles[] = {{2, 4}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     static constexpr bool repeats = true;
     static constexpr int distinct[] = {5}, places[] = {0, 1, 2, 2, 3, 4};
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
@@ -2515,7 +2515,7 @@ struct centroidal_momentum_matrix_traits : Traits {
     static constexpr int inputs = 1, configurations = 1;
     static constexpr int staged = 15, begins[] = {0}, widths[] = {12};
     static constexpr gridgen::Tile tiles[] = {{2, 9}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     static constexpr bool repeats = true;
     static constexpr int distinct[] = {7}, places[] = {0, 1, 2, 2, 3, 4, 2, 2, 5, 6, 2, 2};
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
@@ -2596,7 +2596,7 @@ struct centroidal_momentum_traits : Traits {
     static constexpr int inputs = 2, configurations = 1;
     static constexpr int staged = 10, begins[] = {0, 2}, widths[] = {6};
     static constexpr gridgen::Tile tiles[] = {{4, 4}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     static constexpr bool repeats = true;
     static constexpr int distinct[] = {4}, places[] = {0, 1, 2, 1, 3, 1};
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
@@ -2645,7 +2645,7 @@ struct kinetic_energy_traits : Traits {
     static constexpr int inputs = 2, configurations = 1;
     static constexpr int staged = 5, begins[] = {0, 2}, widths[] = {1};
     static constexpr gridgen::Tile tiles[] = {{4, 0}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::kinetic_energy<T, In>(arrays...);
@@ -2695,7 +2695,7 @@ struct potential_energy_traits : Traits {
     static constexpr int inputs = 2, configurations = 1;
     static constexpr int staged = 3, begins[] = {0, -1}, widths[] = {1};
     static constexpr gridgen::Tile tiles[] = {{2, 0}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::potential_energy<T, In>(arrays...);
@@ -2728,7 +2728,7 @@ struct integrate_traits : Traits {
     static constexpr int inputs = 2, configurations = 1;
     static constexpr int staged = 6, begins[] = {0, 2}, widths[] = {2};
     static constexpr gridgen::Tile tiles[] = {{4, 1}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::integrate<T, In>(arrays...);
@@ -2766,7 +2766,7 @@ struct integrate_gradient_traits : Traits {
     static constexpr int inputs = 2, configurations = 1;
     static constexpr int staged = 5, begins[] = {-1, -1}, widths[] = {4, 4};
     static constexpr gridgen::Tile tiles[] = {{0, 3}, {0, 3}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     static constexpr bool repeats = true;
     static constexpr int distinct[] = {2, 2}, places[] = {0, 1, 1, 0, 0, 1, 1, 0};
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
@@ -2801,7 +2801,7 @@ struct difference_traits : Traits {
     static constexpr int inputs = 2, configurations = 2;
     static constexpr int staged = 6, begins[] = {0, 2}, widths[] = {2};
     static constexpr gridgen::Tile tiles[] = {{4, 1}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::difference<T, In>(arrays...);
@@ -2839,7 +2839,7 @@ struct difference_gradient_traits : Traits {
     static constexpr int inputs = 2, configurations = 2;
     static constexpr int staged = 5, begins[] = {-1, -1}, widths[] = {4, 4};
     static constexpr gridgen::Tile tiles[] = {{0, 3}, {0, 3}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     static constexpr bool repeats = true;
     static constexpr int distinct[] = {2, 2}, places[] = {0, 1, 1, 0, 0, 1, 1, 0};
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
@@ -2880,7 +2880,7 @@ struct interpolate_traits : Traits {
     static constexpr int inputs = 3, configurations = 2;
     static constexpr int staged = 7, begins[] = {0, 2, 4}, widths[] = {2};
     static constexpr gridgen::Tile tiles[] = {{5, 1}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::interpolate<T, In>(arrays...);
@@ -2917,7 +2917,7 @@ struct distance_traits : Traits {
     static constexpr int inputs = 2, configurations = 2;
     static constexpr int staged = 5, begins[] = {0, 2}, widths[] = {1};
     static constexpr gridgen::Tile tiles[] = {{4, 0}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::distance<T, In>(arrays...);
@@ -3010,7 +3010,7 @@ struct articulated_inertias_traits : Traits {
     static constexpr int inputs = 1, configurations = 1;
     static constexpr int staged = 44, begins[] = {0}, widths[] = {42};
     static constexpr gridgen::Tile tiles[] = {{2, 20}};
-    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool is_loaded = true, is_read = true, pairs = true;
     static constexpr bool repeats = true;
     static constexpr int distinct[] = {18}, places[] = {0, 1, 2, 3, 2, 4, 2, 2, 5, 2, 2, 6, 7, 8, 2,
         9, 10, 2, 11, 2, 12, 13, 2, 2, 13, 2, 13, 2, 2, 2, 2, 2, 14, 2, 15, 2, 16, 2, 2, 17, 2, 17};
@@ -3054,12 +3054,15 @@ GRIDGEN_LARGE void rollout_semi_implicit(
         q0.template at<nq>(0), qd0.template at<nv>(0));
     const gridgen::Substep<T> step(dt.template at<1>(0), options);
     gridgen::StoredSteps stored(options);
-    if (options.begins) {
-        q_path.template put<nq>(0, state.now().q);
-        qd_path.template put<nv>(0, state.now().qd);
-    }
+    bool is_stored = options.begins;
     GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0; t < options.steps; ++t) {
+    for (gridgen::int64 t = 0;; ++t) {
+        if (is_stored) {
+            q_path.template put<nq>(stored.count, state.now().q);
+            qd_path.template put<nv>(stored.count, state.now().qd);
+            ++stored.count;
+        }
+        if (t == options.steps) break;
         auto tau_now = tau.template at<2>(t);
         const auto gravity_now = gravity.template at<3>(t);
         if (options.follows) {
@@ -3085,16 +3088,12 @@ GRIDGEN_LARGE void rollout_semi_implicit(
                 state.next().qd);
             state.move();
         }
-        if (stored.is_next()) {
-            q_path.template put<nq>(stored.count, state.now().q);
-            qd_path.template put<nv>(stored.count, state.now().qd);
-            ++stored.count;
-        }
+        is_stored = stored.is_next();
     }
 }
 struct rollout_semi_implicit_traits : Traits, gridgen::RolloutTraits {
     static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
-    static constexpr int inputs = 8, configurations = 1;
+    static constexpr int inputs = 8, configurations = 1, staged = 34, together[] = {8, 8};
     static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
         true};
     template <class T, class... Arrays>
@@ -3138,12 +3137,15 @@ GRIDGEN_LARGE void rollout_euler(
         q0.template at<nq>(0), qd0.template at<nv>(0));
     const gridgen::Substep<T> step(dt.template at<1>(0), options);
     gridgen::StoredSteps stored(options);
-    if (options.begins) {
-        q_path.template put<nq>(0, state.now().q);
-        qd_path.template put<nv>(0, state.now().qd);
-    }
+    bool is_stored = options.begins;
     GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0; t < options.steps; ++t) {
+    for (gridgen::int64 t = 0;; ++t) {
+        if (is_stored) {
+            q_path.template put<nq>(stored.count, state.now().q);
+            qd_path.template put<nv>(stored.count, state.now().qd);
+            ++stored.count;
+        }
+        if (t == options.steps) break;
         auto tau_now = tau.template at<2>(t);
         const auto gravity_now = gravity.template at<3>(t);
         if (options.follows) {
@@ -3169,16 +3171,12 @@ GRIDGEN_LARGE void rollout_euler(
                 state.next().qd);
             state.move();
         }
-        if (stored.is_next()) {
-            q_path.template put<nq>(stored.count, state.now().q);
-            qd_path.template put<nv>(stored.count, state.now().qd);
-            ++stored.count;
-        }
+        is_stored = stored.is_next();
     }
 }
 struct rollout_euler_traits : Traits, gridgen::RolloutTraits {
     static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
-    static constexpr int inputs = 8, configurations = 1;
+    static constexpr int inputs = 8, configurations = 1, staged = 34, together[] = {8, 8};
     static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
         true};
     template <class T, class... Arrays>
@@ -3222,12 +3220,15 @@ GRIDGEN_LARGE void rollout_rk4(
         q0.template at<nq>(0), qd0.template at<nv>(0));
     const gridgen::Substep<T> step(dt.template at<1>(0), options);
     gridgen::StoredSteps stored(options);
-    if (options.begins) {
-        q_path.template put<nq>(0, state.now().q);
-        qd_path.template put<nv>(0, state.now().qd);
-    }
+    bool is_stored = options.begins;
     GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0; t < options.steps; ++t) {
+    for (gridgen::int64 t = 0;; ++t) {
+        if (is_stored) {
+            q_path.template put<nq>(stored.count, state.now().q);
+            qd_path.template put<nv>(stored.count, state.now().qd);
+            ++stored.count;
+        }
+        if (t == options.steps) break;
         auto tau_now = tau.template at<2>(t);
         const auto gravity_now = gravity.template at<3>(t);
         if (options.follows) {
@@ -3253,16 +3254,12 @@ GRIDGEN_LARGE void rollout_rk4(
                 state.next().qd);
             state.move();
         }
-        if (stored.is_next()) {
-            q_path.template put<nq>(stored.count, state.now().q);
-            qd_path.template put<nv>(stored.count, state.now().qd);
-            ++stored.count;
-        }
+        is_stored = stored.is_next();
     }
 }
 struct rollout_rk4_traits : Traits, gridgen::RolloutTraits {
     static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
-    static constexpr int inputs = 8, configurations = 1;
+    static constexpr int inputs = 8, configurations = 1, staged = 34, together[] = {8, 8};
     static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
         true};
     template <class T, class... Arrays>
@@ -3306,12 +3303,15 @@ GRIDGEN_LARGE void rollout_implicit(
         q0.template at<nq>(0), qd0.template at<nv>(0));
     const gridgen::Substep<T> step(dt.template at<1>(0), options);
     gridgen::StoredSteps stored(options);
-    if (options.begins) {
-        q_path.template put<nq>(0, state.now().q);
-        qd_path.template put<nv>(0, state.now().qd);
-    }
+    bool is_stored = options.begins;
     GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0; t < options.steps; ++t) {
+    for (gridgen::int64 t = 0;; ++t) {
+        if (is_stored) {
+            q_path.template put<nq>(stored.count, state.now().q);
+            qd_path.template put<nv>(stored.count, state.now().qd);
+            ++stored.count;
+        }
+        if (t == options.steps) break;
         auto tau_now = tau.template at<2>(t);
         const auto gravity_now = gravity.template at<3>(t);
         if (options.follows) {
@@ -3337,16 +3337,12 @@ GRIDGEN_LARGE void rollout_implicit(
                 state.next().qd);
             state.move();
         }
-        if (stored.is_next()) {
-            q_path.template put<nq>(stored.count, state.now().q);
-            qd_path.template put<nv>(stored.count, state.now().qd);
-            ++stored.count;
-        }
+        is_stored = stored.is_next();
     }
 }
 struct rollout_implicit_traits : Traits, gridgen::RolloutTraits {
     static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
-    static constexpr int inputs = 8, configurations = 1;
+    static constexpr int inputs = 8, configurations = 1, staged = 34, together[] = {8, 8};
     static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
         true};
     template <class T, class... Arrays>
@@ -3390,12 +3386,15 @@ GRIDGEN_LARGE void rollout_midpoint(
         q0.template at<nq>(0), qd0.template at<nv>(0));
     const gridgen::Substep<T> step(dt.template at<1>(0), options);
     gridgen::StoredSteps stored(options);
-    if (options.begins) {
-        q_path.template put<nq>(0, state.now().q);
-        qd_path.template put<nv>(0, state.now().qd);
-    }
+    bool is_stored = options.begins;
     GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0; t < options.steps; ++t) {
+    for (gridgen::int64 t = 0;; ++t) {
+        if (is_stored) {
+            q_path.template put<nq>(stored.count, state.now().q);
+            qd_path.template put<nv>(stored.count, state.now().qd);
+            ++stored.count;
+        }
+        if (t == options.steps) break;
         auto tau_now = tau.template at<2>(t);
         const auto gravity_now = gravity.template at<3>(t);
         if (options.follows) {
@@ -3421,16 +3420,12 @@ GRIDGEN_LARGE void rollout_midpoint(
                 state.next().qd);
             state.move();
         }
-        if (stored.is_next()) {
-            q_path.template put<nq>(stored.count, state.now().q);
-            qd_path.template put<nv>(stored.count, state.now().qd);
-            ++stored.count;
-        }
+        is_stored = stored.is_next();
     }
 }
 struct rollout_midpoint_traits : Traits, gridgen::RolloutTraits {
     static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
-    static constexpr int inputs = 8, configurations = 1;
+    static constexpr int inputs = 8, configurations = 1, staged = 34, together[] = {8, 8};
     static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
         true};
     template <class T, class... Arrays>
@@ -3474,12 +3469,15 @@ GRIDGEN_LARGE void rollout_trapezoidal(
         q0.template at<nq>(0), qd0.template at<nv>(0));
     const gridgen::Substep<T> step(dt.template at<1>(0), options);
     gridgen::StoredSteps stored(options);
-    if (options.begins) {
-        q_path.template put<nq>(0, state.now().q);
-        qd_path.template put<nv>(0, state.now().qd);
-    }
+    bool is_stored = options.begins;
     GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0; t < options.steps; ++t) {
+    for (gridgen::int64 t = 0;; ++t) {
+        if (is_stored) {
+            q_path.template put<nq>(stored.count, state.now().q);
+            qd_path.template put<nv>(stored.count, state.now().qd);
+            ++stored.count;
+        }
+        if (t == options.steps) break;
         auto tau_now = tau.template at<2>(t);
         const auto gravity_now = gravity.template at<3>(t);
         if (options.follows) {
@@ -3505,16 +3503,12 @@ GRIDGEN_LARGE void rollout_trapezoidal(
                 state.next().qd);
             state.move();
         }
-        if (stored.is_next()) {
-            q_path.template put<nq>(stored.count, state.now().q);
-            qd_path.template put<nv>(stored.count, state.now().qd);
-            ++stored.count;
-        }
+        is_stored = stored.is_next();
     }
 }
 struct rollout_trapezoidal_traits : Traits, gridgen::RolloutTraits {
     static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
-    static constexpr int inputs = 8, configurations = 1;
+    static constexpr int inputs = 8, configurations = 1, staged = 34, together[] = {8, 8};
     static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
         true};
     template <class T, class... Arrays>
@@ -3558,12 +3552,15 @@ GRIDGEN_LARGE void rollout_constant_acceleration(
         q0.template at<nq>(0), qd0.template at<nv>(0));
     const gridgen::Substep<T> step(dt.template at<1>(0), options);
     gridgen::StoredSteps stored(options);
-    if (options.begins) {
-        q_path.template put<nq>(0, state.now().q);
-        qd_path.template put<nv>(0, state.now().qd);
-    }
+    bool is_stored = options.begins;
     GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0; t < options.steps; ++t) {
+    for (gridgen::int64 t = 0;; ++t) {
+        if (is_stored) {
+            q_path.template put<nq>(stored.count, state.now().q);
+            qd_path.template put<nv>(stored.count, state.now().qd);
+            ++stored.count;
+        }
+        if (t == options.steps) break;
         auto tau_now = tau.template at<2>(t);
         const auto gravity_now = gravity.template at<3>(t);
         if (options.follows) {
@@ -3589,16 +3586,12 @@ GRIDGEN_LARGE void rollout_constant_acceleration(
                 state.next().qd);
             state.move();
         }
-        if (stored.is_next()) {
-            q_path.template put<nq>(stored.count, state.now().q);
-            qd_path.template put<nv>(stored.count, state.now().qd);
-            ++stored.count;
-        }
+        is_stored = stored.is_next();
     }
 }
 struct rollout_constant_acceleration_traits : Traits, gridgen::RolloutTraits {
     static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
-    static constexpr int inputs = 8, configurations = 1;
+    static constexpr int inputs = 8, configurations = 1, staged = 34, together[] = {8, 8};
     static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
         true};
     template <class T, class... Arrays>
@@ -3642,12 +3635,15 @@ GRIDGEN_LARGE void rollout_variational(
         q0.template at<nq>(0), qd0.template at<nv>(0));
     const gridgen::Substep<T> step(dt.template at<1>(0), options);
     gridgen::StoredSteps stored(options);
-    if (options.begins) {
-        q_path.template put<nq>(0, state.now().q);
-        qd_path.template put<nv>(0, state.now().qd);
-    }
+    bool is_stored = options.begins;
     GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0; t < options.steps; ++t) {
+    for (gridgen::int64 t = 0;; ++t) {
+        if (is_stored) {
+            q_path.template put<nq>(stored.count, state.now().q);
+            qd_path.template put<nv>(stored.count, state.now().qd);
+            ++stored.count;
+        }
+        if (t == options.steps) break;
         auto tau_now = tau.template at<2>(t);
         const auto gravity_now = gravity.template at<3>(t);
         if (options.follows) {
@@ -3673,16 +3669,12 @@ GRIDGEN_LARGE void rollout_variational(
                 state.next().qd);
             state.move();
         }
-        if (stored.is_next()) {
-            q_path.template put<nq>(stored.count, state.now().q);
-            qd_path.template put<nv>(stored.count, state.now().qd);
-            ++stored.count;
-        }
+        is_stored = stored.is_next();
     }
 }
 struct rollout_variational_traits : Traits, gridgen::RolloutTraits {
     static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
-    static constexpr int inputs = 8, configurations = 1;
+    static constexpr int inputs = 8, configurations = 1, staged = 34, together[] = {8, 8};
     static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
         true};
     template <class T, class... Arrays>

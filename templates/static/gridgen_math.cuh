@@ -192,6 +192,7 @@ struct Tile {
 struct FunctionTraits {
     static constexpr int scratch = 0, stored = 0, parked = 0, staged = 0, packs = 0;
     static constexpr bool is_loaded = false, is_read = false, is_apart = false, repeats = false;
+    static constexpr bool pairs = false;  // whether threads of some GPUs compute two states
 };
 
 template <class F> constexpr int array_count = sizeof(F::axes) / sizeof(Axes);

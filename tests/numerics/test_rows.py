@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen.backends.interface import Rows
+from fake_gpu.ptx.backend import PAIRING, PTX_TARGETS
+from gridgen.backends import TARGETS
+from gridgen.backends.interface import Rows, launch_of
 from gridgen.check import random_states
 from gridgen.compiler import make_module
 from gridgen.dynamics.functions import COMPUTATIONS
@@ -87,6 +89,63 @@ def test_tiles_that_a_function_copies_have_the_same_bits(monkeypatch: pytest.Mon
     np.testing.assert_array_equal(inline, apart)
 
 
+@pytest.mark.parametrize("backend", ["compute_75", *exhaustive("emulated", "compute_90")])
+@pytest.mark.parametrize(
+    "case", [("two_link", "float32"), *exhaustive(("gripper", "float64"))], ids="-".join
+)
+def test_rollouts_in_rows_have_the_bits_of_any_strides(
+    case: tuple[str, str], backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A whole warp writes several steps at once, the rest of them at the end or the beginning."""
+    if backend in PTX_TARGETS:
+        pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
+        monkeypatch.setitem(TARGETS, "emulated", PTX_TARGETS[backend])
+    name, dtype = case
+    robot = gridgen.load(urdf_path(name), backend="emulated")
+    on_cpu = gridgen.load(urdf_path(name))
+    steps, options = 18, {"integrator": "semi_implicit"}
+    for batch in (31, 65):
+        x = states(name, False, dtype, batch)
+        given = x["q"], x["qd"], np.stack([x["tau"]] * steps, axis=1), np.asarray(1e-3, dtype)
+        for keep in (1, 2, "last"):
+            told = {"keep": keep, "return_efforts": True, **options}
+            wanted = on_cpu.rollout(*given, **told)
+            out = tuple(np.empty(a.shape[::-1], dtype).T for a in wanted)
+            for found in (robot.rollout(*given, **told), robot.rollout(*given, out=out, **told)):
+                assert all(map(np.array_equal, found, wanted))
+        bars = tuple(np.ones_like(a) for a in on_cpu.rollout(*given, **options))
+        wanted = on_cpu.rollout_vjp(*given, bars, **options)
+        out = tuple(np.empty(a.shape[::-1], dtype).T for a in wanted)
+        assert all(map(np.array_equal, robot.rollout_vjp(*given, bars, **options), wanted))
+        assert all(map(np.array_equal, robot.rollout_vjp(*given, bars, out=out, **options), wanted))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "inverse_dynamics",
+        *exhaustive("step_semi_implicit", "mass_matrix", "forward_kinematics", "difference"),
+        *exhaustive("mass_matrix_inverse", "centroidal_momentum_matrix", "kinetic_energy"),
+    ],
+)
+def test_two_states_of_a_thread_have_the_bits_of_one(
+    function: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In rows and columns; a last thread has one state, a warp no second one."""
+    pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
+    monkeypatch.setitem(TARGETS, "emulated", PAIRING[1])
+    robot = gridgen.load(urdf_path("arm6"), backend="emulated")
+    sources = robot._module.sources(robot.kernels[function])
+    launch = launch_of(sources, function, "float32", rows=True, arch="sm_100")
+    assert launch.of(1).states_per_block == 2 * launch.of(1).threads_per_block
+    on_cpu = gridgen.load(urdf_path("arm6"))
+    for batch in (1, 32, 33, 64, 203):
+        x = states("arm6", False, "float32", batch)
+        wanted = on_cpu.evaluate(function, x)
+        for arrays in (x, in_columns(x)):
+            np.testing.assert_array_equal(robot.evaluate(function, arrays), wanted)
+
+
 # -- sanitizers ---------------------------------------------------------------------------------
 
 #: A result whose tiles take the place of others.
@@ -134,7 +193,7 @@ def test_a_missing_barrier_is_a_race() -> None:
         (file, number)
         for file, text in sources.files.items()
         if file in ("gridgen_states.cuh", f"{sources.robot}.cu")
-        for number, line in enumerate(text.splitlines(), 1)
+        for number, line in enumerate(text.partition("// --- Rollouts")[0].splitlines(), 1)
         if re.search(r"__syncwarp\(\);", line)
     ]
     assert len(places) == 3
@@ -168,16 +227,16 @@ SPILLING_NOTHING = [
     "capability", [75, *exhaustive(80, 86, 87, 89, 90, 100, 101, 103, 110, 120, 121)]
 )
 def test_nvrtc_warns_of_nothing(capability: int) -> None:
-    """A warning is an error here; whether values are parked depends on the architecture."""
+    """A warning is an error here; the architecture decides who parks values, or has two states."""
     pytest.importorskip("cupy")
     from gridgen.backends.cuda.compiler import compile_kernel, supported_capabilities
 
     if capability not in supported_capabilities():
         pytest.skip("this NVRTC has no such architecture")
-    ((*robot, kernel),) = KEPT_ELSEWHERE
-    sources = module_of(*robot, kernel).sources(None)
-    for rows in (False, True):
-        assert compile_kernel(sources, kernel, "float32", f"compute_{capability}", rows=rows)
+    for *robot, kernel in (*KEPT_ELSEWHERE, ("arm7", False, "inverse_dynamics")):
+        sources = module_of(*robot, kernel).sources(None)
+        for rows in (False, True):
+            assert compile_kernel(sources, kernel, "float32", f"compute_{capability}", rows=rows)
 
 
 @pytest.mark.parametrize("case", SPILLING_NOTHING, ids=lambda case: "-".join(map(str, case)))

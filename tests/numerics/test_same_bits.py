@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import gridgen
-from fake_gpu.ptx.backend import PTX_TARGETS
+from fake_gpu.ptx.backend import PAIRING, PTX_TARGETS
 from gridgen.backends import TARGETS
 from gridgen.backends.cpu import backend as cpu
 from gridgen.backends.cpu.compiler import COMPILER_VARIABLE, host_compiler
@@ -31,12 +31,13 @@ STATES = 71
 FUNCTIONS = ("inverse_dynamics", "forward_dynamics_aba", "inverse_dynamics_gradient")
 CLANG = shlex.join((sys.executable, "-m", "ziglang", "c++"))
 _NARROW = ("-mno-avx512f",) if platform.machine() == "x86_64" else ()
+TARGETS_OF_PTX = PTX_TARGETS | dict([PAIRING])
 #: Compiler, flags and backend of every way but the host's.
 WAYS = {
     "clang": (CLANG, (), "cpu"),
     "narrow, optimized": (None, (*_NARROW, "-O3"), "cpu"),
     "emulated": (None, (), "emulated"),
-} | {arch: (None, (), "emulated") for arch in PTX_TARGETS}
+} | {arch: (None, (), "emulated") for arch in TARGETS_OF_PTX}
 CHOSEN = [
     ("two_link", False, "float32", "inverse_dynamics_gradient"),
     ("arm6", False, "float64", "forward_dynamics_aba"),
@@ -77,8 +78,8 @@ def result(
     "way",
     [
         pytest.param("clang", marks=needs("ziglang")),
-        *(way for way in WAYS if way not in ("clang", "compute_90")),
-        *exhaustive("compute_90"),
+        *(way for way in WAYS if way not in ("clang", "compute_90", "compute_100")),
+        *exhaustive("compute_90", "compute_100"),
     ],
 )
 @pytest.mark.parametrize(
@@ -91,9 +92,9 @@ def test_every_compiler_width_and_backend_computes_the_same_bits(
     x = states(robot, floating_base, dtype)
     expected = result(robot, floating_base, function, x, "cpu")
     compiler, flags, backend = WAYS[way]
-    if way in PTX_TARGETS:
+    if way in TARGETS_OF_PTX:
         pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
-        monkeypatch.setitem(TARGETS, "emulated", PTX_TARGETS[way])
+        monkeypatch.setitem(TARGETS, "emulated", TARGETS_OF_PTX[way])
     if compiler is not None:
         monkeypatch.setenv(COMPILER_VARIABLE, compiler)
     monkeypatch.setattr(cpu, "FLAGS", (*cpu.FLAGS, *flags))

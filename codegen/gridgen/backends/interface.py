@@ -27,6 +27,8 @@ ITEM_BYTES: Mapping[Dtype, int] = {"float32": 4, "float64": 8}
 # with 227 kB per multiprocessor. See gridgen::Parked.
 _PARKED_ITEMSIZE = 4
 _PARKING = range(90, 120)
+# The compute capabilities with packed instructions for two floats. See gridgen_pairs.cuh.
+_PAIRING = (100, 103)
 # Bytes that a thread moves at once.
 _ROW_ALIGNMENT = 16
 # Dynamic shared memory of a block that needs no function attribute [bytes].
@@ -58,15 +60,18 @@ class Rows:
     """Shared-memory layout of a kernel that stages rows of its arrays in shared memory."""
 
     #: elements of a state in each array, inputs first; 0 for an array that is not staged: states
-    #: may share it, the robot does not use it, or it does not fit.
+    #: may share it, the robot does not use it, or it does not fit. Empty without a row form.
     lengths: tuple[int, ...]
     numbers: int  #: elements of shared memory per state.
     parked: int = 0  #: elements for long-lived values, for any strides (``gridgen::Parked``).
+    #: elements for the results of a rollout, for any strides (``gridgen::RowsOverTime``).
+    over_time: int = 0
+    pairs: bool = False  #: whether a thread computes two states of some GPUs (float32).
 
     @classmethod
     def from_data(cls, record: Mapping[str, Any]) -> Rows:
         """Return the record of a JSON object."""
-        return cls(tuple(record["lengths"]), record["numbers"], record["parked"])
+        return cls(**{**record, "lengths": tuple(record["lengths"])})
 
     def are(self, arguments: Arguments) -> bool:
         """Return whether arrays have contiguous rows and 16-byte alignment.
@@ -116,6 +121,11 @@ class Sources:
     _parts: dict[tuple[str, ...], Sources] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+
+    def forms(self, function: str) -> tuple[bool, ...]:
+        """Return the forms of a kernel: whether each is for arrays in rows."""
+        has_rows = function in self.rows and self.rows[function].lengths
+        return (False, True) if has_rows else (False,)
 
     def included_by(self, text: str) -> Sources:
         """Return the files that a text includes directly or indirectly.
@@ -196,13 +206,15 @@ class ThreadLaunch:
     state_bytes: int = 0  #: dynamic shared memory per state [bytes].
     #: threads per block; halved where they exceed the default shared memory.
     blocks: Blocks = DEFAULT_BLOCKS
+    states: int = 1  #: states per thread.
 
     def of(self, batch: int) -> Launch:
         """Return the launch for a batch."""
         threads = next(threads for states, threads in reversed(self.blocks) if states <= batch)
-        while threads > WARP and threads * self.state_bytes > DEFAULT_SHARED_BYTES:
+        shared = self.states * self.state_bytes
+        while threads > WARP and threads * shared > DEFAULT_SHARED_BYTES:
             threads //= 2
-        return Launch(threads, threads, threads * self.state_bytes)
+        return Launch(threads, threads * self.states, threads * shared)
 
 
 AnyLaunch: TypeAlias = Launch | ThreadLaunch
@@ -234,11 +246,13 @@ def launch_of(
     if taken is None:
         return launch
     assert isinstance(launch, ThreadLaunch)
-    numbers, itemsize = taken.numbers if rows else 0, ITEM_BYTES[dtype]
-    can_park = arch is None or int(arch.partition("_")[2]) in _PARKING
+    numbers, itemsize = taken.over_time + rows * taken.numbers, ITEM_BYTES[dtype]
+    capability = None if arch is None else int(arch.partition("_")[2])
+    can_park = capability is None or capability in _PARKING
     if can_park and itemsize == _PARKED_ITEMSIZE:
         numbers += taken.parked
-    return replace(launch, state_bytes=numbers * itemsize)
+    is_paired = taken.pairs and dtype == "float32" and capability in _PAIRING
+    return replace(launch, state_bytes=numbers * itemsize, states=1 + is_paired)
 
 
 def optin_shared_bytes(launch: AnyLaunch) -> int:

@@ -75,5 +75,6 @@ def in_any_layout(
         function: name of the function.
         make:     returns the row form for True, the form for any strides for False.
     """
-    rows = sources.rows.get(function)
-    return make(False) if rows is None else LayoutKernel(rows, make)
+    if True not in sources.forms(function):
+        return make(False)
+    return LayoutKernel(sources.rows[function], make)

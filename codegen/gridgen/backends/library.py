@@ -155,7 +155,7 @@ def _archive(
         (kernel.name, dtype, rows)
         for kernel in kernels
         for dtype in dtypes
-        for rows in ((False, True) if kernel.name in sources.rows else (False,))
+        for rows in sources.forms(kernel.name)
     ]
     tasks = {
         f"{name}{' in rows' if rows else ''} ({dtype}) for {arch}": partial(

@@ -32,6 +32,7 @@ STATIC_FILES = (
     "gridgen_share.h",
     "gridgen_call.h",
     "gridgen_states.cuh",
+    "gridgen_pairs.cuh",
     "gridgen_shared.cuh",
 )
 #: Additional header of modules with searches of nearest pairs.

@@ -57,11 +57,19 @@ class ParkingPtxBackend(PtxBackend):
     arch = "compute_90"
 
 
-#: Replacements of the emulated target in ``TARGETS``, by architecture.
-PTX_TARGETS = {
-    backend.arch: replace(TARGETS["emulated"], backend=f"fake_gpu.ptx.backend:{backend.__name__}")
-    for backend in (PtxBackend, ParkingPtxBackend)
-}
+class PairingPtxBackend(PtxBackend):
+    """Backend for GPUs on which a thread computes two states."""
+
+    arch = "compute_100"
+
+
+#: Replacements of the emulated target in ``TARGETS``, by architecture; the last one alone has
+#: threads with two states.
+*_PLAIN, PAIRING = (
+    (backend.arch, replace(TARGETS["emulated"], backend=f"{__name__}:{backend.__name__}"))
+    for backend in (PtxBackend, ParkingPtxBackend, PairingPtxBackend)
+)
+PTX_TARGETS = dict(_PLAIN)
 
 
 class PtxKernel:

@@ -51,6 +51,9 @@ RULES = tuple(
         (r"sub(\.rn)?" + _FLOAT, "{0} - {1}", "t t", "t"),
         (r"mul(\.rn)?" + _FLOAT, "{0} * {1}", "t t", "t"),
         (r"fma\.rn" + _FLOAT, "fused({0}, {1}, {2})", "t t t", "t"),
+        (r"add\.rn\.f32x2", "packed_add({0}, {1})", "b64 b64", "b64"),
+        (r"mul\.rn\.f32x2", "packed_multiply({0}, {1})", "b64 b64", "b64"),
+        (r"fma\.rn\.f32x2", "packed_fused({0}, {1}, {2})", "b64 b64 b64", "b64"),
         (r"div\.rn" + _FLOAT, "{0} / {1}", "t t", "t"),
         (r"rcp\.rn" + _FLOAT, "1 / {0}", "t", "t"),
         (r"sqrt\.rn" + _FLOAT, "square_root({0})", "t", "t"),
@@ -63,6 +66,7 @@ RULES = tuple(
         (r"add" + _INTEGER, "{0} + {1}", "t t", "t"),
         (r"sub" + _INTEGER, "{0} - {1}", "t t", "t"),
         (r"mul\.lo" + _INTEGER, "{0} * {1}", "t t", "t"),
+        (r"mul\.hi\.(?P<t>u16)", "{t}(uint32_t({0}) * {1} >> 16)", "t t", "t"),
         (r"mul\.hi" + _WORD, "high_half({0}, {1})", "t t", "t"),
         (r"mul\.wide\.(?P<t>[us](?:16|32))", "{w}({0}) * {w}({1})", "t t", "w"),
         (r"mad\.lo" + _INTEGER, "{0} * {1} + {2}", "t t t", "t"),
@@ -146,7 +150,7 @@ def value_of(opcode: str) -> Value | None:
         return _comparison(opcode)
     for pattern, text, takes, gives in RULES:
         if found := pattern.fullmatch(opcode):
-            types = found.groupdict() | {"pred": "pred", "u32": "u32"}
+            types = found.groupdict() | {name: name for name in ("pred", "u32", "b64")}
             if "w" in (*takes, gives):
                 types["w"] = types["t"][0] + str(2 * int(types["t"][1:]))
             cpp = {name: CPP[type_] for name, type_ in types.items()}

@@ -29,6 +29,31 @@ To bits_as(From value) {
 
 inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 inline double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
+// Two floats in one register.
+template <class F> inline uint64_t packed(F result) {
+    uint64_t both = 0;
+    for (int half = 0; half < 2; ++half) {
+        const float x = result([half](uint64_t from) {
+            const uint32_t bits = uint32_t(from >> (32 * half));
+            float number;
+            __builtin_memcpy(&number, &bits, sizeof number);
+            return number;
+        });
+        uint32_t bits;
+        __builtin_memcpy(&bits, &x, sizeof bits);
+        both |= uint64_t(bits) << (32 * half);
+    }
+    return both;
+}
+inline uint64_t packed_add(uint64_t a, uint64_t b) {
+    return packed([=](auto half) { return half(a) + half(b); });
+}
+inline uint64_t packed_multiply(uint64_t a, uint64_t b) {
+    return packed([=](auto half) { return half(a) * half(b); });
+}
+inline uint64_t packed_fused(uint64_t a, uint64_t b, uint64_t c) {
+    return packed([=](auto half) { return fused(half(a), half(b), half(c)); });
+}
 inline float square_root(float a) { return __builtin_sqrtf(a); }
 inline double square_root(double a) { return __builtin_sqrt(a); }
 inline float absolute(float a) { return __builtin_fabsf(a); }

@@ -156,7 +156,7 @@ def resource_report(
     compiled = (
         compile_kernel(sources, function, dtype, arch, cache, rows=rows)
         for function in functions
-        for rows in ((False, True) if function in sources.rows else (False,))
+        for rows in sources.forms(function)
         for dtype in dtypes
     )
     return [kernel.resources for kernel in compiled if kernel.resources is not None]

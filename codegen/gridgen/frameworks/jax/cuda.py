@@ -64,8 +64,8 @@ def _attributes(request: Request) -> dict[str, Any]:
     sources = request.operation.module.sources(record)
     # Scratch numbers of neighboring states are adjacent.
     strides = [*request.strides, *((1, states) if request.room else ())]
-    rows = sources.rows.get(record.name)
-    are_rows = rows is not None and _are_rows(rows, request.strides)
+    has_rows = True in sources.forms(record.name)
+    are_rows = has_rows and _are_rows(sources.rows[record.name], request.strides)
     kernel, arch = (sources, record.name, request.dtype), _architecture()
     compiled = compile_kernel(*kernel, arch, BuildCache(), rows=are_rows)
     launch = launch_of(*kernel, rows=are_rows, arch=arch)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gridgen.functions.arrays import (
     BOUNDS,
@@ -12,7 +14,7 @@ from gridgen.functions.arrays import (
     FEEDBACK,
     cotangent,
 )
-from gridgen.kernel import Kernel, KernelKey, Shape
+from gridgen.kernel import MOST_STAGED, Kernel, KernelKey, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import number_literal
 from gridgen.schedules.rollout.schedule import excess_of
@@ -45,6 +47,9 @@ _OF_DIFFERENCE = {
 }
 #: Arguments with the options of a rollout, the words of ``RolloutWords`` in pairs.
 _OPTIONS = ("steps_substeps", "every_begins", "follows_limits", "between")
+# Least numbers of a result that a warp writes at once for each state: adjacent ones, so that most
+# sectors of 32 bytes are written whole.
+_TOGETHER = 12
 # The additional outputs of a backward pass.
 _ENDS = {"q0_bar": "bar.now().q", "qd0_bar": "bar.now().qd"}
 
@@ -160,6 +165,27 @@ class RolloutView:
         return wrapped([*words, f"{last});"], 92)
 
 
+class PathStaging(NamedTuple):
+    """Shared memory for results over time; see ``gridgen::RowsOverTime``."""
+
+    steps: tuple[int, ...]  #: steps of each result that a warp writes at once; 0 without staging.
+    numbers: int  #: elements per state.
+
+
+def plan_paths(kernel: Kernel) -> PathStaging:
+    """Plan the shared memory of a rollout for its results over time."""
+    together, numbers = [], 0
+    for name, shape in kernel.outputs.items():
+        size, steps = math.prod(shape), 1
+        while steps * size < _TOGETHER:
+            steps *= 2
+        pitch = steps * size | 1
+        is_staged = name not in CONSTANT_IN_TIME and numbers + pitch <= MOST_STAGED
+        together.append(steps * is_staged)
+        numbers += pitch * is_staged
+    return PathStaging(tuple(together), numbers)
+
+
 def rollout_view(
     tree: KinematicTree, kernel: Kernel, programs: Mapping[str, Programs], on_cpu: str = ""
 ) -> RolloutView:
@@ -187,7 +213,7 @@ def rollout_view(
         excess=excess,
         inputs=tuple(arrays[:count]),
         outputs=tuple(arrays[count:]),
-        traits=tuple(_traits(arrays, count, scratch, trail)),
+        traits=tuple(_traits(arrays, count, scratch, trail, plan_paths(kernel))),
         nq=tree.nq,
         nv=tree.nv,
         scratch=scratch,
@@ -231,12 +257,14 @@ def _call_view(
 
 
 def _traits(
-    arrays: Sequence[RolloutArrayView], inputs: int, scratch: int, trail: int
+    arrays: Sequence[RolloutArrayView], inputs: int, scratch: int, trail: int, staged: PathStaging
 ) -> Iterator[str]:
     """Yield definitions that entry points read."""
     numbers = {"inputs": inputs, "configurations": 1}
-    numbers |= {name: size for name, size in (("scratch", scratch), ("trail", trail)) if size}
+    more = {"scratch": scratch, "trail": trail, "staged": staged.numbers}
+    numbers |= {name: size for name, size in more.items() if size}
     words = ", ".join(f"{name} = {value}" for name, value in numbers.items())
+    words += f", together[] = {braces(staged.steps)}"
     over_time = braces(str(array.over_time).lower() for array in arrays)
     yield from definition(f"gridgen::Axes axes[] = {braces(braces(a.shape) for a in arrays)}")
     yield from definition(f"int {words}")

@@ -25,6 +25,12 @@ from gridgen.symbolic.scalars import CountingScalars
 from gridgen.symbolic.tiles import Staging, plan_staging
 from gridgen.symbolic.trace import TraceScalars
 
+#: Instructions of the longest program that a thread runs for two states at once: a pair of values
+#: takes two registers. arm7's forward dynamics takes 166, the quadruped's inverse dynamics 255.
+LONGEST_PAIRED = 1000
+# The operations that gridgen::Two has.
+_PAIRED = {"input", "const", "neg", "add", "sub", "mul", "div", "fma", "fnma", "sin", "cos", "sqrt"}
+
 
 @dataclass(frozen=True)
 class Programs:
@@ -140,6 +146,12 @@ def plan_loops(tree: KinematicTree, function: str | KernelKey) -> Program:
 def _arrays(tree: KinematicTree, spec: Computation, names: Sequence[str]) -> list[Array]:
     """Return the arrays of a computation for one state."""
     return [Array(name, math.prod(spec.shape(name, tree))) for name in names]
+
+
+def has_pairs(program: Program) -> bool:
+    """Return whether a GPU thread may compute two states: a short program, all in registers."""
+    is_short = program.loops is None and program.instructions <= LONGEST_PAIRED
+    return is_short and {node.op for node in program.nodes} <= _PAIRED
 
 
 def plan_rows(program: Program) -> Staging | None:

@@ -10,7 +10,7 @@ from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment, number_literal
 from gridgen.schedules.tables import TableView, braces, called, definition, wrapped
-from gridgen.schedules.thread.plan import Programs, plan_rows
+from gridgen.schedules.thread.plan import Programs, has_pairs, plan_rows
 from gridgen.schedules.views import ArrayView, FunctionView, array_view
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.fills import with_fills
@@ -316,6 +316,7 @@ def _row_traits(function: ThreadFunctionView, program: Program, staging: Staging
         "is_loaded": is_loaded,
         "is_read": is_loaded and program.instructions <= LONGEST_READ,
         "is_apart": not is_short or len(tiles) > MOST_COPIES,
+        "pairs": has_pairs(program),
     }
     if any(words.values()):
         yield f"bool {', '.join(f'{name} = true' for name, value in words.items() if value)}"
