@@ -1731,7 +1731,7 @@ struct step_constant_acceleration_traits : Traits {
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 // Source: discrete Euler-Lagrange equations of the midpoint rule, Marsden and West 2001.
-// 403 instructions; specialization left 585 operations of 9689.
+// 440 instructions; specialization left 635 operations of 9740.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void step_variational(
     gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> dt,
@@ -1824,18 +1824,20 @@ GRIDGEN_LARGE void step_variational(
     // forearm (revolute elbow on upper_arm): integration over the step
     const T t17 = fnma(t0, t16, t13 - t5);
     const T t18 = t10 * fnma(t9, t17, fnma(t0, t15, n_upper_arm_z_2 - n_upper_arm_z));
+    const T t19 = fnma(t9, t18, R(24.869435463814973) * t17);
+    const T t20 = fma(t19, t19, t18 * t18);
     const T w_upper_arm_z = qd0 - t18;
-    const T t19 = fma(t9, t18, fma(R(-24.869435463814973), t17, qd1));
+    const T t21 = qd1 - t19;
 
     // upper_arm (revolute shoulder on the base): integration over the step
-    const T t20 = fma(t0, w_upper_arm_z, q0);
+    const T t22 = fma(t0, w_upper_arm_z, q0);
 
     // forearm (revolute elbow on upper_arm): integration over the step
-    const T t21 = fma(t0, t19, q1);
+    const T t23 = fma(t0, t21, q1);
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm_2, c_upper_arm_2;
-    gridgen::sincos<T>(t20, s_upper_arm_2, c_upper_arm_2);
+    gridgen::sincos<T>(t22, s_upper_arm_2, c_upper_arm_2);
 
     // upper_arm (revolute shoulder on the base): motion and inertial force
     const T a_upper_arm_x_2 = fma(gravity2, s_upper_arm_2, -gravity0 * c_upper_arm_2);
@@ -1843,46 +1845,51 @@ GRIDGEN_LARGE void step_variational(
 
     // forearm (revolute elbow on upper_arm): placement in the parent
     T s_forearm_3, c_forearm_3;
-    gridgen::sincos<T>(t21, s_forearm_3, c_forearm_3);
+    gridgen::sincos<T>(t23, s_forearm_3, c_forearm_3);
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T w_forearm_z_2 = w_upper_arm_z + t19;
-    const T t22 = R(0.4) * w_upper_arm_z;
-    const T v_forearm_x_3 = s_forearm_3 * t22;
-    const T v_forearm_y_3 = c_forearm_3 * t22;
-    const T t23 = R(1.2) * v_forearm_x_3;
-    const T t24 = fma(R(0.18), w_forearm_z_2, R(1.2) * v_forearm_y_3);
-    const T t25 = fma(R(0.18), v_forearm_y_3, R(0.040209999999999996) * w_forearm_z_2);
+    const T w_forearm_z_2 = w_upper_arm_z + t21;
+    const T t24 = R(0.4) * w_upper_arm_z;
+    const T v_forearm_x_3 = s_forearm_3 * t24;
+    const T v_forearm_y_3 = c_forearm_3 * t24;
+    const T t25 = R(1.2) * v_forearm_x_3;
+    const T t26 = fma(R(0.18), w_forearm_z_2, R(1.2) * v_forearm_y_3);
+    const T t27 = fma(R(0.18), v_forearm_y_3, R(0.040209999999999996) * w_forearm_z_2);
     const T a_forearm_x_2 = fma(s_forearm_3, a_upper_arm_y_2, c_forearm_3 * a_upper_arm_x_2);
     const T a_forearm_y_2 = fnma(s_forearm_3, a_upper_arm_x_2, c_forearm_3 * a_upper_arm_y_2);
     const T f_forearm_x_2 = R(1.2) * a_forearm_x_2;
     const T f_forearm_y_2 = R(1.2) * a_forearm_y_2;
 
     // forearm (revolute elbow on upper_arm): force propagated to the parent
-    const T t26 = fma(R(0.18), a_forearm_y_2, R(0.44) * a_upper_arm_y_2);
+    const T t28 = fma(R(0.18), a_forearm_y_2, R(0.44) * a_upper_arm_y_2);
     const T n_upper_arm_z_5 = fma(R(0.4), fma(c_forearm_3, f_forearm_y_2, s_forearm_3 *
-        f_forearm_x_2), t26);
-    const T t27 = tau0 - n_upper_arm_z_5;
-    const T t28 = fma(R(-0.18), a_forearm_y_2, fnma(v_forearm_x_3, t24, fma(v_forearm_y_3, t23,
+        f_forearm_x_2), t28);
+    const T t29 = tau0 - n_upper_arm_z_5;
+    const T t30 = fma(R(-0.18), a_forearm_y_2, fnma(v_forearm_x_3, t26, fma(v_forearm_y_3, t25,
         tau1)));
-    const T n_upper_arm_z_4 = fma(R(0.4), fma(c_forearm_3, t24, s_forearm_3 * t23), fma(R(0.1268),
-        w_upper_arm_z, t25));
+    const T n_upper_arm_z_4 = fma(R(0.4), fma(c_forearm_3, t26, s_forearm_3 * t25), fma(R(0.1268),
+        w_upper_arm_z, t27));
 
     // forearm (revolute elbow on upper_arm): integration over the step
-    const T t29 = fnma(t0, t28, t25 - t5);
-    const T t30 = t10 * fnma(t9, t29, fnma(t0, t27, n_upper_arm_z_4 - n_upper_arm_z));
-    const T w_upper_arm_z_2 = w_upper_arm_z - t30;
-    const T t31 = fma(t9, t30, fma(R(-24.869435463814973), t29, t19));
+    const T t31 = fnma(t0, t30, t27 - t5);
+    const T t32 = t10 * fnma(t9, t31, fnma(t0, t29, n_upper_arm_z_4 - n_upper_arm_z));
+    const T t33 = fnma(t9, t32, R(24.869435463814973) * t31);
+    const T t34 = fma(t33, t33, t32 * t32);
+    const T t35 = t20 - t34;
+    const T t36 = gridgen::select<T>(t35, R(0), R(1));
+    const T t37 = gridgen::select<T>(t35, t20, t34);
+    const T w_upper_arm_z_2 = fnma(t32, t36, w_upper_arm_z);
+    const T t38 = fnma(t33, t36, t21);
 
     // upper_arm (revolute shoulder on the base): integration over the step
-    const T t32 = fma(t0, w_upper_arm_z_2, q0);
+    const T t39 = fma(t0, w_upper_arm_z_2, q0);
 
     // forearm (revolute elbow on upper_arm): integration over the step
-    const T t33 = fma(t0, t31, q1);
+    const T t40 = fma(t0, t38, q1);
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm_3, c_upper_arm_3;
-    gridgen::sincos<T>(t32, s_upper_arm_3, c_upper_arm_3);
+    gridgen::sincos<T>(t39, s_upper_arm_3, c_upper_arm_3);
 
     // upper_arm (revolute shoulder on the base): motion and inertial force
     const T a_upper_arm_x_3 = fma(gravity2, s_upper_arm_3, -gravity0 * c_upper_arm_3);
@@ -1890,46 +1897,51 @@ GRIDGEN_LARGE void step_variational(
 
     // forearm (revolute elbow on upper_arm): placement in the parent
     T s_forearm_4, c_forearm_4;
-    gridgen::sincos<T>(t33, s_forearm_4, c_forearm_4);
+    gridgen::sincos<T>(t40, s_forearm_4, c_forearm_4);
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T w_forearm_z_3 = w_upper_arm_z_2 + t31;
-    const T t34 = R(0.4) * w_upper_arm_z_2;
-    const T v_forearm_x_4 = s_forearm_4 * t34;
-    const T v_forearm_y_4 = c_forearm_4 * t34;
-    const T t35 = R(1.2) * v_forearm_x_4;
-    const T t36 = fma(R(0.18), w_forearm_z_3, R(1.2) * v_forearm_y_4);
-    const T t37 = fma(R(0.18), v_forearm_y_4, R(0.040209999999999996) * w_forearm_z_3);
+    const T w_forearm_z_3 = w_upper_arm_z_2 + t38;
+    const T t41 = R(0.4) * w_upper_arm_z_2;
+    const T v_forearm_x_4 = s_forearm_4 * t41;
+    const T v_forearm_y_4 = c_forearm_4 * t41;
+    const T t42 = R(1.2) * v_forearm_x_4;
+    const T t43 = fma(R(0.18), w_forearm_z_3, R(1.2) * v_forearm_y_4);
+    const T t44 = fma(R(0.18), v_forearm_y_4, R(0.040209999999999996) * w_forearm_z_3);
     const T a_forearm_x_3 = fma(s_forearm_4, a_upper_arm_y_3, c_forearm_4 * a_upper_arm_x_3);
     const T a_forearm_y_3 = fnma(s_forearm_4, a_upper_arm_x_3, c_forearm_4 * a_upper_arm_y_3);
     const T f_forearm_x_3 = R(1.2) * a_forearm_x_3;
     const T f_forearm_y_3 = R(1.2) * a_forearm_y_3;
 
     // forearm (revolute elbow on upper_arm): force propagated to the parent
-    const T t38 = fma(R(0.18), a_forearm_y_3, R(0.44) * a_upper_arm_y_3);
+    const T t45 = fma(R(0.18), a_forearm_y_3, R(0.44) * a_upper_arm_y_3);
     const T n_upper_arm_z_7 = fma(R(0.4), fma(c_forearm_4, f_forearm_y_3, s_forearm_4 *
-        f_forearm_x_3), t38);
-    const T t39 = tau0 - n_upper_arm_z_7;
-    const T t40 = fma(R(-0.18), a_forearm_y_3, fnma(v_forearm_x_4, t36, fma(v_forearm_y_4, t35,
+        f_forearm_x_3), t45);
+    const T t46 = tau0 - n_upper_arm_z_7;
+    const T t47 = fma(R(-0.18), a_forearm_y_3, fnma(v_forearm_x_4, t43, fma(v_forearm_y_4, t42,
         tau1)));
-    const T n_upper_arm_z_6 = fma(R(0.4), fma(c_forearm_4, t36, s_forearm_4 * t35), fma(R(0.1268),
-        w_upper_arm_z_2, t37));
+    const T n_upper_arm_z_6 = fma(R(0.4), fma(c_forearm_4, t43, s_forearm_4 * t42), fma(R(0.1268),
+        w_upper_arm_z_2, t44));
 
     // forearm (revolute elbow on upper_arm): integration over the step
-    const T t41 = fnma(t0, t40, t37 - t5);
-    const T t42 = t10 * fnma(t9, t41, fnma(t0, t39, n_upper_arm_z_6 - n_upper_arm_z));
-    const T w_upper_arm_z_3 = w_upper_arm_z_2 - t42;
-    const T t43 = fma(t9, t42, fma(R(-24.869435463814973), t41, t31));
+    const T t48 = fnma(t0, t47, t44 - t5);
+    const T t49 = t10 * fnma(t9, t48, fnma(t0, t46, n_upper_arm_z_6 - n_upper_arm_z));
+    const T t50 = fnma(t9, t49, R(24.869435463814973) * t48);
+    const T t51 = fma(t50, t50, t49 * t49);
+    const T t52 = t37 - t51;
+    const T t53 = gridgen::select<T>(t52, R(0), R(1));
+    const T t54 = gridgen::select<T>(t52, t37, t51);
+    const T w_upper_arm_z_3 = fnma(t49, t53, w_upper_arm_z_2);
+    const T t55 = fnma(t50, t53, t38);
 
     // upper_arm (revolute shoulder on the base): integration over the step
-    const T t44 = fma(t0, w_upper_arm_z_3, q0);
+    const T t56 = fma(t0, w_upper_arm_z_3, q0);
 
     // forearm (revolute elbow on upper_arm): integration over the step
-    const T t45 = fma(t0, t43, q1);
+    const T t57 = fma(t0, t55, q1);
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm_4, c_upper_arm_4;
-    gridgen::sincos<T>(t44, s_upper_arm_4, c_upper_arm_4);
+    gridgen::sincos<T>(t56, s_upper_arm_4, c_upper_arm_4);
 
     // upper_arm (revolute shoulder on the base): motion and inertial force
     const T a_upper_arm_x_4 = fma(gravity2, s_upper_arm_4, -gravity0 * c_upper_arm_4);
@@ -1937,46 +1949,51 @@ GRIDGEN_LARGE void step_variational(
 
     // forearm (revolute elbow on upper_arm): placement in the parent
     T s_forearm_5, c_forearm_5;
-    gridgen::sincos<T>(t45, s_forearm_5, c_forearm_5);
+    gridgen::sincos<T>(t57, s_forearm_5, c_forearm_5);
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T w_forearm_z_4 = w_upper_arm_z_3 + t43;
-    const T t46 = R(0.4) * w_upper_arm_z_3;
-    const T v_forearm_x_5 = s_forearm_5 * t46;
-    const T v_forearm_y_5 = c_forearm_5 * t46;
-    const T t47 = R(1.2) * v_forearm_x_5;
-    const T t48 = fma(R(0.18), w_forearm_z_4, R(1.2) * v_forearm_y_5);
-    const T t49 = fma(R(0.18), v_forearm_y_5, R(0.040209999999999996) * w_forearm_z_4);
+    const T w_forearm_z_4 = w_upper_arm_z_3 + t55;
+    const T t58 = R(0.4) * w_upper_arm_z_3;
+    const T v_forearm_x_5 = s_forearm_5 * t58;
+    const T v_forearm_y_5 = c_forearm_5 * t58;
+    const T t59 = R(1.2) * v_forearm_x_5;
+    const T t60 = fma(R(0.18), w_forearm_z_4, R(1.2) * v_forearm_y_5);
+    const T t61 = fma(R(0.18), v_forearm_y_5, R(0.040209999999999996) * w_forearm_z_4);
     const T a_forearm_x_4 = fma(s_forearm_5, a_upper_arm_y_4, c_forearm_5 * a_upper_arm_x_4);
     const T a_forearm_y_4 = fnma(s_forearm_5, a_upper_arm_x_4, c_forearm_5 * a_upper_arm_y_4);
     const T f_forearm_x_4 = R(1.2) * a_forearm_x_4;
     const T f_forearm_y_4 = R(1.2) * a_forearm_y_4;
 
     // forearm (revolute elbow on upper_arm): force propagated to the parent
-    const T t50 = fma(R(0.18), a_forearm_y_4, R(0.44) * a_upper_arm_y_4);
+    const T t62 = fma(R(0.18), a_forearm_y_4, R(0.44) * a_upper_arm_y_4);
     const T n_upper_arm_z_9 = fma(R(0.4), fma(c_forearm_5, f_forearm_y_4, s_forearm_5 *
-        f_forearm_x_4), t50);
-    const T t51 = tau0 - n_upper_arm_z_9;
-    const T t52 = fma(R(-0.18), a_forearm_y_4, fnma(v_forearm_x_5, t48, fma(v_forearm_y_5, t47,
+        f_forearm_x_4), t62);
+    const T t63 = tau0 - n_upper_arm_z_9;
+    const T t64 = fma(R(-0.18), a_forearm_y_4, fnma(v_forearm_x_5, t60, fma(v_forearm_y_5, t59,
         tau1)));
-    const T n_upper_arm_z_8 = fma(R(0.4), fma(c_forearm_5, t48, s_forearm_5 * t47), fma(R(0.1268),
-        w_upper_arm_z_3, t49));
+    const T n_upper_arm_z_8 = fma(R(0.4), fma(c_forearm_5, t60, s_forearm_5 * t59), fma(R(0.1268),
+        w_upper_arm_z_3, t61));
 
     // forearm (revolute elbow on upper_arm): integration over the step
-    const T t53 = fnma(t0, t52, t49 - t5);
-    const T t54 = t10 * fnma(t9, t53, fnma(t0, t51, n_upper_arm_z_8 - n_upper_arm_z));
-    const T w_upper_arm_z_4 = w_upper_arm_z_3 - t54;
-    const T t55 = fma(t9, t54, fma(R(-24.869435463814973), t53, t43));
+    const T t65 = fnma(t0, t64, t61 - t5);
+    const T t66 = t10 * fnma(t9, t65, fnma(t0, t63, n_upper_arm_z_8 - n_upper_arm_z));
+    const T t67 = fnma(t9, t66, R(24.869435463814973) * t65);
+    const T t68 = fma(t67, t67, t66 * t66);
+    const T t69 = t54 - t68;
+    const T t70 = gridgen::select<T>(t69, R(0), R(1));
+    const T t71 = gridgen::select<T>(t69, t54, t68);
+    const T w_upper_arm_z_4 = fnma(t66, t70, w_upper_arm_z_3);
+    const T t72 = fnma(t67, t70, t55);
 
     // upper_arm (revolute shoulder on the base): integration over the step
-    const T t56 = fma(t0, w_upper_arm_z_4, q0);
+    const T t73 = fma(t0, w_upper_arm_z_4, q0);
 
     // forearm (revolute elbow on upper_arm): integration over the step
-    const T t57 = fma(t0, t55, q1);
+    const T t74 = fma(t0, t72, q1);
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm_5, c_upper_arm_5;
-    gridgen::sincos<T>(t56, s_upper_arm_5, c_upper_arm_5);
+    gridgen::sincos<T>(t73, s_upper_arm_5, c_upper_arm_5);
 
     // upper_arm (revolute shoulder on the base): motion and inertial force
     const T a_upper_arm_x_5 = fma(gravity2, s_upper_arm_5, -gravity0 * c_upper_arm_5);
@@ -1984,46 +2001,51 @@ GRIDGEN_LARGE void step_variational(
 
     // forearm (revolute elbow on upper_arm): placement in the parent
     T s_forearm_6, c_forearm_6;
-    gridgen::sincos<T>(t57, s_forearm_6, c_forearm_6);
+    gridgen::sincos<T>(t74, s_forearm_6, c_forearm_6);
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T w_forearm_z_5 = w_upper_arm_z_4 + t55;
-    const T t58 = R(0.4) * w_upper_arm_z_4;
-    const T v_forearm_x_6 = s_forearm_6 * t58;
-    const T v_forearm_y_6 = c_forearm_6 * t58;
-    const T t59 = R(1.2) * v_forearm_x_6;
-    const T t60 = fma(R(0.18), w_forearm_z_5, R(1.2) * v_forearm_y_6);
-    const T t61 = fma(R(0.18), v_forearm_y_6, R(0.040209999999999996) * w_forearm_z_5);
+    const T w_forearm_z_5 = w_upper_arm_z_4 + t72;
+    const T t75 = R(0.4) * w_upper_arm_z_4;
+    const T v_forearm_x_6 = s_forearm_6 * t75;
+    const T v_forearm_y_6 = c_forearm_6 * t75;
+    const T t76 = R(1.2) * v_forearm_x_6;
+    const T t77 = fma(R(0.18), w_forearm_z_5, R(1.2) * v_forearm_y_6);
+    const T t78 = fma(R(0.18), v_forearm_y_6, R(0.040209999999999996) * w_forearm_z_5);
     const T a_forearm_x_5 = fma(s_forearm_6, a_upper_arm_y_5, c_forearm_6 * a_upper_arm_x_5);
     const T a_forearm_y_5 = fnma(s_forearm_6, a_upper_arm_x_5, c_forearm_6 * a_upper_arm_y_5);
     const T f_forearm_x_5 = R(1.2) * a_forearm_x_5;
     const T f_forearm_y_5 = R(1.2) * a_forearm_y_5;
 
     // forearm (revolute elbow on upper_arm): force propagated to the parent
-    const T t62 = fma(R(0.18), a_forearm_y_5, R(0.44) * a_upper_arm_y_5);
+    const T t79 = fma(R(0.18), a_forearm_y_5, R(0.44) * a_upper_arm_y_5);
     const T n_upper_arm_z_11 = fma(R(0.4), fma(c_forearm_6, f_forearm_y_5, s_forearm_6 *
-        f_forearm_x_5), t62);
-    const T t63 = tau0 - n_upper_arm_z_11;
-    const T t64 = fma(R(-0.18), a_forearm_y_5, fnma(v_forearm_x_6, t60, fma(v_forearm_y_6, t59,
+        f_forearm_x_5), t79);
+    const T t80 = tau0 - n_upper_arm_z_11;
+    const T t81 = fma(R(-0.18), a_forearm_y_5, fnma(v_forearm_x_6, t77, fma(v_forearm_y_6, t76,
         tau1)));
-    const T n_upper_arm_z_10 = fma(R(0.4), fma(c_forearm_6, t60, s_forearm_6 * t59), fma(R(0.1268),
-        w_upper_arm_z_4, t61));
+    const T n_upper_arm_z_10 = fma(R(0.4), fma(c_forearm_6, t77, s_forearm_6 * t76), fma(R(0.1268),
+        w_upper_arm_z_4, t78));
 
     // forearm (revolute elbow on upper_arm): integration over the step
-    const T t65 = fnma(t0, t64, t61 - t5);
-    const T t66 = t10 * fnma(t9, t65, fnma(t0, t63, n_upper_arm_z_10 - n_upper_arm_z));
-    const T w_upper_arm_z_5 = w_upper_arm_z_4 - t66;
-    const T t67 = fma(t9, t66, fma(R(-24.869435463814973), t65, t55));
+    const T t82 = fnma(t0, t81, t78 - t5);
+    const T t83 = t10 * fnma(t9, t82, fnma(t0, t80, n_upper_arm_z_10 - n_upper_arm_z));
+    const T t84 = fnma(t9, t83, R(24.869435463814973) * t82);
+    const T t85 = fma(t84, t84, t83 * t83);
+    const T t86 = t71 - t85;
+    const T t87 = gridgen::select<T>(t86, R(0), R(1));
+    const T t88 = gridgen::select<T>(t86, t71, t85);
+    const T w_upper_arm_z_5 = fnma(t83, t87, w_upper_arm_z_4);
+    const T t89 = fnma(t84, t87, t72);
 
     // upper_arm (revolute shoulder on the base): integration over the step
-    const T t68 = fma(t0, w_upper_arm_z_5, q0);
+    const T t90 = fma(t0, w_upper_arm_z_5, q0);
 
     // forearm (revolute elbow on upper_arm): integration over the step
-    const T t69 = fma(t0, t67, q1);
+    const T t91 = fma(t0, t89, q1);
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm_6, c_upper_arm_6;
-    gridgen::sincos<T>(t68, s_upper_arm_6, c_upper_arm_6);
+    gridgen::sincos<T>(t90, s_upper_arm_6, c_upper_arm_6);
 
     // upper_arm (revolute shoulder on the base): motion and inertial force
     const T a_upper_arm_x_6 = fma(gravity2, s_upper_arm_6, -gravity0 * c_upper_arm_6);
@@ -2031,46 +2053,51 @@ GRIDGEN_LARGE void step_variational(
 
     // forearm (revolute elbow on upper_arm): placement in the parent
     T s_forearm_7, c_forearm_7;
-    gridgen::sincos<T>(t69, s_forearm_7, c_forearm_7);
+    gridgen::sincos<T>(t91, s_forearm_7, c_forearm_7);
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T w_forearm_z_6 = w_upper_arm_z_5 + t67;
-    const T t70 = R(0.4) * w_upper_arm_z_5;
-    const T v_forearm_x_7 = s_forearm_7 * t70;
-    const T v_forearm_y_7 = c_forearm_7 * t70;
-    const T t71 = R(1.2) * v_forearm_x_7;
-    const T t72 = fma(R(0.18), w_forearm_z_6, R(1.2) * v_forearm_y_7);
-    const T t73 = fma(R(0.18), v_forearm_y_7, R(0.040209999999999996) * w_forearm_z_6);
+    const T w_forearm_z_6 = w_upper_arm_z_5 + t89;
+    const T t92 = R(0.4) * w_upper_arm_z_5;
+    const T v_forearm_x_7 = s_forearm_7 * t92;
+    const T v_forearm_y_7 = c_forearm_7 * t92;
+    const T t93 = R(1.2) * v_forearm_x_7;
+    const T t94 = fma(R(0.18), w_forearm_z_6, R(1.2) * v_forearm_y_7);
+    const T t95 = fma(R(0.18), v_forearm_y_7, R(0.040209999999999996) * w_forearm_z_6);
     const T a_forearm_x_6 = fma(s_forearm_7, a_upper_arm_y_6, c_forearm_7 * a_upper_arm_x_6);
     const T a_forearm_y_6 = fnma(s_forearm_7, a_upper_arm_x_6, c_forearm_7 * a_upper_arm_y_6);
     const T f_forearm_x_6 = R(1.2) * a_forearm_x_6;
     const T f_forearm_y_6 = R(1.2) * a_forearm_y_6;
 
     // forearm (revolute elbow on upper_arm): force propagated to the parent
-    const T t74 = fma(R(0.18), a_forearm_y_6, R(0.44) * a_upper_arm_y_6);
+    const T t96 = fma(R(0.18), a_forearm_y_6, R(0.44) * a_upper_arm_y_6);
     const T n_upper_arm_z_13 = fma(R(0.4), fma(c_forearm_7, f_forearm_y_6, s_forearm_7 *
-        f_forearm_x_6), t74);
-    const T t75 = tau0 - n_upper_arm_z_13;
-    const T t76 = fma(R(-0.18), a_forearm_y_6, fnma(v_forearm_x_7, t72, fma(v_forearm_y_7, t71,
+        f_forearm_x_6), t96);
+    const T t97 = tau0 - n_upper_arm_z_13;
+    const T t98 = fma(R(-0.18), a_forearm_y_6, fnma(v_forearm_x_7, t94, fma(v_forearm_y_7, t93,
         tau1)));
-    const T n_upper_arm_z_12 = fma(R(0.4), fma(c_forearm_7, t72, s_forearm_7 * t71), fma(R(0.1268),
-        w_upper_arm_z_5, t73));
+    const T n_upper_arm_z_12 = fma(R(0.4), fma(c_forearm_7, t94, s_forearm_7 * t93), fma(R(0.1268),
+        w_upper_arm_z_5, t95));
 
     // forearm (revolute elbow on upper_arm): integration over the step
-    const T t77 = fnma(t0, t76, t73 - t5);
-    const T t78 = t10 * fnma(t9, t77, fnma(t0, t75, n_upper_arm_z_12 - n_upper_arm_z));
-    const T w_upper_arm_z_6 = w_upper_arm_z_5 - t78;
-    const T t79 = fma(t9, t78, fma(R(-24.869435463814973), t77, t67));
+    const T t99 = fnma(t0, t98, t95 - t5);
+    const T t100 = t10 * fnma(t9, t99, fnma(t0, t97, n_upper_arm_z_12 - n_upper_arm_z));
+    const T t101 = fnma(t9, t100, R(24.869435463814973) * t99);
+    const T t102 = fma(t101, t101, t100 * t100);
+    const T t103 = t88 - t102;
+    const T t104 = gridgen::select<T>(t103, R(0), R(1));
+    const T t105 = gridgen::select<T>(t103, t88, t102);
+    const T w_upper_arm_z_6 = fnma(t100, t104, w_upper_arm_z_5);
+    const T t106 = fnma(t101, t104, t89);
 
     // upper_arm (revolute shoulder on the base): integration over the step
-    const T t80 = fma(t0, w_upper_arm_z_6, q0);
+    const T t107 = fma(t0, w_upper_arm_z_6, q0);
 
     // forearm (revolute elbow on upper_arm): integration over the step
-    const T t81 = fma(t0, t79, q1);
+    const T t108 = fma(t0, t106, q1);
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm_7, c_upper_arm_7;
-    gridgen::sincos<T>(t80, s_upper_arm_7, c_upper_arm_7);
+    gridgen::sincos<T>(t107, s_upper_arm_7, c_upper_arm_7);
 
     // upper_arm (revolute shoulder on the base): motion and inertial force
     const T a_upper_arm_x_7 = fma(gravity2, s_upper_arm_7, -gravity0 * c_upper_arm_7);
@@ -2078,47 +2105,49 @@ GRIDGEN_LARGE void step_variational(
 
     // forearm (revolute elbow on upper_arm): placement in the parent
     T s_forearm_8, c_forearm_8;
-    gridgen::sincos<T>(t81, s_forearm_8, c_forearm_8);
+    gridgen::sincos<T>(t108, s_forearm_8, c_forearm_8);
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T w_forearm_z_7 = w_upper_arm_z_6 + t79;
-    const T t82 = R(0.4) * w_upper_arm_z_6;
-    const T v_forearm_x_8 = s_forearm_8 * t82;
-    const T v_forearm_y_8 = c_forearm_8 * t82;
-    const T t83 = R(1.2) * v_forearm_x_8;
-    const T t84 = fma(R(0.18), w_forearm_z_7, R(1.2) * v_forearm_y_8);
-    const T t85 = fma(R(0.18), v_forearm_y_8, R(0.040209999999999996) * w_forearm_z_7);
+    const T w_forearm_z_7 = w_upper_arm_z_6 + t106;
+    const T t109 = R(0.4) * w_upper_arm_z_6;
+    const T v_forearm_x_8 = s_forearm_8 * t109;
+    const T v_forearm_y_8 = c_forearm_8 * t109;
+    const T t110 = R(1.2) * v_forearm_x_8;
+    const T t111 = fma(R(0.18), w_forearm_z_7, R(1.2) * v_forearm_y_8);
+    const T t112 = fma(R(0.18), v_forearm_y_8, R(0.040209999999999996) * w_forearm_z_7);
     const T a_forearm_x_7 = fma(s_forearm_8, a_upper_arm_y_7, c_forearm_8 * a_upper_arm_x_7);
     const T a_forearm_y_7 = fnma(s_forearm_8, a_upper_arm_x_7, c_forearm_8 * a_upper_arm_y_7);
     const T f_forearm_x_7 = R(1.2) * a_forearm_x_7;
     const T f_forearm_y_7 = R(1.2) * a_forearm_y_7;
 
     // forearm (revolute elbow on upper_arm): force propagated to the parent
-    const T t86 = fma(R(0.18), a_forearm_y_7, R(0.44) * a_upper_arm_y_7);
+    const T t113 = fma(R(0.18), a_forearm_y_7, R(0.44) * a_upper_arm_y_7);
     const T n_upper_arm_z_15 = fma(R(0.4), fma(c_forearm_8, f_forearm_y_7, s_forearm_8 *
-        f_forearm_x_7), t86);
-    const T t87 = tau0 - n_upper_arm_z_15;
-    const T t88 = fma(R(-0.18), a_forearm_y_7, fnma(v_forearm_x_8, t84, fma(v_forearm_y_8, t83,
+        f_forearm_x_7), t113);
+    const T t114 = tau0 - n_upper_arm_z_15;
+    const T t115 = fma(R(-0.18), a_forearm_y_7, fnma(v_forearm_x_8, t111, fma(v_forearm_y_8, t110,
         tau1)));
-    const T n_upper_arm_z_14 = fma(R(0.4), fma(c_forearm_8, t84, s_forearm_8 * t83), fma(R(0.1268),
-        w_upper_arm_z_6, t85));
+    const T n_upper_arm_z_14 = fma(R(0.4), fma(c_forearm_8, t111, s_forearm_8 * t110),
+        fma(R(0.1268), w_upper_arm_z_6, t112));
 
     // forearm (revolute elbow on upper_arm): integration over the step
-    const T t89 = fnma(t0, t88, t85 - t5);
-    const T t90 = t10 * fnma(t9, t89, fnma(t0, t87, n_upper_arm_z_14 - n_upper_arm_z));
-    const T w_upper_arm_z_7 = w_upper_arm_z_6 - t90;
+    const T t116 = fnma(t0, t115, t112 - t5);
+    const T t117 = t10 * fnma(t9, t116, fnma(t0, t114, n_upper_arm_z_14 - n_upper_arm_z));
+    const T t118 = fnma(t9, t117, R(24.869435463814973) * t116);
+    const T t119 = gridgen::select<T>(fnma(t118, t118, fnma(t117, t117, t105)), R(0), R(1));
+    const T w_upper_arm_z_7 = fnma(t117, t119, w_upper_arm_z_6);
     q_next[0] = fma(dt0, w_upper_arm_z_7, q0);
-    const T t91 = fma(t9, t90, fma(R(-24.869435463814973), t89, t79));
+    const T t120 = fnma(t118, t119, t106);
 
     // upper_arm (revolute shoulder on the base): integration over the step
-    const T t92 = fma(t0, w_upper_arm_z_7, q0);
+    const T t121 = fma(t0, w_upper_arm_z_7, q0);
 
     // forearm (revolute elbow on upper_arm): integration over the step
-    const T t93 = fma(t0, t91, q1);
+    const T t122 = fma(t0, t120, q1);
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm_8, c_upper_arm_8;
-    gridgen::sincos<T>(t92, s_upper_arm_8, c_upper_arm_8);
+    gridgen::sincos<T>(t121, s_upper_arm_8, c_upper_arm_8);
 
     // upper_arm (revolute shoulder on the base): motion and inertial force
     const T a_upper_arm_x_8 = fma(gravity2, s_upper_arm_8, -gravity0 * c_upper_arm_8);
@@ -2126,55 +2155,55 @@ GRIDGEN_LARGE void step_variational(
 
     // forearm (revolute elbow on upper_arm): placement in the parent
     T s_forearm_9, c_forearm_9;
-    gridgen::sincos<T>(t93, s_forearm_9, c_forearm_9);
+    gridgen::sincos<T>(t122, s_forearm_9, c_forearm_9);
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T w_forearm_z_8 = w_upper_arm_z_7 + t91;
+    const T w_forearm_z_8 = w_upper_arm_z_7 + t120;
 
     // forearm (revolute elbow on upper_arm): integration over the step
-    const T t102 = fma(dt0, t91, q1);
-    q_next[1] = t102;
+    const T t131 = fma(dt0, t120, q1);
+    q_next[1] = t131;
 
     // forearm (revolute elbow on upper_arm): placement in the parent
     T sine_c_forearm_10, c_forearm_10;
-    gridgen::sincos<T>(t102, sine_c_forearm_10, c_forearm_10);
+    gridgen::sincos<T>(t131, sine_c_forearm_10, c_forearm_10);
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T I_upper_arm_zz_2 = fma(R(0.4), fma(R(0.18), c_forearm_10, fma(R(0.18), c_forearm_10,
         R(0.48))), R(0.16701));
 
     // forearm (revolute elbow on upper_arm): column of the mass matrix
-    const T t103 = fma(R(0.072), c_forearm_10, R(0.040209999999999996));
+    const T t132 = fma(R(0.072), c_forearm_10, R(0.040209999999999996));
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T t94 = R(0.4) * w_upper_arm_z_7;
-    const T v_forearm_x_9 = s_forearm_9 * t94;
-    const T v_forearm_y_9 = c_forearm_9 * t94;
-    const T t95 = R(1.2) * v_forearm_x_9;
-    const T t96 = fma(R(0.18), w_forearm_z_8, R(1.2) * v_forearm_y_9);
-    const T t97 = fma(R(0.18), v_forearm_y_9, R(0.040209999999999996) * w_forearm_z_8);
+    const T t123 = R(0.4) * w_upper_arm_z_7;
+    const T v_forearm_x_9 = s_forearm_9 * t123;
+    const T v_forearm_y_9 = c_forearm_9 * t123;
+    const T t124 = R(1.2) * v_forearm_x_9;
+    const T t125 = fma(R(0.18), w_forearm_z_8, R(1.2) * v_forearm_y_9);
+    const T t126 = fma(R(0.18), v_forearm_y_9, R(0.040209999999999996) * w_forearm_z_8);
     const T a_forearm_x_8 = fma(s_forearm_9, a_upper_arm_y_8, c_forearm_9 * a_upper_arm_x_8);
     const T a_forearm_y_8 = fnma(s_forearm_9, a_upper_arm_x_8, c_forearm_9 * a_upper_arm_y_8);
     const T f_forearm_x_8 = R(1.2) * a_forearm_x_8;
     const T f_forearm_y_8 = R(1.2) * a_forearm_y_8;
 
     // forearm (revolute elbow on upper_arm): force propagated to the parent
-    const T t98 = fma(R(0.18), a_forearm_y_8, R(0.44) * a_upper_arm_y_8);
+    const T t127 = fma(R(0.18), a_forearm_y_8, R(0.44) * a_upper_arm_y_8);
     const T n_upper_arm_z_17 = fma(R(0.4), fma(c_forearm_9, f_forearm_y_8, s_forearm_9 *
-        f_forearm_x_8), t98);
-    const T t99 = tau0 - n_upper_arm_z_17;
-    const T t100 = fma(R(-0.18), a_forearm_y_8, fnma(v_forearm_x_9, t96, fma(v_forearm_y_9, t95,
+        f_forearm_x_8), t127);
+    const T t128 = tau0 - n_upper_arm_z_17;
+    const T t129 = fma(R(-0.18), a_forearm_y_8, fnma(v_forearm_x_9, t125, fma(v_forearm_y_9, t124,
         tau1)));
-    const T t101 = fma(t0, t100, t97);
-    const T n_upper_arm_z_16 = fma(R(0.4), fma(c_forearm_9, t96, s_forearm_9 * t95), fma(R(0.1268),
-        w_upper_arm_z_7, t97));
+    const T t130 = fma(t0, t129, t126);
+    const T n_upper_arm_z_16 = fma(R(0.4), fma(c_forearm_9, t125, s_forearm_9 * t124),
+        fma(R(0.1268), w_upper_arm_z_7, t126));
 
     // factorization and solution
-    const T t104 = R(24.869435463814973) * t103;
-    const T t105 = R(1) / fnma(t103, t104, I_upper_arm_zz_2);
-    const T t106 = t105 * fnma(t101, t104, fma(t0, t99, n_upper_arm_z_16));
-    qd_next[0] = t106;
-    qd_next[1] = fnma(t104, t106, R(24.869435463814973) * t101);
+    const T t133 = R(24.869435463814973) * t132;
+    const T t134 = R(1) / fnma(t132, t133, I_upper_arm_zz_2);
+    const T t135 = t134 * fnma(t130, t133, fma(t0, t128, n_upper_arm_z_16));
+    qd_next[0] = t135;
+    qd_next[1] = fnma(t133, t135, R(24.869435463814973) * t130);
 }
 
 struct step_variational_traits : Traits {

@@ -576,7 +576,7 @@ template <class S> void step_variational_batch(
     gridgen::call_batch<S, 2, 2, 2, 0, 2, 2, gridgen::states, 0>(
         "two_link::step_variational_batch",
         gridgen::of_type<S>(two_link_step_variational_f32, two_link_step_variational_f64),
-        403, threads, n, q, qd, tau, dt, q_next, qd_next, n, gravity);
+        440, threads, n, q, qd, tau, dt, q_next, qd_next, n, gravity);
 }
 
 // Forward kinematics: poses of all frames.

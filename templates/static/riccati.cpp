@@ -34,7 +34,8 @@ GRIDGEN_DEVICE void add_block(Number* sum, int stride, const Number* a, int down
         UNROLLED for (int j = 0; j < columns; ++j) block[i][j] = sum[i * stride + j];
     for (int k = 0; k < depth; ++k, a += along, b += width)
         UNROLLED for (int i = 0; i < rows; ++i)
-            UNROLLED for (int j = 0; j < columns; ++j) block[i][j] = Lane::fma(a[i * down], b[j], block[i][j]);
+            UNROLLED for (int j = 0; j < columns; ++j)
+                block[i][j] = Lane::fma(a[i * down], b[j], block[i][j]);
     UNROLLED for (int i = 0; i < rows; ++i)
         UNROLLED for (int j = 0; j < columns; ++j) sum[i * stride + j] = block[i][j];
 }

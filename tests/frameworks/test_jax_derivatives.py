@@ -50,7 +50,7 @@ def test_every_function_by_every_argument(x64: None, subject: str, function: str
     check_grads(jax.jit(chosen.call), chosen.arguments, 1, ["rev"], rtol=1e-4, atol=1e-4, eps=STEP)
 
 
-@pytest.mark.parametrize("integrator", FUNCTIONS["step"].methods)
+@pytest.mark.parametrize("integrator", FUNCTIONS["step_gradient"].methods)
 def test_every_integrator(x64: None, integrator: str) -> None:
     chosen = case(SUBJECTS["arm6"], "step", integrator=integrator)
     check_grads(jax.jit(chosen.call), chosen.arguments, 1, ["rev"], rtol=1e-4, atol=1e-4, eps=STEP)

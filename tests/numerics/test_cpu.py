@@ -55,7 +55,11 @@ FUNCTIONS = [*(name for name in _OF_ONE_RESULT if name not in REGRESSORS), *OF_F
 #: Functions whose programs for large robots no one compiles.
 BEYOND_COMPILERS = (
     "forward_dynamics_gradient_f_ext_base_motion",
-    *(name for name in COMPUTATIONS if "second_order" in name or "hessian" in name),
+    *(
+        name
+        for name in COMPUTATIONS
+        if any(word in name for word in ("second_order", "hessian", "variational"))
+    ),
 )
 #: Robots that have every function compiled, with a slide and skew axes, branches and a mimic joint,
 #: a free joint.

@@ -35,7 +35,7 @@ TOLERANCE = 1e-12
 #: What an eigenvalue of a mass matrix, scaled to a diagonal of ones, has where it is not zero.
 REGULAR = 1e-9
 #: Integrators whose accelerations, and derivatives, are those of forward dynamics.
-STEPS = tuple(FUNCTIONS["step"].methods)
+STEPS = tuple(FUNCTIONS["step_gradient"].methods)
 
 
 def examples(count: int) -> settings:

@@ -136,7 +136,7 @@ def ilqr(
 
     threads = thread_count()
     largest = max(_LEAST_PART, _PART_BYTES // (T * 48 * robot.nv**2) // _LEAST_PART * _LEAST_PART)
-    count = -(-batch // largest)
+    count = max(1, -(-batch // largest))
     count += -count % threads if batch >= threads * _LEAST_PART else 0
 
     def solve(problems: NDArray[np.int64]) -> IlqrResult:

@@ -48,11 +48,20 @@ def variational_step(state: State, tau: Numbers, dt: Numbers) -> tuple[list[Scal
     M = mass_matrix(near)
     add_loss_slopes(near, M, half)
     factors = factorized(near, M)
-    rate: Sequence[Scalar] = list(qd)
+    rate, scalars = list(qd), state.scalars
+    least: Scalar | None = None
     for _ in range(ITERATIONS):
         at_start, _ = _ends(state, rate, tau, step)
         residual = [a - b for a, b in zip(at_start, start, strict=True)]
-        rate = [v - x for v, x in zip(rate, ldlt_solve(factors, residual), strict=True)]
+        change = ldlt_solve(factors, residual)
+        size = dot(change, change)
+        if least is not None:  # a change larger than the last one diverges: the rate stays
+            shrinks = least - size
+            share = scalars.select(shrinks, scalars.constant(0.0), scalars.constant(1.0))
+            change = [share * x for x in change]
+            size = scalars.select(shrinks, least, size)
+        least = size
+        rate = [v - x for v, x in zip(rate, change, strict=True)]
     _, momenta = _ends(state, rate, tau, step)
     end = integrate(state, [step * v for v in rate])
     return end, ldlt_solve(factorized(state.at(end, qd)), momenta)

@@ -196,6 +196,8 @@ def model_of(name: str, cone: str) -> Any:
     if name in TEXTS or "<" in name:
         text = TEXTS.get(name, name).format(cone=cone, impratio=impratio)
         model = mujoco.MjModel.from_xml_string(text)
+        if model.neq and int(mujoco.__version__.partition(".")[0]) < 4:
+            pytest.skip("the reference accelerations of MuJoCo 4 contain dJ/dt qd")
     else:
         model = quadruped() if name == "quadruped" else gymnasium_model(name)
     model.opt.cone, model.opt.impratio = ("pyramidal", "elliptic").index(cone), impratio
