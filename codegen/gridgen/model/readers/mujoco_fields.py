@@ -22,31 +22,32 @@ TAKEN = r"""
     jnt_(type|qposadr|dofadr|pos|axis|range|limited|actfrclimited|actfrcrange|margin)
     jnt_(solref|solimp) dof_(solref|solimp)
     dof_(armature|damping|frictionloss)
-    actuator_(trntype|trnid|outadr|gear|armature|damping)
+    actuator_(trntype|trnid|outadr|gear|armature|damping|dyntype|gaintype|gainprm|biastype)
+    actuator_(biasprm|ctrllimited|ctrlrange|forcelimited|forcerange|group|delay|plugin|ctrlnum)
+    actuator_outnum jnt_stiffness qpos_spring opt.(integrator|disableactuator)
     opt.(disableflags|gravity|cone|impratio|timestep)
     mjDSBL_(CONSTRAINT|EQUALITY|FRICTIONLOSS|LIMIT|CONTACT|PASSIVE|SPRING|DAMPER|GRAVITY)
-    mjDSBL_(FILTERPARENT|REFSAFE)
+    mjDSBL_(FILTERPARENT|REFSAFE|ACTUATION|CLAMPCTRL)
 """
 """Fields and flags that the reader uses."""
 
 NAMED = """
     nflex njnt neq ntendon nu nactuator nplugin nmocap geom_(adhesion|surfacevel)
     tendon_armature dof_dampingpoly actuator_dampingpoly
-    jnt_stiffness jnt_stiffnesspoly body_gravcomp opt.noslip_iterations
+    jnt_stiffnesspoly jnt_springyield body_gravcomp opt.noslip_iterations
     mjENBL_(OVERRIDE|DIAGEXACT)
     opt.(density|viscosity)
 """
 """Fields that raise an error or a warning."""
 
 INSIDE = r"""
-    actuator_(ctrladr|ctrlnum|ctrlspec|outnum|actadr|actnum|cranklength|dynprm|gainprm|biasprm)
-    actuator_(dyntype|gaintype|biastype|actlimited|actrange|actearly|history|historyadr|delay)
-    actuator_(plugin|forcelimited|forcerange|ctrllimited|ctrlrange|acc0|length0|lengthrange)
+    actuator_(ctrladr|ctrlspec|actadr|actnum|cranklength|dynprm|actlimited|actrange|actearly)
+    actuator_(history|historyadr|acc0|length0|lengthrange)
     tendon_(type|adr|num|actuatorid|plasticadr|limited|actfrclimited|range|actfrcrange|margin)
     tendon_(stiffness|stiffnesspoly|damping|dampingpoly|frictionloss|lengthspring|springyield)
     tendon_(length0|invweight0|solref_lim|solimp_lim|solref_fri|solimp_fri|treenum|treeid)
     ten_J_\w+ wrap_\w+ exclude_\w+ plugin\w* flex\w+ nflex\w+
-    jnt_(springyield|plasticadr|actgravcomp) body_plugin
+    jnt_(plasticadr|actgravcomp) body_plugin
 """
 """Details of features that raise an error or a warning: forces and deformable bodies."""
 
@@ -60,19 +61,19 @@ DERIVED = r"""
 """Sizes, addresses and fields that MuJoCo derives from others."""
 
 OTHER = r"""
-    vis narena nbuffer njmax nconmax npolygonmax nhistory tree_sleep_policy qpos_spring
+    vis narena nbuffer njmax nconmax npolygonmax nhistory tree_sleep_policy
     body_margin jnt_(solref|solimp|margin|group) dof_(solref|solimp)
-    actuator_group tendon_(group|width|matid|rgba)
+    tendon_(group|width|matid|rgba)
     n?bvh\w* oct_\w+ ngeom geom_(?!contype|conaffinity|(type|size|pos|quat)$)\w+
     nsite site_(?!(bodyid|pos|quat)$)\w+
     ncam cam_\w+ nlight light_\w+
     nmesh\w* mesh_\w+ nskin\w* skin_\w+ nhfield\w* hfield_\w+ nmat mat_\w+ ntex\w* tex_\w+
     nsensor\w* sensor_\w+ nkey key_\w+ nnumeric\w* numeric_\w+ text_\w+ ntuple\w* tuple_\w+
     nuser\w+ \w+_user nnames\w* names_map name_\w+ n?paths npluginattr npluginstate
-    opt.(ccd|mpr|ls|noslip|sdf|o)_\w+ opt.(apirate|cone|disableactuator|enableflags|impratio)
-    opt.(integrator|iterations|jacobian|sleep_tolerance|solver|tolerance|magnetic|wind)
-    mjDSBL_(CLAMPCTRL|WARMSTART|FILTERPARENT|SENSOR|MIDPHASE|EULERDAMP|AUTORESET)
-    mjDSBL_(NATIVECCD|ISLAND|MULTICCD|ACTUATION)
+    opt.(ccd|mpr|ls|noslip|sdf|o)_\w+ opt.(apirate|cone|enableflags|impratio)
+    opt.(iterations|jacobian|sleep_tolerance|solver|tolerance|magnetic|wind)
+    mjDSBL_(WARMSTART|FILTERPARENT|SENSOR|MIDPHASE|EULERDAMP|AUTORESET)
+    mjDSBL_(NATIVECCD|ISLAND|MULTICCD)
     mjNDISABLE mjNENABLE
     mjENBL_(OVERRIDE|ENERGY|FWDINV|INVDISCRETE|ISLAND|MULTICCD|SLEEP|DIAGEXACT|IPC|SPECULATIVE)
     mjJNT_(FREE|BALL|SLIDE|HINGE)
