@@ -182,6 +182,7 @@ def test_every_name_of_a_compiled_function_is_explained():
         "_constant_acceleration",
         "_variational",
         "_with_efforts",
+        "_excess",
         "_pipeline",
         "_offset",
     }

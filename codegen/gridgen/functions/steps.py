@@ -26,7 +26,7 @@ class MethodStep:
         results:   arrays that it returns.
         algorithm: algorithm that computes it.
         is_called: whether a call runs its straight-line program.
-        parameters: as in ``Function``; optional inputs likewise.
+        parameters: as in ``Function``; optional inputs and ``solves`` likewise.
     """
 
     function: str
@@ -38,6 +38,7 @@ class MethodStep:
     is_called: bool = True
     parameters: tuple[str, ...] = ()
     optional_inputs: tuple[str, ...] = ()
+    solves: bool = True
 
 
 _REFUSALS = ("of_a_singular_mass_matrix", "of_mimic_joints")
@@ -84,6 +85,7 @@ def _excess(algorithm: str, *inputs: str, refusals: tuple[str, ...] = ()) -> Met
         ("excess",),
         Algorithm(f"ends.{algorithm}", source, refusals=refusals, in_loops=False),
         is_called=False,
+        solves=False,
     )
 
 

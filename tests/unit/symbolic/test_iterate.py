@@ -49,7 +49,10 @@ def test_a_state_keeps_its_values_after_its_test() -> None:
     assert np.array_equal(together, alone)
 
 
-def test_dual_numbers_iterate_with_their_derivatives() -> None:
+def test_dual_numbers_iterate_values_and_a_last_step_has_the_derivatives() -> None:
     x = [Dual(NUMBERS[0], np.ones(3)), Dual(NUMBERS[1], np.zeros(3))]
-    found = root_of_product(x, DualScalars(FloatScalars()))[0]
-    np.testing.assert_allclose(found.tangent, 0.5 * np.sqrt(NUMBERS[1] / NUMBERS[0]), rtol=1e-9)
+    root = root_of_product(x, DualScalars(FloatScalars()))[0]
+    assert np.array_equal(root.value, root_of_product(NUMBERS, FloatScalars())[0])
+    assert root.tangent == 0.0
+    last = 0.5 * root + 0.5 * (x[0] * x[1]) / root
+    np.testing.assert_allclose(last.tangent, 0.5 * np.sqrt(NUMBERS[1] / NUMBERS[0]), rtol=1e-9)
