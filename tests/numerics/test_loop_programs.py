@@ -79,9 +79,10 @@ def is_further(name: str, floating: bool, function: str) -> bool:
     with_loads = function.endswith("_base_motion")
     if name == "gripper":
         of_steps = function.startswith("step_") and (with_loads or not function.startswith(STEPS))
+        of_steps |= with_loads and not floating
         return function in SECOND_ORDER or of_steps or "regressor_gradient" in function
     if function in SECOND_ORDER or "regressor_gradient" in function:
-        return name not in SMALL or floating
+        return name != "pendulum" or floating
     is_long = "gradient" in function or "torque_regressor" in function
     if function.startswith("step_"):
         return name != "pendulum"
@@ -92,7 +93,7 @@ def is_further(name: str, floating: bool, function: str) -> bool:
 def cases() -> list[object]:
     """Return robots and bases; with True, what is tried on them only when asked for."""
     robots = [(name, base) for name in (*OWN_ROBOTS, *MAIN_ROBOTS) for base in (False, True)]
-    further = [case for case in robots if case[0] not in SMALL]
+    further = [case for case in robots if case != ("pendulum", False)]
     few = [case for case in robots if case[0] in OWN_ROBOTS and case not in ALIKE]
     return [
         *(pytest.param(*case, False) for case in few),

@@ -88,7 +88,10 @@ def test_a_pendulum_held_level(run, module, tmp_path):
 
 
 def test_the_summary_names_what_was_made(run, tmp_path):
-    _, output, _ = run(QUADRUPED, "--floating-base", "--inputs", "f_ext, base_motion")
+    _, output, _ = run(
+        *(QUADRUPED, "--floating-base", "--inputs", "f_ext, base_motion"),
+        *("--functions", "inverse_dynamics,forward_dynamics"),
+    )
     assert "13 bodies, 13 joints, 4 levels, nq = 19, nv = 18" in output
     assert re.search(r"inverse_dynamics +\d+ +\d+ +\d+%", output)
     for part in ("operations", "..._f_ext", "..._base_motion", "articulated_inertias"):
