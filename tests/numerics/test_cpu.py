@@ -78,6 +78,10 @@ def in_turn(robots: Iterable[tuple[str, bool]], functions: list[str], each: int)
             yield *robot, dtype, function
 
 
+def is_of_second_order(function: str) -> bool:
+    return "second_order" in function or "hessian" in function
+
+
 def cases() -> list[object]:
     """Return robots, bases, types and functions; most of them only when asked for."""
     bases = (False, True)
@@ -88,11 +92,14 @@ def cases() -> list[object]:
         for place, function in enumerate(every[1])
         for dtype in (DTYPES[(turn + place) % 2],)
     ]
-    few = (*REGRESSORS, *STEPS_IN_TIME)
+    of_gripper = (*REGRESSORS, "forward_dynamics_second_order", "step_hessian_semi_implicit")
+    few = (*REGRESSORS, *STEPS_IN_TIME, *(name for name in every[1] if is_of_second_order(name)))
     thorough = [
         case
         for case in each
-        if case[3] not in few or (case[0] == "gripper" and case[3] in REGRESSORS)
+        if case[3] not in few
+        or (case[0] == "gripper" and case[3] in of_gripper)
+        or (case[0] == "cart_pole" and is_of_second_order(case[3]))
     ]
     main = [case for case in itertools.product(MAIN, bases) if case not in THOROUGH]
     small = [case for case in main if case[0] not in LARGE_ROBOTS][::4]

@@ -57,6 +57,7 @@ def run_gpu_tests(*options):
     assert "skipped" not in result.stdout
 
 
+@pytest.mark.exhaustive
 def test_what_is_tested_on_a_gpu_holds_for_an_arm():
     """But for what takes a compiler or an executor long."""
     left_out = "quadruped or gripper or under_loads or million or hybrid and float64"

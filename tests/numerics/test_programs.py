@@ -72,7 +72,7 @@ def params(*functions: str) -> list[object]:
             if name in LARGE_ROBOTS and any(word in (function or "") for word in SECOND):
                 continue  # a million operations
             further = function is not None and bool(COMPUTATIONS[function].key.inputs)
-            longer = name in LARGE_ROBOTS and function not in (None, LONG[0])
+            longer = name in LARGE_ROBOTS and function != LONG[0]
             longer |= name in MAIN_ROBOTS and further
             longer |= function in STEPS and name not in STEPPED
             of_one = ("step_gradient", "forward_dynamics_second", "hessian", "regressor_gradient")
@@ -86,7 +86,7 @@ def params(*functions: str) -> list[object]:
             all_functions = (
                 function is None or "second_order" in function or "centroidal" in function
             )
-            longer |= name in MAIN_ROBOTS and all_functions and place % 8 > 3
+            longer |= name in MAIN_ROBOTS and all_functions and place % 8 > 1
             marks = pytest.mark.exhaustive if left_out or longer else ()
             values = (name, floating) if function is None else (name, floating, function)
             every.append(pytest.param(*values, marks=marks))

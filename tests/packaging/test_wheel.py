@@ -69,7 +69,7 @@ def test_the_source_archive_holds_what_tests_need(built):
 
 
 # What the wheel depends on is taken from the tests' environment, or installed when asked for.
-@pytest.mark.parametrize("alone", [False, *exhaustive(True)])
+@pytest.mark.parametrize("alone", exhaustive(False, True))
 def test_an_installed_wheel_runs_in_another_folder(wheel, tmp_path, alone):
     environment = tmp_path / "environment"
     venv.create(environment, with_pip=alone)

@@ -65,7 +65,8 @@ def _evaluate(
         flat = np.broadcast_to(np.asarray(given), shape).reshape(batch, -1)
         columns[name] = [scalar(column) for column in flat.T]
     kind = RoundedScalars if scalar is Rounded else FloatScalars
-    results = spec.algorithm(tree, columns, kind())
+    with np.errstate(over="ignore"):  # of values that a selection leaves out
+        results = spec.algorithm(tree, columns, kind())
     arrays = []
     for name, elements in zip(spec.outputs, results, strict=True):
         numbers = [np.broadcast_to(number(element), (batch,)) for element in elements]
