@@ -10,16 +10,18 @@
 // data[i * batch + j * component], strides counted in elements, so that (B, n) and (n, B) arrays
 // and broadcast vectors (batch = 0) are used without a copy. n states; any one-dimensional grid that
 // covers them, in blocks of up to 128 threads. `component` has 32 bits.
-// Kernels for rows require consecutive states, aligned to 16 bytes; arrays whose length in `rows` of
-// model.json is 0 require component = 1 and are read without staging. A block has a multiple of 32
-// threads, and dynamic shared memory: `numbers` in model.json * threads * sizeof(T).
-// Kernels of both forms with `parked` values in model.json also require blocks of a multiple of 32
-// threads, and `parked` * threads * 4 additional bytes if T is float and the kernel is compiled
-// for sm_90 to sm_119. Compiled for sm_100 or sm_103, a thread of a kernel with `pairs` in model.json
-//   computes
-// two states if T is float: half the blocks for n, and twice the shared memory. Rollouts require blocks of a
-//   multiple of 32 threads, and `over_time` in model.json *
-// threads * sizeof(T) bytes. Above 48 kB set CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES.
+//
+// Some kernels require blocks of a multiple of 32 threads, and dynamic shared memory. Their numbers
+// are in model.json, per thread:
+//   ..._rows_kernel    `numbers` * sizeof(T) bytes. States are consecutive, aligned to 16 bytes.
+//                      Arrays whose length in `rows` is 0 require component = 1, and are read
+//                      without staging.
+//   with `parked`      `parked` * 4 bytes more, if T is float and the kernel is compiled for sm_90
+//                      to sm_119.
+//   rollouts           `over_time` * sizeof(T) bytes.
+//   with `pairs`       compiled for sm_100 or sm_103, with T float: a thread computes two states,
+//                      so half the blocks cover n, with twice the shared memory.
+// Above 48 kB set CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES.
 #include "gridgen_states.cuh"
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 1000 || __CUDA_ARCH__ == 1030)
 #include "gridgen_pairs.cuh"
