@@ -70,7 +70,7 @@ def test_gradients_of_costs(name: str, floating: bool, frame: str) -> None:
 
 
 def quadratic(l_x: Array, l_u: Array, l_xx: Array, l_uu: Array) -> TrajectoryCost:
-    """Return derivatives of which a part of the Hessian is stored as a diagonal."""
+    """Return derivatives with a part of the Hessian as a diagonal."""
     diagonal = np.full(l_x.shape, 0.2)
     dense = l_xx - 0.2 * np.eye(l_x.shape[-1])
     return TrajectoryCost(np.zeros(len(l_x)), l_x, l_u, l_uu, diagonal, dense)
