@@ -185,12 +185,11 @@ def _not_acting(
     is_taken = options.joint_dynamics or not (contacts or actuators)
     if is_taken or not (description.contact_model.contacts or description.actuators):
         return
-    for joint in description.joints:
-        if joint.damping or joint.friction:
+    for moving in description.joints:
+        if moving.damping or moving.friction:
             problem = "has damping or dry friction, which gridgen ignores"
-            yield Oddity(
-                "losses", f"joint {show(joint.name)}", problem, "load it with joint_dynamics=True"
-            )
+            where = f"joint {show(moving.name)}"
+            yield Oddity("losses", where, problem, "load it with joint_dynamics=True")
 
 
 def _check_convention(
