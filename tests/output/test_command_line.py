@@ -23,6 +23,7 @@ from gridgen.commands import console
 from gridgen.commands import main as cli
 from gridgen.commands import tune as tune_command
 from gridgen.cost import profile
+from gridgen.functions.motion import INTEGRATORS
 from gridgen.functions.types import Integrator
 from gridgen.mpi import command as pipeline_command
 from helpers.robots import joint_text, link_text, robot_text
@@ -178,6 +179,23 @@ def test_functions_of_frames(functions, made, run, module):
     assert run(PENDULUM, "--frame", "rod", "--functions", functions)[0] == 0
     names = {name for name in module("pendulum").robot.functions if "scan" not in name}
     assert {name.partition("_rod")[0] for name in names} == made
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [([], {*INTEGRATORS} - {"variational"}), (["--integrators", "variational,rk4"], None)],
+)
+def test_integrators(given, made, run, module):
+    assert run(PENDULUM, "--functions", "step,rollout", *given)[0] == 0
+    robot = module("pendulum").robot
+    steps = {name.removeprefix("step_") for name in robot.functions if name.startswith("step_")}
+    rollouts = {name.removeprefix("rollout_") for name in robot.functions if "rollout" in name}
+    made = made or {"variational", "rk4"}
+    assert steps == made
+    assert {name for name in rollouts if name in INTEGRATORS} == made
+    left_out = "variational" if "variational" not in made else "euler"
+    with pytest.raises(gridgen.ModelError, match=f"no step_{left_out}.*--integrators"):
+        robot.step([0.1], [0.2], [0.3], 0.01, integrator=left_out)
 
 
 # -- what is checked and reported ---------------------------------------------------------------
@@ -393,6 +411,8 @@ def test_bad_input(arguments, message, grid_gen, tmp_path):
         (["--functions", "mass_matrx"], "did you mean mass_matrix"),
         (["--functions", "jacobian"], "add --frame LINK"),
         (["--functions", "mass_matrix,neutral"], "neutral is in every"),
+        (["--integrators", "heun"], 'no integrator "heun"; choose among semi_implicit'),
+        (["--integrators", "rk4", "--functions", "mass_matrix"], "omit it, or add step"),
         (["--frame", "elbow"], 'frame_names lists its frames: "base", "rod"'),
         (["--frame", "rodd"], 'no frame "rodd"; did you mean "rod"'),
         (["--backend", "gpu", "--check"], "choose one of cpu, cuda, emulated"),
