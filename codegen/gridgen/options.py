@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from inspect import Parameter, signature
@@ -456,12 +456,8 @@ class GenerateOptions(RobotOptions):
                 )
 
         _check_fused(self.fuse)
-        known = (("optional input", OPTIONAL_INPUTS), ("integrator", INTEGRATORS))
-        for names, (what, choices) in zip((self.inputs, self.integrators), known, strict=True):
-            for name in names:
-                if name not in choices:
-                    listed = ", ".join(choices)
-                    raise OptionError(f"no {what} {show(name)}; choose among {listed}")
+        _check_names("optional input", self.inputs, OPTIONAL_INPUTS)
+        _check_names("integrator", self.integrators, INTEGRATORS)
         words = {FUNCTIONS[name].method_word for name in self.choices}
         if self.integrators and "integrator" not in words:
             raise OptionError("integrators: none of the functions has one: omit it, or add step")
@@ -478,6 +474,13 @@ class GenerateOptions(RobotOptions):
         of_frames = {name for name in GENERATED if FUNCTIONS[name].of_frame}
         is_chosen = of_frames & set(chosen) or not self.frames
         return chosen if is_chosen else (*chosen, "jacobian", "jacobian_dot_qd")
+
+
+def _check_names(what: str, names: Sequence[str], choices: Collection[str]) -> None:
+    """Raise unless all names are choices."""
+    for name in names:
+        if name not in choices:
+            raise OptionError(f"no {what} {show(name)}; choose among {', '.join(choices)}")
 
 
 def _check_fused(fuse: object) -> None:

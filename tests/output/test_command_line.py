@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -24,8 +23,8 @@ from gridgen.commands import main as cli
 from gridgen.commands import tune as tune_command
 from gridgen.cost import profile
 from gridgen.functions.motion import INTEGRATORS
-from gridgen.functions.types import Integrator
 from gridgen.mpi import command as pipeline_command
+from gridgen.options import DEFAULT_INTEGRATORS
 from helpers.robots import joint_text, link_text, robot_text
 
 CODEGEN = Path(__file__).parents[2] / "codegen"
@@ -183,14 +182,16 @@ def test_functions_of_frames(functions, made, run, module):
 
 @pytest.mark.parametrize(
     ("given", "made"),
-    [([], {*INTEGRATORS} - {"variational"}), (["--integrators", "variational,rk4"], None)],
+    [
+        ([], {*DEFAULT_INTEGRATORS}),
+        (["--integrators", "variational,rk4"], {"variational", "rk4"}),
+    ],
 )
 def test_integrators(given, made, run, module):
     assert run(PENDULUM, "--functions", "step,rollout", *given)[0] == 0
     robot = module("pendulum").robot
     steps = {name.removeprefix("step_") for name in robot.functions if name.startswith("step_")}
     rollouts = {name.removeprefix("rollout_") for name in robot.functions if "rollout" in name}
-    made = made or {"variational", "rk4"}
     assert steps == made
     assert {name for name in rollouts if name in INTEGRATORS} == made
     left_out = "variational" if "variational" not in made else "euler"
@@ -580,7 +581,7 @@ def test_what_no_call_leads_to_is_there_when_asked_for(tmp_path):
         ),
         *(
             f"rollout_{integrator}_{variant}{loads}"
-            for integrator in get_args(Integrator)
+            for integrator in DEFAULT_INTEGRATORS
             for variant in ("with_efforts", "excess")
             for loads in ("", "_f_ext_base_motion")
         ),

@@ -149,7 +149,7 @@ def _parser() -> Parser:
         "--integrators",
         metavar="NAME,...",
         help=f"integrators of steps and rollouts, of {', '.join(INTEGRATORS)}; repeatable "
-        "(default: all except variational)",
+        "(default: without variational)",
     )
     parser.add_list(
         "--frame",
