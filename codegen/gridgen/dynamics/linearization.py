@@ -16,7 +16,7 @@ from gridgen.dynamics import integrators
 from gridgen.dynamics.configurations import integrate, own_joints
 from gridgen.dynamics.constraint_derivatives import constrained_accelerations_gradient
 from gridgen.dynamics.contacts.gradient import contact_step_gradient
-from gridgen.dynamics.conventions import natural
+from gridgen.dynamics.conventions import Conversion, natural
 from gridgen.dynamics.derivatives import Accelerations, accelerations_gradient
 from gridgen.dynamics.integrators import (
     Commutators,
@@ -151,11 +151,16 @@ def _accelerations(state: State, tau: Numbers, damping_step: Scalar | None = Non
     if state.world_axes:
         conversion, own, tau = natural(state, tau)
         rates = _accelerations(own, tau, damping_step)
-        found = conversion.gradients(rates.qdd, (rates.by_q, rates.by_qd, rates.by_tau))
-        return Accelerations(conversion.acceleration(rates.qdd), *found)
+        return converted(conversion, rates)
     if state.tree.constraints:
         return constrained_accelerations_gradient(state, tau, damping_step)
     return accelerations_gradient(state, tau, damping_step)
+
+
+def converted(conversion: Conversion, rates: Accelerations) -> Accelerations:
+    """Return accelerations and their derivatives in MuJoCo's coordinates."""
+    found = conversion.gradients(rates.qdd, (rates.by_q, rates.by_qd, rates.by_tau))
+    return Accelerations(conversion.acceleration(rates.qdd), *found)
 
 
 @dataclass(frozen=True)

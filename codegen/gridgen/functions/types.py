@@ -71,8 +71,6 @@ ExplicitIntegrator = Literal[
     "trapezoidal",
     "constant_acceleration",
 ]
-#: Those that evaluate forward dynamics once.
-OneStageIntegrator = Literal["semi_implicit", "euler", "implicit", "constant_acceleration"]
 #: States that a rollout returns; a number k selects every k-th state.
 Keep: TypeAlias = Literal["all", "last"] | int
 Schedule = Literal["auto", "thread", "scan"]

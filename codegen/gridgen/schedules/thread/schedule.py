@@ -15,6 +15,7 @@ from gridgen.dynamics.functions import (
     with_inputs,
 )
 from gridgen.functions import FUNCTIONS
+from gridgen.functions.motion import MULTI_STAGE
 from gridgen.kernel import Kernel, KernelKey, Work
 from gridgen.options import LONGEST_PROGRAM, LONGEST_WITHOUT_LOOPS
 from gridgen.schedules.interface import KernelSelection, is_rollout, is_search
@@ -28,7 +29,8 @@ _NOT_TWICE = (
 )
 _NO_LOOPS = (
     f"its program would have more than {LONGEST_WITHOUT_LOOPS} operations, and it has none with "
-    "loops over bodies: lock joints, or load the robot with fewer constraints"
+    "loops over bodies: lock joints, load the robot with fewer constraints or without "
+    "convention=, or choose another integrator"
 )
 
 
@@ -54,7 +56,12 @@ class ThreadSchedule:
         if selection.frames is not None:
             of_frames = frame_computations(self.tree, selection.frames)
         for computation in (*plain, *of_frames.values()):
-            is_selected = computation.key.function in selection.functions
+            is_selected = computation.key.function in selection.functions and (
+                computation.key.step
+                or selection.integrators is None
+                or FUNCTIONS[computation.key.function].method_word != "integrator"
+                or computation.key.method in selection.integrators
+            )
             if is_selected and (selection.variants or computation.is_called):
                 for inputs in input_sets(computation.optional_inputs, selection.inputs):
                     key = with_inputs(computation, inputs).key
@@ -82,6 +89,11 @@ class ThreadSchedule:
         if key.function == "step_gradient" and self.tree.contact_model.contacts:
             # A step for each column, which share their values.
             measured, longest = replace(key, function="step"), longest // (2 * self.tree.nv)
+        if key.function == "step_hessian" and key.method in MULTI_STAGE:
+            # Hessians of all stages, each but the first multiplied by dense changes of its state.
+            stages = MULTI_STAGE[key.method]
+            measured = replace(key, method="semi_implicit")
+            longest = (longest - 27 * self.tree.nv**3 * (stages - 1)) // stages
         if is_never_in_loops(self.tree, key) and is_longer(self.tree, measured, longest):
             return _NOT_TWICE if is_twice else _NO_LOOPS
         return None
