@@ -92,10 +92,7 @@ def random_states(tree: KinematicTree, count: int, rng: np.random.Generator) -> 
     states = {name: rng.normal(size=(count, *array_shape(name, tree))) for name in names}
     states |= {"q": q, "q0": q, "q1": np.roll(q, 1, axis=0), "u": rng.uniform(size=count)}
     states |= {"gravity": np.tile(STANDARD_GRAVITY, (count, 1))}
-    turn = np.linalg.qr(rng.normal(size=(count, 3, 3)))[0]
-    turn[:, 0] *= np.linalg.det(turn)[:, None]
-    states["offset"] = np.tile(np.eye(4), (count, 1, 1))
-    states["offset"][:, :3] = np.concatenate([turn, 0.1 * rng.normal(size=(count, 3, 1))], axis=2)
+    states["offset"] = _random_poses(rng, count)
     states["dt"] = rng.uniform(1e-3, 1e-2, count)
     # Bounds that no state reaches in some steps.
     states["q_range"] = q[..., None] + rng.uniform(0.5, 1.0, (count, 1, 1)) * (-1.0, 1.0)
@@ -107,6 +104,15 @@ def random_states(tree: KinematicTree, count: int, rng: np.random.Generator) -> 
     if refusal(tree, "articulated_inertias") is None:
         (states["articulated"],) = evaluate_reference(tree, "articulated_inertias", states)
     return states
+
+
+def _random_poses(rng: np.random.Generator, *shape: int) -> Array:
+    """Return poses near the origin, (..., 4, 4)."""
+    poses = np.tile(np.eye(4), (*shape, 1, 1))
+    turn = np.linalg.qr(rng.normal(size=(*shape, 3, 3)))[0]
+    turn[..., 0, :] *= np.linalg.det(turn)[..., None]
+    poses[..., :3, :] = np.concatenate([turn, 0.1 * rng.normal(size=(*shape, 3, 1))], axis=-1)
+    return poses
 
 
 def random_world(count: int, rng: np.random.Generator) -> Array:
@@ -140,7 +146,7 @@ def random_parameters(
     for name, own in tree.parameters.items():
         numbers = np.asarray(own)
         factors = rng.uniform(0.5, 1.5, (count, len(numbers)))
-        drawn[name] = numbers * (factors[..., None] if numbers.ndim > 1 else factors)
+        drawn[name] = numbers * factors.reshape(*factors.shape, *(1,) * (numbers.ndim - 1))
     if "params" in drawn:
         size = (count, len(tree.parameter_names))
         heavy = (tree.total_mass or 1.0) / len(tree.bodies)
@@ -160,6 +166,8 @@ def random_parameters(
         drawn["restitution"] += rng.uniform(0.0, 1.0, size)
         drawn["weights"] *= rng.uniform(0.5, 2.0, size)
         drawn["proximal"] = rng.uniform(1e-4, 1e-3, size)
+    if "offsets" in drawn:
+        drawn["offsets"] = _random_poses(rng, *size)
     return drawn
 
 

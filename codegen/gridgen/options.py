@@ -111,9 +111,9 @@ class RobotOptions:
                         URDF has none): one number for every joint with one velocity, or ``nv``
                         numbers.
         parameters:     robot parameters that are inputs of the functions: ``armature``,
-                        ``damping``, ``joint_friction``, and inertias, by the name of a link, a list
-                        of links, or ``all`` for every moving body with the links fixed to it
-                        (docs/parameters.md).
+                        ``damping``, ``joint_friction``, ``offsets`` of constraints, and inertias,
+                        by the name of a link, a list of links, or ``all`` for every moving body
+                        with the links fixed to it (docs/parameters.md).
         check_parameters: validate rows of ``params`` in calls, also in calls that PyTorch or JAX
                         transforms; not on a GPU.
         mappings:       arguments of a xacro file: ``{"prefix": "left_"}``.

@@ -248,7 +248,7 @@ class Robot(Declared, Drawn, Exported):
             name: ``params`` (n, 10), rows in the order of ``parameter_names``; ``armature``,
                   ``damping`` or ``joint_friction`` (nv,); for constraints, ``active``,
                   ``compliance``, ``proximal``, ``restitution`` or ``weights`` (k,), or
-                  ``stabilization`` (k, 2).
+                  ``stabilization`` (k, 2) and ``offsets`` (k, 4, 4).
 
         Raises:
             OptionError: the robot was loaded without it in ``parameters``.

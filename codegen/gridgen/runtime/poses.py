@@ -12,7 +12,7 @@ from gridgen.functions.types import Array
 from gridgen.runtime.arrays.libraries import on_gpu
 
 #: Inputs that are homogeneous transforms.
-POSES = ("targets", "offset")
+POSES = ("targets", "offset", "offsets")
 #: Largest error of an entry of R R^T, of the determinant and of the last row; more is a mistake.
 TOLERANCE = 1e-3
 
