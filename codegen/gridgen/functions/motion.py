@@ -85,7 +85,7 @@ class Motion(Calls):
         self,
         q: ArrayLike,
         qd: ArrayLike,
-        tau: ArrayLike,
+        tau: ArrayLike | None,
         dt: NumberLike,
         *,
         integrator: Integrator = "semi_implicit",
@@ -104,7 +104,7 @@ class Motion(Calls):
         Args:
             q:          joint positions   (B, nq)  [rad or m]
             qd:         joint velocities  (B, nv)  [rad/s or m/s]
-            tau:        joint torques     (B, nv)  [N m or N]
+            tau:        joint torques     (B, nv)  [N m or N]; ``None`` beside ``ctrl``: 0
             dt:         length of the step, a number or (B,)  [s]
             integrator: ``semi_implicit``: the new velocities move the configuration. ``euler``:
                         the old velocities do. ``rk4``: Runge-Kutta method of order four, at four
@@ -289,7 +289,7 @@ class Motion(Calls):
         self,
         q0: ArrayLike,
         qd0: ArrayLike,
-        tau: ArrayLike,
+        tau: ArrayLike | None,
         dt: NumberLike,
         *,
         substeps: int = 1,

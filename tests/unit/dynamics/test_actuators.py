@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import gridgen
 from gridgen.dynamics.reference import evaluate_reference
-from gridgen.errors import GridGenWarning, ModelError, OptionError
+from gridgen.errors import GridGenWarning, ModelError, OptionError, ShapeError
 from gridgen.model.readers.mujoco import from_model
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
@@ -206,11 +206,48 @@ def test_pytorch_differentiates_by_controls(shape: tuple[int, ...]) -> None:
         ({"joint": "elbow", "gear": "2"}, "gear '2'; give a number"),
         ({"joint": "elbow", "implicit": 1}, "implicit 1; give True or False"),
         ({"joint": "FL_foot"}, "no joint that moves"),
+        ({"joint": "w*"}, 'joint "w\\*", which matches none of the joints .*: "shoulder", "elbow"'),
+        ({"joint": "*", "name": "a"}, "joint '\\*' matches 2 joints; omit the name"),
     ],
 )
 def test_wrong_entries_say_what_to_do(entry: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         load_tree("two_link", False, actuators=[entry])
+
+
+def test_a_pattern_selects_the_joints_that_no_other_entry_names() -> None:
+    servo = {"kind": "position", "kp": 9.0}
+    listed = [
+        {"joint": "*_calf_joint", **servo},
+        {"joint": "*"},
+        {"joint": "FL_hip_joint", **servo},
+    ]
+    tree = load_tree("quadruped", True, actuators=listed)
+    every = [name for name in tree.joint_names if name != "root_joint"]
+    calves = [name for name in every if name.endswith("calf_joint")]
+    rest = [name for name in every if name not in calves and name != "FL_hip_joint"]
+    assert [one.name for one in tree.actuators] == [*calves, *rest, "FL_hip_joint"]
+    assert [one.gain[0] for one in tree.actuators] == [9.0] * 4 + [1.0] * 7 + [9.0]
+    with pytest.raises(OptionError, match="matches only joints of other entries"):
+        load_tree("quadruped", True, actuators=[{"joint": "*"}, {"joint": "FL*"}])
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch", "jax.numpy"])
+def test_no_torques_beside_controls_are_zeros(library: str) -> None:
+    xp = pytest.importorskip(library)
+    robot = gridgen.load(OWN / "two_link.urdf", actuators=SERVOS)
+    rng = np.random.default_rng(3)
+    q, qd, ctrl, tau = (xp.asarray(x, dtype=xp.float32) for x in rng.normal(size=(4, 3, 2)))
+    for given in (ctrl, ctrl[0]):
+        found = robot.step(q, qd, None, 0.01, ctrl=given)
+        for own, other in zip(found, robot.step(q, qd, 0 * tau, 0.01, ctrl=given), strict=True):
+            assert type(own) is type(other)
+            assert (own == other).all()
+    paths = [robot.rollout(q, qd, none, 0.01, ctrl=ctrl)[0] for none in (None, 0 * tau)]
+    assert paths[0].shape == (3, 4, 2)
+    assert (paths[0] == paths[1]).all()
+    with pytest.raises(ShapeError, match="number of steps is unknown"):
+        robot.rollout(q, qd, None, 0.01, ctrl=ctrl[0])
 
 
 def test_what_cannot_be_an_actuator_is_named() -> None:
