@@ -91,7 +91,7 @@ class Solutions(NamedTuple):
 
 @dataclass(slots=True)
 class Request:
-    """A call of a declared function; ``tau=None`` beside ``ctrl`` becomes zeros.
+    """A call of a declared function; ``tau=None`` with ``ctrl`` becomes zeros.
 
     Attributes:
         function:  name of the function.

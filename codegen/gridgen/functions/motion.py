@@ -17,7 +17,6 @@ from gridgen.functions.types import (
     NumberLike,
     OneStageIntegrator,
     ThreadSchedule,
-    Touching,
     Unpack,
     Writable,
 )
@@ -104,7 +103,7 @@ class Motion(Calls):
         Args:
             q:          joint positions   (B, nq)  [rad or m]
             qd:         joint velocities  (B, nv)  [rad/s or m/s]
-            tau:        joint torques     (B, nv)  [N m or N]; ``None`` beside ``ctrl``: 0
+            tau:        joint torques     (B, nv)  [N m or N]; ``None`` with ``ctrl``: 0
             dt:         length of the step, a number or (B,)  [s]
             integrator: ``semi_implicit``: the new velocities move the configuration. ``euler``:
                         the old velocities do. ``rk4``: Runge-Kutta method of order four, at four
@@ -141,7 +140,7 @@ class Motion(Calls):
             name: Algorithm(
                 f"linearization.{name}",
                 f"chain rule along step_{name}",
-                refusals=(*_REFUSALS, "of_contacts_in_the_world", "of_actuators"),
+                refusals=(*_REFUSALS, "of_contacts_in_the_world"),
                 title=INTEGRATORS[name],
             )
             for name in _EXPLICIT
@@ -159,14 +158,15 @@ class Motion(Calls):
         integrator: ExplicitIntegrator = "semi_implicit",
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
-        **options: Unpack[Touching],
+        **options: Unpack[Moving],
     ) -> tuple[Array, Array]:
         """Return the analytical derivatives of ``step`` by the state and by the joint torques.
 
         Changes of a state are vectors x of 2 nv numbers: the ``difference`` of the positions and
         the difference of the velocities. If the state changes by x and the torques by u, the next
         state changes by A x + B u. External wrenches are constant in the link frames. Coulomb
-        friction without ``friction_width`` is treated as constant.
+        friction without ``friction_width`` is treated as constant. Those by ``ctrl`` are products
+        of ``jvp`` and ``vjp`` of ``step``.
 
         Arguments and errors as in ``step``, without ``variational``: ``jvp`` and ``vjp`` of
         ``step`` differentiate it.
@@ -241,7 +241,7 @@ class Motion(Calls):
         substeps: int = 1,
         integrator: ExplicitIntegrator = "semi_implicit",
         out: tuple[Writable, Writable] | None = None,
-        **options: Unpack[Touching],
+        **options: Unpack[Moving],
     ) -> tuple[Array, Array]:
         """Return A and B of ``step_gradient`` for every step of trajectories.
 

@@ -272,8 +272,8 @@ class Soft(InGravity, Inertial, Controlled, total=False):
     active: ArrayLike | None
 
 
-class Touching(Constrained, total=False):
-    """Those of linearized steps.
+class Moving(Constrained, Controlled, total=False):
+    """Those of steps.
 
     Attributes:
         friction:  as in ``Soft``; radii and tolerance likewise.
@@ -282,10 +282,6 @@ class Touching(Constrained, total=False):
     friction: ArrayLike | None
     radii: ArrayLike | None
     tolerance: ArrayLike | None
-
-
-class Moving(Touching, Controlled, total=False):
-    """Those of steps."""
 
 
 class Impulsive(Inertial, Held, total=False):

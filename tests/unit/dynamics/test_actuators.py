@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 import gridgen
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenWarning, ModelError, OptionError, ShapeError
+from gridgen.functions import FUNCTIONS
 from gridgen.model.readers.mujoco import from_model
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
@@ -173,6 +174,34 @@ def test_products_are_those_of_differences() -> None:
     assert beyond.any()
 
 
+@pytest.mark.parametrize("touches", [False, True])
+@pytest.mark.parametrize("integrator", FUNCTIONS["step_gradient"].methods)
+def test_linearized_steps_are_those_of_differences(integrator: str, touches: bool) -> None:
+    peer, size = Peer("implicitfast", touches=touches), 1e-6
+    tree, n = peer.tree(), peer.model.nv
+    x = {**peer.x, "dt": np.full(COUNT, peer.dt)}
+    if touches:
+        x["tolerance"] = np.full((COUNT, 1), 1e-13)
+    names = ("q", "qd", "tau")
+    many: dict[str, np.ndarray] = {
+        key: np.concatenate([v] * 3 * n) if len(v) == COUNT else v for key, v in x.items()
+    }
+    ends = []
+    for sign in (1.0, -1.0):
+        moved = dict(many)
+        for place, name in enumerate(names):
+            steps = np.zeros((3 * n, COUNT, n))
+            for k in range(n):
+                steps[place * n + k, :, k] = sign * size
+            moved[name] = many[name] + steps.reshape(-1, n)
+        with np.errstate(divide="ignore", invalid="ignore"):  # of states that have converged
+            ends.append(np.hstack(evaluate_reference(tree, f"step_{integrator}", moved)))
+    slopes = ((ends[0] - ends[1]) / (2.0 * size)).reshape(3 * n, COUNT, 2 * n).transpose(1, 2, 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.concatenate(evaluate_reference(tree, f"step_gradient_{integrator}", x), axis=2)
+    assert_allclose(found, slopes, rtol=1e-5, atol=1e-5)
+
+
 SERVOS = [
     {"joint": joint, "kind": "position", "kp": 5, "kv": 0.3, "ctrlrange": (-1, 1)}
     for joint in ("shoulder", "elbow")
@@ -259,8 +288,8 @@ def test_what_cannot_be_an_actuator_is_named() -> None:
         load_tree("two_link", True, actuators=[{"joint": "root_joint"}])
     robot = gridgen.load(OWN / "two_link.urdf", actuators=SERVOS)
     q = np.zeros((1, 2))
-    with pytest.raises(ModelError, match="actuators, whose steps have no matrices"):
-        robot.step_gradient(q, q, q, 0.01)
+    with pytest.raises(ModelError, match="actuators, whose steps have no second"):
+        robot.step_hessian(q, q, q, 0.01, np.zeros((1, 4)))
     bare = gridgen.load(OWN / "two_link.urdf")
     with pytest.raises(OptionError, match="has no actuators: load it with actuators="):
         bare.step(q, q, q, 0.01, ctrl=q)
