@@ -286,8 +286,8 @@ class Soft(InGravity, Inertial, Controlled, Placed, total=False):
     active: ArrayLike | None
 
 
-class Touching(Constrained, total=False):
-    """Those of linearized steps.
+class Moving(Constrained, Controlled, total=False):
+    """Those of steps.
 
     Attributes:
         friction:  as in ``Soft``; radii and tolerance likewise.
@@ -296,10 +296,6 @@ class Touching(Constrained, total=False):
     friction: ArrayLike | None
     radii: ArrayLike | None
     tolerance: ArrayLike | None
-
-
-class Moving(Touching, Controlled, total=False):
-    """Those of steps."""
 
 
 class Impulsive(Inertial, Held, total=False):

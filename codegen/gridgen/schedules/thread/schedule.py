@@ -32,6 +32,8 @@ _NO_LOOPS = (
     "loops over bodies: lock joints, load the robot with fewer constraints or without "
     "convention=, or choose another integrator"
 )
+#: Of functions that have products too.
+_BY_PRODUCTS = ", or fewer pairs of links; or take vjp or jvp of step"
 
 
 class ThreadSchedule:
@@ -86,16 +88,14 @@ class ThreadSchedule:
         measured = KernelKey("mass_matrix") if key.frame else key
         is_twice = len(key.products) == 2
         longest = LONGEST_PROGRAM if is_twice else LONGEST_WITHOUT_LOOPS
-        if key.function == "step_gradient" and self.tree.contact_model.contacts:
-            # A step for each column, which share their values.
-            measured, longest = replace(key, function="step"), longest // (2 * self.tree.nv)
         if key.function == "step_hessian" and key.method in MULTI_STAGE:
             # Hessians of all stages, each but the first multiplied by dense changes of its state.
             stages = MULTI_STAGE[key.method]
             measured = replace(key, method="semi_implicit")
             longest = (longest - 27 * self.tree.nv**3 * (stages - 1)) // stages
         if is_never_in_loops(self.tree, key) and is_longer(self.tree, measured, longest):
-            return _NOT_TWICE if is_twice else _NO_LOOPS
+            by_products = _BY_PRODUCTS if key.function == "step_gradient" else ""
+            return _NOT_TWICE if is_twice else _NO_LOOPS + by_products
         return None
 
     def kernel(self, key: KernelKey) -> Kernel:
