@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gridgen.model.contacts import solid_of, touches_others
+from gridgen.model.contacts import may_touch, solid_of
 from gridgen.model.description import Mesh, Shape, collision_shape
 from gridgen.model.pose import Pose, apply, from_quaternion, vector3
 from gridgen.model.soft import Contact, ContactModel, JointSoftness, Plane, Softness, Solid
@@ -120,9 +120,9 @@ def _gap(model: Any, a: int, b: int) -> str | None:
         if model.body_weldid[model.geom_bodyid[a]]:
             return "contacts with planes that move"
         return None if second is not None else "contacts of meshes with planes"
-    if touches_others(first) and touches_others(second):
+    if may_touch(first, second):
         return None
-    return "contacts of other shapes than spheres and capsules with each other"
+    return "contacts of other shapes than spheres, capsules, and spheres with boxes"
 
 
 def _in_order(model: Any, a: int, b: int) -> tuple[int, int]:
