@@ -140,9 +140,11 @@ class RobotOptions:
                         file with a list of them: ``{"joint": "elbow", "kind": "position", "kp":
                         50, "kv": 2}`` (docs/actuators.md).
         spheres:        spheres that stand for links in ``self_distance`` and similar functions:
-                        (x, y, z, radius) in the frame of the link [m], by the link's name; or the
-                        path of a YAML or JSON file with them. ``primitives`` selects spheres that
-                        cover the collision shapes of the file except meshes (docs/collisions.md).
+                        (x, y, z, radius) in the frame of the link [m], by the link's name, or
+                        capsules: both ends of the axis, and radius; or the path of a YAML or JSON
+                        file with them. ``primitives`` selects the spheres and capsules of the
+                        robot's file, and spheres that cover its other collision shapes except
+                        meshes (docs/collisions.md).
         allowed_collisions: pairs of links that may touch, or the path of an SRDF file. By
                         default adjacent links, and those that always or never touch in random
                         configurations.
@@ -319,7 +321,9 @@ def _numbers(where: str, sphere: Any) -> Any:
         if sphere.keys() != {"center", "radius"} or not isinstance(sphere["center"], (list, tuple)):
             raise OptionError(f"{where} has {show_value(sphere)}; a sphere has center and radius")
         return (*sphere["center"], sphere["radius"])
-    return tuple(sphere.tolist() if isinstance(sphere, np.ndarray) else sphere)
+    if isinstance(sphere, np.ndarray):
+        return tuple(sphere.tolist())
+    return tuple(sphere) if isinstance(sphere, (list, tuple)) else sphere
 
 
 def read_allowed(given: object) -> tuple[tuple[str, str], ...] | None:
