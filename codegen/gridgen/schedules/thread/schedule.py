@@ -54,6 +54,9 @@ class ThreadSchedule:
                 yield (several := replace(key, inputs=inputs))
                 if selection.jacobians and self.refusal(several) is None:
                     yield jacobian_key(self.kernel(several))
+        for key in selection.searches if selection.products else ():
+            yield (correction := replace(key, variant="correction"))
+            yield from (correction.product(kind, ("targets",)) for kind in selection.products)
         of_frames = self._of_frames
         if selection.frames is not None:
             of_frames = frame_computations(self.tree, selection.frames)
