@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,7 @@ import gridgen
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from helpers.contacts import hand
+from helpers.robots import example_urdf
 
 ROBOTS = Path(__file__).parents[1] / "robots"
 ASSETS = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
@@ -44,8 +46,10 @@ def model_of(name: str) -> Any:
     if base == "hand":
         model = hand()
         model.opt.cone = int(cone == "elliptic")
-    elif base == "quadruped":
-        spec = mujoco.MjSpec.from_file(str(ROBOTS / "quadruped.urdf"))
+    elif base in ("quadruped", "go2"):
+        path = ROBOTS / "quadruped.urdf" if base == "quadruped" else example_urdf("go2")
+        text = re.sub(r"<(visual|collision)\b.*?</\1>", "", path.read_text(), flags=re.DOTALL)
+        spec = mujoco.MjSpec.from_string(text)
         spec.worldbody.first_body().add_freejoint()
         spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[1, 1, 1])
         for leg in ("FL", "FR", "RL", "RR"):
@@ -69,10 +73,10 @@ def start_of(model: Any) -> np.ndarray:
     return model.jnt_range.mean(axis=1) if is_hand else model.qpos0  # type: ignore[no-any-return]
 
 
-def states(model: Any, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+def states(model: Any, rng: np.random.Generator, count: int = FEW) -> tuple[np.ndarray, float]:
     """Return full states of MuJoCo on the ground, and the mean number of contacts."""
     data, kind = mujoco.MjData(model), mujoco.mjtState.mjSTATE_FULLPHYSICS
-    found, touches = np.empty((FEW, mujoco.mj_stateSize(model, kind))), 0
+    found, touches = np.empty((count, mujoco.mj_stateSize(model, kind))), 0
     for state in found:
         mujoco.mj_resetData(model, data)
         data.qpos[:] = start_of(model)
@@ -81,7 +85,7 @@ def states(model: Any, rng: np.random.Generator) -> tuple[np.ndarray, float]:
             mujoco.mj_step(model, data)
         touches += data.ncon
         mujoco.mj_getState(model, data, state, kind)
-    return found, touches / FEW
+    return found, touches / count
 
 
 def own(model: Any, found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

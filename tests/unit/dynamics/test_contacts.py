@@ -603,7 +603,7 @@ def test_what_a_file_has_and_contacts_do_not_cover_is_named() -> None:
     with pytest.warns(GridGenWarning) as caught:
         gridgen.load(model, contact=True)
     said = " ".join(str(warning.message) for warning in caught)
-    assert "contacts of meshes with planes" in said
+    assert 'contacts of meshes with planes ("floor:geom' in said
     assert "contacts of other shapes than spheres, capsules, and spheres with boxes" in said
     assert "the noslip solver" in said
     with pytest.warns(GridGenWarning, match="has contacts, which gridgen ignores"):
