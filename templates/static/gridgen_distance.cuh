@@ -708,7 +708,10 @@ template <class T, class S> struct Apart {
         GRIDGEN_ROLLED
         for (int i = spheres.first(a); i < spheres.first(a + 1); ++i) {
             const Point<T> c = spheres.center(i);
-            if (!matters(apart(spheres, c, i, spheres.around(b), margin))) continue;
+            // A branch costs more than the tests of two spheres.
+            if (spheres.first(b + 1) - spheres.first(b) > 2 &&
+                !matters(apart(spheres, c, i, spheres.around(b), margin)))
+                continue;
             T test = broadcast<T>(1);
             for (int j = spheres.first(b); j < spheres.first(b + 1); ++j)
                 test = least(test, apart(spheres, c, i, j, margin));
