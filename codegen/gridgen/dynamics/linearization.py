@@ -9,15 +9,26 @@ q, qd and tau. The code differentiates the steps of ``gridgen.dynamics.integrato
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from gridgen.dynamics import integrators
 from gridgen.dynamics.configurations import integrate, own_joints
 from gridgen.dynamics.constraint_derivatives import constrained_accelerations_gradient
-from gridgen.dynamics.contacts.gradient import contact_step_gradient
+from gridgen.dynamics.contacts.gradient import (
+    constant_in,
+    contact_step_gradient,
+    coordinates_change,
+    is_none,
+)
 from gridgen.dynamics.conventions import Conversion, natural
-from gridgen.dynamics.derivatives import Accelerations, accelerations_gradient
+from gridgen.dynamics.crba import factorized
+from gridgen.dynamics.derivatives import (
+    Accelerations,
+    accelerations_gradient,
+    inverse_dynamics_gradient,
+)
 from gridgen.dynamics.integrators import (
     Commutators,
     moved,
@@ -25,8 +36,11 @@ from gridgen.dynamics.integrators import (
     velocities_after,
     weighted,
 )
+from gridgen.dynamics.linear import ldlt_solve
 from gridgen.dynamics.state import Numbers, State
 from gridgen.dynamics.sweep import Square
+from gridgen.dynamics.variational import ends, momenta_of, solved_rate
+from gridgen.symbolic.dual import Dual, tangents_of
 from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import dot
 
@@ -144,6 +158,77 @@ def rk4(state: State, tau: Numbers, dt: Numbers) -> Gradient:
     along = changes.commutated(along, twist, (v1, dv1), (v4, dv4))
     faster = changes.sum((1.0, da1), (2.0, da2), (2.0, da3), (1.0, da4))
     return changes.result(changes.positions(path, along), changes.velocities(sixth, faster))
+
+
+def variational(state: State, tau: Numbers, dt: Numbers) -> Gradient:
+    """Return the linearization of ``variational.variational_step``.
+
+    The momenta at both ends are differentiated column by column on dual numbers, at the velocity
+    that solves the step's equations.
+    """
+    if state.world_axes:
+        conversion, own, tau = natural(state, tau)
+        end = integrators.variational(own, tau, dt)
+        return conversion.linearized(variational(own, tau, dt), end)
+    step, n, changes, scalars = dt[0], state.tree.nv, Changes(state), state.scalars
+    axes, zero, one = range(n), scalars.constant(0.0), scalars.constant(1.0)
+    rate, still = solved_rate(state, tau, step), constant_in(state)
+    plain = [0.0] * n
+
+    def column(dq: Numbers, dqd: Numbers, dtau: Numbers, drate: Numbers) -> tuple[Any, Any]:
+        """Return the changes of the equations' residual and of the momenta at the end."""
+        q = [*map(Dual, state.q, coordinates_change(state, dq))]
+        begin = replace(still, q=q, qd=[*map(Dual, state.qd, dqd)])
+        start, _ = momenta_of(begin)
+        moving, torques = [*map(Dual, rate, drate)], [*map(Dual, tau, dtau)]
+        at_start, at_end = ends(begin, moving, torques, Dual(step))
+        residual = [a - b for a, b in zip(at_start, start, strict=True)]
+        first, second = (
+            [zero if is_none(x) else x for x in tangents_of(found)] for found in (residual, at_end)
+        )
+        return first, second
+
+    units = [[one if j == k else 0.0 for j in axes] for k in axes]
+    by_rate = [column(plain, plain, plain, unit) for unit in units]
+    given = [
+        *(column(unit, plain, plain, plain) for unit in units),
+        *(column(plain, unit, plain, plain) for unit in units),
+        *(column(plain, plain, unit, plain) for unit in units),
+    ]
+    J = [[by_rate[k][0][i] for k in axes] for i in axes]
+    rates = [[-x[0][i] for x in given] for i in axes]
+    _solve_dense(J, rates)
+    path = [step * v for v in rate]
+    dq = changes.positions(path, changes.sum((step, rates)))
+    q, qd = integrators.variational(state, tau, dt)
+    there = replace(state.at_rest.at(q, plain), f_ext=None)
+    N, _ = inverse_dynamics_gradient(replace(there, qd=[zero] * n), qd)
+    factors, faster = factorized(there), []
+    for k, (_, at_end) in enumerate(given):
+        moved_by = [row[k] for row in rates]
+        turned = [row[k] for row in dq]
+        right = [
+            at_end[i] + dot([x[1][i] for x in by_rate], moved_by) - dot(N[i], turned) for i in axes
+        ]
+        faster.append(ldlt_solve(factors, right))
+    return changes.result(dq, [list(row) for row in zip(*faster, strict=True)])
+
+
+def _solve_dense(J: Square, right: Square) -> None:
+    """Replace columns by their solutions with J, from the last row upwards: no new nonzeros."""
+    n = len(J)
+    for k in reversed(range(n)):
+        inverse = 1.0 / J[k][k]
+        for i in range(k):
+            factor = J[i][k] * inverse
+            for j in range(k):
+                J[i][j] = J[i][j] - factor * J[k][j]
+            right[i] = [x - factor * y for x, y in zip(right[i], right[k], strict=True)]
+    for k in range(n):
+        inverse = 1.0 / J[k][k]
+        for i in range(k):
+            right[k] = [x - J[k][i] * y for x, y in zip(right[k], right[i], strict=True)]
+        right[k] = [x * inverse for x in right[k]]
 
 
 def _accelerations(state: State, tau: Numbers, damping_step: Scalar | None = None) -> Accelerations:

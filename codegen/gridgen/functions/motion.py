@@ -56,7 +56,7 @@ _SOURCES = {
 INTEGRATORS = {name: title for name, (title, _) in _SOURCES.items()}
 #: Numbers of evaluations of those that evaluate forward dynamics several times.
 MULTI_STAGE = {"midpoint": 2, "trapezoidal": 2, "rk4": 4}
-#: Those with matrices of derivatives.
+#: Those with Hessians of steps.
 _EXPLICIT = tuple(name for name in INTEGRATORS if name != "variational")
 _OF_VARIATIONAL = ("of_variational_steps",)
 _REFUSALS = ("of_a_singular_mass_matrix",)
@@ -140,10 +140,15 @@ class Motion(Calls):
             name: Algorithm(
                 f"linearization.{name}",
                 f"chain rule along step_{name}",
-                refusals=(*_REFUSALS, "of_contacts_in_the_world", "of_actuators"),
+                refusals=(
+                    *_REFUSALS,
+                    *(_OF_VARIATIONAL if name == "variational" else ()),
+                    *("of_contacts_in_the_world", "of_actuators"),
+                ),
                 title=INTEGRATORS[name],
+                in_loops=name in _EXPLICIT,
             )
-            for name in _EXPLICIT
+            for name in INTEGRATORS
         },
         is_default=False,
         solves=True,
@@ -155,7 +160,7 @@ class Motion(Calls):
         tau: ArrayLike,
         dt: NumberLike,
         *,
-        integrator: ExplicitIntegrator = "semi_implicit",
+        integrator: Integrator = "semi_implicit",
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Touching],
@@ -167,8 +172,8 @@ class Motion(Calls):
         state changes by A x + B u. External wrenches are constant in the link frames. Coulomb
         friction without ``friction_width`` is treated as constant.
 
-        Arguments and errors as in ``step``, without ``variational``: ``jvp`` and ``vjp`` of
-        ``step`` differentiate it.
+        Arguments and errors as in ``step``. Those of ``variational`` are exact where its iterations
+        converge; robots whose program would exceed 300,000 operations raise ``ModelError``.
 
         Returns:
             A: (B, 2 nv, 2 nv)
@@ -239,7 +244,7 @@ class Motion(Calls):
         dt: NumberLike,
         *,
         substeps: int = 1,
-        integrator: ExplicitIntegrator = "semi_implicit",
+        integrator: Integrator = "semi_implicit",
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Touching],
     ) -> tuple[Array, Array]:

@@ -28,22 +28,23 @@ def contact_step_gradient(
     columns = []
     for k in range(3 * n):
         unit = [one if j == k else 0.0 for j in range(3 * n)]
-        q = [*map(Dual, state.q, _coordinates(state, unit[:n]))]
-        moved = replace(_constant(state), q=q, qd=[*map(Dual, state.qd, unit[n : 2 * n])])
+        q = [*map(Dual, state.q, coordinates_change(state, unit[:n]))]
+        moved = replace(constant_in(state), q=q, qd=[*map(Dual, state.qd, unit[n : 2 * n])])
         torques = [*map(Dual, tau, unit[2 * n :])]
         q_next, qd_next = step(moved, torques, [*map(Dual, dt)])
         turns = _tangent(state, values_of([*q_next]), tangents_of([*q_next]))
         column = [*turns, *tangents_of([*qd_next])]
-        columns.append([zero if _is_none(entry) else entry for entry in column])
+        columns.append([zero if is_none(entry) else entry for entry in column])
     rows = [list(row) for row in zip(*columns, strict=True)]
     return [row[: 2 * n] for row in rows], [row[2 * n :] for row in rows]
 
 
-def _is_none(entry: Scalar) -> bool:
+def is_none(entry: Scalar) -> bool:
+    """Return whether a derivative is zero in every state."""
     return type(entry) is float and entry == 0.0
 
 
-def _constant(state: State) -> State:
+def constant_in(state: State) -> State:
     """Return a state over dual numbers without derivatives."""
     names = ("gravity", "base_velocity", "base_acceleration", "f_ext")
     fields = {name: getattr(state, name) for name in names}
@@ -52,19 +53,19 @@ def _constant(state: State) -> State:
     return replace(state, scalars=DualScalars(state.scalars), given=given, **known)
 
 
-def _coordinates(state: State, change: Sequence[Scalar]) -> list[Scalar]:
+def coordinates_change(state: State, change: Sequence[Scalar]) -> list[Scalar]:
     """Return the change of coordinates for a change of the configuration, a unit vector."""
     found: list[Scalar] = [0.0] * state.tree.nq
     half, zero = map(state.scalars.constant, (0.5, 0.0))
     for body in state.tree.bodies:
         at, own = body.q_index, change[body.v_index : body.v_index + body.nv]
-        if body.mimics or all(map(_is_none, own)):
+        if body.mimics or all(map(is_none, own)):
             continue
         if not body.joint_type.is_free:
             found[at : at + body.nq] = own
             continue
         turn, w = tuple(state.q[at + 3 : at + 6]), state.q[at + 6]
-        full = [zero if _is_none(entry) else entry for entry in own]
+        full = [zero if is_none(entry) else entry for entry in own]
         slide, spin = tuple(full[:3]), tuple(full[3:])
         found[at : at + 3] = rotate((*turn, w), slide)
         spin = scale(half, spin)

@@ -89,6 +89,9 @@ class ThreadSchedule:
         if key.function == "step_gradient" and self.tree.contact_model.contacts:
             # A step for each column, which share their values.
             measured, longest = replace(key, function="step"), longest // (2 * self.tree.nv)
+        if key.function == "step_gradient" and key.method == "variational":
+            # Columns on dual numbers, which share their values: as measured.
+            measured, longest = replace(key, function="step"), longest // (2 + self.tree.nv // 6)
         if key.function == "step_hessian" and key.method in MULTI_STAGE:
             # Hessians of all stages, each but the first multiplied by dense changes of its state.
             stages = MULTI_STAGE[key.method]
