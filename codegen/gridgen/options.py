@@ -111,9 +111,9 @@ class RobotOptions:
                         URDF has none): one number for every joint with one velocity, or ``nv``
                         numbers.
         parameters:     robot parameters that are inputs of the functions: ``armature``,
-                        ``damping``, ``joint_friction``, and inertias, by the name of a link, a list
-                        of links, or ``all`` for every moving body with the links fixed to it
-                        (docs/parameters.md).
+                        ``damping``, ``joint_friction``, ``offsets`` of constraints, and inertias,
+                        by the name of a link, a list of links, or ``all`` for every moving body
+                        with the links fixed to it (docs/parameters.md).
         check_parameters: validate rows of ``params`` in calls, also in calls that PyTorch or JAX
                         transforms; not on a GPU.
         mappings:       arguments of a xacro file: ``{"prefix": "left_"}``.
@@ -140,9 +140,11 @@ class RobotOptions:
                         file with a list of them: ``{"joint": "elbow", "kind": "position", "kp":
                         50, "kv": 2}`` (docs/actuators.md).
         spheres:        spheres that stand for links in ``self_distance`` and similar functions:
-                        (x, y, z, radius) in the frame of the link [m], by the link's name; or the
-                        path of a YAML or JSON file with them. ``primitives`` selects spheres that
-                        cover the collision shapes of the file except meshes (docs/collisions.md).
+                        (x, y, z, radius) in the frame of the link [m], by the link's name, or
+                        capsules: both ends of the axis, and radius; or the path of a YAML or JSON
+                        file with them. ``primitives`` selects the spheres and capsules of the
+                        robot's file, and spheres that cover its other collision shapes except
+                        meshes (docs/collisions.md).
         allowed_collisions: pairs of links that may touch, or the path of an SRDF file. By
                         default adjacent links, and those that always or never touch in random
                         configurations.
@@ -319,7 +321,9 @@ def _numbers(where: str, sphere: Any) -> Any:
         if sphere.keys() != {"center", "radius"} or not isinstance(sphere["center"], (list, tuple)):
             raise OptionError(f"{where} has {show_value(sphere)}; a sphere has center and radius")
         return (*sphere["center"], sphere["radius"])
-    return tuple(sphere.tolist() if isinstance(sphere, np.ndarray) else sphere)
+    if isinstance(sphere, np.ndarray):
+        return tuple(sphere.tolist())
+    return tuple(sphere) if isinstance(sphere, (list, tuple)) else sphere
 
 
 def read_allowed(given: object) -> tuple[tuple[str, str], ...] | None:
@@ -399,6 +403,8 @@ class GenerateOptions(RobotOptions):
                         can read them is generated without and with them.
         fuse:           lists of functions, as of ``Robot.compute``, by the name of the fused
                         function: each becomes one function of the module and of its header.
+        inverse_kinematics: links whose inverse kinematics is generated: names, or lists of names
+                        for several links at once.
         variants:       also generate kernels that no call selects by default: other orders of a
                         scan's sums, steps of the hybrid schedule in one thread.
         vjp:            also generate each function's pullback by all its arguments, for ``vjp``.
@@ -419,6 +425,7 @@ class GenerateOptions(RobotOptions):
     frames: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     fuse: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
+    inverse_kinematics: tuple[str | Sequence[str], ...] = ()
     variants: bool = False
     vjp: bool = False
     jvp: bool = False
@@ -455,6 +462,7 @@ class GenerateOptions(RobotOptions):
                     "(in Python: frames=)"
                 )
 
+        object.__setattr__(self, "inverse_kinematics", _link_lists(self.inverse_kinematics))
         _check_fused(self.fuse)
         _check_names("optional input", self.inputs, OPTIONAL_INPUTS)
         _check_names("integrator", self.integrators, INTEGRATORS)
@@ -483,6 +491,21 @@ def _check_names(what: str, names: Sequence[str], choices: Collection[str]) -> N
             raise OptionError(f"no {what} {show(name)}; choose among {', '.join(choices)}")
 
 
+def _link_lists(given: object) -> tuple[tuple[str, ...], ...]:
+    """Return the option ``inverse_kinematics``: lists of links, each once."""
+    found = []
+    for one in given if isinstance(given, (tuple, list)) else (None,):
+        names = (one,) if isinstance(one, str) else one
+        is_listed = isinstance(names, (tuple, list)) and bool(names)
+        if not is_listed or not all(isinstance(name, str) for name in names):
+            raise OptionError(
+                f"inverse_kinematics is {show_value(given)}; give a tuple of links, or of lists of "
+                'links, such as ("tool0", ["left_hand", "right_hand"])'
+            )
+        found.append(tuple(names))
+    return tuple(dict.fromkeys(found))
+
+
 def _check_fused(fuse: object) -> None:
     """Raise unless the functions can be fused and their names are free."""
     if not isinstance(fuse, Mapping):
@@ -505,6 +528,11 @@ def _check_function(name: str) -> None:
     """Raise unless a function can be selected; suggest similar names."""
     if name in GENERATED:
         return
+    if name == "inverse_kinematics":
+        raise OptionError(
+            "inverse_kinematics has a kernel for each list of links: omit it, and add "
+            "--inverse-kinematics LINK,... (in Python: inverse_kinematics=)"
+        )
     if name in FUNCTIONS:
         raise OptionError(f"{name} is in every module and needs no code: omit it")
     near = similar(name, GENERATED)

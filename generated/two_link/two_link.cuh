@@ -390,7 +390,7 @@ GRIDGEN_LARGE void forward_dynamics_aba(
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm = tau[0] - n_upper_arm_z;
-    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
+    const T inverse_upper_arm = gridgen::reciprocal<T>(I_upper_arm_zz);
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
     qdd[0] = rate_upper_arm;
 
@@ -474,7 +474,7 @@ GRIDGEN_LARGE void forward_dynamics_crba(
     // factorization and solution
     const T t4 = fma(R(-0.18), a_forearm_y, tau[1]);
     const T t5 = R(24.869435463814973) * t3;
-    const T t6 = R(1) / fnma(t3, t5, I_upper_arm_zz);
+    const T t6 = gridgen::reciprocal<T>(fnma(t3, t5, I_upper_arm_zz));
     const T t7 = t6 * fnma(t4, t5, tau[0] - n_upper_arm_z);
     qdd[0] = t7;
     qdd[1] = fnma(t5, t7, R(24.869435463814973) * t4);
@@ -563,7 +563,7 @@ GRIDGEN_LARGE void mass_matrix_inverse(
 
     // factorization and solution
     const T t1 = R(24.869435463814973) * t0;
-    const T t2 = R(1) / fnma(t0, t1, I_upper_arm_zz);
+    const T t2 = gridgen::reciprocal<T>(fnma(t0, t1, I_upper_arm_zz));
     Minv[0] = t2;
     const T t3 = t1 * t2;
     Minv[1] = -t3;
@@ -752,7 +752,7 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
 
     // factorization and solution
     const T t12 = R(24.869435463814973) * t9;
-    const T t13 = R(1) / fnma(t9, t12, I_upper_arm_zz);
+    const T t13 = gridgen::reciprocal<T>(fnma(t9, t12, I_upper_arm_zz));
     dqdd_dtau[0] = t13;
     const T t14 = fnma(a_upper_arm_y, t3, fma(a_upper_arm_x, h_upper_arm_y, fma(R(-0.5), t11,
         tau[1])));
@@ -873,7 +873,7 @@ GRIDGEN_LARGE void step_semi_implicit(
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm = tau[0] - n_upper_arm_z;
-    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
+    const T inverse_upper_arm = gridgen::reciprocal<T>(I_upper_arm_zz);
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -973,7 +973,7 @@ GRIDGEN_LARGE void step_euler(
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm = tau[0] - n_upper_arm_z;
-    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
+    const T inverse_upper_arm = gridgen::reciprocal<T>(I_upper_arm_zz);
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
     qd_next[0] = fma(dt0, rate_upper_arm, qd0);
 
@@ -1064,7 +1064,7 @@ GRIDGEN_LARGE void step_rk4(
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T tau0 = tau[0];
     const T u_upper_arm = tau0 - n_upper_arm_z;
-    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
+    const T inverse_upper_arm = gridgen::reciprocal<T>(I_upper_arm_zz);
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -1112,7 +1112,7 @@ GRIDGEN_LARGE void step_rk4(
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm_2 = tau0 - n_upper_arm_z_2;
-    const T inverse_upper_arm_2 = R(1) / I_upper_arm_zz_2;
+    const T inverse_upper_arm_2 = gridgen::reciprocal<T>(I_upper_arm_zz_2);
     const T rate_upper_arm_2 = u_upper_arm_2 * inverse_upper_arm_2;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -1160,7 +1160,7 @@ GRIDGEN_LARGE void step_rk4(
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm_3 = tau0 - n_upper_arm_z_3;
-    const T inverse_upper_arm_3 = R(1) / I_upper_arm_zz_3;
+    const T inverse_upper_arm_3 = gridgen::reciprocal<T>(I_upper_arm_zz_3);
     const T rate_upper_arm_3 = u_upper_arm_3 * inverse_upper_arm_3;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -1208,7 +1208,7 @@ GRIDGEN_LARGE void step_rk4(
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm_4 = tau0 - n_upper_arm_z_4;
-    const T inverse_upper_arm_4 = R(1) / I_upper_arm_zz_4;
+    const T inverse_upper_arm_4 = gridgen::reciprocal<T>(I_upper_arm_zz_4);
     const T rate_upper_arm_4 = u_upper_arm_4 * inverse_upper_arm_4;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -1304,7 +1304,7 @@ GRIDGEN_LARGE void step_implicit(
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm = tau[0] - n_upper_arm_z;
-    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
+    const T inverse_upper_arm = gridgen::reciprocal<T>(I_upper_arm_zz);
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -1402,7 +1402,7 @@ GRIDGEN_LARGE void step_midpoint(
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T tau0 = tau[0];
     const T u_upper_arm = tau0 - n_upper_arm_z;
-    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
+    const T inverse_upper_arm = gridgen::reciprocal<T>(I_upper_arm_zz);
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -1452,7 +1452,7 @@ GRIDGEN_LARGE void step_midpoint(
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm_2 = tau0 - n_upper_arm_z_2;
-    const T inverse_upper_arm_2 = R(1) / I_upper_arm_zz_2;
+    const T inverse_upper_arm_2 = gridgen::reciprocal<T>(I_upper_arm_zz_2);
     const T rate_upper_arm_2 = u_upper_arm_2 * inverse_upper_arm_2;
     qd_next[0] = fma(dt0, rate_upper_arm_2, qd0);
 
@@ -1543,7 +1543,7 @@ GRIDGEN_LARGE void step_trapezoidal(
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T tau0 = tau[0];
     const T u_upper_arm = tau0 - n_upper_arm_z;
-    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
+    const T inverse_upper_arm = gridgen::reciprocal<T>(I_upper_arm_zz);
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -1596,7 +1596,7 @@ GRIDGEN_LARGE void step_trapezoidal(
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm_2 = tau0 - n_upper_arm_z_2;
-    const T inverse_upper_arm_2 = R(1) / I_upper_arm_zz_2;
+    const T inverse_upper_arm_2 = gridgen::reciprocal<T>(I_upper_arm_zz_2);
     const T rate_upper_arm_2 = u_upper_arm_2 * inverse_upper_arm_2;
     qd_next[0] = fma(t0, rate_upper_arm_2, t6);
 
@@ -1682,7 +1682,7 @@ GRIDGEN_LARGE void step_constant_acceleration(
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm = tau[0] - n_upper_arm_z;
-    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
+    const T inverse_upper_arm = gridgen::reciprocal<T>(I_upper_arm_zz);
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
     const T dt0 = dt[0];
     qd_next[0] = fma(dt0, rate_upper_arm, qd0);

@@ -165,6 +165,11 @@ def _parser() -> Parser:
         "colon: control=mass_matrix,bias_forces,jacobian:hand; repeatable",
     )
     parser.add_list(
+        "--inverse-kinematics",
+        metavar="LINK[,LINK...]",
+        help="generate the inverse kinematics of a link, or of several links at once; repeatable",
+    )
+    parser.add_list(
         "--inputs",
         metavar="NAME,...",
         help=f"optional inputs of the dynamics, of {', '.join(OPTIONAL_INPUTS)}; repeatable "
@@ -263,6 +268,7 @@ def _run(arguments: argparse.Namespace) -> int:
         frames=tuple(dict.fromkeys(arguments.frames)),
         inputs=listed(arguments.inputs),
         fuse=named("--fuse", arguments.fuse),
+        inverse_kinematics=tuple(listed([one]) for one in arguments.inverse_kinematics),
         variants=arguments.variants,
         vjp=arguments.vjp,
         jvp=arguments.jvp,

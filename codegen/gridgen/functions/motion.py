@@ -16,7 +16,6 @@ from gridgen.functions.types import (
     Moving,
     NumberLike,
     ThreadSchedule,
-    Touching,
     Unpack,
     Writable,
 )
@@ -84,7 +83,7 @@ class Motion(Calls):
         self,
         q: ArrayLike,
         qd: ArrayLike,
-        tau: ArrayLike,
+        tau: ArrayLike | None,
         dt: NumberLike,
         *,
         integrator: Integrator = "semi_implicit",
@@ -103,7 +102,7 @@ class Motion(Calls):
         Args:
             q:          joint positions   (B, nq)  [rad or m]
             qd:         joint velocities  (B, nv)  [rad/s or m/s]
-            tau:        joint torques     (B, nv)  [N m or N]
+            tau:        joint torques     (B, nv)  [N m or N]; ``None`` with ``ctrl``: 0
             dt:         length of the step, a number or (B,)  [s]
             integrator: ``semi_implicit``: the new velocities move the configuration. ``euler``:
                         the old velocities do. ``rk4``: Runge-Kutta method of order four, at four
@@ -141,9 +140,8 @@ class Motion(Calls):
                 f"linearization.{name}",
                 f"chain rule along step_{name}",
                 refusals=(
-                    *_REFUSALS,
+                    *(*_REFUSALS, "of_contacts_in_the_world"),
                     *(_OF_VARIATIONAL if name == "variational" else ()),
-                    *("of_contacts_in_the_world", "of_actuators"),
                 ),
                 title=INTEGRATORS[name],
                 in_loops=name in _EXPLICIT,
@@ -163,14 +161,15 @@ class Motion(Calls):
         integrator: Integrator = "semi_implicit",
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
-        **options: Unpack[Touching],
+        **options: Unpack[Moving],
     ) -> tuple[Array, Array]:
         """Return the analytical derivatives of ``step`` by the state and by the joint torques.
 
         Changes of a state are vectors x of 2 nv numbers: the ``difference`` of the positions and
         the difference of the velocities. If the state changes by x and the torques by u, the next
         state changes by A x + B u. External wrenches are constant in the link frames. Coulomb
-        friction without ``friction_width`` is treated as constant.
+        friction without ``friction_width`` is treated as constant. Those by ``ctrl`` are products
+        of ``jvp`` and ``vjp`` of ``step``.
 
         Arguments and errors as in ``step``. Those of ``variational`` are exact where its iterations
         converge; robots whose program would exceed 300,000 operations raise ``ModelError``.
@@ -246,7 +245,7 @@ class Motion(Calls):
         substeps: int = 1,
         integrator: Integrator = "semi_implicit",
         out: tuple[Writable, Writable] | None = None,
-        **options: Unpack[Touching],
+        **options: Unpack[Moving],
     ) -> tuple[Array, Array]:
         """Return A and B of ``step_gradient`` for every step of trajectories.
 
@@ -294,7 +293,7 @@ class Motion(Calls):
         self,
         q0: ArrayLike,
         qd0: ArrayLike,
-        tau: ArrayLike,
+        tau: ArrayLike | None,
         dt: NumberLike,
         *,
         substeps: int = 1,

@@ -33,6 +33,7 @@ class KernelSelection:
     products: Sequence[str] = ()
     jacobians: bool = False  #: whether to include the ``jvp`` by all inputs except gravity.
     integrators: Sequence[str] | None = None  #: of steps and rollouts; ``None`` for all.
+    searches: Sequence[KernelKey] = ()  #: kernels of inverse kinematics.
 
 
 class Schedule(Protocol):

@@ -32,6 +32,8 @@ _NO_LOOPS = (
     "loops over bodies: lock joints, load the robot with fewer constraints or without "
     "convention=, or choose another integrator"
 )
+#: Of functions that have products too.
+_BY_PRODUCTS = ", or fewer pairs of links; or take vjp or jvp of step"
 
 
 class ThreadSchedule:
@@ -52,6 +54,9 @@ class ThreadSchedule:
                 yield (several := replace(key, inputs=inputs))
                 if selection.jacobians and self.refusal(several) is None:
                     yield jacobian_key(self.kernel(several))
+        for key in selection.searches if selection.products else ():
+            yield (correction := replace(key, variant="correction"))
+            yield from (correction.product(kind, ("targets",)) for kind in selection.products)
         of_frames = self._of_frames
         if selection.frames is not None:
             of_frames = frame_computations(self.tree, selection.frames)
@@ -86,9 +91,6 @@ class ThreadSchedule:
         measured = KernelKey("mass_matrix") if key.frame else key
         is_twice = len(key.products) == 2
         longest = LONGEST_PROGRAM if is_twice else LONGEST_WITHOUT_LOOPS
-        if key.function == "step_gradient" and self.tree.contact_model.contacts:
-            # A step for each column, which share their values.
-            measured, longest = replace(key, function="step"), longest // (2 * self.tree.nv)
         if key.function == "step_gradient" and key.method == "variational":
             # Columns on dual numbers, which share their values: as measured.
             measured, longest = replace(key, function="step"), longest // (2 + self.tree.nv // 6)
@@ -98,7 +100,8 @@ class ThreadSchedule:
             measured = replace(key, method="semi_implicit")
             longest = (longest - 27 * self.tree.nv**3 * (stages - 1)) // stages
         if is_never_in_loops(self.tree, key) and is_longer(self.tree, measured, longest):
-            return _NOT_TWICE if is_twice else _NO_LOOPS
+            by_products = _BY_PRODUCTS if key.function == "step_gradient" else ""
+            return _NOT_TWICE if is_twice else _NO_LOOPS + by_products
         return None
 
     def kernel(self, key: KernelKey) -> Kernel:
