@@ -184,7 +184,7 @@ def variational(state: State, tau: Numbers, dt: Numbers) -> Gradient:
         [[own.get(k, zero) for k in range(4 * n)] for own in map(slopes_of, tangents_of(found))]
         for found in (residual, at_end)
     )
-    rates = [[-row[k] for k in columns] for row in equations]
+    rates = [[zero - row[k] for k in columns] for row in equations]
     _solve_dense([row[3 * n :] for row in equations], rates)
     path = [step * v for v in rate]
     dq = changes.positions(path, changes.sum((step, rates)))

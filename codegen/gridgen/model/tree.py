@@ -185,12 +185,10 @@ def _not_acting(
     is_taken = options.joint_dynamics or not (contacts or actuators)
     if is_taken or not (description.contact_model.contacts or description.actuators):
         return
-    for joint in description.joints:
-        if joint.damping or joint.friction:
-            problem = "has damping or dry friction, which gridgen ignores"
-            yield Oddity(
-                "losses", f"joint {show(joint.name)}", problem, "load it with joint_dynamics=True"
-            )
+    advice = "load it with joint_dynamics=True"
+    for lossy in (joint for joint in description.joints if joint.damping or joint.friction):
+        problem = "has damping or dry friction, which gridgen ignores"
+        yield Oddity("losses", f"joint {show(lossy.name)}", problem, advice)
 
 
 def _check_convention(
