@@ -103,7 +103,7 @@ def build_tree(
     springs = place_springs(description, bodies) if options.joint_dynamics else ()
     description.warn(_not_acting(description, options, contact_model, actuators, springs))
     own = own_parameters(description, parts, bodies, chosen) | own_inputs(
-        constraints, contact_model, actuators
+        constraints, contact_model, actuators, chosen
     )
     if not options.check_parameters and "params" not in own:
         raise OptionError(
@@ -185,11 +185,10 @@ def _not_acting(
     is_taken = options.joint_dynamics or not (contacts or actuators)
     if is_taken or not (description.contact_model.contacts or description.actuators):
         return
-    for moving in description.joints:
-        if moving.damping or moving.friction:
-            problem = "has damping or dry friction, which gridgen ignores"
-            where = f"joint {show(moving.name)}"
-            yield Oddity("losses", where, problem, "load it with joint_dynamics=True")
+    advice = "load it with joint_dynamics=True"
+    for lossy in (joint for joint in description.joints if joint.damping or joint.friction):
+        problem = "has damping or dry friction, which gridgen ignores"
+        yield Oddity("losses", f"joint {show(lossy.name)}", problem, advice)
 
 
 def _check_convention(

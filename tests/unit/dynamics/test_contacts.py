@@ -17,7 +17,9 @@ from gridgen.kernel import SEVERAL, KernelKey
 from gridgen.model.readers.mujoco import from_model
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
+from gridgen.schedules.team.schedule import Teams
 from gridgen.schedules.thread.plan import plan_lines
+from gridgen.schedules.thread.schedule import ThreadSchedule
 from gridgen.symbolic.memory import Repeat
 from helpers.dynamics import load_tree
 from helpers.robots import OWN, exhaustive
@@ -668,11 +670,20 @@ def test_smooth_contacts_act_before_they_touch() -> None:
     assert_allclose(rates[1], rates[1][2], rtol=1e-9)
 
 
+def test_only_programs_that_are_too_long_have_no_matrices_of_derivatives() -> None:
+    tree = Peer(model_of("humanoid", "pyramidal"), 0).tree(contact={"pairs": []})
+    schedule = ThreadSchedule(Teams(tree))
+    assert schedule.refusal(KernelKey("step_gradient", "semi_implicit")) is None
+    reason = schedule.refusal(KernelKey("step_gradient", "rk4"))
+    assert reason is not None
+    assert "fewer pairs of links; or take vjp or jvp of step" in reason
+
+
 @pytest.mark.parametrize("integrator", ["semi_implicit", *exhaustive("implicit", "rk4")])
-@pytest.mark.parametrize("name", ["hopper", *exhaustive("quadruped")])
+@pytest.mark.parametrize("name", ["hopper", *exhaustive("quadruped", "loops", "ant")])
 def test_linearized_steps_are_those_of_differences(name: str, integrator: str) -> None:
     peer = Peer(model_of(name, "elliptic"), 6)
-    tree, n = peer.tree(actuators=False), peer.model.nv
+    tree, n = peer.tree(), peer.model.nv
     x = {**peer.x, "dt": np.full(6, 2e-3), "tolerance": np.full((6, 1), 1e-13)}
     directions = np.random.default_rng(0).normal(size=(6, 3 * n))
     along_q, along_qd, along_tau = np.split(directions, 3, axis=1)
