@@ -44,14 +44,14 @@ class Repeated(FloatScalars):
         super().__init__()
         self.times: dict[str, float] = {}
 
-    def iterate(
+    def iterate(  # type: ignore[override]
         self,
         symbol: str,
         most: int,
         start: Sequence[Any],
         step: Iteration,
         test: Any = -1.0,
-        given: Sequence[Any] = (),
+        **_: Any,
     ) -> list[Any]:
         """Iterate, and add the executions of a warp, in the mean."""
 
@@ -67,7 +67,7 @@ class Repeated(FloatScalars):
             test = np.where(test < 0.0, new, test)
             return after, new
 
-        return super().iterate(symbol, most, start, counted, test, given)
+        return super().iterate(symbol, most, start, counted, test)
 
 
 class Weighted(CountingScalars):
