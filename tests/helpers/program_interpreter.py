@@ -20,7 +20,7 @@ _DEFINITION = re.compile(r"const T (\w+) = (.*);")
 _STORE = re.compile(r"(\w+)\[(\d+)\] = (.*);")
 _FILL = re.compile(r"gridgen::fill<(\d+), (\d+)>\((\w+), (.*)\);")
 _DECLARATION = re.compile(r"T [\w, ]+;")
-_QUERY = re.compile(r"gridgen::(\w+)<T>\(gridgen::Numbers<T, \d+>\{(.*)\}, (.*)\);")
+_QUERY = re.compile(r"gridgen::(\w+)<T[^>]*>\(gridgen::Numbers<T, \d+>\{(.*)\}, (.*)\);")
 
 
 def value_of(text: str, names: Mapping[str, Any], number: Callable[[str], Any] = float) -> Any:
@@ -45,7 +45,8 @@ def run(program: Program, inputs: Mapping[str, Sequence[Any]]) -> dict[str, list
 
 
 def _queries(program: Program) -> dict[str, Query]:
-    return {node.value.function: node.value for node in program.nodes if node.op == "query"}
+    queries = (node.value for node in program.nodes if node.op == "query")
+    return {query.function.partition("<")[0]: query for query in queries}
 
 
 def names_of(program: Program) -> list[str]:

@@ -20,9 +20,10 @@ from gridgen.dynamics.inverse_kinematics import SearchIteration
 from gridgen.dynamics.products import ProductComputation
 from gridgen.dynamics.pullbacks import Pullback
 from gridgen.dynamics.pushforwards import Pushforward
+from gridgen.dynamics.trajectory_costs import TRAJECTORY_COST, CostComputation
 from gridgen.functions import FUNCTIONS, GENERATED, Function
 from gridgen.functions.arrays import OPTIONAL_INPUTS
-from gridgen.functions.parts import key_of, read_parts
+from gridgen.functions.parts import key_of, read_parts, search_key
 from gridgen.functions.steps import POSE, STEPS
 from gridgen.functions.types import REFERENCES
 from gridgen.kernel import KernelKey, Product
@@ -96,6 +97,8 @@ def computation_of(tree: KinematicTree, which: str | KernelKey) -> Computation:
             return product_of(computation_of(tree, replace(which, products=())), which.products)
         if which.function == "inverse_kinematics":
             return _search(tree, which)
+        if which.function == TRAJECTORY_COST:
+            return CostComputation(which, {i: name for name, i in frame_idents(tree).items()})
         return _of_several(tree, which) if which.parts else _of_key(tree, which)
     if which in _EVERY:
         return _of_robot(tree, _EVERY[which])
@@ -184,6 +187,17 @@ def fused_keys(tree: KinematicTree, fuse: Mapping[str, Sequence[str]]) -> list[K
     return [
         key_of(read_parts(names, idents, method_of), label=label) for label, names in fuse.items()
     ]
+
+
+def search_keys(tree: KinematicTree, lists: Sequence[Sequence[str]]) -> list[KernelKey]:
+    """Return the keys of inverse kinematics for lists of frames.
+
+    Raises:
+        OptionError: a frame is unknown.
+    """
+    idents = frame_idents(tree)
+    named = ([frames.find_frame(tree, name).name for name in listed] for listed in lists)
+    return [search_key([idents[name] for name in listed]) for listed in named]
 
 
 @lru_cache(maxsize=8)

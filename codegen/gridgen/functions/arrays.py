@@ -87,6 +87,12 @@ ARRAYS: dict[str, ArrayKind] = {
         ("nq", 2), "least and largest positions before a state ends", "rad or m", is_fixed=True
     ),
     "upright": ArrayKind((), "least cosine of the tilt before a state ends", "1", is_fixed=True),
+    "cost_terms": ArrayKind((OPEN,), "weights, target and width of each term of a cost", "mixed"),
+    "cost": ArrayKind((), "cost of a state", "1"),
+    "l_x": ArrayKind(("2 nv",), "derivative of a cost by the state", "mixed"),
+    "l_u": ArrayKind(_NV, "derivative of a cost by the torques", "mixed"),
+    "l_uu": ArrayKind(_NV, "diagonal of the Hessian of a cost by the torques", "mixed"),
+    "l_xx": ArrayKind((OPEN,), "Hessian of a cost by the state: a diagonal, first rows", "mixed"),
     "excess": ArrayKind((), "sum of how far a state is beyond its bounds", "mixed"),
     "ends": ArrayKind((), "steps until a state ended; one more than all if it did not", "1"),
     "h": ArrayKind(_NV, "bias forces, the joint torques of zero accelerations", "N m or N"),
@@ -205,6 +211,9 @@ ARRAYS: dict[str, ArrayKind] = {
         ("constraints",), "share of the velocity that an impact turns back", "1", True
     ),
     "weights": ArrayKind(("constraints",), "what the squares of forces count", "1", True),
+    "offsets": ArrayKind(
+        ("constraints", 4, 4), "pose of each constraint's frame in its link", "1 and m", True
+    ),
     "friction": ArrayKind(
         ("contacts",), "coefficient of friction of each contact's tangents", "1", True
     ),
@@ -321,7 +330,7 @@ TIME_FIRST = ("tau", "ctrl", *FEEDBACK)
 OWN_PARAMETERS = ("params", "armature", "damping", "joint_friction")
 #: Parameters that kernels with constraints read.
 CONSTRAINT_INPUTS = (
-    *("active", "stabilization", "compliance", "proximal", "restitution", "weights"),
+    *("active", "stabilization", "compliance", "proximal", "restitution", "weights", "offsets"),
 )
 #: Parameters that kernels with contacts read.
 CONTACT_INPUTS = ("friction", "radii", "tolerance")
@@ -340,7 +349,7 @@ BY_PRECISION = {"proximal": PROXIMAL, "tolerance": TOLERANCE}
 #: Default arrays that a rollout is differentiated with respect to.
 BEGINNING_AND_TORQUES = ("q0", "qd0", "tau")
 #: Parameters that are constant along a rollout.
-CONSTANT_PARAMETERS = (*OWN_PARAMETERS, *CONTACT_INPUTS)
+CONSTANT_PARAMETERS = (*OWN_PARAMETERS, *CONTACT_INPUTS, "offsets")
 _CONSTANT = ("q0", "qd0", "dt", *BOUNDS, "ends", *CONSTANT_PARAMETERS)
 #: Arrays of a rollout that are constant in time; all others may have a time axis.
 CONSTANT_IN_TIME = (*_CONSTANT, *map(cotangent, _CONSTANT))

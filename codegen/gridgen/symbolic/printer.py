@@ -121,7 +121,7 @@ def _asked(statement: Asked, variables: Mapping[int, str]) -> list[str]:
     arguments = ", ".join((numbers, *tables, *query.arrays, *statement.names))
     return [
         *_wrap(f"T {', '.join(statement.names)};"),
-        *_wrap(f"gridgen::{query.function}<T>({arguments});"),
+        *_wrap(f"gridgen::{query.function}({arguments});"),
     ]
 
 
