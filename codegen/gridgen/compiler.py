@@ -40,7 +40,13 @@ from gridgen.model.validation import check_body_count
 from gridgen.model.walk import count_bodies
 from gridgen.modules import GeneratedModule, TracedModule, record_of, sources_of
 from gridgen.naming import robot_ident, show_value
-from gridgen.options import DEFAULT_ROBOT, GenerateOptions, RobotOptions, keywords_of
+from gridgen.options import (
+    DEFAULT_INTEGRATORS,
+    DEFAULT_ROBOT,
+    GenerateOptions,
+    RobotOptions,
+    keywords_of,
+)
 from gridgen.robot import Robot
 from gridgen.runtime.module.description import ModuleRecord
 from gridgen.runtime.module.files import MODEL_FILE
@@ -140,6 +146,7 @@ def make_module(
         fused,
         options.products,
         options.casadi,
+        options.integrators or DEFAULT_INTEGRATORS,
         searches,
     )
     kernels, refused = schedules.select(wanted)

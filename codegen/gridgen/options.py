@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from inspect import Parameter, signature
@@ -17,6 +17,8 @@ import numpy as np
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED, FunctionName
 from gridgen.functions.arrays import OPTIONAL_INPUTS
+from gridgen.functions.motion import INTEGRATORS
+from gridgen.functions.types import Integrator
 from gridgen.naming import ident, one_line, show, show_value, similar
 from gridgen.reserved import is_declared
 
@@ -33,6 +35,8 @@ LONGEST_GPU_PROGRAM = LONGEST_PROGRAM
 DEFAULT_FUNCTIONS = tuple(name for name in GENERATED if FUNCTIONS[name].is_default)
 #: The functions that are generated on request only.
 LEFT_OUT = tuple(name for name in GENERATED if name not in DEFAULT_FUNCTIONS)
+#: The integrators of modules by default: a variational step has a long program.
+DEFAULT_INTEGRATORS = tuple(name for name in INTEGRATORS if name != "variational")
 #: Endings of files with constraints.
 CONSTRAINT_FILES = (".json", ".yaml", ".yml")
 #: The word for the spheres of a file's own collision shapes.
@@ -136,9 +140,11 @@ class RobotOptions:
                         file with a list of them: ``{"joint": "elbow", "kind": "position", "kp":
                         50, "kv": 2}`` (docs/actuators.md).
         spheres:        spheres that stand for links in ``self_distance`` and similar functions:
-                        (x, y, z, radius) in the frame of the link [m], by the link's name; or the
-                        path of a YAML or JSON file with them. ``primitives`` selects spheres that
-                        cover the collision shapes of the file except meshes (docs/collisions.md).
+                        (x, y, z, radius) in the frame of the link [m], by the link's name, or
+                        capsules: both ends of the axis, and radius; or the path of a YAML or JSON
+                        file with them. ``primitives`` selects the spheres and capsules of the
+                        robot's file, and spheres that cover its other collision shapes except
+                        meshes (docs/collisions.md).
         allowed_collisions: pairs of links that may touch, or the path of an SRDF file. By
                         default adjacent links, and those that always or never touch in random
                         configurations.
@@ -315,7 +321,9 @@ def _numbers(where: str, sphere: Any) -> Any:
         if sphere.keys() != {"center", "radius"} or not isinstance(sphere["center"], (list, tuple)):
             raise OptionError(f"{where} has {show_value(sphere)}; a sphere has center and radius")
         return (*sphere["center"], sphere["radius"])
-    return tuple(sphere.tolist() if isinstance(sphere, np.ndarray) else sphere)
+    if isinstance(sphere, np.ndarray):
+        return tuple(sphere.tolist())
+    return tuple(sphere) if isinstance(sphere, (list, tuple)) else sphere
 
 
 def read_allowed(given: object) -> tuple[tuple[str, str], ...] | None:
@@ -387,6 +395,8 @@ class GenerateOptions(RobotOptions):
         name:           name of the module; by default the robot's name as an identifier.
         functions:      the functions to generate, of ``gridgen.functions``; an empty tuple means
                         all except ``LEFT_OUT``.
+        integrators:    integrators of steps and rollouts; an empty tuple means all except
+                        ``variational``, whose programs are long.
         frames:         links of the URDF whose Jacobians are generated, and their derivatives
                         unless ``functions`` names one of the two.
         inputs:         optional inputs of the dynamics, of ``OPTIONAL_INPUTS``: each function that
@@ -411,6 +421,7 @@ class GenerateOptions(RobotOptions):
     output: Path = Path("generated")
     name: str | None = None
     functions: tuple[FunctionName, ...] = ()
+    integrators: tuple[Integrator, ...] = ()
     frames: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     fuse: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
@@ -437,7 +448,7 @@ class GenerateOptions(RobotOptions):
         check_switch("force", self.force)
         _check_count("longest_program", self.longest_program)
         _check_count("longest_gpu_program", self.longest_gpu_program)
-        for option in ("functions", "frames", "inputs"):
+        for option in ("functions", "integrators", "frames", "inputs"):
             names = getattr(self, option)
             is_several = isinstance(names, (tuple, list))
             if not is_several or not all(isinstance(name, str) for name in names):
@@ -453,10 +464,11 @@ class GenerateOptions(RobotOptions):
 
         object.__setattr__(self, "inverse_kinematics", _link_lists(self.inverse_kinematics))
         _check_fused(self.fuse)
-        for name in self.inputs:
-            if name not in OPTIONAL_INPUTS:
-                choices = ", ".join(OPTIONAL_INPUTS)
-                raise OptionError(f"no optional input {show(name)}; choose among {choices}")
+        _check_names("optional input", self.inputs, OPTIONAL_INPUTS)
+        _check_names("integrator", self.integrators, INTEGRATORS)
+        words = {FUNCTIONS[name].method_word for name in self.choices}
+        if self.integrators and "integrator" not in words:
+            raise OptionError("integrators: none of the functions has one: omit it, or add step")
 
     @property
     def products(self) -> tuple[str, ...]:
@@ -470,6 +482,13 @@ class GenerateOptions(RobotOptions):
         of_frames = {name for name in GENERATED if FUNCTIONS[name].of_frame}
         is_chosen = of_frames & set(chosen) or not self.frames
         return chosen if is_chosen else (*chosen, "jacobian", "jacobian_dot_qd")
+
+
+def _check_names(what: str, names: Sequence[str], choices: Collection[str]) -> None:
+    """Raise unless all names are choices."""
+    for name in names:
+        if name not in choices:
+            raise OptionError(f"no {what} {show(name)}; choose among {', '.join(choices)}")
 
 
 def _link_lists(given: object) -> tuple[tuple[str, ...], ...]:

@@ -35,6 +35,7 @@ from gridgen.commands.summary import Summary
 from gridgen.errors import GridGenError, OptionError
 from gridgen.functions import GENERATED
 from gridgen.functions.arrays import OPTIONAL_INPUTS
+from gridgen.functions.motion import INTEGRATORS
 from gridgen.naming import show
 from gridgen.options import (
     DTYPE_CHOICES,
@@ -143,6 +144,12 @@ def _parser() -> Parser:
         metavar="NAME,...",
         help=f"generate only these functions, of {', '.join(GENERATED)}; repeatable "
         f"(default: all except {', '.join(LEFT_OUT)})",
+    )
+    parser.add_list(
+        "--integrators",
+        metavar="NAME,...",
+        help=f"integrators of steps and rollouts, of {', '.join(INTEGRATORS)}; repeatable "
+        "(default: without variational)",
     )
     parser.add_list(
         "--frame",
@@ -257,6 +264,7 @@ def _run(arguments: argparse.Namespace) -> int:
         name=arguments.name,
         **robot_options(arguments),
         functions=listed(arguments.functions),
+        integrators=listed(arguments.integrators),
         frames=tuple(dict.fromkeys(arguments.frames)),
         inputs=listed(arguments.inputs),
         fuse=named("--fuse", arguments.fuse),

@@ -71,8 +71,6 @@ ExplicitIntegrator = Literal[
     "trapezoidal",
     "constant_acceleration",
 ]
-#: Those that evaluate forward dynamics once.
-OneStageIntegrator = Literal["semi_implicit", "euler", "implicit", "constant_acceleration"]
 #: States that a rollout returns; a number k selects every k-th state.
 Keep: TypeAlias = Literal["all", "last"] | int
 Schedule = Literal["auto", "thread", "scan"]
@@ -288,8 +286,8 @@ class Soft(InGravity, Inertial, Controlled, Placed, total=False):
     active: ArrayLike | None
 
 
-class Touching(Constrained, total=False):
-    """Those of linearized steps.
+class Moving(Constrained, Controlled, total=False):
+    """Those of steps.
 
     Attributes:
         friction:  as in ``Soft``; radii and tolerance likewise.
@@ -298,10 +296,6 @@ class Touching(Constrained, total=False):
     friction: ArrayLike | None
     radii: ArrayLike | None
     tolerance: ArrayLike | None
-
-
-class Moving(Touching, Controlled, total=False):
-    """Those of steps."""
 
 
 class Impulsive(Inertial, Held, total=False):

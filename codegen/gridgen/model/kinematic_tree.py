@@ -19,6 +19,9 @@ from gridgen.symbolic.joints import JointType
 
 #: Center and radius [m].
 Sphere = tuple[float, float, float, float]
+#: Both ends of the axis, and radius [m]; and their count.
+Capsule = tuple[float, float, float, float, float, float, float]
+CAPSULE = 7
 
 
 @dataclass(frozen=True)
@@ -240,13 +243,14 @@ class LinkSpheres:
     Attributes:
         name:    name of the link.
         body:    body that carries it; -1 is the base.
-        spheres: centers in the canonical frame of the body, and radii [m].
+        spheres: centers in the canonical frame of the body, and radii [m]; of a capsule both ends
+                 of its axis, and its radius.
         bound:   a sphere around all of them.
     """
 
     name: str
     body: int
-    spheres: tuple[Sphere, ...]
+    spheres: tuple[Sphere | Capsule, ...]
     bound: Sphere
 
 
@@ -271,6 +275,12 @@ class SphereModel:
     def firsts(self) -> tuple[int, ...]:
         """Index of the first sphere of each link, and the number of spheres."""
         return tuple(accumulate((len(link.spheres) for link in self.links), initial=0))
+
+    @property
+    def capsules(self) -> tuple[int, ...]:
+        """Indices of the capsules among the spheres."""
+        every = [sphere for link in self.links for sphere in link.spheres]
+        return tuple(k for k, sphere in enumerate(every) if len(sphere) == CAPSULE)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ class Kernels:
         return self.refusals.get(
             name,
             "this module was generated without it: run grid-gen again, and see --functions, "
-            "--inputs, --variants, --vjp and --jvp",
+            "--integrators, --inputs, --variants, --vjp and --jvp",
         )
 
     def has(self, key: KernelKey) -> bool:
