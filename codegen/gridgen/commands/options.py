@@ -138,8 +138,8 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME,...",
         help="parameters of the robot that become inputs: names of links, or all for all moving "
-        "bodies, for their inertial parameters; armature; damping; joint_friction; repeatable "
-        "(default: none)",
+        "bodies, for their inertial parameters; armature; damping; joint_friction; offsets, of "
+        "constraints; repeatable (default: none)",
     )
     parser.add_argument(
         "--no-parameter-check",

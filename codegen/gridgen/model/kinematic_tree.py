@@ -11,7 +11,7 @@ from typing import Any
 
 from gridgen.model.description import Shape
 from gridgen.model.lump import NO_MASS, Lump
-from gridgen.model.pose import Matrix3, Vector3, euler_zxz, is_sparse
+from gridgen.model.pose import NO_DISPLACEMENT, Matrix3, Pose, Vector3, euler_zxz, is_sparse
 from gridgen.model.soft import DEFAULT_SOFTNESS, NO_CONTACTS, ContactModel, Softness
 from gridgen.options import RobotOptions
 from gridgen.symbolic.branches import Branches
@@ -211,6 +211,7 @@ class Constraint:
         active:        whether it holds by default.
         link:          the frame that is held.
         to:            what it is held by; body -1 is the world.
+        at:            pose of ``link`` in the link that it is named after.
         joints:        indices of the bodies whose joints are tied; -1 for none.
         multiplier:    the first joint's position is ``multiplier`` times the second's + ``offset``.
         offset:        see ``multiplier`` [rad or m].
@@ -227,6 +228,7 @@ class Constraint:
     active: bool = True
     link: Frame | None = None
     to: Frame | None = None
+    at: Pose = NO_DISPLACEMENT
     joints: tuple[int, int] = (-1, -1)
     multiplier: float = 1.0
     offset: float = 0.0
