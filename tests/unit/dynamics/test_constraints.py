@@ -524,7 +524,7 @@ def test_a_program_that_is_too_long_is_refused_by_name(monkeypatch: pytest.Monke
     robot = gridgen.load(robot_path("arm6"), constraints=CONSTRAINTS["arm6"])
     with pytest.raises(
         ModelError,
-        match="none with loops over bodies: lock joints, or load the robot with fewer constraints$",
+        match=r"none with loops over bodies: lock joints, or load .* fewer constraints$",
     ):
         robot.delassus(np.zeros((1, 6)))
 

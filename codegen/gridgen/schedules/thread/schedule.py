@@ -84,6 +84,9 @@ class ThreadSchedule:
         measured = KernelKey("mass_matrix") if key.frame else key
         is_twice = len(key.products) == 2
         longest = LONGEST_PROGRAM if is_twice else LONGEST_WITHOUT_LOOPS
+        if key.function == "step_gradient" and key.method == "variational":
+            # Columns on dual numbers, which share their values: as measured.
+            measured, longest = replace(key, function="step"), longest // (2 + self.tree.nv // 6)
         if key.function == "step_hessian" and key.method in MULTI_STAGE:
             # Hessians of all stages, each but the first multiplied by dense changes of its state.
             stages = MULTI_STAGE[key.method]
