@@ -226,7 +226,7 @@ def test_refused_costs() -> None:
     with pytest.raises(OptionError, match="dt"):
         gridgen.ilqr(robot, [], [0.0, 0.0], [0.0, 0.0], T=1, dt=-0.1)
     for words in ({"target": [np.nan, 0.0]}, {"target": "a"}, {"weights": "a"}):
-        with pytest.raises(OptionError, match="finite|numbers"):
+        with pytest.raises(OptionError, match=r"finite|numbers"):
             Cost("q", **words)
     with pytest.raises(OptionError, match=r"q0 is not finite at \[1\]"):
         gridgen.ilqr(robot, [Cost("q")], [0.0, np.nan], [0.0, 0.0], T=1, dt=0.1)
