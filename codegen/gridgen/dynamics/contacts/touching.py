@@ -175,32 +175,62 @@ def _lowest(
 
 
 def _between(frame: Constraints, solid: Solid, other: Solid, radius: Scalar) -> Touch:
-    """Return the contact of two spheres or capsules: of their nearest points' spheres."""
+    """Return the contact of spheres around the nearest points of two shapes."""
     scalars = frame.scalars
     axes, path = frame.path(solid.body, other.body)
     poses = [_pose(frame, one, axes) for one in (other, solid)]
-    (_, first), (_, second) = ends = [
-        (pose.p, _edges(one, pose, scalars))
-        for one, pose in zip((other, solid), poses, strict=True)
-    ]
-    shifts = _nearest(sub(poses[0].p, poses[1].p), first, second, scalars)
-    centers = [
-        add(p, scale(shift, edges[0])) if edges else p
-        for (p, edges), shift in zip(ends, shifts, strict=True)
-    ]
-    apart = sub(centers[1], centers[0])
-    square = dot(apart, apart)
-    test = square - TINY
-    length = scalars.sqrt(scalars.select(test, scalars.constant(TINY), square))
-    normal = scale(1.0 / length, apart)
+    if solid.edges == 3:
+        center = poses[0].p
+        inner = apply(transpose(poses[1].R), sub(center, poses[1].p))
+        toward, length = _to_box(inner, solid, scalars)
+        normal = apply(poses[1].R, toward)
+        center = add(center, scale(length, normal))
+    else:
+        (_, first), (_, second) = ends = [
+            (pose.p, _edges(one, pose, scalars))
+            for one, pose in zip((other, solid), poses, strict=True)
+        ]
+        shifts = _nearest(sub(poses[0].p, poses[1].p), first, second, scalars)
+        start, center = (
+            add(p, scale(shift, edges[0])) if edges else p
+            for (p, edges), shift in zip(ends, shifts, strict=True)
+        )
+        apart = sub(center, start)
+        square = dot(apart, apart)
+        length = scalars.sqrt(scalars.select(square - TINY, scalars.constant(TINY), square))
+        normal = scale(1.0 / length, apart)
     distance = length - scalars.constant(other.radii[0]) - radius
-    point = sub(centers[1], scale(radius + 0.5 * distance, normal))
+    point = sub(center, scale(radius + 0.5 * distance, normal))
     world = frame.pose(-1, axes).R  # its rows are the axes of the base
     up = dot(world[1], normal)
     test = scalars.select(up, -up, up) - 0.5
     x, y, z = (scalars.select(test, a, b) for a, b in zip(world[1], world[2], strict=True))
     turned = _along(normal, (x, y, z), ((x, y, z),), scalars)
     return Touch(axes, path, point, distance, normal, turned)
+
+
+def _to_box(point: Vector, box: Solid, scalars: Scalars) -> tuple[Vector, Scalar]:
+    """Return the direction from a point to the nearest one of a box's surface, and the length.
+
+    The direction of a point in the box is into the box, and its length is negative.
+    """
+    one, zero = scalars.constant(1.0), scalars.constant(0.0)
+    gaps, apart, inward = [], [], []
+    for k, (x, half) in enumerate(zip(point, box.half_lengths, strict=True)):
+        sign = scalars.select(-x, -one, one)
+        gaps.append(scalars.constant(half) + sign * x)
+        apart.append(scalars.select(gaps[k], sign * -gaps[k], zero))
+        inward.append(tuple(sign if k == row else zero for row in range(3)))
+    square = dot(apart, apart)
+    test = square - TINY
+    length = scalars.sqrt(scalars.select(test, one, square))
+    normal, gap = inward[0], gaps[0]
+    for other, face in zip(gaps[1:], inward[1:], strict=True):
+        closer = other - gap
+        normal = tuple(scalars.select(closer, a, b) for a, b in zip(face, normal, strict=True))
+        gap = scalars.select(closer, other, gap)
+    x, y, z = (scalars.select(test, a, b / length) for a, b in zip(normal, apart, strict=True))
+    return (x, y, z), scalars.select(test, -gap, length)
 
 
 def _nearest(
