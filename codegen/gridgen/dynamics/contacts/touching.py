@@ -28,6 +28,8 @@ from gridgen.symbolic.spatial import (
 
 #: Segments with a smaller squared sine of their angle, times their half lengths, are parallel.
 PARALLEL = 1e-15
+#: The center of a shape, and half of its segment, if it has one.
+Ends = tuple[Vector, Sequence[Vector]]
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Touch:
     """
 
     axes: int
-    path: Sequence[tuple[int, float]]
+    path: Sequence[tuple[int, Scalar]]
     point: Vector
     distance: Scalar
     normal: Vector
@@ -176,25 +178,45 @@ def _lowest(
 
 def _between(frame: Constraints, solid: Solid, other: Solid, radius: Scalar) -> Touch:
     """Return the contact of two spheres or capsules: of their nearest points' spheres."""
-    scalars = frame.scalars
     axes, path = frame.path(solid.body, other.body)
-    poses = [_pose(frame, one, axes) for one in (other, solid)]
-    (_, first), (_, second) = ends = [
-        (pose.p, _edges(one, pose, scalars))
-        for one, pose in zip((other, solid), poses, strict=True)
-    ]
-    shifts = _nearest(sub(poses[0].p, poses[1].p), first, second, scalars)
+    ends = [shape_at(frame, one, axes) for one in (other, solid)]
+    return meeting(frame, axes, path, ends, (frame.scalars.constant(other.radii[0]), radius))
+
+
+def shape_at(frame: Constraints, solid: Solid, axes: int) -> Ends:
+    """Return the center of a sphere or a capsule, and half of its segment if it has one."""
+    pose = _pose(frame, solid, axes)
+    return pose.p, _edges(solid, pose, frame.scalars)
+
+
+def apart(ends: Sequence[Ends], scalars: Scalars) -> tuple[Vector, Vector, Scalar]:
+    """Return the nearest point of the second of two segments, from that of the first, how far."""
+    (_, first), (_, second) = ends
+    shifts = _nearest(sub(ends[0][0], ends[1][0]), first, second, scalars)
     centers = [
         add(p, scale(shift, edges[0])) if edges else p
         for (p, edges), shift in zip(ends, shifts, strict=True)
     ]
-    apart = sub(centers[1], centers[0])
-    square = dot(apart, apart)
+    between = sub(centers[1], centers[0])
+    square = dot(between, between)
     test = square - TINY
     length = scalars.sqrt(scalars.select(test, scalars.constant(TINY), square))
-    normal = scale(1.0 / length, apart)
-    distance = length - scalars.constant(other.radii[0]) - radius
-    point = sub(centers[1], scale(radius + 0.5 * distance, normal))
+    return centers[1], between, length
+
+
+def meeting(
+    frame: Constraints,
+    axes: int,
+    path: Sequence[tuple[int, Scalar]],
+    ends: Sequence[Ends],
+    radii: Sequence[Scalar],
+) -> Touch:
+    """Return the contact of two spheres or capsules; ``axes`` and ``path`` as in ``Touch``."""
+    scalars = frame.scalars
+    center, between, length = apart(ends, scalars)
+    normal = scale(1.0 / length, between)
+    distance = length - radii[0] - radii[1]
+    point = sub(center, scale(radii[1] + 0.5 * distance, normal))
     world = frame.pose(-1, axes).R  # its rows are the axes of the base
     up = dot(world[1], normal)
     test = scalars.select(up, -up, up) - 0.5
