@@ -298,9 +298,9 @@ class SoftConstraints:
         friction = [*factors, *map(scalars.constant, contact.friction[2:])][: contact.condim - 1]
         columns = self._columns(index for index, _ in touch.path)
         back = None if touch.axes < 0 else self._frame.pose(-1, touch.axes).R
-        made = Point(rows, columns, axes, [], [], friction, None, back)
-        rates = made.rates(self._qd)
         inside = touch.distance - scalars.constant(contact.margin)
+        made = Point(rows, columns, axes, [], [], friction, None, back, inside)
+        rates = made.rates(self._qd)
         is_cone = model.cone == "elliptic" and contact.condim > 1
         if not is_cone and contact.condim > 1:
             weight = weight * (1.0 + sliding * sliding)

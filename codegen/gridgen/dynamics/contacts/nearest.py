@@ -75,6 +75,7 @@ def nearest(
     if any(edges for _, edges in shapes):
         dot = constants(_DOT, scalars)
         shapes = [(center, edges or [dot]) for center, edges in shapes]
+    squares = [max(max(solid.half_lengths), _DOT[0]) ** 2 for solid in solids]
     radii = frame.state.given["radii"]
     fixed = [scalars.constant(solid.radii[0]) for solid in solids]
 
@@ -82,7 +83,8 @@ def nearest(
     rest = scalars.constant(_FAR)
     for n, number in enumerate(numbers):
         here, there = pairs[number]
-        length = apart((shapes[there], shapes[here]), scalars)[2]
+        known_squares = [squares[there], squares[here]] if shapes[0][1] else None
+        length = apart((shapes[there], shapes[here]), scalars, known_squares)[2]
         (distance,) = scalars.hold([length - fixed[there] - radii[number]])
         index = scalars.constant(float(n))
         for k, (other, before) in enumerate(slots):

@@ -189,10 +189,15 @@ def shape_at(frame: Constraints, solid: Solid, axes: int) -> Ends:
     return pose.p, _edges(solid, pose, frame.scalars)
 
 
-def apart(ends: Sequence[Ends], scalars: Scalars) -> tuple[Vector, Vector, Scalar]:
-    """Return the nearest point of the second of two segments, from that of the first, how far."""
+def apart(
+    ends: Sequence[Ends], scalars: Scalars, squares: Sequence[float] | None = None
+) -> tuple[Vector, Vector, Scalar]:
+    """Return the nearest point of the second of two segments, from that of the first, how far.
+
+    ``squares`` are those of half the lengths of segments, if they are known.
+    """
     (_, first), (_, second) = ends
-    shifts = _nearest(sub(ends[0][0], ends[1][0]), first, second, scalars)
+    shifts = _nearest(sub(ends[0][0], ends[1][0]), first, second, scalars, squares)
     centers = [
         add(p, scale(shift, edges[0])) if edges else p
         for (p, edges), shift in zip(ends, shifts, strict=True)
@@ -226,7 +231,11 @@ def meeting(
 
 
 def _nearest(
-    apart: Vector, first: Sequence[Vector], second: Sequence[Vector], scalars: Scalars
+    apart: Vector,
+    first: Sequence[Vector],
+    second: Sequence[Vector],
+    scalars: Scalars,
+    squares: Sequence[float] | None = None,
 ) -> tuple[Scalar, Scalar]:
     """Return the nearest points of two segments, from -1 to 1; 0 for the middle, and for a point.
 
@@ -235,23 +244,34 @@ def _nearest(
         first:   half of the first segment; empty for a point.
         second:  half of the second one.
         scalars: of the computation.
+        squares: of half the lengths, if they are known.
     """
     one, zero = scalars.constant(1.0), scalars.constant(0.0)
 
     def clipped(x: Scalar) -> Scalar:
         return scalars.select(x - one, scalars.select(x + one, -one, x), one)
 
+    inverses: list[Scalar] = []
+    if squares is None:
+        a, c = (dot(own[0], own[0]) if own else zero for own in (first, second))
+    else:
+        a, c = map(scalars.constant, squares)
+        inverses = [scalars.constant(1.0 / square) for square in squares]
+
+    def over(x: Scalar, side: int) -> Scalar:
+        return x * inverses[side] if inverses else x / (a, c)[side]
+
     if not second:
-        return (clipped(-dot(first[0], apart) / dot(first[0], first[0])) if first else zero), zero
-    v, c = dot(second[0], apart), dot(second[0], second[0])
+        return (clipped(over(-dot(first[0], apart), 0)) if first else zero), zero
+    v = dot(second[0], apart)
     if not first:
-        return zero, clipped(v / c)
-    u, a, b = -dot(first[0], apart), dot(first[0], first[0]), -dot(first[0], second[0])
+        return zero, clipped(over(v, 1))
+    u, b = -dot(first[0], apart), -dot(first[0], second[0])
     determinant = a * c - b * b
     test = determinant - PARALLEL
     x = scalars.select(test, zero, (c * u - b * v) / scalars.select(test, one, determinant))
-    y = clipped((v - b * clipped(x)) / c)
-    return clipped((u - b * y) / a), y
+    y = clipped(over(v - b * clipped(x), 1))
+    return clipped(over(u - b * y, 0)), y
 
 
 def tangents(normal: Sequence[float]) -> tuple[Vector, Vector]:
