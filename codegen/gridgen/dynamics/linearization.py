@@ -21,7 +21,7 @@ from gridgen.dynamics.contacts.gradient import (
     contact_step_gradient,
     undifferentiated,
 )
-from gridgen.dynamics.conventions import natural
+from gridgen.dynamics.conventions import Conversion, natural
 from gridgen.dynamics.derivatives import Accelerations, accelerations_gradient
 from gridgen.dynamics.integrators import (
     Commutators,
@@ -157,8 +157,7 @@ def _accelerations(state: State, tau: Numbers, damping_step: Scalar | None = Non
     if state.world_axes:
         conversion, own, tau = natural(state, tau)
         rates = _accelerations(own, tau, damping_step)
-        found = conversion.gradients(rates.qdd, (rates.by_q, rates.by_qd, rates.by_tau))
-        return Accelerations(conversion.acceleration(rates.qdd), *found)
+        return converted(conversion, rates)
     actuated_state, tau, slopes = _actuated(state, tau, is_implicit=damping_step is not None)
     solve = constrained_accelerations_gradient if state.tree.constraints else accelerations_gradient
     rates = solve(actuated_state, tau, damping_step)
@@ -191,6 +190,12 @@ def _actuated(
     found = [slopes_of(tangents_of(t)) for t in total]
     slopes = [{j: own[side] for j, own in enumerate(found) if side in own} for side in (0, 1)]
     return replace(undifferentiated(there), q=state.q, qd=state.qd), values_of([*total]), slopes
+
+
+def converted(conversion: Conversion, rates: Accelerations) -> Accelerations:
+    """Return accelerations and their derivatives in MuJoCo's coordinates."""
+    found = conversion.gradients(rates.qdd, (rates.by_q, rates.by_qd, rates.by_tau))
+    return Accelerations(conversion.acceleration(rates.qdd), *found)
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,12 @@ class RolloutWords(NamedTuple):
     none: int = 0
 
 
+#: Least damping by the size of an element: above the rounding of a product of Jacobians.
+FLOOR = {4: 1e-5, 8: 1e-9}
+#: Part of the way to the rest posture that an iteration takes in the null space.
+TO_REST = 0.5
+
+
 @dataclass(frozen=True)
 class SearchSettings:
     """Options of inverse kinematics; see ``inverse_kinematics``."""

@@ -15,7 +15,6 @@ from gridgen.functions.types import (
     Keep,
     Moving,
     NumberLike,
-    OneStageIntegrator,
     ThreadSchedule,
     Unpack,
     Writable,
@@ -54,8 +53,8 @@ _SOURCES = {
     ),
 }
 INTEGRATORS = {name: title for name, (title, _) in _SOURCES.items()}
-#: Those that evaluate forward dynamics once.
-_ONE_STAGE = ("semi_implicit", "euler", "implicit", "constant_acceleration")
+#: Numbers of evaluations of those that evaluate forward dynamics several times.
+MULTI_STAGE = {"midpoint": 2, "trapezoidal": 2, "rk4": 4}
 #: Those with matrices of derivatives.
 _EXPLICIT = tuple(name for name in INTEGRATORS if name != "variational")
 _OF_VARIATIONAL = ("of_variational_steps",)
@@ -189,8 +188,9 @@ class Motion(Calls):
                 f"second derivatives along step_{name}, summed before they are formed",
                 refusals=(*_REFUSALS, "of_constraints", "of_contacts", "of_actuators"),
                 title=INTEGRATORS[name],
+                in_loops=name not in MULTI_STAGE,
             )
-            for name in _ONE_STAGE
+            for name in _EXPLICIT
         },
         is_default=False,
         solves=True,
@@ -204,7 +204,7 @@ class Motion(Calls):
         dt: NumberLike,
         costate: ArrayLike,
         *,
-        integrator: OneStageIntegrator = "semi_implicit",
+        integrator: ExplicitIntegrator = "semi_implicit",
         schedule: ThreadSchedule = "auto",
         out: Writable | None = None,
         **options: Unpack[Driven],
@@ -219,8 +219,8 @@ class Motion(Calls):
         Args:
             q, qd, tau, dt, schedule, options: as in ``step``.
             costate:    weights of the next state (B, 2 nv): ``difference`` of positions, velocities
-            integrator: as in ``step``, of those that evaluate forward dynamics once:
-                        ``semi_implicit``, ``euler``, ``implicit``, ``constant_acceleration``.
+            integrator: as in ``step``, without ``variational``. Those that evaluate forward
+                        dynamics several times support small robots: of at most 300,000 operations.
             out:        output array.
 
         Returns:

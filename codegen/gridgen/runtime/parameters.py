@@ -236,7 +236,7 @@ class Parameters:
 
     def refusal(self, name: str) -> str:
         """Return the error message for an input that the robot does not have."""
-        if name in CONSTRAINT_INPUTS:
+        if name in CONSTRAINT_INPUTS and "active" not in self.own:
             return f"{self._robot} has no constraints: load it with constraints= (--constraint)"
         if name in CONTACT_INPUTS:
             return f"{self._robot} has no contacts: load it with ground= (--ground)"

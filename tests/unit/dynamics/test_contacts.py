@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from helpers.program_interpreter import run
 from helpers.robots import OWN, exhaustive
 
 mujoco = pytest.importorskip("mujoco")
+from helpers.contacts import Seen, contacts_of, forces_at_points, hand  # noqa: E402
+
 mujoco.set_mju_user_warning(lambda text: None)  # no file of warnings
 pytestmark = pytest.mark.filterwarnings("ignore::gridgen.errors.GridGenWarning")
 
@@ -164,8 +167,35 @@ EQUALITIES = {
 }
 MESH = """<asset><mesh name="part" vertex="0 0 0  0.1 0 0  0 0.1 0  0 0 0.1"/></asset>
   <worldbody>"""
+#: Spheres and boxes, of the robot and of the world.
+BOXES = """
+<mujoco>
+  <compiler angle="radian"/>
+  <worldbody>
+    <geom name="floor" type="plane" size="1 1 1"/>
+    <geom name="ball" pos="-0.3 0 0.1" size="0.1" condim="6"/>
+    <body name="block" pos="0.2 0.1 0.25" euler="0.1 0.3 0.2">
+      <geom type="box" size="0.15 0.1 0.2"/>
+    </body>
+    <body name="trunk" pos="0 0 0.5">
+      <freejoint/>
+      <geom type="box" size="0.2 0.15 0.05"/>
+      <body pos="0.2 0 0">
+        <joint axis="0 1 0.2"/>
+        <inertial pos="0 0 0" mass="2" diaginertia="0.1 0.1 0.1"/>
+        <body pos="0.1 0.02 -0.2">
+          <joint axis="1 0.1 0"/>
+          <geom size="0.08" pos="0 0.02 -0.05" friction="0.6"/>
+        </body>
+      </body>
+      <body pos="-0.2 0 0"><joint axis="0 1 0.2"/><geom size="0.07" pos="0 0 -0.2"/></body>
+    </body>
+  </worldbody>
+  <contact><exclude body1="block" body2="trunk"/></contact>
+</mujoco>
+"""
 TEXTS = {
-    **{"everything": EVERYTHING, "pairs": PAIRS},
+    **{"everything": EVERYTHING, "pairs": PAIRS, "boxes": BOXES},
     "loops": LOOPS.replace("EQUALITY", "".join(list(EQUALITIES.values())[::3])),
 }
 
@@ -182,6 +212,7 @@ def quadruped() -> Any:
         below = spec.body(f"{name}_calf")
         foot = below.add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[0.02, 0, 0])
         foot.pos, foot.contype = [0, 0, -0.21], 0  # no contact of two feet
+        foot.name = f"{name}_foot"
     spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[1, 1, 1])
     return spec.compile()
 
@@ -202,7 +233,8 @@ def model_of(name: str, cone: str) -> Any:
         if model.neq and int(mujoco.__version__.partition(".")[0]) < 4:
             pytest.skip("the reference accelerations of MuJoCo 4 contain dJ/dt qd")
     else:
-        model = quadruped() if name == "quadruped" else gymnasium_model(name)
+        own = {"quadruped": quadruped, "hand": hand}
+        model = own[name]() if name in own else gymnasium_model(name)
     model.opt.cone, model.opt.impratio = ("pyramidal", "elliptic").index(cone), impratio
     model.opt.tolerance, model.opt.iterations = 0.0, 200
     model.opt.ls_iterations, model.opt.ls_tolerance = 100, 1e-10
@@ -216,10 +248,9 @@ class Peer:
         self.model, self.data = model, mujoco.MjData(model)
         rng = np.random.default_rng(seed)
         self.free = [j for j in range(model.njnt) if model.jnt_type[j] == 0]
-        rows: dict[str, list[Any]] = {
-            name: [] for name in ("q", "qd", "tau", "ctrl", "qdd", "total")
-        }
+        rows: dict[str, list[Any]] = {name: [] for name in ("q", "qd", "tau", "ctrl", "qdd")}
         self.states: list[tuple[np.ndarray, ...]] = []
+        self.seen: list[list[Seen]] = []
         while len(rows["q"]) < count:
             self._place(rng)
             data, q = self.data, self.data.qpos.copy()
@@ -233,7 +264,7 @@ class Peer:
             rows["tau"].append(self.local(data.qfrc_applied))
             rows["ctrl"].append(data.ctrl.copy())
             rows["qdd"].append(self.local(data.qacc, shifted=True))
-            rows["total"].append(self._total())
+            self.seen.append(contacts_of(model, data))
         self.x = {name: np.array(values) for name, values in rows.items()}
         self.x["gravity"] = np.array(model.opt.gravity)
         if not model.nu:
@@ -242,13 +273,16 @@ class Peer:
     def _place(self, rng: np.random.Generator) -> None:
         model, data = self.model, self.data
         mujoco.mj_resetData(model, data)
+        data.qvel[:], data.qfrc_applied[:] = rng.normal(size=(2, model.nv))
+        data.qfrc_applied[:] *= 3.0
+        data.ctrl[:] = rng.normal(size=model.nu)
+        if model.jnt_limited.all():  # a hand, about what it touches
+            data.qpos[:] = rng.uniform(*np.add(model.jnt_range, (-0.02, 0.02)).T)
+            return
         data.qpos[:] += 0.3 * rng.normal(size=model.nq)
         for joint in self.free:
             turn = data.qpos[model.jnt_qposadr[joint] + 3 :][:4]
             turn /= np.linalg.norm(turn)
-        data.qvel[:], data.qfrc_applied[:] = rng.normal(size=(2, model.nv))
-        data.qfrc_applied[:] *= 3.0
-        data.ctrl[:] = rng.normal(size=model.nu)
         mujoco.mj_kinematics(model, data)
         moving = [g for g in range(model.ngeom) if model.geom_bodyid[g]]
         plane = int(np.flatnonzero(model.geom_type == 0)[0])
@@ -292,23 +326,17 @@ class Peer:
                 v[at : at + 3] -= np.cross(data.qvel[at + 3 : at + 6], R.T @ data.qvel[at : at + 3])
         return v
 
-    def _total(self) -> np.ndarray:
-        """Return the sum of the sizes of the contact forces' components."""
-        total, force = np.zeros(3), np.zeros(6)
-        for index in range(self.data.ncon):
-            mujoco.mj_contactForce(self.model, self.data, index, force)
-            total += np.abs(self.data.contact[index].frame.reshape(3, 3).T @ force[:3])
-        return total
-
     def tree(self, **options: Any) -> KinematicTree:
         """Return gridgen's tree."""
         options = {"contact": {"iterations": 100}, "actuators": self.model.nu > 0} | options
         return build_tree(from_model(self.model), RobotOptions(joint_dynamics=True, **options))
 
     def check(self, qdd: np.ndarray, forces: np.ndarray, tolerance: float) -> None:
-        """Compare accelerations and the sum of the forces."""
-        total = np.abs(forces).sum(axis=1)
-        for found, expected in ((qdd, self.x["qdd"]), (total, self.x["total"])):
+        """Compare accelerations, and the force of each contact."""
+        seen = forces_at_points(self.tree(), self.x["q"], self.seen)
+        assert seen.any(axis=(1, 2)).mean() > 0.5
+        for found, expected in ((qdd, self.x["qdd"]), (forces, seen)):
+            found, expected = (array.reshape(len(array), -1) for array in (found, expected))
             scale = np.maximum(np.abs(expected).max(axis=1, keepdims=True), 1.0)
             assert_allclose(found / scale, expected / scale, rtol=0.0, atol=tolerance)
 
@@ -316,7 +344,7 @@ class Peer:
 @pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
 @pytest.mark.parametrize(
     "name",
-    ["hopper", "half_cheetah", "walker2d_v5", "ant", "humanoid", "quadruped", *TEXTS],
+    ["hopper", "half_cheetah", "walker2d_v5", "ant", "humanoid", "quadruped", "hand", *TEXTS],
 )
 @pytest.mark.parametrize("count", [20, *exhaustive(1000)])
 def test_accelerations_and_forces_are_those_of_mujoco(name: str, cone: str, count: int) -> None:
@@ -324,8 +352,9 @@ def test_accelerations_and_forces_are_those_of_mujoco(name: str, cone: str, coun
     tree = peer.tree()
     found = weights(tree)
     assert_allclose(found.velocities, peer.model.dof_invweight0, rtol=1e-9)
+    x = {**peer.x, "tolerance": np.full((count, 1), 1e-12)}
     with np.errstate(divide="ignore", invalid="ignore"):  # of states that have converged
-        results = evaluate_reference(tree, "contact_forward_dynamics", peer.x)
+        results = evaluate_reference(tree, "contact_forward_dynamics", x)
     peer.check(*results, tolerance=1e-8)
 
 
@@ -356,6 +385,7 @@ def test_pairs_select_the_contacts_of_links() -> None:
         ([["arm", "leg"]], r"pairs\[0\] has link 'leg': no link"),
         ([["arm", "arm"]], "do not move apart"),
         ([{"links": ["arm", "thigh"], "radius": 1}], "has 'radius'; choose links"),
+        ([["world", "world"]], "do not move apart"),
     ):
         with pytest.raises(OptionError, match=message):
             names(pairs)
@@ -371,10 +401,11 @@ def test_the_nearest_pairs_have_the_results_of_all(name: str, cone: str) -> None
             qdd, forces = evaluate_reference(tree, "contact_forward_dynamics", peer.x)
             (residual,) = evaluate_reference(tree, "contact_residual", peer.x)
         is_whole = residual.ravel() < 1.0
-        assert is_whole.all() == (most == 4 and name == "pairs")
+        assert is_whole.all() == (most == 4)
         assert is_whole.sum() > 20
-        some = Peer.__new__(Peer)
-        some.x = {key: peer.x[key][is_whole] for key in ("qdd", "total")}
+        some = copy(peer)
+        some.x = {key: peer.x[key][is_whole] for key in ("q", "qdd")}
+        some.seen = [seen for seen, whole in zip(peer.seen, is_whole, strict=True) if whole]
         some.check(qdd[is_whole], forces[is_whole], tolerance=1e-8)
 
 
@@ -429,17 +460,17 @@ def test_pairs_of_a_urdf_have_the_parameters_of_mujoco() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
-def test_compiled_code_has_mujocos_numbers(cone: str, dtype: str) -> None:
-    peer = Peer(model_of("hopper", cone), 40)
-    robot = gridgen.load(peer.model, **LOADED)
-    names = ("q", "qd", "tau", "gravity", "ctrl")
-    q, qd, tau, gravity, ctrl = (peer.x[name].astype(dtype) for name in names)
-    qdd, forces = robot.contact_forward_dynamics(q, qd, tau, gravity=gravity, ctrl=ctrl)
+@pytest.mark.parametrize("name", ["hopper", *exhaustive("hand")])
+def test_compiled_code_has_mujocos_numbers(name: str, cone: str, dtype: str) -> None:
+    peer = Peer(model_of(name, cone), 40)
+    robot = gridgen.load(peer.model, **LOADED | {"actuators": peer.model.nu > 0})
+    x = {name: array.astype(dtype) for name, array in peer.x.items() if name != "qdd"}
+    gravity = x.pop("gravity")
+    qdd, forces = robot.contact_forward_dynamics(**x, gravity=gravity)
     peer.check(qdd, forces, tolerance=1e-3 if dtype == "float32" else 1e-6)
     # The same bits alone as in a pack with others.
-    alone = robot.contact_forward_dynamics(
-        q[3:4], qd[3:4], tau[3:4], gravity=gravity, ctrl=ctrl[3:4]
-    )
+    one = {name: array[3:4] for name, array in x.items()}
+    alone = robot.contact_forward_dynamics(**one, gravity=gravity)
     assert np.array_equal(alone[0][0], qdd[3])
 
 
@@ -618,8 +649,8 @@ def test_what_a_file_has_and_contacts_do_not_cover_is_named() -> None:
     with pytest.warns(GridGenWarning) as caught:
         gridgen.load(model, contact=True)
     said = " ".join(str(warning.message) for warning in caught)
-    assert "contacts of meshes with planes" in said
-    assert "contacts of other shapes than spheres and capsules with each other" in said
+    assert 'contacts of meshes with planes ("floor:geom' in said
+    assert "contacts of other shapes than spheres, capsules, and spheres with boxes" in said
     assert "the noslip solver" in said
     with pytest.warns(GridGenWarning, match="has contacts, which gridgen ignores"):
         assert not gridgen.load(model).contact_names

@@ -58,7 +58,8 @@ class SoftConstraints:
         contacts, radii = tree.contact_model.contacts, state.given["radii"]
         kinds: dict[object, list[int]] = {}
         for number, contact in enumerate(contacts):
-            kind = kind_of(contact) if isinstance(contact.other, Solid) else number
+            is_limited = isinstance(contact.other, Solid) and contact.solid.edges < 2
+            kind = kind_of(contact) if is_limited else number
             kinds.setdefault(kind, []).append(number)
         for numbers in kinds.values():
             contact = contacts[numbers[0]]

@@ -30,6 +30,8 @@ from gridgen.symbolic.spatial import (
 PARALLEL = 1e-15
 #: The center of a shape, and half of its segment, if it has one.
 Ends = tuple[Vector, Sequence[Vector]]
+#: Joints that move a shape relative to another one, with their signs.
+Path = Sequence[tuple[int, Scalar]]
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Touch:
     """
 
     axes: int
-    path: Sequence[tuple[int, Scalar]]
+    path: Path
     point: Vector
     distance: Scalar
     normal: Vector
@@ -177,10 +179,18 @@ def _lowest(
 
 
 def _between(frame: Constraints, solid: Solid, other: Solid, radius: Scalar) -> Touch:
-    """Return the contact of two spheres or capsules: of their nearest points' spheres."""
+    """Return the contact of spheres around the nearest points of two shapes."""
+    scalars = frame.scalars
     axes, path = frame.path(solid.body, other.body)
-    ends = [shape_at(frame, one, axes) for one in (other, solid)]
-    return meeting(frame, axes, path, ends, (frame.scalars.constant(other.radii[0]), radius))
+    radii = scalars.constant(other.radii[0]), radius
+    if solid.edges != 3:
+        ends = [shape_at(frame, one, axes) for one in (other, solid)]
+        return meeting(frame, axes, path, ends, radii)
+    center, box = (_pose(frame, one, axes) for one in (other, solid))
+    toward, length = _to_box(apply(transpose(box.R), sub(center.p, box.p)), solid, scalars)
+    normal = apply(box.R, toward)
+    nearest = add(center.p, scale(length, normal))
+    return _touch(frame, axes, path, nearest, normal, length, radii)
 
 
 def shape_at(frame: Constraints, solid: Solid, axes: int) -> Ends:
@@ -198,28 +208,39 @@ def apart(
     """
     (_, first), (_, second) = ends
     shifts = _nearest(sub(ends[0][0], ends[1][0]), first, second, scalars, squares)
-    centers = [
+    start, center = (
         add(p, scale(shift, edges[0])) if edges else p
         for (p, edges), shift in zip(ends, shifts, strict=True)
-    ]
-    between = sub(centers[1], centers[0])
+    )
+    between = sub(center, start)
     square = dot(between, between)
-    test = square - TINY
-    length = scalars.sqrt(scalars.select(test, scalars.constant(TINY), square))
-    return centers[1], between, length
+    length = scalars.sqrt(scalars.select(square - TINY, scalars.constant(TINY), square))
+    return center, between, length
 
 
 def meeting(
     frame: Constraints,
     axes: int,
-    path: Sequence[tuple[int, Scalar]],
+    path: Path,
     ends: Sequence[Ends],
     radii: Sequence[Scalar],
 ) -> Touch:
     """Return the contact of two spheres or capsules; ``axes`` and ``path`` as in ``Touch``."""
+    center, between, length = apart(ends, frame.scalars)
+    return _touch(frame, axes, path, center, scale(1.0 / length, between), length, radii)
+
+
+def _touch(
+    frame: Constraints,
+    axes: int,
+    path: Path,
+    center: Vector,
+    normal: Vector,
+    length: Scalar,
+    radii: Sequence[Scalar],
+) -> Touch:
+    """Return the contact of two spheres, for the center of the second and their distance."""
     scalars = frame.scalars
-    center, between, length = apart(ends, scalars)
-    normal = scale(1.0 / length, between)
     distance = length - radii[0] - radii[1]
     point = sub(center, scale(radii[1] + 0.5 * distance, normal))
     world = frame.pose(-1, axes).R  # its rows are the axes of the base
@@ -228,6 +249,30 @@ def meeting(
     x, y, z = (scalars.select(test, a, b) for a, b in zip(world[1], world[2], strict=True))
     turned = _along(normal, (x, y, z), ((x, y, z),), scalars)
     return Touch(axes, path, point, distance, normal, turned)
+
+
+def _to_box(point: Vector, box: Solid, scalars: Scalars) -> tuple[Vector, Scalar]:
+    """Return the direction from a point to the nearest one of a box's surface, and the length.
+
+    The direction of a point in the box is into the box, and its length is negative.
+    """
+    one, zero = scalars.constant(1.0), scalars.constant(0.0)
+    gaps, apart, inward = [], [], []
+    for k, (x, half) in enumerate(zip(point, box.half_lengths, strict=True)):
+        sign = scalars.select(-x, -one, one)
+        gaps.append(scalars.constant(half) + sign * x)
+        apart.append(scalars.select(gaps[k], sign * -gaps[k], zero))
+        inward.append(tuple(sign if k == row else zero for row in range(3)))
+    square = dot(apart, apart)
+    test = square - TINY
+    length = scalars.sqrt(scalars.select(test, one, square))
+    normal, gap = inward[0], gaps[0]
+    for other, face in zip(gaps[1:], inward[1:], strict=True):
+        closer = other - gap
+        normal = tuple(scalars.select(closer, a, b) for a, b in zip(face, normal, strict=True))
+        gap = scalars.select(closer, other, gap)
+    x, y, z = (scalars.select(test, a, b / length) for a, b in zip(normal, apart, strict=True))
+    return (x, y, z), scalars.select(test, -gap, length)
 
 
 def _nearest(
