@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -10,12 +11,17 @@ import numpy as np
 
 from gridgen.errors import OptionError, ShapeError
 from gridgen.functions.arrays import GRID_HEAD, WORLD_HEAD, WORLD_SIZES
-from gridgen.naming import show_value
+from gridgen.naming import one_line, show_value
 
 #: Obstacles by name, in order of the array.
 SOLIDS = ("spheres", "capsules", "boxes", "half_spaces")
 _LIBRARIES = {"torch": "torch", "cupy": "cupy", "jax": "jax.numpy", "jaxlib": "jax.numpy"}
 _LEAST_GRID = 2
+# Numbers of unit vectors, by kind of obstacle; largest difference of their length from one.
+_UNITS = (None, None, slice(3, 7), slice(0, 3))
+_NOT_UNIT = 1e-3
+# Numbers that are not negative, by kind.
+_SIZES = (slice(3, 4), slice(6, 7), slice(7, 10), slice(0, 0))
 
 
 def world(
@@ -46,7 +52,8 @@ def world(
         (n,) or (B, n), of as many numbers as the obstacles have.
 
     Raises:
-        OptionError: an array has another shape.
+        OptionError: an array has another shape, or numbers of NumPy or Python are not those of an
+                     obstacle: NaN, a negative radius, a vector that is not of length one.
     """
     module = type(like).__module__.partition(".")[0]
     xp: Any = import_module(_LIBRARIES.get(module, "numpy"))
@@ -55,7 +62,12 @@ def world(
         wanted["device"] = like.device
 
     def array(values: Any, name: str, shape: tuple[int, ...]) -> Any:
-        found = xp.asarray(values, **wanted)
+        try:
+            found = xp.asarray(values, **wanted)
+        except (TypeError, ValueError) as error:
+            raise OptionError(
+                f"world: {name} is {show_value(values)}: {one_line(error)}"
+            ) from error
         own = tuple(found.shape)[-len(shape) :]
         if len(own) != len(shape) or any(n not in (m, -1) for m, n in zip(own, shape, strict=True)):
             text = ", ".join("n" if extent < 0 else str(extent) for extent in shape)
@@ -67,14 +79,19 @@ def world(
     counts, parts = [0.0] * WORLD_HEAD, []
     given = (spheres, capsules, boxes, half_spaces)
     for k, (name, values, size) in enumerate(zip(SOLIDS, given, WORLD_SIZES, strict=True)):
-        if values is not None and len(values):
+        if values is not None and (not hasattr(values, "__len__") or len(values)):
             found = array(values, name, (-1, size))
+            if isinstance(values, (list, tuple, np.ndarray)):
+                _check_solids(name, np.asarray(values, float), _UNITS[k], _SIZES[k])
             counts[k] = float(found.shape[-2])
             parts.append(found.reshape(*found.shape[:-2], -1))
     if grid is not None:
-        if grid.keys() != {"origin", "spacing", "values"}:
+        if not isinstance(grid, Mapping) or grid.keys() != {"origin", "spacing", "values"}:
+            has = sorted(grid) if isinstance(grid, Mapping) else grid
+            raise OptionError(f"world: grid has {show_value(has)}; give origin, spacing and values")
+        if isinstance(grid["spacing"], (int, float)) and not 0.0 < grid["spacing"] < math.inf:
             raise OptionError(
-                f"world: grid has {show_value(sorted(grid))}; give origin, spacing and values"
+                f"world: spacing of grid is {grid['spacing']}; give a positive length [m]"
             )
         values = array(grid["values"], "values of grid", (-1, -1, -1))
         extents = values.shape[-3:]
@@ -85,8 +102,24 @@ def world(
         parts.append(array([grid["spacing"]], "spacing of grid", (1,)))
         parts.append(values.reshape(*values.shape[:-3], -1))
     parts.insert(0, xp.asarray(counts, **wanted))
-    lead = np.broadcast_shapes(*(tuple(part.shape)[:-1] for part in parts))
+    try:
+        lead = np.broadcast_shapes(*(tuple(part.shape)[:-1] for part in parts))
+    except ValueError as error:
+        shapes = sorted({tuple(part.shape)[:-1] for part in parts})
+        raise OptionError(f"world: obstacles are those of {show_value(shapes)} states") from error
     return xp.concatenate([xp.broadcast_to(part, (*lead, part.shape[-1])) for part in parts], -1)
+
+
+def _check_solids(name: str, rows: Any, unit: slice | None, sizes: slice) -> None:
+    """Raise for obstacles with numbers that are none of an obstacle."""
+    wrong = ~np.isfinite(rows).all(axis=-1) | (rows[..., sizes] < 0.0).any(axis=-1)
+    if unit is not None:
+        wrong |= abs(np.linalg.norm(rows[..., unit], axis=-1) - 1.0) > _NOT_UNIT
+    if wrong.any():
+        raise OptionError(
+            f"world: {name} has {show_value(rows[wrong][0].tolist())}; give finite numbers, no "
+            "negative lengths, and normals and quaternions of length one"
+        )
 
 
 def check_world(array: Any) -> None:
