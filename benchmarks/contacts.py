@@ -36,12 +36,14 @@ from helpers.robots import example_urdf
 ROBOTS = Path(__file__).parents[1] / "robots"
 ASSETS = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
 FEET = 4
+#: Most pairs of links that touch at a time.
+PAIRS = 4
 #: States of MuJoCo's batch, the steps before and during the measurement, and MuJoCo's torques.
 FEW, BEFORE, STEPS, TORQUE = 64, 200, 16, 1.0
 
 
 def model_of(name: str) -> Any:
-    """Return a model whose bodies touch the ground alone, or a ball and a block in a hand."""
+    """Return a model whose bodies touch the ground, pairs, or a ball and a block in a hand."""
     base, _, cone = name.partition(" ")
     if base == "hand":
         model = hand()
@@ -60,7 +62,7 @@ def model_of(name: str) -> Any:
         model.qpos0[7:] = np.tile((0.0, 0.7, -1.4), FEET)
     else:
         model = mujoco.MjModel.from_xml_path(str(ASSETS / f"{base}.xml"))
-    if base != "hand":
+    if base != "hand" and cone != "pairs":
         is_plane = model.geom_type == 0
         model.geom_contype[:], model.geom_conaffinity[:] = is_plane, ~is_plane
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
@@ -105,7 +107,8 @@ def measure(name: str, batch: int, seconds: float) -> str:
     rng = np.random.default_rng(0)
     model = model_of(name)
     found, touches = states(model, rng)
-    robot = gridgen.load(model, contact=True, joint_dynamics=True, backend="cpu")
+    contact = {"max_pairs": PAIRS} if name.endswith("pairs") else True
+    robot = gridgen.load(model, contact=contact, joint_dynamics=True, backend="cpu")
     tau = TORQUE * rng.normal(size=(FEW, STEPS, model.nv))
     tau[..., : 6 * (model.jnt_type[0] == 0)] = 0.0
     rows = np.arange(batch) % FEW
@@ -141,7 +144,8 @@ def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     models = ("hopper", "half_cheetah", "walker2d_v5", "quadruped pyramidal", "quadruped elliptic")
-    parser.add_argument("--models", nargs="*", default=[*models, "ant", "humanoid", "hand"])
+    others = ("ant", "humanoid", "humanoid pairs", "hand")
+    parser.add_argument("--models", nargs="*", default=[*models, *others])
     parser.add_argument("--batch", type=int, default=4096)
     parser.add_argument("--seconds", type=float, default=10.0)
     options = parser.parse_args()

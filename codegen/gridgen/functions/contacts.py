@@ -86,7 +86,8 @@ class ContactDynamics(Calls):
     ) -> Array:
         """Return the error of the joint torques at the result of ``contact_forward_dynamics``.
 
-        Iterations end where it is at most ``tolerance``, or after the most iterations.
+        Iterations end where it is at most ``tolerance``, or after the most iterations. It is 1 or
+        more if more pairs touch than ``max_pairs`` of the option ``contact``.
 
         Arguments and errors as in ``contact_forward_dynamics``.
 

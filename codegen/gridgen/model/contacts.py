@@ -34,7 +34,8 @@ OF_PAIR: Mapping[str, int] = {
 #: The powers of ``solimp`` that are covered: multiples of 1 / POWER.
 POWER, MOST_POWER = 64, 10
 OF_MODEL: Mapping[str, int] = {
-    **{"cone": 0, "impratio": 1, "timestep": 1, "iterations": 1, "pairs": 0, "smooth": 1}
+    **{"cone": 0, "impratio": 1, "timestep": 1, "iterations": 1, "pairs": 0, "smooth": 1},
+    "max_pairs": 1,
 }
 
 
@@ -137,8 +138,8 @@ def _settings(description: RobotDescription, given: Mapping[str, Any]) -> dict[s
         raise OptionError(
             f"{where} has cone {show_value(given['cone'])}; give {' or '.join(CONES)}"
         )
-    if "iterations" in values:
-        values["iterations"] = _whole(where, "iterations", given, range(1, 1001))
+    for name in {"iterations", "max_pairs"} & values.keys():
+        values[name] = _whole(where, name, given, range(1, 1001))
     return values
 
 

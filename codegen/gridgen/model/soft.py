@@ -154,6 +154,8 @@ class ContactModel:
         impratio:   ratio of the impedances of friction and normal forces with an elliptic cone.
         timestep:   half of the least time constant of ``solref`` [s]; 0 for none.
         iterations: most iterations of Newton's method.
+        max_pairs:  most pairs of shapes with equal ``condim``, softness and margin that act at a
+                    time, the nearest ones; 0 for all.
     """
 
     contacts: tuple[Contact, ...] = ()
@@ -163,6 +165,7 @@ class ContactModel:
     impratio: float = 1.0
     timestep: float = 0.002
     iterations: int = 20
+    max_pairs: int = 0
 
 
 #: The soft constraints of a file without contacts.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from gridgen.schedules.thread.plan import plan_lines
 from gridgen.schedules.thread.schedule import ThreadSchedule
 from gridgen.symbolic.memory import Repeat
 from helpers.dynamics import load_tree
+from helpers.program_interpreter import run
 from helpers.robots import OWN, exhaustive
 
 mujoco = pytest.importorskip("mujoco")
@@ -389,6 +391,50 @@ def test_pairs_select_the_contacts_of_links() -> None:
             names(pairs)
 
 
+@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
+@pytest.mark.parametrize("name", ["pairs", *exhaustive("humanoid")])
+def test_the_nearest_pairs_have_the_results_of_all(name: str, cone: str) -> None:
+    peer = Peer(model_of(name, cone), 30)
+    for most in (1, 4):
+        tree = peer.tree(contact={"iterations": 100, "max_pairs": most})
+        with np.errstate(divide="ignore", invalid="ignore"):  # of states that have converged
+            qdd, forces = evaluate_reference(tree, "contact_forward_dynamics", peer.x)
+            (residual,) = evaluate_reference(tree, "contact_residual", peer.x)
+        is_whole = residual.ravel() < 1.0
+        assert is_whole.all() == (most == 4)
+        assert is_whole.sum() > 20
+        some = copy(peer)
+        some.x = {key: peer.x[key][is_whole] for key in ("q", "qdd")}
+        some.seen = [seen for seen, whole in zip(peer.seen, is_whole, strict=True) if whole]
+        some.check(qdd[is_whole], forces[is_whole], tolerance=1e-8)
+
+
+def test_the_program_of_nearest_pairs_computes_the_reference() -> None:
+    peer = Peer(model_of("pairs", "elliptic"), 3)
+    tree = peer.tree(contact={"max_pairs": 2})
+    name = "contact_forward_dynamics"
+    program = plan_lines(tree, name)
+    expected = evaluate_reference(tree, name, peer.x)[0]
+    known = {key: np.ravel(value) for key, value in tree.parameters.items()}
+    for k in range(3):
+        x = {key: value if key == "gravity" else value[k] for key, value in peer.x.items()}
+        given = {one.name: (known | x)[one.name].tolist() for one in program.inputs}
+        assert_allclose(run(program, given)["qdd"], expected[k], rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("value", [0, 1.5])
+def test_the_number_of_nearest_pairs_is_checked(value: Any) -> None:
+    options = RobotOptions(contact={"max_pairs": value})
+    with pytest.raises(OptionError, match=f"max_pairs {value}; give 1 to 1000"):
+        build_tree(from_model(model_of("pairs", "pyramidal")), options)
+
+
+def test_a_warning_names_the_limit_of_pairs() -> None:
+    description = from_model(model_of("humanoid", "pyramidal"))
+    with pytest.warns(GridGenWarning, match='109 pairs .* contact={"max_pairs": 4}'):
+        build_tree(description, RobotOptions(contact=True))
+
+
 def test_pairs_of_a_urdf_have_the_parameters_of_mujoco() -> None:
     text = """<robot name="pair"><link name="base"/>{}</robot>"""
     part = """
@@ -681,10 +727,10 @@ def test_only_programs_that_are_too_long_have_no_matrices_of_derivatives() -> No
 
 
 @pytest.mark.parametrize("integrator", ["semi_implicit", *exhaustive("implicit", "rk4")])
-@pytest.mark.parametrize("name", ["hopper", *exhaustive("quadruped", "loops", "ant")])
+@pytest.mark.parametrize("name", ["hopper", *exhaustive("quadruped", "loops", "ant", "pairs")])
 def test_linearized_steps_are_those_of_differences(name: str, integrator: str) -> None:
     peer = Peer(model_of(name, "elliptic"), 6)
-    tree, n = peer.tree(), peer.model.nv
+    tree, n = peer.tree(contact={"iterations": 100, "max_pairs": 2}), peer.model.nv
     x = {**peer.x, "dt": np.full(6, 2e-3), "tolerance": np.full((6, 1), 1e-13)}
     directions = np.random.default_rng(0).normal(size=(6, 3 * n))
     along_q, along_qd, along_tau = np.split(directions, 3, axis=1)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from gridgen.dynamics.constraints import Constraints, Held, Rows
+from gridgen.dynamics.contacts.nearest import kind_of, nearest
 from gridgen.dynamics.contacts.rows import TINY, Block, Point, Row
 from gridgen.dynamics.contacts.softness import Spring, softness_of, weights
 from gridgen.dynamics.contacts.touching import Touch, touches
 from gridgen.dynamics.kinematics import BodyMotion, base_motion
 from gridgen.dynamics.state import State
 from gridgen.model.kinematic_tree import KinematicTree
-from gridgen.model.soft import Softness
+from gridgen.model.soft import Contact, Softness, Solid
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import (
@@ -52,12 +54,30 @@ class SoftConstraints:
         scalars.begin("constraint", -1)
         self.rows: list[Row | Block] = [*self._losses(), *self._limits()]
         self.rows += map(self._equality, range(len(tree.constraints)))
-        self.points = [
-            self._point(number, touch)
-            for number, contact in enumerate(tree.contact_model.contacts)
-            for touch in touches(self._frame, contact, state.given["radii"][number])
-        ]
+        self.points, self._shares, self.beyond = [], [], []  # type: ignore[var-annotated]
+        contacts, radii = tree.contact_model.contacts, state.given["radii"]
+        kinds: dict[object, list[int]] = {}
+        for number, contact in enumerate(contacts):
+            is_limited = isinstance(contact.other, Solid) and contact.solid.edges < 2
+            kind = kind_of(contact) if is_limited else number
+            kinds.setdefault(kind, []).append(number)
+        for numbers in kinds.values():
+            contact = contacts[numbers[0]]
+            if 0 < tree.contact_model.max_pairs < len(numbers):
+                found, distance = nearest(self._frame, numbers, self._weight)
+                self.beyond.append(distance - scalars.constant(contact.margin))
+                for one in found:
+                    self._add(one.contact, one.touch, one.friction, one.weight, one.shares)
+                continue
+            for number in numbers:
+                contact = contacts[number]
+                weight = scalars.constant(sum(map(self._weight, contact.solids)))
+                for touch in touches(self._frame, contact, radii[number]):
+                    self._add(contact, touch, state.given["friction"][number], weight, number)
         self.rows += self.points
+
+    def _weight(self, solid: Solid) -> float:
+        return self._weights.links[solid.link][0]
 
     @cached_property
     def branches(self) -> Branches:
@@ -239,21 +259,36 @@ class SoftConstraints:
         w, x_2, y_2, z_2 = (half * entry for entry in (scaled * w, x, y, z))
         return [[w, z_2, -y_2], [-z_2, w, x_2], [y_2, -x_2, w]], [x, y, z]
 
-    def _point(self, number: int, touch: Touch) -> Point:
-        """Return a point of a contact."""
-        tree, scalars, model = self._tree, self._scalars, self._tree.contact_model
-        contact = model.contacts[number]
+    def _add(
+        self,
+        contact: Contact,
+        touch: Touch,
+        sliding: Scalar,
+        weight: Scalar,
+        shares: int | dict[int, Scalar],
+    ) -> None:
+        """Add a point of a contact.
+
+        Args:
+            contact: the contact.
+            touch:   the point.
+            sliding: friction of its tangents.
+            weight:  approximate inverse inertia.
+            shares:  the contact's number, or as of ``Nearest``.
+        """
+        scalars, model = self._scalars, self._tree.contact_model
         moments = contact.condim > 3
         rows = self._zeros(6 if moments else 3)
         for index, sign in touch.path:
-            self._frame.turn(touch.axes, index, touch.point, sign).add_to(rows)
+            turn = self._frame.turn(touch.axes, index, touch.point, 1.0)
+            screws = [(scale(sign, v), scale(sign, w)) for v, w in turn.screws]
+            replace(turn, screws=screws).add_to(rows)
         zeros = constants((0.0, 0.0, 0.0), scalars)
         around = (touch.normal, *touch.tangents)
         axes: Rows = [list(axis) for axis in around[: min(contact.condim, 3)]]
         if moments:
             turns = around[: contact.condim - 3]
             axes = [[*axis, *zeros] for axis in axes] + [[*zeros, *axis] for axis in turns]
-        sliding = self._state.given["friction"][number]
         least = scalars.constant(LEAST_FRICTION)
         sliding = scalars.select(sliding - LEAST_FRICTION, least, sliding)
         first = contact.friction[0]
@@ -264,10 +299,9 @@ class SoftConstraints:
         friction = [*factors, *map(scalars.constant, contact.friction[2:])][: contact.condim - 1]
         columns = self._columns(index for index, _ in touch.path)
         back = None if touch.axes < 0 else self._frame.pose(-1, touch.axes).R
-        made = Point(rows, columns, axes, [], [], friction, None, back)
-        rates = made.rates(self._qd)
-        weight = scalars.constant(sum(self._weights.links[one.link][0] for one in contact.solids))
         inside = touch.distance - scalars.constant(contact.margin)
+        made = Point(rows, columns, axes, [], [], friction, None, back, inside)
+        rates = made.rates(self._qd)
         is_cone = model.cone == "elliptic" and contact.condim > 1
         if not is_cone and contact.condim > 1:
             weight = weight * (1.0 + sliding * sliding)
@@ -275,7 +309,7 @@ class SoftConstraints:
         spring = self._spring(contact.softness)
         damping = spring.damping
         if is_cone and any(contact.friction_solref):
-            damping = spring.gains(tree, contact.friction_solref)[1]
+            damping = spring.gains(self._tree, contact.friction_solref)[1]
         made.offsets = [offset, *(damping * rate for rate in rates[1:])]
         made.D = [D]
         if is_cone:
@@ -285,17 +319,26 @@ class SoftConstraints:
             made.D += [tangential * (mu * mu / (sliding * sliding)) for mu in friction[1:]]
         elif contact.condim > 1:
             made.D = [D * scalars.constant(0.5 * model.impratio) / (sliding * sliding)]
-        return made
+        self.points.append(made)
+        self._shares.append(shares)
 
     def in_base(self, forces: Sequence[Sequence[Scalar]]) -> list[Scalar]:
         """Return the forces on the points in the axes of the base, for those of all rows."""
-        found: list[Scalar] = []
-        for point, own in zip(self.points, forces[len(forces) - len(self.points) :], strict=True):
+        contacts = self._tree.contact_model.contacts
+        found: list[list[Scalar]] = [[] for _ in contacts]
+        own_forces = forces[len(forces) - len(self.points) :]
+        for point, own, shares in zip(self.points, own_forces, self._shares, strict=True):
             total = scale(own[0], tuple(point.axes[0][:3]))
             for axis, force in zip(point.axes[1:3], own[1:3], strict=False):
                 total = add(total, scale(force, tuple(axis[:3])))
-            found += total if point.back is None else apply(point.back, total)
-        return found
+            total = total if point.back is None else apply(point.back, total)
+            if isinstance(shares, int):
+                found[shares] += total
+                continue
+            for number, share in shares.items():
+                part = scale(share, total)
+                found[number] = [*(add(tuple(found[number]), part) if found[number] else part)]
+        return [entry for own in found for entry in own]
 
 
 def world_shift(state: State) -> list[Scalar]:

@@ -122,11 +122,13 @@ class Point(Block):
         friction: coefficients of the tangential rows.
         cone:     mu of the regularized elliptic cone; ``None`` for a pyramid.
         back:     rotation of the rows' axes to those of the base; ``None`` for these.
+        distance: beyond the margin; the point acts where it is negative.
     """
 
     friction: list[Scalar]
     cone: Scalar | None
     back: Matrix | None
+    distance: Scalar
 
     def response(self, residual: Sequence[Scalar], scalars: Scalars) -> tuple[list[Scalar], Rows]:
         """Return the forces and the stiffness C at residuals, in the contact's axes."""

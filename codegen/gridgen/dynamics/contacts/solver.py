@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,41 @@ from gridgen.symbolic.spatial import dot
 
 #: Most evaluations of a line search, and the slope at its end relative to that at its beginning.
 SEARCHES, SLOPE = 8, 0.05
+#: Robots with at most this number of points of contacts have no branches: they stand on all.
+FEW_POINTS = 4
 total = partial(reduce, add)
+
+
+@dataclass
+class Group:
+    """Rows that a program evaluates in one branch.
+
+    Attributes:
+        members: their numbers.
+        columns: the velocities that move them; none if there is no branch.
+        test:    negative where one of them may act; ``None`` if there is no branch.
+    """
+
+    members: Any
+    columns: Sequence[int]
+    test: Scalar | None = None
+
+    def get(self, torques: Sequence[Scalar], H: Rows | None = None) -> list[Scalar]:
+        """Return the joint torques and the entries of a matrix that the rows change."""
+        found = [torques[j] for j in self.columns]
+        return found + [H[i][j] for i, j in self._entries(H)] if H else found
+
+    def put(self, torques: list[Scalar], H: Rows | None, values: Sequence[Scalar]) -> None:
+        """Store what ``get`` returns."""
+        rest = iter(values)
+        for j in self.columns:
+            torques[j] = next(rest)
+        if H:
+            for i, j in self._entries(H):
+                H[i][j] = next(rest)
+
+    def _entries(self, H: Rows) -> list[tuple[int, int]]:
+        return [(i, j) for at, j in enumerate(self.columns) for i in self.columns[at:]]
 
 
 class Problem(SoftConstraints):
@@ -64,7 +99,8 @@ class Problem(SoftConstraints):
             given: all that the problem depends on.
         """
         tree, scalars = self._tree, self._scalars
-        nv, one = tree.nv, scalars.constant(1.0)
+        nv, zero, one = tree.nv, scalars.constant(0.0), scalars.constant(1.0)
+        groups = self._groups()
         inverse = [1.0 / M[j][j] for j in range(nv)]
         (tolerance,) = self._state.given["tolerance"]
         bound = tolerance * tolerance * total(d * f * f for d, f in zip(inverse, b, strict=True))
@@ -79,31 +115,70 @@ class Problem(SoftConstraints):
 
         def newton(values: list[Scalar]) -> tuple[list[Scalar], Scalar]:
             scalars.begin("newton", -1)
-            a, rest, residual = values[:nv], values[nv : 2 * nv], values[2 * nv :]
-            forces, stiffness = self.responses(split(residual))
-            gradient = [r - t for r, t in zip(rest, self.torques(forces), strict=True)]
-            H = self.hessian(M, stiffness)
+            a, rest = values[:nv], values[nv : 2 * nv]
+            residuals = split(values[2 * nv :])
+            H, torques = [list(row) for row in M], [zero] * nv
+            for group in groups:
+
+                def stiffen(entries: list[Scalar], group: Group = group) -> list[Scalar]:
+                    group.put(torques, H, entries)
+                    for k in group.members:
+                        force, C = self.rows[k].response(residuals[k], scalars)
+                        self.rows[k].add_torques(torques, force)
+                        self.rows[k].add_stiffness(H, C)
+                    return group.get(torques, H)
+
+                group.put(torques, H, self._where(group, group.get(torques, H), stiffen))
+            gradient = [r - t for r, t in zip(rest, torques, strict=True)]
             factors = ldlt(H, self.branches, one, scalars)
             p = ldlt_solve(factors, [-g for g in gradient])
-            Mp, rates = self.times(M, p), self.rates(p)
-            rate = [r for own in rates for r in own]
+            Mp = self.times(M, p)
+            rates: list[list[Scalar]] = [[zero] * size for size in sizes]
+            torques = [zero] * nv
+            for group in groups:
+
+                def advance(entries: list[Scalar], group: Group = group) -> list[Scalar]:
+                    group.put(torques, None, entries)
+                    for k in group.members:
+                        rates[k] = self.rows[k].rates(p)
+                        force, _ = self.rows[k].response(moved(residuals[k], rates[k]), scalars)
+                        self.rows[k].add_torques(torques, force)
+                    return [*group.get(torques), *(r for k in group.members for r in rates[k])]
+
+                count = sum(sizes[k] for k in group.members)
+                found = self._where(group, [*group.get(torques), *[zero] * count], advance)
+                group.put(torques, None, found[: len(found) - count])
+                flat = iter(found[len(found) - count :])
+                for k in group.members:
+                    rates[k] = [next(flat) for _ in range(sizes[k])]
             rest_1 = moved(rest, Mp)
-            forces, _ = self.responses(split(moved(residual, rate)))
-            after = [r - t for r, t in zip(rest_1, self.torques(forces), strict=True)]
+            after = [r - t for r, t in zip(rest_1, torques, strict=True)]
             error = total(d * g * g for d, g in zip(inverse, after, strict=True))
             slopes = dot(p, gradient), dot(p, after)
             first, second = dot(p, rest), dot(p, Mp)
 
             def slope(by: Scalar) -> tuple[Scalar, Scalar]:
-                forces, stiffness = self.responses(split(moved(residual, rate, by)))
-                found, bend = first + by * second, second
-                for own, force, C in zip(rates, forces, stiffness, strict=True):
-                    found = found - dot(force, own)
-                    bend = bend + total(r * dot(c, own) for r, c in zip(own, C, strict=True))
-                return found, bend
+                entries = [first + by * second, second]
+                for group in groups:
+
+                    def bent(entries: list[Scalar], group: Group = group) -> list[Scalar]:
+                        found, bend = entries
+                        for k in group.members:
+                            own = rates[k]
+                            at = moved(residuals[k], own, by)
+                            force, C = self.rows[k].response(at, scalars)
+                            found = found - dot(force, own)
+                            bend = bend + total(
+                                r * dot(c, own) for r, c in zip(own, C, strict=True)
+                            )
+                        return [found, bend]
+
+                    entries = self._where(group, entries, bent)
+                return entries[0], entries[1]
 
             by = self._searched(slope, slopes, bound - error)
-            new = [*moved(a, p, by), *moved(rest, Mp, by), *moved(residual, rate, by)]
+            rate = [r for own in rates for r in own]
+            new = [*moved(a, p, by), *moved(rest, Mp, by), *moved(values[2 * nv :], rate, by)]
             return new, bound - error
 
         residual = [r for own in self.residuals(start) for r in own]
@@ -131,6 +206,32 @@ class Problem(SoftConstraints):
             rest = [x - y for x, y in zip(self.times(M, a), b, strict=True)]
         self.forces, self.stiffness = self.responses(split(residual))
         return a, [x + y for x, y in zip(rest, b, strict=True)]
+
+    def _groups(self) -> list[Group]:
+        """Return rows that act at a time: those of all states, and the points of each chain."""
+        count = len(self.rows) - len(self.points)
+        if len(self.points) <= FEW_POINTS:
+            return [Group(range(len(self.rows)), [])]
+        chains: dict[tuple[int, ...], Group] = {}
+        for k, point in enumerate(self.points, count):
+            group = chains.setdefault(tuple(point.columns), Group([], point.columns))
+            group.members.append(k)
+            nearer = point.distance
+            if group.test is not None:
+                nearer = self._scalars.select(nearer - group.test, nearer, group.test)
+            group.test = nearer
+        return [Group(range(count), []), *chains.values()]
+
+    def _where(
+        self, group: Group, values: list[Scalar], change: Callable[[list[Scalar]], list[Scalar]]
+    ) -> list[Scalar]:
+        """Return values that a group of rows changes, where it may act."""
+        if group.test is None:
+            return change(values)
+        one = self._scalars.constant(1.0)
+        return self._scalars.iterate(
+            "touch", 1, values, lambda before: (change(before), one), group.test
+        )
 
     def residuals(self, a: Sequence[Scalar]) -> list[list[Scalar]]:
         """Return J a - aref of all rows."""

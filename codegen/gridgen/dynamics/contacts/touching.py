@@ -28,6 +28,10 @@ from gridgen.symbolic.spatial import (
 
 #: Segments with a smaller squared sine of their angle, times their half lengths, are parallel.
 PARALLEL = 1e-15
+#: The center of a shape, and half of its segment, if it has one.
+Ends = tuple[Vector, Sequence[Vector]]
+#: Joints that move a shape relative to another one, with their signs.
+Path = Sequence[tuple[int, Scalar]]
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Touch:
     """
 
     axes: int
-    path: Sequence[tuple[int, float]]
+    path: Path
     point: Vector
     distance: Scalar
     normal: Vector
@@ -178,29 +182,67 @@ def _between(frame: Constraints, solid: Solid, other: Solid, radius: Scalar) -> 
     """Return the contact of spheres around the nearest points of two shapes."""
     scalars = frame.scalars
     axes, path = frame.path(solid.body, other.body)
-    poses = [_pose(frame, one, axes) for one in (other, solid)]
-    if solid.edges == 3:
-        center = poses[0].p
-        inner = apply(transpose(poses[1].R), sub(center, poses[1].p))
-        toward, length = _to_box(inner, solid, scalars)
-        normal = apply(poses[1].R, toward)
-        center = add(center, scale(length, normal))
-    else:
-        (_, first), (_, second) = ends = [
-            (pose.p, _edges(one, pose, scalars))
-            for one, pose in zip((other, solid), poses, strict=True)
-        ]
-        shifts = _nearest(sub(poses[0].p, poses[1].p), first, second, scalars)
-        start, center = (
-            add(p, scale(shift, edges[0])) if edges else p
-            for (p, edges), shift in zip(ends, shifts, strict=True)
-        )
-        apart = sub(center, start)
-        square = dot(apart, apart)
-        length = scalars.sqrt(scalars.select(square - TINY, scalars.constant(TINY), square))
-        normal = scale(1.0 / length, apart)
-    distance = length - scalars.constant(other.radii[0]) - radius
-    point = sub(center, scale(radius + 0.5 * distance, normal))
+    radii = scalars.constant(other.radii[0]), radius
+    if solid.edges != 3:
+        ends = [shape_at(frame, one, axes) for one in (other, solid)]
+        return meeting(frame, axes, path, ends, radii)
+    center, box = (_pose(frame, one, axes) for one in (other, solid))
+    toward, length = _to_box(apply(transpose(box.R), sub(center.p, box.p)), solid, scalars)
+    normal = apply(box.R, toward)
+    nearest = add(center.p, scale(length, normal))
+    return _touch(frame, axes, path, nearest, normal, length, radii)
+
+
+def shape_at(frame: Constraints, solid: Solid, axes: int) -> Ends:
+    """Return the center of a sphere or a capsule, and half of its segment if it has one."""
+    pose = _pose(frame, solid, axes)
+    return pose.p, _edges(solid, pose, frame.scalars)
+
+
+def apart(
+    ends: Sequence[Ends], scalars: Scalars, squares: Sequence[float] | None = None
+) -> tuple[Vector, Vector, Scalar]:
+    """Return the nearest point of the second of two segments, from that of the first, how far.
+
+    ``squares`` are those of half the lengths of segments, if they are known.
+    """
+    (_, first), (_, second) = ends
+    shifts = _nearest(sub(ends[0][0], ends[1][0]), first, second, scalars, squares)
+    start, center = (
+        add(p, scale(shift, edges[0])) if edges else p
+        for (p, edges), shift in zip(ends, shifts, strict=True)
+    )
+    between = sub(center, start)
+    square = dot(between, between)
+    length = scalars.sqrt(scalars.select(square - TINY, scalars.constant(TINY), square))
+    return center, between, length
+
+
+def meeting(
+    frame: Constraints,
+    axes: int,
+    path: Path,
+    ends: Sequence[Ends],
+    radii: Sequence[Scalar],
+) -> Touch:
+    """Return the contact of two spheres or capsules; ``axes`` and ``path`` as in ``Touch``."""
+    center, between, length = apart(ends, frame.scalars)
+    return _touch(frame, axes, path, center, scale(1.0 / length, between), length, radii)
+
+
+def _touch(
+    frame: Constraints,
+    axes: int,
+    path: Path,
+    center: Vector,
+    normal: Vector,
+    length: Scalar,
+    radii: Sequence[Scalar],
+) -> Touch:
+    """Return the contact of two spheres, for the center of the second and their distance."""
+    scalars = frame.scalars
+    distance = length - radii[0] - radii[1]
+    point = sub(center, scale(radii[1] + 0.5 * distance, normal))
     world = frame.pose(-1, axes).R  # its rows are the axes of the base
     up = dot(world[1], normal)
     test = scalars.select(up, -up, up) - 0.5
@@ -234,7 +276,11 @@ def _to_box(point: Vector, box: Solid, scalars: Scalars) -> tuple[Vector, Scalar
 
 
 def _nearest(
-    apart: Vector, first: Sequence[Vector], second: Sequence[Vector], scalars: Scalars
+    apart: Vector,
+    first: Sequence[Vector],
+    second: Sequence[Vector],
+    scalars: Scalars,
+    squares: Sequence[float] | None = None,
 ) -> tuple[Scalar, Scalar]:
     """Return the nearest points of two segments, from -1 to 1; 0 for the middle, and for a point.
 
@@ -243,23 +289,34 @@ def _nearest(
         first:   half of the first segment; empty for a point.
         second:  half of the second one.
         scalars: of the computation.
+        squares: of half the lengths, if they are known.
     """
     one, zero = scalars.constant(1.0), scalars.constant(0.0)
 
     def clipped(x: Scalar) -> Scalar:
         return scalars.select(x - one, scalars.select(x + one, -one, x), one)
 
+    inverses: list[Scalar] = []
+    if squares is None:
+        a, c = (dot(own[0], own[0]) if own else zero for own in (first, second))
+    else:
+        a, c = map(scalars.constant, squares)
+        inverses = [scalars.constant(1.0 / square) for square in squares]
+
+    def over(x: Scalar, side: int) -> Scalar:
+        return x * inverses[side] if inverses else x / (a, c)[side]
+
     if not second:
-        return (clipped(-dot(first[0], apart) / dot(first[0], first[0])) if first else zero), zero
-    v, c = dot(second[0], apart), dot(second[0], second[0])
+        return (clipped(over(-dot(first[0], apart), 0)) if first else zero), zero
+    v = dot(second[0], apart)
     if not first:
-        return zero, clipped(v / c)
-    u, a, b = -dot(first[0], apart), dot(first[0], first[0]), -dot(first[0], second[0])
+        return zero, clipped(over(v, 1))
+    u, b = -dot(first[0], apart), -dot(first[0], second[0])
     determinant = a * c - b * b
     test = determinant - PARALLEL
     x = scalars.select(test, zero, (c * u - b * v) / scalars.select(test, one, determinant))
-    y = clipped((v - b * clipped(x)) / c)
-    return clipped((u - b * y) / a), y
+    y = clipped(over(v - b * clipped(x), 1))
+    return clipped(over(u - b * y, 0)), y
 
 
 def tangents(normal: Sequence[float]) -> tuple[Vector, Vector]:
