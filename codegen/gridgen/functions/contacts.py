@@ -48,6 +48,8 @@ class ContactDynamics(Calls):
             friction:  coefficient of each contact's tangents (k,) or (B, k). Default: the file's.
             ctrl:      control of each actuator (nu,) or (B, nu). Default: 0.
             radii:     radius of each contact's shape (k,) or (B, k) [m]. Default: the file's.
+            terrain:   height field, a result of ``gridgen.terrain`` (n,) or (B, n), for a robot with
+                       one. Default: that of ``contact``, or of the file.
             tolerance: relative error of the torques at which the iterations end (1,) or (B, 1).
             active:    1 for each equality constraint that holds, 0 for others (k,) or (B, k).
             options:   the others as in ``inverse_dynamics``.

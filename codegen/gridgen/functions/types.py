@@ -261,6 +261,7 @@ class Soft(InGravity, Inertial, Controlled, total=False):
         friction:  coefficient of each contact's tangents (k,) or (B, k).
         radii:     radius of each contact's shape (k,) or (B, k) [m].
         tolerance: relative error of the torques at which iterations end (1,) or (B, 1).
+        terrain:   height field, a result of ``gridgen.terrain`` (n,) or (B, n).
         active:    as in ``Held``.
     """
 
@@ -269,6 +270,7 @@ class Soft(InGravity, Inertial, Controlled, total=False):
     friction: ArrayLike | None
     radii: ArrayLike | None
     tolerance: ArrayLike | None
+    terrain: ArrayLike | None
     active: ArrayLike | None
 
 
@@ -276,12 +278,13 @@ class Touching(Constrained, total=False):
     """Those of linearized steps.
 
     Attributes:
-        friction:  as in ``Soft``; radii and tolerance likewise.
+        friction:  as in ``Soft``; radii, tolerance and terrain likewise.
     """
 
     friction: ArrayLike | None
     radii: ArrayLike | None
     tolerance: ArrayLike | None
+    terrain: ArrayLike | None
 
 
 class Moving(Touching, Controlled, total=False):

@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from gridgen.errors import OptionError
+from gridgen.functions.worlds import check_terrain
 from gridgen.model.description import RobotDescription, Shape, suggestion
 from gridgen.model.kinematic_tree import Frame
 from gridgen.model.pose import Pose
@@ -17,6 +20,7 @@ from gridgen.model.soft import (
     NO_CONTACTS,
     Contact,
     ContactModel,
+    HeightField,
     Plane,
     Softness,
     Solid,
@@ -36,7 +40,8 @@ OF_PAIR: Mapping[str, int] = {
 #: The powers of ``solimp`` that are covered: multiples of 1 / POWER.
 POWER, MOST_POWER = 64, 10
 OF_MODEL: Mapping[str, int] = {
-    **{"cone": 0, "impratio": 1, "timestep": 1, "iterations": 1, "pairs": 0, "smooth": 1}
+    **{"cone": 0, "impratio": 1, "timestep": 1, "iterations": 1, "pairs": 0, "smooth": 1},
+    "terrain": 0,
 }
 
 
@@ -70,12 +75,14 @@ def place_contacts(
             for contact in _of_ground(f"{description.source}: ground[{index}]", entry, named)
         )
     if pairs is not None:
-        contacts = tuple(one for one in contacts if isinstance(one.other, Plane))
+        contacts = tuple(one for one in contacts if not isinstance(one.other, Solid))
         where = f"{description.source}: contact: pairs"
         if not isinstance(pairs, (list, tuple)):
             raise OptionError(f"{where} is {show_value(pairs)}; give a list of pairs of links")
         for index, entry in enumerate(pairs):
             contacts += _of_pair(f"{where}[{index}]", entry, named, description.contact_model)
+    if "terrain" in chosen:
+        contacts = _on_field(description, contacts)
     springs = [contact.softness for contact in contacts]
     springs += [one for joint in model.joints.values() for one in (joint.limit, joint.friction)]
     for softness in springs:
@@ -99,7 +106,22 @@ def place_contacts(
     for link, center in model.centers.items():
         at = Pose(named[link].rotation, named[link].translation)
         centers[link] = (at @ Pose(translation=center)).translation
-    return replace(model, contacts=tuple(placed), centers=centers)
+    has_field = any(isinstance(contact.other, HeightField) for contact in placed)
+    terrain = model.terrain if has_field else ()
+    return replace(model, contacts=tuple(placed), centers=centers, terrain=terrain)
+
+
+def _on_field(description: RobotDescription, contacts: Sequence[Contact]) -> tuple[Contact, ...]:
+    """Return contacts with a height field in place of the plane z = 0."""
+    found = tuple(
+        replace(one, other=HeightField()) if one.other == Plane() else one for one in contacts
+    )
+    if not any(isinstance(one.other, HeightField) for one in found):
+        raise OptionError(
+            f"{description.source}: contact has a terrain, and no link touches a height field or "
+            "the plane z = 0: name links in ground"
+        )
+    return found
 
 
 def _widened(contact: Contact, width: float) -> Contact:
@@ -139,6 +161,18 @@ def _settings(description: RobotDescription, given: Mapping[str, Any]) -> dict[s
         )
     if "iterations" in values:
         values["iterations"] = _whole(where, "iterations", given, range(1, 1001))
+    if "terrain" in values:
+        try:
+            field = np.asarray(values["terrain"], float)
+        except (TypeError, ValueError):
+            field = np.zeros(())
+        if field.ndim != 1:
+            raise OptionError(
+                f"{where} has terrain {show_value(values['terrain'])}; give one height field, a "
+                "result (n,) of gridgen.terrain"
+            )
+        check_terrain(field)
+        values["terrain"] = tuple(field.tolist())
     return values
 
 

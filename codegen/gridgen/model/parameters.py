@@ -169,6 +169,8 @@ def own_inputs(
         own["friction"] = tuple(contact.friction[0] for contact in model.contacts)
         own["radii"] = tuple(contact.solid.radii[0] for contact in model.contacts)
         own["tolerance"] = (TOLERANCE["float64"],)
+    if model.terrain:
+        own["terrain"] = model.terrain
     if not constraints:
         return own
     return own | {

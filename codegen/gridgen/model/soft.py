@@ -85,13 +85,25 @@ class Plane:
 
 
 @dataclass(frozen=True)
+class HeightField:
+    """A height field that is fixed to the base; its heights are the input ``terrain``.
+
+    Attributes:
+        pose: in the base; heights are along its third axis.
+    """
+
+    pose: Pose = NO_DISPLACEMENT
+
+
+@dataclass(frozen=True)
 class Contact:
-    """A shape of a link, and a plane or a shape of another link that it may touch.
+    """A shape of a link, and a plane, a height field or a shape of another link to touch.
 
     Attributes:
         name:     name in messages.
         solid:    the shape, on which the force acts; the opposite force acts on ``other``.
-        other:    what it may touch: a plane, or for spheres and capsules one of these.
+        other:    what it may touch: a plane, a height field, or for spheres and capsules one of
+                  these.
         condim:   dimensions of the contact force: 1 normal; 3 tangential too; 4 a moment about
                   the normal too; 6 moments about the tangents too.
         friction: coefficients of two tangents, the normal's moment, the tangents' moments
@@ -104,7 +116,7 @@ class Contact:
 
     name: str
     solid: Solid
-    other: Plane | Solid = Plane()
+    other: Plane | HeightField | Solid = Plane()
     condim: int = 3
     friction: tuple[float, float, float, float, float] = (1.0, 1.0, 0.005, 1e-4, 1e-4)
     softness: Softness = DEFAULT_SOFTNESS
@@ -153,6 +165,7 @@ class ContactModel:
         impratio:   ratio of the impedances of friction and normal forces with an elliptic cone.
         timestep:   half of the least time constant of ``solref`` [s]; 0 for none.
         iterations: most iterations of Newton's method.
+        terrain:    default of the height fields' ``terrain``; empty for none.
     """
 
     contacts: tuple[Contact, ...] = ()
@@ -162,6 +175,7 @@ class ContactModel:
     impratio: float = 1.0
     timestep: float = 0.002
     iterations: int = 20
+    terrain: tuple[float, ...] = field(default=(), hash=False)
 
 
 #: The soft constraints of a file without contacts.

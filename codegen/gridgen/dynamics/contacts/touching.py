@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from gridgen.dynamics.constraints import Constraints
 from gridgen.dynamics.contacts.rows import TINY
+from gridgen.dynamics.contacts.terrain import above
 from gridgen.dynamics.frames import Pose, in_canonical
 from gridgen.model.kinematic_tree import Frame
-from gridgen.model.soft import Contact, Plane, Solid
+from gridgen.model.soft import Contact, HeightField, Plane, Solid
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import (
     Vector,
@@ -21,6 +22,7 @@ from gridgen.symbolic.spatial import (
     constants,
     cross,
     dot,
+    matmul,
     scale,
     sub,
     transpose,
@@ -28,6 +30,8 @@ from gridgen.symbolic.spatial import (
 
 #: Segments with a smaller squared sine of their angle, times their half lengths, are parallel.
 PARALLEL = 1e-15
+#: Of a point: its distance from a plane, with the plane's normal and tangents.
+Surface = Callable[[Vector], tuple[Scalar, Vector, Sequence[Vector]]]
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,10 @@ def touches(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[To
         radius:  of its solid.
     """
     frame.scalars.begin("contact", contact.solid.body)
-    if isinstance(contact.other, Plane):
-        yield from _on_plane(frame, contact.solid, contact.other, radius)
-    else:
+    if isinstance(contact.other, Solid):
         yield _between(frame, contact.solid, contact.other, radius)
+    else:
+        yield from _on_ground(frame, contact.solid, contact.other, radius)
 
 
 def _pose(frame: Constraints, solid: Solid, axes: int) -> Pose:
@@ -72,19 +76,17 @@ def _pose(frame: Constraints, solid: Solid, axes: int) -> Pose:
     return frame.pose(axes, solid.body).child(placed)
 
 
-def _on_plane(frame: Constraints, solid: Solid, plane: Plane, radius: Scalar) -> Iterator[Touch]:
+def _on_ground(
+    frame: Constraints, solid: Solid, ground: Plane | HeightField, radius: Scalar
+) -> Iterator[Touch]:
     scalars = frame.scalars
     axes, path = frame.path(solid.body, -1)
-    height = scalars.constant(-plane.height)
-    normal = constants(plane.normal, scalars)
-    turned: Sequence[Vector] = [constants(axis, scalars) for axis in tangents(plane.normal)]
-    if axes >= 0:
-        base = frame.pose(-1, axes)
-        height = height + dot(normal, base.p)
-        normal, *turned = (apply(transpose(base.R), axis) for axis in (normal, *turned))
     pose = _pose(frame, solid, axes)
-    if solid.edges == 1 and solid.is_round:
-        turned = _along(normal, _edges(solid, pose, scalars)[0], turned, scalars)
+    surface = (
+        _plane(frame, ground, axes) if isinstance(ground, Plane) else _terrain(frame, ground, axes)
+    )
+    _, normal, _ = surface(pose.p)
+    rod = _edges(solid, pose, scalars) if solid.edges == 1 and solid.is_round else []
     if solid.is_round:
         corners = _corners(solid, pose, normal, scalars)
     else:
@@ -92,9 +94,40 @@ def _on_plane(frame: Constraints, solid: Solid, plane: Plane, radius: Scalar) ->
         corners, radius = find(solid, pose, normal, radius, scalars), scalars.constant(0.0)
     for corner in corners:
         center = add(pose.p, corner)
-        distance = dot(normal, center) + height - radius
+        distance, normal, turned = surface(center)
+        for edge in rod:
+            turned = _along(normal, edge, turned, scalars)
+        distance = distance - radius
         point = sub(center, scale(radius + 0.5 * distance, normal))
         yield Touch(axes, path, point, distance, normal, turned)
+
+
+def _plane(frame: Constraints, plane: Plane, axes: int) -> Surface:
+    scalars, height = frame.scalars, frame.scalars.constant(-plane.height)
+    normal = constants(plane.normal, scalars)
+    turned: Sequence[Vector] = [constants(axis, scalars) for axis in tangents(plane.normal)]
+    if axes >= 0:
+        base = frame.pose(-1, axes)
+        height = height + dot(normal, base.p)
+        normal, *turned = (apply(transpose(base.R), axis) for axis in (normal, *turned))
+    return lambda point: (dot(normal, point) + height, normal, turned)
+
+
+def _terrain(frame: Constraints, field: HeightField, axes: int) -> Surface:
+    scalars = frame.scalars
+    world = frame.pose(-1, axes)  # its rows are the axes of the base
+    first, second, third = (constants(row, scalars) for row in field.pose.rotation)
+    own = transpose((first, second, third))
+    turn = matmul(own, world.R)
+    origin = apply(own, sub(world.p, constants(field.pose.translation, scalars)))
+
+    def surface(point: Vector) -> tuple[Scalar, Vector, Sequence[Vector]]:
+        place = add(origin, apply(turn, point))
+        distance, normal = above(place, frame.state.given["terrain"], scalars)
+        normal = apply(transpose(turn), normal)
+        return distance, normal, _turned(world.R, normal, scalars)
+
+    return surface
 
 
 def _along(
@@ -195,12 +228,16 @@ def _between(frame: Constraints, solid: Solid, other: Solid, radius: Scalar) -> 
     normal = scale(1.0 / length, apart)
     distance = length - scalars.constant(other.radii[0]) - radius
     point = sub(centers[1], scale(radius + 0.5 * distance, normal))
-    world = frame.pose(-1, axes).R  # its rows are the axes of the base
+    turned = _turned(frame.pose(-1, axes).R, normal, scalars)
+    return Touch(axes, path, point, distance, normal, turned)
+
+
+def _turned(world: Sequence[Vector], normal: Vector, scalars: Scalars) -> Sequence[Vector]:
+    """Return MuJoCo's tangents of a contact, for the axes of the base."""
     up = dot(world[1], normal)
     test = scalars.select(up, -up, up) - 0.5
     x, y, z = (scalars.select(test, a, b) for a, b in zip(world[1], world[2], strict=True))
-    turned = _along(normal, (x, y, z), ((x, y, z),), scalars)
-    return Touch(axes, path, point, distance, normal, turned)
+    return _along(normal, (x, y, z), ((x, y, z),), scalars)
 
 
 def _nearest(
