@@ -41,7 +41,7 @@ OF_PAIR: Mapping[str, int] = {
 POWER, MOST_POWER = 64, 10
 OF_MODEL: Mapping[str, int] = {
     **{"cone": 0, "impratio": 1, "timestep": 1, "iterations": 1, "pairs": 0, "smooth": 1},
-    "terrain": 0,
+    **{"terrain": 0, "parallel": 0},
 }
 
 
@@ -66,6 +66,7 @@ def place_contacts(
     settings = {} if isinstance(options.contact, bool) else options.contact
     chosen = _settings(description, settings)
     pairs, smooth = chosen.pop("pairs", None), chosen.pop("smooth", 0.0)
+    has_two = chosen.pop("parallel", False)
     model = replace(description.contact_model, **chosen)
     contacts = model.contacts
     if options.ground:
@@ -96,7 +97,10 @@ def place_contacts(
     for contact in (_widened(one, smooth) for one in contacts) if smooth else contacts:
         solid, *others = (_placed(one, named[one.link]) for one in contact.solids)
         if max(one.body for one in (solid, *others)) >= 0:
-            placed.append(replace(contact, solid=solid, other=(*others, contact.other)[0]))
+            edges = [one.edges for one in contact.solids]
+            is_parallel = has_two and edges == [1, 1]
+            other = (*others, contact.other)[0]
+            placed.append(replace(contact, solid=solid, other=other, is_parallel=is_parallel))
     if not placed:
         raise OptionError(
             f"{description.source}: contact is given, and no link touches a plane or another link: "
@@ -161,6 +165,10 @@ def _settings(description: RobotDescription, given: Mapping[str, Any]) -> dict[s
         )
     if "iterations" in values:
         values["iterations"] = _whole(where, "iterations", given, range(1, 1001))
+    if not isinstance(values.get("parallel", False), bool):
+        raise OptionError(
+            f"{where} has parallel {show_value(given['parallel'])}; give True or False"
+        )
     if "terrain" in values:
         try:
             field = np.asarray(values["terrain"], float)

@@ -112,6 +112,7 @@ class Contact:
         friction_solref: ``solref`` of friction with an elliptic cone; (0, 0) for that of the
                   contact.
         margin:   distance at which the contact begins [m].
+        is_parallel: whether two capsules have a second point where they are parallel.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Contact:
     softness: Softness = DEFAULT_SOFTNESS
     friction_solref: tuple[float, float] = (0.0, 0.0)
     margin: float = 0.0
+    is_parallel: bool = False
 
     @property
     def solids(self) -> tuple[Solid, ...]:
@@ -131,7 +133,7 @@ class Contact:
     @property
     def count(self) -> int:
         """Number of points that may touch at a time."""
-        return 1 if isinstance(self.other, Solid) else self.solid.count
+        return 1 + self.is_parallel if isinstance(self.other, Solid) else self.solid.count
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,6 +30,8 @@ from gridgen.symbolic.spatial import (
 
 #: Segments with a smaller squared sine of their angle, times their half lengths, are parallel.
 PARALLEL = 1e-15
+#: Distance of a point that does not exist [m].
+FAR = 1e6
 #: Of a point: its distance from a plane, with the plane's normal and tangents.
 Surface = Callable[[Vector], tuple[Scalar, Vector, Sequence[Vector]]]
 
@@ -65,7 +67,7 @@ def touches(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[To
     """
     frame.scalars.begin("contact", contact.solid.body)
     if isinstance(contact.other, Solid):
-        yield _between(frame, contact.solid, contact.other, radius)
+        yield from _between(frame, contact, contact.other, radius)
     else:
         yield from _on_ground(frame, contact.solid, contact.other, radius)
 
@@ -207,29 +209,41 @@ def _lowest(
     return [(x, y, z)]
 
 
-def _between(frame: Constraints, solid: Solid, other: Solid, radius: Scalar) -> Touch:
-    """Return the contact of two spheres or capsules: of their nearest points' spheres."""
-    scalars = frame.scalars
+def _between(frame: Constraints, contact: Contact, other: Solid, radius: Scalar) -> Iterator[Touch]:
+    """Yield the points of two spheres or capsules: of spheres at points of their axes."""
+    scalars, solid = frame.scalars, contact.solid
     axes, path = frame.path(solid.body, other.body)
     poses = [_pose(frame, one, axes) for one in (other, solid)]
     (_, first), (_, second) = ends = [
         (pose.p, _edges(one, pose, scalars))
         for one, pose in zip((other, solid), poses, strict=True)
     ]
-    shifts = _nearest(sub(poses[0].p, poses[1].p), first, second, scalars)
-    centers = [
-        add(p, scale(shift, edges[0])) if edges else p
-        for (p, edges), shift in zip(ends, shifts, strict=True)
-    ]
-    apart = sub(centers[1], centers[0])
-    square = dot(apart, apart)
-    test = square - TINY
-    length = scalars.sqrt(scalars.select(test, scalars.constant(TINY), square))
-    normal = scale(1.0 / length, apart)
-    distance = length - scalars.constant(other.radii[0]) - radius
-    point = sub(centers[1], scale(radius + 0.5 * distance, normal))
-    turned = _turned(frame.pose(-1, axes).R, normal, scalars)
-    return Touch(axes, path, point, distance, normal, turned)
+    reach = scalars.constant(other.radii[0]) + radius
+
+    def at(shifts: Sequence[Scalar]) -> Touch:
+        centers = [
+            add(p, scale(shift, edges[0])) if edges else p
+            for (p, edges), shift in zip(ends, shifts, strict=True)
+        ]
+        apart = sub(centers[1], centers[0])
+        square = dot(apart, apart)
+        test = square - TINY
+        length = scalars.sqrt(scalars.select(test, scalars.constant(TINY), square))
+        normal = scale(1.0 / length, apart)
+        distance = length - reach
+        point = sub(centers[1], scale(radius + 0.5 * distance, normal))
+        turned = _turned(frame.pose(-1, axes).R, normal, scalars)
+        return Touch(axes, path, point, distance, normal, turned)
+
+    between = sub(poses[0].p, poses[1].p)
+    shifts = _nearest(between, first, second, scalars)
+    if not contact.is_parallel:
+        yield at(shifts)
+        return
+    test, pairs = _of_parallels(between, first[0], second[0], scalars)
+    yield at([scalars.select(test, x, y) for x, y in zip(pairs[0], shifts, strict=True)])
+    found = at(pairs[1])
+    yield replace(found, distance=scalars.select(test, found.distance, scalars.constant(FAR)))
 
 
 def _turned(world: Sequence[Vector], normal: Vector, scalars: Scalars) -> Sequence[Vector]:
@@ -252,21 +266,44 @@ def _nearest(
         scalars: of the computation.
     """
     one, zero = scalars.constant(1.0), scalars.constant(0.0)
-
-    def clipped(x: Scalar) -> Scalar:
-        return scalars.select(x - one, scalars.select(x + one, -one, x), one)
-
     if not second:
-        return (clipped(-dot(first[0], apart) / dot(first[0], first[0])) if first else zero), zero
-    v, c = dot(second[0], apart), dot(second[0], second[0])
+        along = -dot(first[0], apart) / dot(first[0], first[0]) if first else zero
+        return _clipped(along, scalars), zero
     if not first:
-        return zero, clipped(v / c)
-    u, a, b = -dot(first[0], apart), dot(first[0], first[0]), -dot(first[0], second[0])
+        return zero, _clipped(dot(second[0], apart) / dot(second[0], second[0]), scalars)
+    (u, a), b, (v, c) = _products(apart, first[0], second[0])
     determinant = a * c - b * b
     test = determinant - PARALLEL
     x = scalars.select(test, zero, (c * u - b * v) / scalars.select(test, one, determinant))
-    y = clipped((v - b * clipped(x)) / c)
-    return clipped((u - b * y) / a), y
+    y = _clipped((v - b * _clipped(x, scalars)) / c, scalars)
+    return _clipped((u - b * y) / a, scalars), y
+
+
+def _of_parallels(
+    apart: Vector, first: Vector, second: Vector, scalars: Scalars
+) -> tuple[Scalar, list[tuple[Scalar, Scalar]]]:
+    """Return a negative number where segments are parallel, and the ends of what both share.
+
+    Arguments and points as of ``_nearest``, of two segments.
+    """
+    one = scalars.constant(1.0)
+    (u, a), b, (v, c) = _products(apart, first, second)
+    ends = [_clipped((u - b * y) / a, scalars) for y in (one, -one)]
+    return a * c - b * b - PARALLEL, [(x, _clipped((v - b * x) / c, scalars)) for x in ends]
+
+
+def _products(
+    apart: Vector, first: Vector, second: Vector
+) -> tuple[tuple[Scalar, Scalar], Scalar, tuple[Scalar, Scalar]]:
+    """Return the products of two segments with their distance, and with each other."""
+    of_first, of_second = -dot(first, apart), dot(second, apart)
+    return (of_first, dot(first, first)), -dot(first, second), (of_second, dot(second, second))
+
+
+def _clipped(x: Scalar, scalars: Scalars) -> Scalar:
+    """Return a number between -1 and 1."""
+    one = scalars.constant(1.0)
+    return scalars.select(x - one, scalars.select(x + one, -one, x), one)
 
 
 def tangents(normal: Sequence[float]) -> tuple[Vector, Vector]:
