@@ -151,9 +151,11 @@ def solid_of(link: str, shape: Shape | None) -> Solid | None:
     return solid if is_covered or solid.is_cylinder or is_ellipsoid else None
 
 
-def touches_others(solid: Solid | None) -> bool:
-    """Return whether contacts of a shape with others are covered: of spheres and capsules."""
-    return solid is not None and solid.is_round and solid.edges < 2
+def may_touch(first: Solid | None, second: Solid | None) -> bool:
+    """Return whether contacts of two shapes are covered: spheres, capsules; a sphere, a box."""
+    if first is None or second is None or not (first.is_round and second.is_round):
+        return False
+    return max(first.edges, second.edges) < 2 or {first.edges, second.edges} == {0, 3}
 
 
 def _settings(description: RobotDescription, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -202,7 +204,7 @@ def _of_pair(
     links = values.pop("links", None)
     if not isinstance(links, (list, tuple)) or len(links) != 2:
         raise OptionError(f"{where} has links {show_value(links)}; give two names of links")
-    first, second = (_solids(where, link, named, "sphere or capsule") for link in links)
+    first, second = (_solids(where, link, named, "sphere, capsule or box") for link in links)
     if named[links[0]].body == named[links[1]].body:
         raise OptionError(f"{where}: links {show(links[0])} and {show(links[1])} do not move apart")
     listed = tuple(
@@ -210,9 +212,18 @@ def _of_pair(
     )
     if listed and not values:
         return listed
-    return tuple(
-        Contact(f"{a}:{b}", solid, other, **values) for a, other in first for b, solid in second
+    found = tuple(
+        Contact(f"{a}:{b}", solid, other, **values)
+        for a, other in first
+        for b, solid in second
+        if may_touch(other, solid)
     )
+    if not found:
+        raise OptionError(
+            f"{where}: {show(links[0])} and {show(links[1])} have no shapes that may touch: "
+            "two spheres or capsules, or a sphere and a box"
+        )
+    return found
 
 
 def _values(where: str, given: Any, counts: Mapping[str, int]) -> dict[str, Any]:
@@ -241,7 +252,7 @@ def _solids(
     shapes = [Shape(Pose(), radii=(radius,) * 3)] if radius is not None else named[link].shapes
     solids = [solid for shape in shapes if (solid := solid_of(link, shape)) is not None]
     if kinds != _ON_PLANES:
-        solids = [solid for solid in solids if touches_others(solid)]
+        solids = [solid for solid in solids if solid.is_round]
     if not solids:
         hint = ': give "radius" for a sphere at its origin' if kinds == _ON_PLANES else ""
         raise OptionError(f"{where}: link {show(link)} has no {kinds} as its collision shape{hint}")

@@ -80,7 +80,7 @@ PAIRS = """
   <worldbody>
     <geom name="floor" type="plane" size="1 1 1"/>
     <geom type="capsule" fromto="-0.2 0.1 0.05 0.3 0 0.2" size="0.04" condim="6"/>
-    <body pos="0.1 0.1 0.05"><geom type="sphere" size="0.07"/></body>
+    <body pos="0.1 0.1 0.05"><geom type="sphere" size="0.07" contype="0"/></body>
     <body pos="0 0 0.4">
       <freejoint/>
       <geom type="capsule" fromto="-0.1 0 0 0.1 0 0.02" size="0.05"/>
@@ -117,6 +117,25 @@ PARALLEL = """
       <joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 1 0"/>
       <joint type="slide" axis="0 0 1"/><joint axis="1 0 0"/>
       <geom type="capsule" fromto="-0.15 0.01 0 0.15 0.01 0" size="0.04" margin="0.01"/>
+    </body>
+  </worldbody>
+</mujoco>
+"""
+#: A sphere that moves past a fixed box, and past one that turns.
+BOX = """
+<mujoco>
+  <compiler angle="radian"/>
+  <worldbody>
+    <geom type="box" size="0.1 0.15 0.08" euler="0.2 0.3 -0.4" pos="0.1 0 0" condim="4"
+          conaffinity="0"/>
+    <body>
+      <joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 1 0"/>
+      <joint type="slide" axis="0 0 1"/>
+      <geom type="sphere" size="0.07" contype="0"/>
+    </body>
+    <body pos="-0.2 0 0">
+      <joint axis="0 0.6 0.8"/>
+      <geom type="box" size="0.05 0.1 0.2" pos="0.1 0 0" conaffinity="0"/>
     </body>
   </worldbody>
 </mujoco>
@@ -394,13 +413,37 @@ def test_parallel_capsules_have_two_points(cone: str) -> None:
     for parallel in (True, False):
         options = RobotOptions(contact={"iterations": 100, "parallel": parallel})
         tree = build_tree(from_model(model), options)
-        found, forces = evaluate_reference(tree, "contact_forward_dynamics", x)
+        with np.errstate(divide="ignore", invalid="ignore"):  # of states that have converged
+            found, forces = evaluate_reference(tree, "contact_forward_dynamics", x)
         assert forces.shape[1] == 1 + parallel
         errors = np.abs(found - expected).max(axis=1) / np.abs(expected).max(axis=1)
         assert (errors.max() < 1e-8) == parallel
     peer = Peer(model_of("pairs", cone), 10)
     tree = peer.tree(contact={"iterations": 100, "parallel": True})
-    peer.check(*evaluate_reference(tree, "contact_forward_dynamics", peer.x), tolerance=1e-8)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        peer.check(*evaluate_reference(tree, "contact_forward_dynamics", peer.x), tolerance=1e-8)
+
+
+@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
+def test_a_sphere_touches_a_box_as_in_mujoco(cone: str) -> None:
+    """At faces, edges and corners of a box that is fixed or moves, and inside it."""
+    model = model_of(BOX, cone)
+    data, rng = mujoco.MjData(model), np.random.default_rng(0)
+    tree = build_tree(from_model(model), RobotOptions(contact={"iterations": 100}))
+    rows: list[tuple[np.ndarray, ...]] = []
+    while len(rows) < 60:
+        data.qpos[:] = *rng.uniform(-0.3, 0.3, 3), rng.normal()
+        data.qvel[:], data.qfrc_applied[:] = rng.normal(size=(2, 4))
+        mujoco.mj_forward(model, data)
+        if data.ncon:
+            state = data.qpos, data.qvel, data.qfrc_applied, data.qacc
+            rows.append(tuple(array.copy() for array in state))
+    q, qd, tau, expected = map(np.array, zip(*rows, strict=True))
+    x = {"q": q, "qd": qd, "tau": tau, "gravity": np.array(model.opt.gravity)}
+    with np.errstate(divide="ignore", invalid="ignore"):  # of states that have converged
+        found, _ = evaluate_reference(tree, "contact_forward_dynamics", x)
+    errors = np.abs(found - expected).max(axis=1) / np.abs(expected).max(axis=1)
+    assert errors.max() < 1e-8
 
 
 def test_pairs_of_a_urdf_have_the_parameters_of_mujoco() -> None:
@@ -424,6 +467,31 @@ def test_pairs_of_a_urdf_have_the_parameters_of_mujoco() -> None:
     assert robot.contact_names == ("left:right",)
     qdd, _ = robot.contact_forward_dynamics(data.qpos[None], data.qvel[None], np.zeros((1, 2)))
     assert_allclose(qdd[0], data.qacc, rtol=1e-6)
+
+
+def test_a_pair_has_one_contact_in_both_orders() -> None:
+    part = """
+      <link name="{0}"><inertial><mass value="2"/>
+          <inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial>
+        <collision><origin xyz="0 0 -0.2"/><geometry><{1}/></geometry></collision></link>
+      <joint name="{0}" type="continuous"><parent link="base"/><child link="{0}"/>
+        <origin xyz="{2} 0 0"/><axis xyz="0 1 0.1"/></joint>"""
+    ball, box = part.format("ball", 'sphere radius="0.2"', 0), 'box size="0.1 0.2 0.3"'
+    text = f'<robot name="pair"><link name="base"/>{ball}{{}}</robot>'
+    rng = np.random.default_rng(0)
+    x = {name: rng.normal(size=(5, 2)) for name in ("qd", "tau")}
+    x |= {"q": rng.uniform(-0.3, 0.3, (5, 2)), "gravity": np.zeros(3)}
+    names, found = ["ball", "box"], []
+    for pair in (names, names[::-1]):
+        tree = load_tree(text.format(part.format("box", box, 0.2)), contact={"pairs": [pair]})
+        with np.errstate(divide="ignore", invalid="ignore"):  # of states that have converged
+            found.append(evaluate_reference(tree, "contact_forward_dynamics", x))
+    assert_allclose(found[0][0], found[1][0], rtol=1e-9)
+    assert_allclose(found[0][1], -found[1][1], rtol=1e-9, atol=1e-9)
+    assert np.abs(found[0][1]).max() > 1.0
+    two = text.replace('sphere radius="0.2"', box).format(part.format("box", box, 0.2))
+    with pytest.raises(OptionError, match="have no shapes that may touch"):
+        load_tree(two, contact={"pairs": [names]})
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -619,7 +687,7 @@ def test_what_a_file_has_and_contacts_do_not_cover_is_named() -> None:
         gridgen.load(model, contact=True)
     said = " ".join(str(warning.message) for warning in caught)
     assert "contacts of meshes with planes" in said
-    assert "contacts of other shapes than spheres and capsules with each other" in said
+    assert "contacts of other pairs than spheres and capsules, or a sphere and a box" in said
     assert "the noslip solver" in said
     with pytest.warns(GridGenWarning, match="has contacts, which gridgen ignores"):
         assert not gridgen.load(model).contact_names

@@ -66,7 +66,9 @@ def touches(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[To
         radius:  of its solid.
     """
     frame.scalars.begin("contact", contact.solid.body)
-    if isinstance(contact.other, Solid):
+    if isinstance(contact.other, Solid) and any(one.edges == 3 for one in contact.solids):
+        yield _of_box(frame, contact.solid, contact.other, radius)
+    elif isinstance(contact.other, Solid):
         yield from _between(frame, contact, contact.other, radius)
     else:
         yield from _on_ground(frame, contact.solid, contact.other, radius)
@@ -277,6 +279,36 @@ def _nearest(
     x = scalars.select(test, zero, (c * u - b * v) / scalars.select(test, one, determinant))
     y = _clipped((v - b * _clipped(x, scalars)) / c, scalars)
     return _clipped((u - b * y) / a, scalars), y
+
+
+def _of_box(frame: Constraints, solid: Solid, other: Solid, radius: Scalar) -> Touch:
+    """Return the point of a sphere and a box; inside the box, at its nearest face."""
+    scalars, select = frame.scalars, frame.scalars.select
+    axes, path = frame.path(solid.body, other.body)
+    one, zero, sign = (scalars.constant(x) for x in (1.0, 0.0, 1.0 if other.edges else -1.0))
+    box, ball = (other, solid) if other.edges else (solid, other)
+    reach = radius + scalars.constant(other.radii[0])
+    of_ball = radius if other.edges else scalars.constant(other.radii[0])
+    pose, center = _pose(frame, box, axes), _pose(frame, ball, axes).p
+    arm = apply(transpose(pose.R), sub(center, pose.p))
+    beyond, face, least = [], [zero, zero, zero], scalars.constant(FAR)
+    for k, (x, half) in enumerate(zip(arm, map(scalars.constant, box.half_lengths), strict=True)):
+        beyond.append(select(half - x, x - half, select(x + half, x + half, zero)))
+        side = select(x, -one, one)
+        depth = half - side * x
+        test = depth - least
+        face = [select(test, side if k == m else zero, entry) for m, entry in enumerate(face)]
+        least = select(test, depth, least)
+    square = dot(beyond, beyond)
+    test = square - TINY  # negative inside the box
+    length = scalars.sqrt(select(test, one, square))
+    x, y, z = (select(test, a, b / length) for a, b in zip(face, beyond, strict=True))
+    outward = apply(pose.R, (x, y, z))
+    distance = select(test, -least, length) - reach
+    point = sub(center, scale(of_ball + 0.5 * distance, outward))
+    normal = scale(sign, outward)
+    turned = _turned(frame.pose(-1, axes).R, normal, scalars)
+    return Touch(axes, path, point, distance, normal, turned)
 
 
 def _of_parallels(

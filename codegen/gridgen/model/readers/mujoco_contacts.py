@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gridgen.functions.worlds import terrain
-from gridgen.model.contacts import solid_of, touches_others
+from gridgen.model.contacts import may_touch, solid_of
 from gridgen.model.description import Mesh, Shape, collision_shape
 from gridgen.model.pose import Pose, apply, from_quaternion, vector3
 from gridgen.model.soft import (
@@ -135,9 +135,9 @@ def _gap(model: Any, a: int, b: int) -> str | None:
         if kind == FIELD and model.geom_dataid[a] != _first_field(model):
             return "contacts with a second height field"
         return None if second is not None else f"contacts of meshes with {name}"
-    if touches_others(first) and touches_others(second):
+    if may_touch(first, second):
         return None
-    return "contacts of other shapes than spheres and capsules with each other"
+    return "contacts of other pairs than spheres and capsules, or a sphere and a box"
 
 
 def _in_order(model: Any, a: int, b: int) -> tuple[int, int]:
