@@ -2,8 +2,8 @@
 
     python benchmarks/contact_statistics.py [--models hopper] [--states 1000] [--samples 400]
 
-The first table compares contact accelerations and the sums of contact forces in states that random
-torques reached on the ground, where MuJoCo's solver has converged. The second compares 500 steps
+The first table compares accelerations, and the force of each contact, in states that the torques
+of a policy reached, where MuJoCo's solver has converged. The second compares 500 steps
 under a policy with noise, of different seeds for the two: means, standard deviations, and p-values
 of Kolmogorov-Smirnov tests.
 """
@@ -15,11 +15,15 @@ from typing import Any
 
 import mujoco
 import numpy as np
-from contacts import model_of, own
+from contacts import model_of, own, start_of
 from machine import description
 from scipy.stats import ks_2samp
 
 import gridgen
+from gridgen.model.readers.mujoco import from_model
+from gridgen.model.tree import build_tree
+from gridgen.options import RobotOptions
+from helpers.contacts import contacts_of, forces_at_points
 
 STEPS, EVERY = 500, 10
 #: Largest torque of each joint [N m], by model; others have the first.
@@ -34,7 +38,9 @@ class Case:
         self.name, self.model = name, model_of(name)
         model = self.model
         self.robot = gridgen.load(model, contact=True, joint_dynamics=True, backend="cpu")
-        self.roots = 6 if model.jnt_type[0] == 0 else 3
+        self.rest = start_of(model)
+        is_hand = model.jnt_limited.all()
+        self.roots = 0 if is_hand else 6 if model.jnt_type[0] == 0 else 3
         joints = model.nv - self.roots
         rng = np.random.default_rng(1)
         self.phases = rng.uniform(0.0, 2.0 * np.pi, joints)
@@ -45,7 +51,7 @@ class Case:
     def torques(self, q: np.ndarray, qd: np.ndarray, t: int, noise: np.ndarray) -> np.ndarray:
         """Return the torques of a step for states by rows."""
         joints = len(self.phases)
-        away = q[:, -joints:] - self.model.qpos0[-joints:]
+        away = q[:, -joints:] - self.rest[-joints:]
         wave = 0.5 * np.sin(0.05 * t + self.phases)
         pull = -4.0 * away + away @ self.mixing - 0.2 * qd[:, -joints:] + wave + 0.5 * noise
         tau = np.zeros((len(q), self.model.nv))
@@ -54,7 +60,7 @@ class Case:
 
     def starts(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Return states of MuJoCo near the initial one."""
-        q = np.tile(self.model.qpos0, (count, 1))
+        q = np.tile(self.rest, (count, 1))
         q[:, -len(self.phases) :] += 0.05 * rng.normal(size=(count, len(self.phases)))
         return q, 0.05 * rng.normal(size=(count, self.model.nv))
 
@@ -107,7 +113,7 @@ class Case:
         model, data = self.model, mujoco.MjData(self.model)
         model.opt.tolerance, model.opt.iterations = 0.0, 200
         model.opt.ls_iterations, model.opt.ls_tolerance = 100, 1e-10
-        rows, wanted, sums, touches = [], [], [], 0
+        rows, wanted, contacts, touches = [], [], [], 0
         for k in np.random.default_rng(0).permutation(len(seen)):
             data.qpos[:], data.qvel[:], data.qfrc_applied[:] = seen[k]
             data.qacc_warmstart[:] = 0.0
@@ -115,18 +121,21 @@ class Case:
             if data.ncon and self._has_converged(data):
                 rows.append(k)
                 wanted.append(self._local(data))
-                sums.append(self._total(data))
+                contacts.append(contacts_of(model, data))
                 touches += data.ncon
             if len(rows) == count:
                 break
         q, qd, tau = (np.array([seen[k][i] for k in rows]) for i in range(3))
         q, qd = own(model, np.hstack([np.zeros((len(q), 1)), q, qd]))
+        options = RobotOptions(contact=True, joint_dynamics=True)
+        each = forces_at_points(build_tree(from_model(model), options), q, contacts)
+        others = np.array(wanted), each.reshape(len(q), -1)
         found: list[float] = [len(rows), touches / len(rows)]
         for dtype in (np.float64, np.float32):
             arrays = (array.astype(dtype) for array in (q, qd, tau))
             gravity = model.opt.gravity.astype(dtype)
             qdd, forces = self.robot.contact_forward_dynamics(*arrays, gravity=gravity)
-            for array, other in ((qdd, np.array(wanted)), (forces.sum(axis=1), np.array(sums))):
+            for array, other in zip((qdd, forces.reshape(len(q), -1)), others, strict=True):
                 scale = np.maximum(np.abs(other).max(axis=1, keepdims=True), 1.0)
                 found.append(float((np.abs(array - other) / scale).max()))
         return found
@@ -146,13 +155,6 @@ class Case:
             qdd[:3] = R.T @ qdd[:3] - np.cross(data.qvel[3:6], R.T @ data.qvel[:3])
         return qdd
 
-    def _total(self, data: Any) -> np.ndarray:
-        total, force = np.zeros(3), np.zeros(6)
-        for k in range(data.ncon):
-            mujoco.mj_contactForce(self.model, data, k, force)
-            total += data.contact[k].frame.reshape(3, 3).T @ force[:3]
-        return total
-
 
 def row(*cells: object) -> str:
     """Return a row of a table."""
@@ -163,7 +165,9 @@ def main() -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     models = ("hopper", "half_cheetah", "walker2d_v5", "ant", "humanoid")
-    parser.add_argument("--models", nargs="*", default=[*models, "quadruped elliptic"])
+    parser.add_argument(
+        "--models", nargs="*", default=[*models, "quadruped elliptic", "hand", "hand elliptic"]
+    )
     parser.add_argument("--states", type=int, default=1000)
     parser.add_argument("--samples", type=int, default=400)
     options = parser.parse_args()

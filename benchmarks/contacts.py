@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import sys
 from functools import partial
 from pathlib import Path
 from time import thread_time
@@ -27,6 +29,10 @@ from mujoco import rollout
 
 import gridgen
 
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from helpers.contacts import hand
+from helpers.robots import example_urdf
+
 ROBOTS = Path(__file__).parents[1] / "robots"
 ASSETS = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
 FEET = 4
@@ -35,10 +41,15 @@ FEW, BEFORE, STEPS, TORQUE = 64, 200, 16, 1.0
 
 
 def model_of(name: str) -> Any:
-    """Return a model whose bodies touch the ground alone, at its initial height."""
+    """Return a model whose bodies touch the ground alone, or a ball and a block in a hand."""
     base, _, cone = name.partition(" ")
-    if base == "quadruped":
-        spec = mujoco.MjSpec.from_file(str(ROBOTS / "quadruped.urdf"))
+    if base == "hand":
+        model = hand()
+        model.opt.cone = int(cone == "elliptic")
+    elif base in ("quadruped", "go2"):
+        path = ROBOTS / "quadruped.urdf" if base == "quadruped" else example_urdf("go2")
+        text = re.sub(r"<(visual|collision)\b.*?</\1>", "", path.read_text(), flags=re.DOTALL)
+        spec = mujoco.MjSpec.from_string(text)
         spec.worldbody.first_body().add_freejoint()
         spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[1, 1, 1])
         for leg in ("FL", "FR", "RL", "RR"):
@@ -49,25 +60,32 @@ def model_of(name: str) -> Any:
         model.qpos0[7:] = np.tile((0.0, 0.7, -1.4), FEET)
     else:
         model = mujoco.MjModel.from_xml_path(str(ASSETS / f"{base}.xml"))
-    is_plane = model.geom_type == 0
-    model.geom_contype[:], model.geom_conaffinity[:] = is_plane, ~is_plane
+    if base != "hand":
+        is_plane = model.geom_type == 0
+        model.geom_contype[:], model.geom_conaffinity[:] = is_plane, ~is_plane
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     return model
 
 
-def states(model: Any, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+def start_of(model: Any) -> np.ndarray:
+    """Return initial positions: those of the file, or of a hand around its ball."""
+    is_hand = model.jnt_limited.all()
+    return model.jnt_range.mean(axis=1) if is_hand else model.qpos0  # type: ignore[no-any-return]
+
+
+def states(model: Any, rng: np.random.Generator, count: int = FEW) -> tuple[np.ndarray, float]:
     """Return full states of MuJoCo on the ground, and the mean number of contacts."""
     data, kind = mujoco.MjData(model), mujoco.mjtState.mjSTATE_FULLPHYSICS
-    found, touches = np.empty((FEW, mujoco.mj_stateSize(model, kind))), 0
+    found, touches = np.empty((count, mujoco.mj_stateSize(model, kind))), 0
     for state in found:
         mujoco.mj_resetData(model, data)
-        data.qpos[:] = model.qpos0
+        data.qpos[:] = start_of(model)
         for _ in range(BEFORE):
             data.qfrc_applied[6 * (model.jnt_type[0] == 0) :] = TORQUE * rng.normal()
             mujoco.mj_step(model, data)
         touches += data.ncon
         mujoco.mj_getState(model, data, state, kind)
-    return found, touches / FEW
+    return found, touches / count
 
 
 def own(model: Any, found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -123,7 +141,7 @@ def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     models = ("hopper", "half_cheetah", "walker2d_v5", "quadruped pyramidal", "quadruped elliptic")
-    parser.add_argument("--models", nargs="*", default=[*models, "ant"])
+    parser.add_argument("--models", nargs="*", default=[*models, "ant", "humanoid", "hand"])
     parser.add_argument("--batch", type=int, default=4096)
     parser.add_argument("--seconds", type=float, default=10.0)
     options = parser.parse_args()

@@ -35,6 +35,8 @@ _PIPES: tuple[tuple[Pipe, str], ...] = (
 _OTHER: Pipe = "int"
 _PADDING = "NOP"
 _REGISTER = re.compile(r"\bR(\d+)\b")
+# Packed instructions take the clocks of two, and one slot of issue.
+_PACKED = re.compile(r"F(ADD|MUL|FMA)2")
 _LOCAL = re.compile(r"(LDL|STL)\b")
 # Functions that are called for few numbers or none: those of NVIDIA's for operands at the ends of
 # the range, and the reduction of angles far from zero.
@@ -219,7 +221,7 @@ def _code(kernel: Mapping[str, Any], functions: Sequence[Function]) -> Code:
     pipes: dict[Pipe, int] = {}
     for one in used:
         pipe = pipe_of(one["opcode"])
-        pipes[pipe] = pipes.get(pipe, 0) + 1
+        pipes[pipe] = pipes.get(pipe, 0) + 1 + bool(_PACKED.match(one["opcode"]))
     named = (int(n) for _, one in every for n in _REGISTER.findall(one.get("operands", "")))
     return Code(
         name=kernel["function-name"],

@@ -29,7 +29,7 @@ from gridgen import __version__
 from gridgen.backends.cuda.compiler import KernelResources, check_machine, compile_kernel
 from gridgen.backends.interface import ITEM_BYTES, launch_of
 from gridgen.cost.demand import demand_of
-from gridgen.cost.devices import Device, device_of
+from gridgen.cost.devices import INSTRUCTION_BYTES, Device, device_of
 from gridgen.cost.gpu import Demand, predicted, roofline_bound
 from gridgen.cost.traffic import Layout
 from gridgen.errors import GridGenError
@@ -220,13 +220,15 @@ def known_demand(demand: Demand, taken: KernelResources, code: Code, *, has_loop
         demand,
         registers=taken.registers,
         shared_bytes=max(demand.shared_bytes, taken.shared_memory),
-        code_bytes=code.code_bytes,
+        # Nothing fetches what is never executed.
+        code_bytes=code.code_bytes - INSTRUCTION_BYTES * code.rare,
         # The stack is not all: what loops keep of a state is in memory that the kernel is given.
         local_bytes=max(demand.local_bytes, taken.stack) if has_loops else taken.stack,
     )
     if has_loops:
         return demand
-    return replace(demand, instructions=code.instructions, pipes=code.pipes, local_moves=code.local)
+    executed = max(code.instructions, code.whole)  # functions that are called count each time
+    return replace(demand, instructions=executed, pipes=code.pipes, local_moves=code.local)
 
 
 def _code_figures(code: Code) -> Row:

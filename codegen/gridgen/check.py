@@ -15,6 +15,7 @@ from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.computation import FusedComputation
 from gridgen.dynamics.constraints import Constraints, turning_rows
 from gridgen.dynamics.functions import computation_of, refusal
+from gridgen.dynamics.inverse_kinematics import SearchIteration
 from gridgen.dynamics.reference import evaluate_reference, rounding_bounds
 from gridgen.dynamics.rollout import evaluate_rollout_back
 from gridgen.dynamics.state import State
@@ -26,6 +27,7 @@ from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.robot import Robot
 from gridgen.runtime.parameters import inertia
+from gridgen.schedules.interface import is_search
 from gridgen.symbolic.scalars import FloatScalars
 
 #: Tolerance of the relative error of a well-conditioned function: a few hundred roundings.
@@ -92,10 +94,7 @@ def random_states(tree: KinematicTree, count: int, rng: np.random.Generator) -> 
     states = {name: rng.normal(size=(count, *array_shape(name, tree))) for name in names}
     states |= {"q": q, "q0": q, "q1": np.roll(q, 1, axis=0), "u": rng.uniform(size=count)}
     states |= {"gravity": np.tile(STANDARD_GRAVITY, (count, 1))}
-    turn = np.linalg.qr(rng.normal(size=(count, 3, 3)))[0]
-    turn[:, 0] *= np.linalg.det(turn)[:, None]
-    states["offset"] = np.tile(np.eye(4), (count, 1, 1))
-    states["offset"][:, :3] = np.concatenate([turn, 0.1 * rng.normal(size=(count, 3, 1))], axis=2)
+    states["offset"] = _random_poses(rng, count)
     states["dt"] = rng.uniform(1e-3, 1e-2, count)
     # Bounds that no state reaches in some steps.
     states["q_range"] = q[..., None] + rng.uniform(0.5, 1.0, (count, 1, 1)) * (-1.0, 1.0)
@@ -107,6 +106,15 @@ def random_states(tree: KinematicTree, count: int, rng: np.random.Generator) -> 
     if refusal(tree, "articulated_inertias") is None:
         (states["articulated"],) = evaluate_reference(tree, "articulated_inertias", states)
     return states
+
+
+def _random_poses(rng: np.random.Generator, *shape: int) -> Array:
+    """Return poses near the origin, (..., 4, 4)."""
+    poses = np.tile(np.eye(4), (*shape, 1, 1))
+    turn = np.linalg.qr(rng.normal(size=(*shape, 3, 3)))[0]
+    turn[..., 0, :] *= np.linalg.det(turn)[..., None]
+    poses[..., :3, :] = np.concatenate([turn, 0.1 * rng.normal(size=(*shape, 3, 1))], axis=-1)
+    return poses
 
 
 def random_world(count: int, rng: np.random.Generator) -> Array:
@@ -140,7 +148,7 @@ def random_parameters(
     for name, own in tree.parameters.items():
         numbers = np.asarray(own)
         factors = rng.uniform(0.5, 1.5, (count, len(numbers)))
-        drawn[name] = numbers * (factors[..., None] if numbers.ndim > 1 else factors)
+        drawn[name] = numbers * factors.reshape(*factors.shape, *(1,) * (numbers.ndim - 1))
     if "params" in drawn:
         size = (count, len(tree.parameter_names))
         heavy = (tree.total_mass or 1.0) / len(tree.bodies)
@@ -164,6 +172,8 @@ def random_parameters(
         drawn["restitution"] += rng.uniform(0.0, 1.0, size)
         drawn["weights"] *= rng.uniform(0.5, 2.0, size)
         drawn["proximal"] = rng.uniform(1e-4, 1e-3, size)
+    if "offsets" in drawn:
+        drawn["offsets"] = _random_poses(rng, *size)
     return drawn
 
 
@@ -218,13 +228,19 @@ def compare(
                 continue
             progress(f"checking {function} in {dtype} on {backend}")
             kernel = robot.kernels[function]
+            if is_search(kernel.key):
+                comparisons.append(_compare_search(tree, robot, kernel, dtype, exact["q"]))
+                continue
             if kernel.calls:
                 of = _compare_backward if kernel.key.wrt else _compare_rollout
                 comparisons.append(of(tree, robot, function, dtype, rounded, backend))
                 continue
+            if kernel.key.function == "inverse_kinematics":
+                for name, value in _random_targets(kernel, states["offset"], rng).items():
+                    rounded[name] = value.astype(dtype)
+                    exact[name] = rounded[name].astype(np.float64)
             results = _evaluate(robot, function, rounded, backend)
-            method = kernel.key.method
-            compared = compare_function(tree, kernel.same, dtype, exact, results, method)
+            compared = compare_function(tree, kernel.same, dtype, exact, results, kernel.key.method)
             comparisons.append(replace(compared, function=function))
     return comparisons
 
@@ -242,6 +258,37 @@ def _evaluate(
     if isinstance(results, tuple):
         return tuple(cupy.asnumpy(result) for result in results)
     return cupy.asnumpy(results)
+
+
+def _random_targets(kernel: Kernel, poses: Array, rng: np.random.Generator) -> dict[str, Array]:
+    """Return arguments for the derivative of inverse kinematics, with damping, and its products."""
+    made = {
+        name: np.full((len(poses), *shape), 0.1)
+        for name, shape in kernel.inputs.items()
+        if name in ("settings", "pose_weights")
+    }
+    targets = np.repeat(poses[:, None], len(kernel.key.parts), axis=1)
+    return {**made, "targets": targets, **random_changes([kernel], len(poses), rng)}
+
+
+def _compare_search(
+    tree: KinematicTree, robot: Robot, kernel: Kernel, dtype: str, q: Array
+) -> Comparison:
+    """Compare the poses at solutions with their targets, in units of the tolerances."""
+    iteration = computation_of(tree, kernel.calls[0])
+    assert isinstance(iteration, SearchIteration)
+    places = [tree.frame_names.index(name) for name in iteration.frames]
+
+    def poses(q: Array) -> Array:
+        (found,) = evaluate_reference(tree, "forward_kinematics", {"q": q})
+        return found[:, places, :3]
+
+    targets = np.tile(np.eye(4, dtype=dtype), (len(q), len(places), 1, 1))
+    targets[:, :, :3] = poses(q)
+    found = robot.inverse_kinematics(targets, iteration.frames)
+    off = np.abs(poses(found.q.astype(float)) - targets[:, :, :3])[found.success]
+    errors = (off / (1e-3, 1e-3, 1e-3, 1e-4)).max(axis=(1, 2, 3))
+    return Comparison(kernel.name, dtype, errors.max(initial=0.0 if len(errors) else np.inf), 1.05)
 
 
 def _compare_rollout(

@@ -19,7 +19,7 @@ from typing import Any
 
 from gridgen.backends.cpu.units import LIBRARY_FLAGS
 from gridgen.collector import collected_rarely
-from gridgen.dynamics.functions import fused_keys
+from gridgen.dynamics.functions import fused_keys, search_keys
 from gridgen.emit.library import render_library
 from gridgen.emit.render import (
     array_data,
@@ -40,7 +40,13 @@ from gridgen.model.validation import check_body_count
 from gridgen.model.walk import count_bodies
 from gridgen.modules import GeneratedModule, TracedModule, record_of, sources_of
 from gridgen.naming import robot_ident, show_value
-from gridgen.options import DEFAULT_ROBOT, GenerateOptions, RobotOptions, keywords_of
+from gridgen.options import (
+    DEFAULT_INTEGRATORS,
+    DEFAULT_ROBOT,
+    GenerateOptions,
+    RobotOptions,
+    keywords_of,
+)
 from gridgen.robot import Robot
 from gridgen.runtime.module.description import ModuleRecord
 from gridgen.runtime.module.files import MODEL_FILE
@@ -131,6 +137,7 @@ def make_module(
     check_folder(options.output / name, tree.source, tree.digest, options.force)
     schedules = Schedules(tree)
     fused = fused_keys(tree, options.fuse)
+    searches = search_keys(tree, options.inverse_kinematics)
     wanted = KernelSelection(
         options.choices,
         options.frames,
@@ -139,9 +146,13 @@ def make_module(
         fused,
         options.products,
         options.casadi,
+        options.integrators or DEFAULT_INTEGRATORS,
+        searches,
     )
     kernels, refused = schedules.select(wanted)
     _check_names(kernels, refused, fused)
+    if reasons := [refused[key.name] for key in searches if key.name in refused]:
+        raise ModelError(f"inverse_kinematics: no {reasons[0]}")
     if options.casadi and (
         open_ones := [k.name for k in kernels if any(OPEN in shape for shape in k.inputs.values())]
     ):
@@ -160,8 +171,16 @@ def make_module(
     progress("writing the text")
     files = render_sources(schedules, name, __version__, kernels, programs)
     sources = sources_of(name, files, programs, kernels)
+    with_searches = [*own, *map(schedules.kernel, searches)]
     files |= render_library(
-        tree, name, __version__, own, programs, LIBRARY_FLAGS, list(files), casadi=options.casadi
+        tree,
+        name,
+        __version__,
+        with_searches,
+        programs,
+        LIBRARY_FLAGS,
+        list(files),
+        casadi=options.casadi,
     )
     record = ModuleRecord(
         record_of(tree, name, limits),

@@ -26,6 +26,9 @@ WARP = 32
 #: that every device grants a block; a device with 228 kB runs nine such warps with floats, as many
 #: as it runs with 255 registers.
 MOST_STAGED = 192
+#: Instructions of the longest program that a thread runs for two states at once: a pair of values
+#: takes two registers. arm7's forward dynamics takes 166, the quadruped's inverse dynamics 255.
+LONGEST_PAIRED = 1000
 
 
 class Product(NamedTuple):

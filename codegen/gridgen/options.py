@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from inspect import Parameter, signature
@@ -17,6 +17,8 @@ import numpy as np
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED, FunctionName
 from gridgen.functions.arrays import OPTIONAL_INPUTS
+from gridgen.functions.motion import INTEGRATORS
+from gridgen.functions.types import Integrator
 from gridgen.naming import ident, one_line, show, show_value, similar
 from gridgen.reserved import is_declared
 
@@ -33,6 +35,8 @@ LONGEST_GPU_PROGRAM = LONGEST_PROGRAM
 DEFAULT_FUNCTIONS = tuple(name for name in GENERATED if FUNCTIONS[name].is_default)
 #: The functions that are generated on request only.
 LEFT_OUT = tuple(name for name in GENERATED if name not in DEFAULT_FUNCTIONS)
+#: The integrators of modules by default: a variational step has a long program.
+DEFAULT_INTEGRATORS = tuple(name for name in INTEGRATORS if name != "variational")
 #: Endings of files with constraints.
 CONSTRAINT_FILES = (".json", ".yaml", ".yml")
 #: The word for the spheres of a file's own collision shapes.
@@ -107,9 +111,9 @@ class RobotOptions:
                         URDF has none): one number for every joint with one velocity, or ``nv``
                         numbers.
         parameters:     robot parameters that are inputs of the functions: ``armature``,
-                        ``damping``, ``joint_friction``, and inertias, by the name of a link, a list
-                        of links, or ``all`` for every moving body with the links fixed to it
-                        (docs/parameters.md).
+                        ``damping``, ``joint_friction``, ``offsets`` of constraints, and inertias,
+                        by the name of a link, a list of links, or ``all`` for every moving body
+                        with the links fixed to it (docs/parameters.md).
         check_parameters: validate rows of ``params`` in calls, also in calls that PyTorch or JAX
                         transforms; not on a GPU.
         mappings:       arguments of a xacro file: ``{"prefix": "left_"}``.
@@ -137,9 +141,11 @@ class RobotOptions:
                         file with a list of them: ``{"joint": "elbow", "kind": "position", "kp":
                         50, "kv": 2}`` (docs/actuators.md).
         spheres:        spheres that stand for links in ``self_distance`` and similar functions:
-                        (x, y, z, radius) in the frame of the link [m], by the link's name; or the
-                        path of a YAML or JSON file with them. ``primitives`` selects spheres that
-                        cover the collision shapes of the file except meshes (docs/collisions.md).
+                        (x, y, z, radius) in the frame of the link [m], by the link's name, or
+                        capsules: both ends of the axis, and radius; or the path of a YAML or JSON
+                        file with them. ``primitives`` selects the spheres and capsules of the
+                        robot's file, and spheres that cover its other collision shapes except
+                        meshes (docs/collisions.md).
         allowed_collisions: pairs of links that may touch, or the path of an SRDF file. By
                         default adjacent links, and those that always or never touch in random
                         configurations.
@@ -318,7 +324,9 @@ def _numbers(where: str, sphere: Any) -> Any:
         if sphere.keys() != {"center", "radius"} or not isinstance(sphere["center"], (list, tuple)):
             raise OptionError(f"{where} has {show_value(sphere)}; a sphere has center and radius")
         return (*sphere["center"], sphere["radius"])
-    return tuple(sphere.tolist() if isinstance(sphere, np.ndarray) else sphere)
+    if isinstance(sphere, np.ndarray):
+        return tuple(sphere.tolist())
+    return tuple(sphere) if isinstance(sphere, (list, tuple)) else sphere
 
 
 def read_allowed(given: object) -> tuple[tuple[str, str], ...] | None:
@@ -390,12 +398,16 @@ class GenerateOptions(RobotOptions):
         name:           name of the module; by default the robot's name as an identifier.
         functions:      the functions to generate, of ``gridgen.functions``; an empty tuple means
                         all except ``LEFT_OUT``.
+        integrators:    integrators of steps and rollouts; an empty tuple means all except
+                        ``variational``, whose programs are long.
         frames:         links of the URDF whose Jacobians are generated, and their derivatives
                         unless ``functions`` names one of the two.
         inputs:         optional inputs of the dynamics, of ``OPTIONAL_INPUTS``: each function that
                         can read them is generated without and with them.
         fuse:           lists of functions, as of ``Robot.compute``, by the name of the fused
                         function: each becomes one function of the module and of its header.
+        inverse_kinematics: links whose inverse kinematics is generated: names, or lists of names
+                        for several links at once.
         variants:       also generate kernels that no call selects by default: other orders of a
                         scan's sums, steps of the hybrid schedule in one thread.
         vjp:            also generate each function's pullback by all its arguments, for ``vjp``.
@@ -412,9 +424,11 @@ class GenerateOptions(RobotOptions):
     output: Path = Path("generated")
     name: str | None = None
     functions: tuple[FunctionName, ...] = ()
+    integrators: tuple[Integrator, ...] = ()
     frames: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     fuse: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
+    inverse_kinematics: tuple[str | Sequence[str], ...] = ()
     variants: bool = False
     vjp: bool = False
     jvp: bool = False
@@ -437,7 +451,7 @@ class GenerateOptions(RobotOptions):
         check_switch("force", self.force)
         _check_count("longest_program", self.longest_program)
         _check_count("longest_gpu_program", self.longest_gpu_program)
-        for option in ("functions", "frames", "inputs"):
+        for option in ("functions", "integrators", "frames", "inputs"):
             names = getattr(self, option)
             is_several = isinstance(names, (tuple, list))
             if not is_several or not all(isinstance(name, str) for name in names):
@@ -451,11 +465,13 @@ class GenerateOptions(RobotOptions):
                     "(in Python: frames=)"
                 )
 
+        object.__setattr__(self, "inverse_kinematics", _link_lists(self.inverse_kinematics))
         _check_fused(self.fuse)
-        for name in self.inputs:
-            if name not in OPTIONAL_INPUTS:
-                choices = ", ".join(OPTIONAL_INPUTS)
-                raise OptionError(f"no optional input {show(name)}; choose among {choices}")
+        _check_names("optional input", self.inputs, OPTIONAL_INPUTS)
+        _check_names("integrator", self.integrators, INTEGRATORS)
+        words = {FUNCTIONS[name].method_word for name in self.choices}
+        if self.integrators and "integrator" not in words:
+            raise OptionError("integrators: none of the functions has one: omit it, or add step")
 
     @property
     def products(self) -> tuple[str, ...]:
@@ -469,6 +485,28 @@ class GenerateOptions(RobotOptions):
         of_frames = {name for name in GENERATED if FUNCTIONS[name].of_frame}
         is_chosen = of_frames & set(chosen) or not self.frames
         return chosen if is_chosen else (*chosen, "jacobian", "jacobian_dot_qd")
+
+
+def _check_names(what: str, names: Sequence[str], choices: Collection[str]) -> None:
+    """Raise unless all names are choices."""
+    for name in names:
+        if name not in choices:
+            raise OptionError(f"no {what} {show(name)}; choose among {', '.join(choices)}")
+
+
+def _link_lists(given: object) -> tuple[tuple[str, ...], ...]:
+    """Return the option ``inverse_kinematics``: lists of links, each once."""
+    found = []
+    for one in given if isinstance(given, (tuple, list)) else (None,):
+        names = (one,) if isinstance(one, str) else one
+        is_listed = isinstance(names, (tuple, list)) and bool(names)
+        if not is_listed or not all(isinstance(name, str) for name in names):
+            raise OptionError(
+                f"inverse_kinematics is {show_value(given)}; give a tuple of links, or of lists of "
+                'links, such as ("tool0", ["left_hand", "right_hand"])'
+            )
+        found.append(tuple(names))
+    return tuple(dict.fromkeys(found))
 
 
 def _check_fused(fuse: object) -> None:
@@ -493,6 +531,11 @@ def _check_function(name: str) -> None:
     """Raise unless a function can be selected; suggest similar names."""
     if name in GENERATED:
         return
+    if name == "inverse_kinematics":
+        raise OptionError(
+            "inverse_kinematics has a kernel for each list of links: omit it, and add "
+            "--inverse-kinematics LINK,... (in Python: inverse_kinematics=)"
+        )
     if name in FUNCTIONS:
         raise OptionError(f"{name} is in every module and needs no code: omit it")
     near = similar(name, GENERATED)

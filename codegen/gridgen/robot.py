@@ -21,7 +21,15 @@ from gridgen.frameworks import (
     torch_calls,
 )
 from gridgen.frameworks.trajectories import linearized
-from gridgen.functions import FUNCTIONS, GENERATED, Declared, Function, FunctionName
+from gridgen.functions import (
+    COMPILED,
+    FUNCTIONS,
+    GENERATED,
+    CompiledName,
+    Declared,
+    Function,
+    FunctionName,
+)
 from gridgen.functions.arrays import BEGINNING_AND_TORQUES
 from gridgen.functions.calls import Request, RolloutSettings, SearchSettings, Solutions
 from gridgen.functions.parts import key_of
@@ -48,7 +56,7 @@ from gridgen.runtime.calls.hybrid import HybridDynamics
 from gridgen.runtime.calls.products import Products
 from gridgen.runtime.calls.resolved import Evaluation, Resolved
 from gridgen.runtime.calls.resolver import Resolver, listed_frames
-from gridgen.runtime.calls.search import search, solutions
+from gridgen.runtime.calls.search import solutions
 from gridgen.runtime.drawings import Drawn
 from gridgen.runtime.exports import Exported
 from gridgen.runtime.module import registry
@@ -248,7 +256,7 @@ class Robot(Declared, Drawn, Exported):
             name: ``params`` (n, 10), rows in the order of ``parameter_names``; ``armature``,
                   ``damping`` or ``joint_friction`` (nv,); for constraints, ``active``,
                   ``compliance``, ``proximal``, ``restitution`` or ``weights`` (k,), or
-                  ``stabilization`` (k, 2).
+                  ``stabilization`` (k, 2) and ``offsets`` (k, 4, 4).
 
         Raises:
             OptionError: the robot was loaded without it in ``parameters``.
@@ -316,7 +324,7 @@ class Robot(Declared, Drawn, Exported):
         return linearized(self._description, step, gradient, given, substeps, out)
 
     def _searched(self, targets: Any, frames: Any, settings: SearchSettings) -> Solutions:
-        resolved = search(self._module, self.resolver, targets, frames, settings)
+        resolved = self.resolver.resolve_search(targets, frames, settings)
         if is_differentiated(targets):
             return solutions(torch_calls().search(self, resolved))
         return solutions(self._run(resolved))
@@ -489,7 +497,7 @@ class Robot(Declared, Drawn, Exported):
 
     def compile(
         self,
-        functions: FunctionName | Sequence[FunctionName] = (),
+        functions: CompiledName | Sequence[CompiledName] = (),
         *,
         dtype: Dtype | Sequence[Dtype] = ("float32", "float64"),
         backend: BackendChoice | None = None,
@@ -526,7 +534,7 @@ class Robot(Declared, Drawn, Exported):
         listed = [functions] if isinstance(functions, str) else list(functions)
         dtypes = [dtype] if isinstance(dtype, str) else list(dtype)
         for name in listed:
-            check_choice("function", name, GENERATED)
+            check_choice("function", name, COMPILED)
         for one in dtypes:
             check_choice("dtype", one, tuple(DTYPES.values()))
         check_batch(batch)
@@ -542,7 +550,7 @@ class Robot(Declared, Drawn, Exported):
         warm_up(self._evaluator, wanted, backend, progress)
 
     def bind(
-        self, function: FunctionName | list[str] | tuple[str, ...], *arguments: Any, **options: Any
+        self, function: CompiledName | list[str] | tuple[str, ...], *arguments: Any, **options: Any
     ) -> Bound:
         """Return a call with validated arguments, which computes on the same arrays each time.
 
@@ -558,7 +566,8 @@ class Robot(Declared, Drawn, Exported):
             function:  name of a function; or a list, as of ``compute``.
             arguments: arguments of the function. Arguments that are not arrays are read once, now.
             options:   keyword arguments of the function. Without ``out``, results are allocated
-                       now, and every call returns the same arrays.
+                       now, and every call returns the same arrays. Those of
+                       ``inverse_kinematics`` have ``success`` in numbers.
 
         Raises:
             OptionError: the function has no kernel, or a call of it must wait for the device

@@ -1,8 +1,9 @@
 // The sines and cosines of all angles of a function.
 //
 // Threads in lockstep reduce all angles at the start of a function, with one test for large angles: a
-// test in each sincos would separate instructions that can be in flight at the same time. A processor
-// with branch prediction reduces an angle where its sine is needed.
+// test in each sincos would separate instructions that can be in flight at the same time. If a program
+// would exceed the instruction caches, each is a call instead. A processor with branch prediction
+// reduces an angle where its sine is needed.
 #ifndef GRIDGEN_ANGLES_CUH
 #define GRIDGEN_ANGLES_CUH
 
@@ -29,28 +30,46 @@ template <class T, int count> struct Numbers {
     T x[count];
 };
 
+template <class T> GRIDGEN_PART Numbers<T, 2> called_sincos(T x) {
+    Numbers<T, 2> both;
+    sincos(x, both.x[0], both.x[1]);
+    return both;
+}
+
 // All angles of a function, as `numbers` returns them.
-template <class T, int count> struct Angles {
+template <class T, int count, bool are_called = false> struct Angles {
 #if GRIDGEN_IN_STEP
     T sines[count], cosines[count];
 
     template <class F> GRIDGEN_DEVICE explicit Angles(F numbers) {
         Numbers<T, count> next = numbers();
         settle(next.x);
+        if constexpr (are_called) {
+            GRIDGEN_UNROLLED
+            for (int k = 0; k < count; ++k) {
+                const Numbers<T, 2> both = called_sincos(next.x[k]);
+                sines[k] = both.x[0];
+                cosines[k] = both.x[1];
+            }
+        } else {
+            compute_together(next.x);
+        }
+    }
+    GRIDGEN_DEVICE void compute_together(T (&x)[count]) {
         Reduced<T> reduced[count];
-        reduce_near(next.x, reduced);
+        reduce_near(x, reduced);
         bool any_far = false;
         GRIDGEN_UNROLLED
         for (int k = 0; k < count; ++k)
-            any_far |= Lanes<T>::any_beyond(next.x[k], fast_reduction_limit);
+            any_far |= Lanes<T>::any_beyond(x[k], fast_reduction_limit);
         if (__builtin_expect(any_far, false)) {
             // A single call site: the loop shifts the values through the registers, without indexing them.
             GRIDGEN_ROLLED
             for (int k = 0; k < count; ++k) {
-                const Reduced<T> last = reduce(next.x[0]);
+                const Reduced<T> last = reduce(x[0]);
                 GRIDGEN_UNROLLED
                 for (int i = 1; i < count; ++i) {
-                    next.x[i - 1] = next.x[i];
+                    x[i - 1] = x[i];
                     reduced[i - 1] = reduced[i];
                 }
                 reduced[count - 1] = last;

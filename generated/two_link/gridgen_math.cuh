@@ -385,6 +385,20 @@ template <class T> GRIDGEN_DEVICE bool any_negative(T test) {
 // The square root, correctly rounded.
 template <class T> GRIDGEN_DEVICE T sqrt(T x) { return Lanes<T>::sqrt(x); }
 
+// 1 / x, correctly rounded. In float on a GPU, subnormal x and results count as zero: NVIDIA's compiler
+// takes the same steps, and a branch for these.
+template <class T> GRIDGEN_DEVICE T reciprocal(T x) {
+#if defined(__CUDA_ARCH__)
+    if constexpr (are_same<T, float>) {
+        float y;
+        asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+        const float rest = Lanes<float>::fnma(x, y, 1);
+        return Lanes<float>::any_beyond(rest, 0x1p-20f) ? y : Lanes<float>::fma(y, rest, y);
+    }
+#endif
+    return Real<T>(1) / x;
+}
+
 // --- Sine and cosine ----------------------------------------------------------------------------
 
 // x = n pi/2 + r, with |r| <= pi/4 and a little for the rounding of n. pi/2 is the sum of three

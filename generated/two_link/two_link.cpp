@@ -591,41 +591,6 @@ GRIDGEN_EXPORT gridgen_status two_link_step_constant_acceleration_f64_strided(
 #endif
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_variational)
-#ifndef GRIDGEN_ONLY_F64
-GRIDGEN_EXPORT gridgen_status two_link_step_variational_f32(
-    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
-    long long n, const float* gravity)
-{
-    return gridgen::compute<float, two_link::step_variational_traits>(
-        n, q, qd, tau, gridgen::for_all(&dt),
-        gridgen::for_all(gravity, two_link::library::gravity<float>), q_next, qd_next);
-}
-GRIDGEN_EXPORT gridgen_status two_link_step_variational_f32_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    return gridgen::compute_strided<float, two_link::step_variational_traits>(
-        arrays, begin, end, batch);
-}
-#endif
-#ifndef GRIDGEN_ONLY_F32
-GRIDGEN_EXPORT gridgen_status two_link_step_variational_f64(
-    const double* q, const double* qd, const double* tau, double dt, double* q_next,
-    double* qd_next, long long n, const double* gravity)
-{
-    return gridgen::compute<double, two_link::step_variational_traits>(
-        n, q, qd, tau, gridgen::for_all(&dt),
-        gridgen::for_all(gravity, two_link::library::gravity<double>), q_next, qd_next);
-}
-GRIDGEN_EXPORT gridgen_status two_link_step_variational_f64_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    return gridgen::compute_strided<double, two_link::step_variational_traits>(
-        arrays, begin, end, batch);
-}
-#endif
-#endif
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_kinematics)
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_forward_kinematics_f32(

@@ -313,23 +313,6 @@ template <class T> __global__ void __launch_bounds__(128) step_constant_accelera
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_variational)
-// Time step: the state after a time with constant joint torques,
-// variational midpoint method.
-template <class T> __global__ void __launch_bounds__(128) step_variational_kernel(
-    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
-    gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
-{
-    gridgen::run_states<T, step_variational_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
-}
-template <class T> __global__ void __launch_bounds__(128) step_variational_rows_kernel(
-    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
-    gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
-{
-    gridgen::run_rows<T, step_variational_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
-}
-#endif
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_kinematics)
 // Forward kinematics: poses of all frames.
 template <class T> __global__ void __launch_bounds__(128) forward_kinematics_kernel(
@@ -679,28 +662,6 @@ template <class T> __global__ void __launch_bounds__(128) rollout_constant_accel
 {
     using gridgen::over_time;
     gridgen::run_rollouts<T, rollout_constant_acceleration_traits>(
-        n, {steps_substeps, every_begins, follows_limits, between}, over_time(q0), over_time(qd0),
-        over_time(tau, tau_time), over_time(dt), over_time(gravity, gravity_time),
-        over_time(gains, gains_time), over_time(q_ref, q_ref_time), over_time(qd_ref, qd_ref_time),
-        over_time(q_path, q_path_time), over_time(qd_path, qd_path_time));
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_variational)
-// Rollout: the states of a trajectory,
-// variational midpoint method.
-template <class T> __global__ void __launch_bounds__(128) rollout_variational_kernel(
-    gridgen::Input<T> q0, gridgen::Input<T> qd0, gridgen::Input<T> tau, gridgen::Pair tau_time,
-    gridgen::Input<T> dt, gridgen::Input<T> gravity, gridgen::Pair gravity_time,
-    gridgen::Input<T> gains, gridgen::Pair gains_time,
-    gridgen::Input<T> q_ref, gridgen::Pair q_ref_time,
-    gridgen::Input<T> qd_ref, gridgen::Pair qd_ref_time,
-    gridgen::Output<T> q_path, gridgen::Pair q_path_time,
-    gridgen::Output<T> qd_path, gridgen::Pair qd_path_time, gridgen::Pair steps_substeps,
-    gridgen::Pair every_begins, gridgen::Pair follows_limits, gridgen::Pair between, long long n)
-{
-    using gridgen::over_time;
-    gridgen::run_rollouts<T, rollout_variational_traits>(
         n, {steps_substeps, every_begins, follows_limits, between}, over_time(q0), over_time(qd0),
         over_time(tau, tau_time), over_time(dt), over_time(gravity, gravity_time),
         over_time(gains, gains_time), over_time(q_ref, q_ref_time), over_time(qd_ref, qd_ref_time),

@@ -67,11 +67,6 @@
 #define GRIDGEN_ONLY_difference
 #endif
 
-#ifdef GRIDGEN_ONLY_rollout_variational  // it calls these
-#define GRIDGEN_ONLY_step_variational
-#define GRIDGEN_ONLY_difference
-#endif
-
 namespace two_link {
 
 using gridgen::fma;
@@ -395,7 +390,7 @@ GRIDGEN_LARGE void forward_dynamics_aba(
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm = tau[0] - n_upper_arm_z;
-    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
+    const T inverse_upper_arm = gridgen::reciprocal<T>(I_upper_arm_zz);
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
     qdd[0] = rate_upper_arm;
 
@@ -479,7 +474,7 @@ GRIDGEN_LARGE void forward_dynamics_crba(
     // factorization and solution
     const T t4 = fma(R(-0.18), a_forearm_y, tau[1]);
     const T t5 = R(24.869435463814973) * t3;
-    const T t6 = R(1) / fnma(t3, t5, I_upper_arm_zz);
+    const T t6 = gridgen::reciprocal<T>(fnma(t3, t5, I_upper_arm_zz));
     const T t7 = t6 * fnma(t4, t5, tau[0] - n_upper_arm_z);
     qdd[0] = t7;
     qdd[1] = fnma(t5, t7, R(24.869435463814973) * t4);
@@ -568,7 +563,7 @@ GRIDGEN_LARGE void mass_matrix_inverse(
 
     // factorization and solution
     const T t1 = R(24.869435463814973) * t0;
-    const T t2 = R(1) / fnma(t0, t1, I_upper_arm_zz);
+    const T t2 = gridgen::reciprocal<T>(fnma(t0, t1, I_upper_arm_zz));
     Minv[0] = t2;
     const T t3 = t1 * t2;
     Minv[1] = -t3;
@@ -757,7 +752,7 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
 
     // factorization and solution
     const T t12 = R(24.869435463814973) * t9;
-    const T t13 = R(1) / fnma(t9, t12, I_upper_arm_zz);
+    const T t13 = gridgen::reciprocal<T>(fnma(t9, t12, I_upper_arm_zz));
     dqdd_dtau[0] = t13;
     const T t14 = fnma(a_upper_arm_y, t3, fma(a_upper_arm_x, h_upper_arm_y, fma(R(-0.5), t11,
         tau[1])));
@@ -878,7 +873,7 @@ GRIDGEN_LARGE void step_semi_implicit(
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm = tau[0] - n_upper_arm_z;
-    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
+    const T inverse_upper_arm = gridgen::reciprocal<T>(I_upper_arm_zz);
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -978,7 +973,7 @@ GRIDGEN_LARGE void step_euler(
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm = tau[0] - n_upper_arm_z;
-    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
+    const T inverse_upper_arm = gridgen::reciprocal<T>(I_upper_arm_zz);
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
     qd_next[0] = fma(dt0, rate_upper_arm, qd0);
 
@@ -1069,7 +1064,7 @@ GRIDGEN_LARGE void step_rk4(
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T tau0 = tau[0];
     const T u_upper_arm = tau0 - n_upper_arm_z;
-    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
+    const T inverse_upper_arm = gridgen::reciprocal<T>(I_upper_arm_zz);
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -1117,7 +1112,7 @@ GRIDGEN_LARGE void step_rk4(
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm_2 = tau0 - n_upper_arm_z_2;
-    const T inverse_upper_arm_2 = R(1) / I_upper_arm_zz_2;
+    const T inverse_upper_arm_2 = gridgen::reciprocal<T>(I_upper_arm_zz_2);
     const T rate_upper_arm_2 = u_upper_arm_2 * inverse_upper_arm_2;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -1165,7 +1160,7 @@ GRIDGEN_LARGE void step_rk4(
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm_3 = tau0 - n_upper_arm_z_3;
-    const T inverse_upper_arm_3 = R(1) / I_upper_arm_zz_3;
+    const T inverse_upper_arm_3 = gridgen::reciprocal<T>(I_upper_arm_zz_3);
     const T rate_upper_arm_3 = u_upper_arm_3 * inverse_upper_arm_3;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -1213,7 +1208,7 @@ GRIDGEN_LARGE void step_rk4(
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm_4 = tau0 - n_upper_arm_z_4;
-    const T inverse_upper_arm_4 = R(1) / I_upper_arm_zz_4;
+    const T inverse_upper_arm_4 = gridgen::reciprocal<T>(I_upper_arm_zz_4);
     const T rate_upper_arm_4 = u_upper_arm_4 * inverse_upper_arm_4;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -1309,7 +1304,7 @@ GRIDGEN_LARGE void step_implicit(
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm = tau[0] - n_upper_arm_z;
-    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
+    const T inverse_upper_arm = gridgen::reciprocal<T>(I_upper_arm_zz);
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -1407,7 +1402,7 @@ GRIDGEN_LARGE void step_midpoint(
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T tau0 = tau[0];
     const T u_upper_arm = tau0 - n_upper_arm_z;
-    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
+    const T inverse_upper_arm = gridgen::reciprocal<T>(I_upper_arm_zz);
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -1457,7 +1452,7 @@ GRIDGEN_LARGE void step_midpoint(
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm_2 = tau0 - n_upper_arm_z_2;
-    const T inverse_upper_arm_2 = R(1) / I_upper_arm_zz_2;
+    const T inverse_upper_arm_2 = gridgen::reciprocal<T>(I_upper_arm_zz_2);
     const T rate_upper_arm_2 = u_upper_arm_2 * inverse_upper_arm_2;
     qd_next[0] = fma(dt0, rate_upper_arm_2, qd0);
 
@@ -1548,7 +1543,7 @@ GRIDGEN_LARGE void step_trapezoidal(
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T tau0 = tau[0];
     const T u_upper_arm = tau0 - n_upper_arm_z;
-    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
+    const T inverse_upper_arm = gridgen::reciprocal<T>(I_upper_arm_zz);
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -1601,7 +1596,7 @@ GRIDGEN_LARGE void step_trapezoidal(
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm_2 = tau0 - n_upper_arm_z_2;
-    const T inverse_upper_arm_2 = R(1) / I_upper_arm_zz_2;
+    const T inverse_upper_arm_2 = gridgen::reciprocal<T>(I_upper_arm_zz_2);
     const T rate_upper_arm_2 = u_upper_arm_2 * inverse_upper_arm_2;
     qd_next[0] = fma(t0, rate_upper_arm_2, t6);
 
@@ -1687,7 +1682,7 @@ GRIDGEN_LARGE void step_constant_acceleration(
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm = tau[0] - n_upper_arm_z;
-    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
+    const T inverse_upper_arm = gridgen::reciprocal<T>(I_upper_arm_zz);
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
     const T dt0 = dt[0];
     qd_next[0] = fma(dt0, rate_upper_arm, qd0);
@@ -1715,506 +1710,6 @@ struct step_constant_acceleration_traits : Traits {
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::step_constant_acceleration<T, In>(arrays...);
-    }
-};
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_variational)
-
-// Time step: the state after a time with constant joint torques,
-// variational midpoint method.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint torques [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   q_next            2     written  joint positions at the end of the step [rad or m]
-//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
-// Source: discrete Euler-Lagrange equations of the midpoint rule, Marsden and West 2001.
-// 440 instructions; specialization left 635 operations of 9740.
-template <class T, class In = const T*, class Out, class Out2>
-GRIDGEN_LARGE void step_variational(
-    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> dt,
-    gridgen::Same<In> gravity, Out q_next, Out2 qd_next)
-{
-    using R = gridgen::Real<T>;
-
-    // inputs
-    const T dt0 = dt[0];
-    const T t0 = R(0.5) * dt0;
-
-    // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T qd0 = qd[0];
-    const T qd1 = qd[1];
-    const T w_forearm_z = qd0 + qd1;
-
-    // upper_arm (revolute shoulder on the base): integration over the step
-    const T q0 = q[0];
-    const T t6 = fma(qd0, t0, q0);
-
-    // forearm (revolute elbow on upper_arm): integration over the step
-    const T q1 = q[1];
-    const T t7 = fma(qd1, t0, q1);
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    T s_upper_arm, c_upper_arm;
-    gridgen::sincos<T>(t6, s_upper_arm, c_upper_arm);
-
-    // upper_arm (revolute shoulder on the base): motion and inertial force
-    const T gravity2 = gravity[2];
-    const T gravity0 = gravity[0];
-    const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
-    const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm_2, c_forearm_2;
-    gridgen::sincos<T>(t7, s_forearm_2, c_forearm_2);
-
-    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T I_upper_arm_zz = fma(R(0.4), fma(R(0.18), c_forearm_2, fma(R(0.18), c_forearm_2,
-        R(0.48))), R(0.16701));
-
-    // forearm (revolute elbow on upper_arm): column of the mass matrix
-    const T t8 = fma(R(0.072), c_forearm_2, R(0.040209999999999996));
-
-    // factorization and solution
-    const T t9 = R(24.869435463814973) * t8;
-    const T t10 = R(1) / fnma(t8, t9, I_upper_arm_zz);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm, c_forearm;
-    gridgen::sincos<T>(q1, s_forearm, c_forearm);
-
-    // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T a_forearm_x = fma(s_forearm_2, a_upper_arm_y, c_forearm_2 * a_upper_arm_x);
-    const T a_forearm_y = fnma(s_forearm_2, a_upper_arm_x, c_forearm_2 * a_upper_arm_y);
-    const T f_forearm_x = R(1.2) * a_forearm_x;
-    const T f_forearm_y = R(1.2) * a_forearm_y;
-    const T t1 = R(0.4) * qd0;
-    const T v_forearm_x = s_forearm * t1;
-    const T v_forearm_y = c_forearm * t1;
-    const T t2 = R(0.040209999999999996) * w_forearm_z;
-    const T t3 = R(1.2) * v_forearm_x;
-    const T t4 = fma(R(0.18), w_forearm_z, R(1.2) * v_forearm_y);
-    const T t5 = fma(R(0.18), v_forearm_y, t2);
-
-    // forearm (revolute elbow on upper_arm): force propagated to the parent
-    const T n_upper_arm_z = fma(R(0.4), fma(c_forearm, t4, s_forearm * t3), fma(R(0.1268), qd0,
-        t5));
-
-    // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T v_forearm_x_2 = t1 * s_forearm_2;
-    const T v_forearm_y_2 = t1 * c_forearm_2;
-    const T t11 = R(1.2) * v_forearm_x_2;
-    const T t12 = fma(R(1.2), v_forearm_y_2, R(0.18) * w_forearm_z);
-    const T t13 = fma(R(0.18), v_forearm_y_2, t2);
-
-    // forearm (revolute elbow on upper_arm): force propagated to the parent
-    const T t14 = fma(R(0.18), a_forearm_y, R(0.44) * a_upper_arm_y);
-    const T n_upper_arm_z_3 = fma(R(0.4), fma(c_forearm_2, f_forearm_y, s_forearm_2 * f_forearm_x),
-        t14);
-    const T tau0 = tau[0];
-    const T t15 = tau0 - n_upper_arm_z_3;
-    const T tau1 = tau[1];
-    const T t16 = fma(R(-0.18), a_forearm_y, fnma(v_forearm_x_2, t12, fma(v_forearm_y_2, t11,
-        tau1)));
-    const T n_upper_arm_z_2 = fma(R(0.4), fma(c_forearm_2, t12, s_forearm_2 * t11), fma(R(0.1268),
-        qd0, t13));
-
-    // forearm (revolute elbow on upper_arm): integration over the step
-    const T t17 = fnma(t0, t16, t13 - t5);
-    const T t18 = t10 * fnma(t9, t17, fnma(t0, t15, n_upper_arm_z_2 - n_upper_arm_z));
-    const T t19 = fnma(t9, t18, R(24.869435463814973) * t17);
-    const T t20 = fma(t19, t19, t18 * t18);
-    const T w_upper_arm_z = qd0 - t18;
-    const T t21 = qd1 - t19;
-
-    // upper_arm (revolute shoulder on the base): integration over the step
-    const T t22 = fma(t0, w_upper_arm_z, q0);
-
-    // forearm (revolute elbow on upper_arm): integration over the step
-    const T t23 = fma(t0, t21, q1);
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    T s_upper_arm_2, c_upper_arm_2;
-    gridgen::sincos<T>(t22, s_upper_arm_2, c_upper_arm_2);
-
-    // upper_arm (revolute shoulder on the base): motion and inertial force
-    const T a_upper_arm_x_2 = fma(gravity2, s_upper_arm_2, -gravity0 * c_upper_arm_2);
-    const T a_upper_arm_y_2 = fma(gravity0, s_upper_arm_2, gravity2 * c_upper_arm_2);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm_3, c_forearm_3;
-    gridgen::sincos<T>(t23, s_forearm_3, c_forearm_3);
-
-    // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T w_forearm_z_2 = w_upper_arm_z + t21;
-    const T t24 = R(0.4) * w_upper_arm_z;
-    const T v_forearm_x_3 = s_forearm_3 * t24;
-    const T v_forearm_y_3 = c_forearm_3 * t24;
-    const T t25 = R(1.2) * v_forearm_x_3;
-    const T t26 = fma(R(0.18), w_forearm_z_2, R(1.2) * v_forearm_y_3);
-    const T t27 = fma(R(0.18), v_forearm_y_3, R(0.040209999999999996) * w_forearm_z_2);
-    const T a_forearm_x_2 = fma(s_forearm_3, a_upper_arm_y_2, c_forearm_3 * a_upper_arm_x_2);
-    const T a_forearm_y_2 = fnma(s_forearm_3, a_upper_arm_x_2, c_forearm_3 * a_upper_arm_y_2);
-    const T f_forearm_x_2 = R(1.2) * a_forearm_x_2;
-    const T f_forearm_y_2 = R(1.2) * a_forearm_y_2;
-
-    // forearm (revolute elbow on upper_arm): force propagated to the parent
-    const T t28 = fma(R(0.18), a_forearm_y_2, R(0.44) * a_upper_arm_y_2);
-    const T n_upper_arm_z_5 = fma(R(0.4), fma(c_forearm_3, f_forearm_y_2, s_forearm_3 *
-        f_forearm_x_2), t28);
-    const T t29 = tau0 - n_upper_arm_z_5;
-    const T t30 = fma(R(-0.18), a_forearm_y_2, fnma(v_forearm_x_3, t26, fma(v_forearm_y_3, t25,
-        tau1)));
-    const T n_upper_arm_z_4 = fma(R(0.4), fma(c_forearm_3, t26, s_forearm_3 * t25), fma(R(0.1268),
-        w_upper_arm_z, t27));
-
-    // forearm (revolute elbow on upper_arm): integration over the step
-    const T t31 = fnma(t0, t30, t27 - t5);
-    const T t32 = t10 * fnma(t9, t31, fnma(t0, t29, n_upper_arm_z_4 - n_upper_arm_z));
-    const T t33 = fnma(t9, t32, R(24.869435463814973) * t31);
-    const T t34 = fma(t33, t33, t32 * t32);
-    const T t35 = t20 - t34;
-    const T t36 = gridgen::select<T>(t35, R(0), R(1));
-    const T t37 = gridgen::select<T>(t35, t20, t34);
-    const T w_upper_arm_z_2 = fnma(t32, t36, w_upper_arm_z);
-    const T t38 = fnma(t33, t36, t21);
-
-    // upper_arm (revolute shoulder on the base): integration over the step
-    const T t39 = fma(t0, w_upper_arm_z_2, q0);
-
-    // forearm (revolute elbow on upper_arm): integration over the step
-    const T t40 = fma(t0, t38, q1);
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    T s_upper_arm_3, c_upper_arm_3;
-    gridgen::sincos<T>(t39, s_upper_arm_3, c_upper_arm_3);
-
-    // upper_arm (revolute shoulder on the base): motion and inertial force
-    const T a_upper_arm_x_3 = fma(gravity2, s_upper_arm_3, -gravity0 * c_upper_arm_3);
-    const T a_upper_arm_y_3 = fma(gravity0, s_upper_arm_3, gravity2 * c_upper_arm_3);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm_4, c_forearm_4;
-    gridgen::sincos<T>(t40, s_forearm_4, c_forearm_4);
-
-    // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T w_forearm_z_3 = w_upper_arm_z_2 + t38;
-    const T t41 = R(0.4) * w_upper_arm_z_2;
-    const T v_forearm_x_4 = s_forearm_4 * t41;
-    const T v_forearm_y_4 = c_forearm_4 * t41;
-    const T t42 = R(1.2) * v_forearm_x_4;
-    const T t43 = fma(R(0.18), w_forearm_z_3, R(1.2) * v_forearm_y_4);
-    const T t44 = fma(R(0.18), v_forearm_y_4, R(0.040209999999999996) * w_forearm_z_3);
-    const T a_forearm_x_3 = fma(s_forearm_4, a_upper_arm_y_3, c_forearm_4 * a_upper_arm_x_3);
-    const T a_forearm_y_3 = fnma(s_forearm_4, a_upper_arm_x_3, c_forearm_4 * a_upper_arm_y_3);
-    const T f_forearm_x_3 = R(1.2) * a_forearm_x_3;
-    const T f_forearm_y_3 = R(1.2) * a_forearm_y_3;
-
-    // forearm (revolute elbow on upper_arm): force propagated to the parent
-    const T t45 = fma(R(0.18), a_forearm_y_3, R(0.44) * a_upper_arm_y_3);
-    const T n_upper_arm_z_7 = fma(R(0.4), fma(c_forearm_4, f_forearm_y_3, s_forearm_4 *
-        f_forearm_x_3), t45);
-    const T t46 = tau0 - n_upper_arm_z_7;
-    const T t47 = fma(R(-0.18), a_forearm_y_3, fnma(v_forearm_x_4, t43, fma(v_forearm_y_4, t42,
-        tau1)));
-    const T n_upper_arm_z_6 = fma(R(0.4), fma(c_forearm_4, t43, s_forearm_4 * t42), fma(R(0.1268),
-        w_upper_arm_z_2, t44));
-
-    // forearm (revolute elbow on upper_arm): integration over the step
-    const T t48 = fnma(t0, t47, t44 - t5);
-    const T t49 = t10 * fnma(t9, t48, fnma(t0, t46, n_upper_arm_z_6 - n_upper_arm_z));
-    const T t50 = fnma(t9, t49, R(24.869435463814973) * t48);
-    const T t51 = fma(t50, t50, t49 * t49);
-    const T t52 = t37 - t51;
-    const T t53 = gridgen::select<T>(t52, R(0), R(1));
-    const T t54 = gridgen::select<T>(t52, t37, t51);
-    const T w_upper_arm_z_3 = fnma(t49, t53, w_upper_arm_z_2);
-    const T t55 = fnma(t50, t53, t38);
-
-    // upper_arm (revolute shoulder on the base): integration over the step
-    const T t56 = fma(t0, w_upper_arm_z_3, q0);
-
-    // forearm (revolute elbow on upper_arm): integration over the step
-    const T t57 = fma(t0, t55, q1);
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    T s_upper_arm_4, c_upper_arm_4;
-    gridgen::sincos<T>(t56, s_upper_arm_4, c_upper_arm_4);
-
-    // upper_arm (revolute shoulder on the base): motion and inertial force
-    const T a_upper_arm_x_4 = fma(gravity2, s_upper_arm_4, -gravity0 * c_upper_arm_4);
-    const T a_upper_arm_y_4 = fma(gravity0, s_upper_arm_4, gravity2 * c_upper_arm_4);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm_5, c_forearm_5;
-    gridgen::sincos<T>(t57, s_forearm_5, c_forearm_5);
-
-    // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T w_forearm_z_4 = w_upper_arm_z_3 + t55;
-    const T t58 = R(0.4) * w_upper_arm_z_3;
-    const T v_forearm_x_5 = s_forearm_5 * t58;
-    const T v_forearm_y_5 = c_forearm_5 * t58;
-    const T t59 = R(1.2) * v_forearm_x_5;
-    const T t60 = fma(R(0.18), w_forearm_z_4, R(1.2) * v_forearm_y_5);
-    const T t61 = fma(R(0.18), v_forearm_y_5, R(0.040209999999999996) * w_forearm_z_4);
-    const T a_forearm_x_4 = fma(s_forearm_5, a_upper_arm_y_4, c_forearm_5 * a_upper_arm_x_4);
-    const T a_forearm_y_4 = fnma(s_forearm_5, a_upper_arm_x_4, c_forearm_5 * a_upper_arm_y_4);
-    const T f_forearm_x_4 = R(1.2) * a_forearm_x_4;
-    const T f_forearm_y_4 = R(1.2) * a_forearm_y_4;
-
-    // forearm (revolute elbow on upper_arm): force propagated to the parent
-    const T t62 = fma(R(0.18), a_forearm_y_4, R(0.44) * a_upper_arm_y_4);
-    const T n_upper_arm_z_9 = fma(R(0.4), fma(c_forearm_5, f_forearm_y_4, s_forearm_5 *
-        f_forearm_x_4), t62);
-    const T t63 = tau0 - n_upper_arm_z_9;
-    const T t64 = fma(R(-0.18), a_forearm_y_4, fnma(v_forearm_x_5, t60, fma(v_forearm_y_5, t59,
-        tau1)));
-    const T n_upper_arm_z_8 = fma(R(0.4), fma(c_forearm_5, t60, s_forearm_5 * t59), fma(R(0.1268),
-        w_upper_arm_z_3, t61));
-
-    // forearm (revolute elbow on upper_arm): integration over the step
-    const T t65 = fnma(t0, t64, t61 - t5);
-    const T t66 = t10 * fnma(t9, t65, fnma(t0, t63, n_upper_arm_z_8 - n_upper_arm_z));
-    const T t67 = fnma(t9, t66, R(24.869435463814973) * t65);
-    const T t68 = fma(t67, t67, t66 * t66);
-    const T t69 = t54 - t68;
-    const T t70 = gridgen::select<T>(t69, R(0), R(1));
-    const T t71 = gridgen::select<T>(t69, t54, t68);
-    const T w_upper_arm_z_4 = fnma(t66, t70, w_upper_arm_z_3);
-    const T t72 = fnma(t67, t70, t55);
-
-    // upper_arm (revolute shoulder on the base): integration over the step
-    const T t73 = fma(t0, w_upper_arm_z_4, q0);
-
-    // forearm (revolute elbow on upper_arm): integration over the step
-    const T t74 = fma(t0, t72, q1);
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    T s_upper_arm_5, c_upper_arm_5;
-    gridgen::sincos<T>(t73, s_upper_arm_5, c_upper_arm_5);
-
-    // upper_arm (revolute shoulder on the base): motion and inertial force
-    const T a_upper_arm_x_5 = fma(gravity2, s_upper_arm_5, -gravity0 * c_upper_arm_5);
-    const T a_upper_arm_y_5 = fma(gravity0, s_upper_arm_5, gravity2 * c_upper_arm_5);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm_6, c_forearm_6;
-    gridgen::sincos<T>(t74, s_forearm_6, c_forearm_6);
-
-    // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T w_forearm_z_5 = w_upper_arm_z_4 + t72;
-    const T t75 = R(0.4) * w_upper_arm_z_4;
-    const T v_forearm_x_6 = s_forearm_6 * t75;
-    const T v_forearm_y_6 = c_forearm_6 * t75;
-    const T t76 = R(1.2) * v_forearm_x_6;
-    const T t77 = fma(R(0.18), w_forearm_z_5, R(1.2) * v_forearm_y_6);
-    const T t78 = fma(R(0.18), v_forearm_y_6, R(0.040209999999999996) * w_forearm_z_5);
-    const T a_forearm_x_5 = fma(s_forearm_6, a_upper_arm_y_5, c_forearm_6 * a_upper_arm_x_5);
-    const T a_forearm_y_5 = fnma(s_forearm_6, a_upper_arm_x_5, c_forearm_6 * a_upper_arm_y_5);
-    const T f_forearm_x_5 = R(1.2) * a_forearm_x_5;
-    const T f_forearm_y_5 = R(1.2) * a_forearm_y_5;
-
-    // forearm (revolute elbow on upper_arm): force propagated to the parent
-    const T t79 = fma(R(0.18), a_forearm_y_5, R(0.44) * a_upper_arm_y_5);
-    const T n_upper_arm_z_11 = fma(R(0.4), fma(c_forearm_6, f_forearm_y_5, s_forearm_6 *
-        f_forearm_x_5), t79);
-    const T t80 = tau0 - n_upper_arm_z_11;
-    const T t81 = fma(R(-0.18), a_forearm_y_5, fnma(v_forearm_x_6, t77, fma(v_forearm_y_6, t76,
-        tau1)));
-    const T n_upper_arm_z_10 = fma(R(0.4), fma(c_forearm_6, t77, s_forearm_6 * t76), fma(R(0.1268),
-        w_upper_arm_z_4, t78));
-
-    // forearm (revolute elbow on upper_arm): integration over the step
-    const T t82 = fnma(t0, t81, t78 - t5);
-    const T t83 = t10 * fnma(t9, t82, fnma(t0, t80, n_upper_arm_z_10 - n_upper_arm_z));
-    const T t84 = fnma(t9, t83, R(24.869435463814973) * t82);
-    const T t85 = fma(t84, t84, t83 * t83);
-    const T t86 = t71 - t85;
-    const T t87 = gridgen::select<T>(t86, R(0), R(1));
-    const T t88 = gridgen::select<T>(t86, t71, t85);
-    const T w_upper_arm_z_5 = fnma(t83, t87, w_upper_arm_z_4);
-    const T t89 = fnma(t84, t87, t72);
-
-    // upper_arm (revolute shoulder on the base): integration over the step
-    const T t90 = fma(t0, w_upper_arm_z_5, q0);
-
-    // forearm (revolute elbow on upper_arm): integration over the step
-    const T t91 = fma(t0, t89, q1);
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    T s_upper_arm_6, c_upper_arm_6;
-    gridgen::sincos<T>(t90, s_upper_arm_6, c_upper_arm_6);
-
-    // upper_arm (revolute shoulder on the base): motion and inertial force
-    const T a_upper_arm_x_6 = fma(gravity2, s_upper_arm_6, -gravity0 * c_upper_arm_6);
-    const T a_upper_arm_y_6 = fma(gravity0, s_upper_arm_6, gravity2 * c_upper_arm_6);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm_7, c_forearm_7;
-    gridgen::sincos<T>(t91, s_forearm_7, c_forearm_7);
-
-    // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T w_forearm_z_6 = w_upper_arm_z_5 + t89;
-    const T t92 = R(0.4) * w_upper_arm_z_5;
-    const T v_forearm_x_7 = s_forearm_7 * t92;
-    const T v_forearm_y_7 = c_forearm_7 * t92;
-    const T t93 = R(1.2) * v_forearm_x_7;
-    const T t94 = fma(R(0.18), w_forearm_z_6, R(1.2) * v_forearm_y_7);
-    const T t95 = fma(R(0.18), v_forearm_y_7, R(0.040209999999999996) * w_forearm_z_6);
-    const T a_forearm_x_6 = fma(s_forearm_7, a_upper_arm_y_6, c_forearm_7 * a_upper_arm_x_6);
-    const T a_forearm_y_6 = fnma(s_forearm_7, a_upper_arm_x_6, c_forearm_7 * a_upper_arm_y_6);
-    const T f_forearm_x_6 = R(1.2) * a_forearm_x_6;
-    const T f_forearm_y_6 = R(1.2) * a_forearm_y_6;
-
-    // forearm (revolute elbow on upper_arm): force propagated to the parent
-    const T t96 = fma(R(0.18), a_forearm_y_6, R(0.44) * a_upper_arm_y_6);
-    const T n_upper_arm_z_13 = fma(R(0.4), fma(c_forearm_7, f_forearm_y_6, s_forearm_7 *
-        f_forearm_x_6), t96);
-    const T t97 = tau0 - n_upper_arm_z_13;
-    const T t98 = fma(R(-0.18), a_forearm_y_6, fnma(v_forearm_x_7, t94, fma(v_forearm_y_7, t93,
-        tau1)));
-    const T n_upper_arm_z_12 = fma(R(0.4), fma(c_forearm_7, t94, s_forearm_7 * t93), fma(R(0.1268),
-        w_upper_arm_z_5, t95));
-
-    // forearm (revolute elbow on upper_arm): integration over the step
-    const T t99 = fnma(t0, t98, t95 - t5);
-    const T t100 = t10 * fnma(t9, t99, fnma(t0, t97, n_upper_arm_z_12 - n_upper_arm_z));
-    const T t101 = fnma(t9, t100, R(24.869435463814973) * t99);
-    const T t102 = fma(t101, t101, t100 * t100);
-    const T t103 = t88 - t102;
-    const T t104 = gridgen::select<T>(t103, R(0), R(1));
-    const T t105 = gridgen::select<T>(t103, t88, t102);
-    const T w_upper_arm_z_6 = fnma(t100, t104, w_upper_arm_z_5);
-    const T t106 = fnma(t101, t104, t89);
-
-    // upper_arm (revolute shoulder on the base): integration over the step
-    const T t107 = fma(t0, w_upper_arm_z_6, q0);
-
-    // forearm (revolute elbow on upper_arm): integration over the step
-    const T t108 = fma(t0, t106, q1);
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    T s_upper_arm_7, c_upper_arm_7;
-    gridgen::sincos<T>(t107, s_upper_arm_7, c_upper_arm_7);
-
-    // upper_arm (revolute shoulder on the base): motion and inertial force
-    const T a_upper_arm_x_7 = fma(gravity2, s_upper_arm_7, -gravity0 * c_upper_arm_7);
-    const T a_upper_arm_y_7 = fma(gravity0, s_upper_arm_7, gravity2 * c_upper_arm_7);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm_8, c_forearm_8;
-    gridgen::sincos<T>(t108, s_forearm_8, c_forearm_8);
-
-    // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T w_forearm_z_7 = w_upper_arm_z_6 + t106;
-    const T t109 = R(0.4) * w_upper_arm_z_6;
-    const T v_forearm_x_8 = s_forearm_8 * t109;
-    const T v_forearm_y_8 = c_forearm_8 * t109;
-    const T t110 = R(1.2) * v_forearm_x_8;
-    const T t111 = fma(R(0.18), w_forearm_z_7, R(1.2) * v_forearm_y_8);
-    const T t112 = fma(R(0.18), v_forearm_y_8, R(0.040209999999999996) * w_forearm_z_7);
-    const T a_forearm_x_7 = fma(s_forearm_8, a_upper_arm_y_7, c_forearm_8 * a_upper_arm_x_7);
-    const T a_forearm_y_7 = fnma(s_forearm_8, a_upper_arm_x_7, c_forearm_8 * a_upper_arm_y_7);
-    const T f_forearm_x_7 = R(1.2) * a_forearm_x_7;
-    const T f_forearm_y_7 = R(1.2) * a_forearm_y_7;
-
-    // forearm (revolute elbow on upper_arm): force propagated to the parent
-    const T t113 = fma(R(0.18), a_forearm_y_7, R(0.44) * a_upper_arm_y_7);
-    const T n_upper_arm_z_15 = fma(R(0.4), fma(c_forearm_8, f_forearm_y_7, s_forearm_8 *
-        f_forearm_x_7), t113);
-    const T t114 = tau0 - n_upper_arm_z_15;
-    const T t115 = fma(R(-0.18), a_forearm_y_7, fnma(v_forearm_x_8, t111, fma(v_forearm_y_8, t110,
-        tau1)));
-    const T n_upper_arm_z_14 = fma(R(0.4), fma(c_forearm_8, t111, s_forearm_8 * t110),
-        fma(R(0.1268), w_upper_arm_z_6, t112));
-
-    // forearm (revolute elbow on upper_arm): integration over the step
-    const T t116 = fnma(t0, t115, t112 - t5);
-    const T t117 = t10 * fnma(t9, t116, fnma(t0, t114, n_upper_arm_z_14 - n_upper_arm_z));
-    const T t118 = fnma(t9, t117, R(24.869435463814973) * t116);
-    const T t119 = gridgen::select<T>(fnma(t118, t118, fnma(t117, t117, t105)), R(0), R(1));
-    const T w_upper_arm_z_7 = fnma(t117, t119, w_upper_arm_z_6);
-    q_next[0] = fma(dt0, w_upper_arm_z_7, q0);
-    const T t120 = fnma(t118, t119, t106);
-
-    // upper_arm (revolute shoulder on the base): integration over the step
-    const T t121 = fma(t0, w_upper_arm_z_7, q0);
-
-    // forearm (revolute elbow on upper_arm): integration over the step
-    const T t122 = fma(t0, t120, q1);
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    T s_upper_arm_8, c_upper_arm_8;
-    gridgen::sincos<T>(t121, s_upper_arm_8, c_upper_arm_8);
-
-    // upper_arm (revolute shoulder on the base): motion and inertial force
-    const T a_upper_arm_x_8 = fma(gravity2, s_upper_arm_8, -gravity0 * c_upper_arm_8);
-    const T a_upper_arm_y_8 = fma(gravity0, s_upper_arm_8, gravity2 * c_upper_arm_8);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm_9, c_forearm_9;
-    gridgen::sincos<T>(t122, s_forearm_9, c_forearm_9);
-
-    // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T w_forearm_z_8 = w_upper_arm_z_7 + t120;
-
-    // forearm (revolute elbow on upper_arm): integration over the step
-    const T t131 = fma(dt0, t120, q1);
-    q_next[1] = t131;
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T sine_c_forearm_10, c_forearm_10;
-    gridgen::sincos<T>(t131, sine_c_forearm_10, c_forearm_10);
-
-    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T I_upper_arm_zz_2 = fma(R(0.4), fma(R(0.18), c_forearm_10, fma(R(0.18), c_forearm_10,
-        R(0.48))), R(0.16701));
-
-    // forearm (revolute elbow on upper_arm): column of the mass matrix
-    const T t132 = fma(R(0.072), c_forearm_10, R(0.040209999999999996));
-
-    // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T t123 = R(0.4) * w_upper_arm_z_7;
-    const T v_forearm_x_9 = s_forearm_9 * t123;
-    const T v_forearm_y_9 = c_forearm_9 * t123;
-    const T t124 = R(1.2) * v_forearm_x_9;
-    const T t125 = fma(R(0.18), w_forearm_z_8, R(1.2) * v_forearm_y_9);
-    const T t126 = fma(R(0.18), v_forearm_y_9, R(0.040209999999999996) * w_forearm_z_8);
-    const T a_forearm_x_8 = fma(s_forearm_9, a_upper_arm_y_8, c_forearm_9 * a_upper_arm_x_8);
-    const T a_forearm_y_8 = fnma(s_forearm_9, a_upper_arm_x_8, c_forearm_9 * a_upper_arm_y_8);
-    const T f_forearm_x_8 = R(1.2) * a_forearm_x_8;
-    const T f_forearm_y_8 = R(1.2) * a_forearm_y_8;
-
-    // forearm (revolute elbow on upper_arm): force propagated to the parent
-    const T t127 = fma(R(0.18), a_forearm_y_8, R(0.44) * a_upper_arm_y_8);
-    const T n_upper_arm_z_17 = fma(R(0.4), fma(c_forearm_9, f_forearm_y_8, s_forearm_9 *
-        f_forearm_x_8), t127);
-    const T t128 = tau0 - n_upper_arm_z_17;
-    const T t129 = fma(R(-0.18), a_forearm_y_8, fnma(v_forearm_x_9, t125, fma(v_forearm_y_9, t124,
-        tau1)));
-    const T t130 = fma(t0, t129, t126);
-    const T n_upper_arm_z_16 = fma(R(0.4), fma(c_forearm_9, t125, s_forearm_9 * t124),
-        fma(R(0.1268), w_upper_arm_z_7, t126));
-
-    // factorization and solution
-    const T t133 = R(24.869435463814973) * t132;
-    const T t134 = R(1) / fnma(t132, t133, I_upper_arm_zz_2);
-    const T t135 = t134 * fnma(t130, t133, fma(t0, t128, n_upper_arm_z_16));
-    qd_next[0] = t135;
-    qd_next[1] = fnma(t133, t135, R(24.869435463814973) * t130);
-}
-
-struct step_variational_traits : Traits {
-    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2}, {2}};
-    static constexpr int inputs = 5, configurations = 1;
-    static constexpr int staged = 8, begins[] = {0, 2, 4, -1, -1}, widths[] = {2, 2};
-    static constexpr gridgen::Tile tiles[] = {{6, 1}, {6, 1}};
-    static constexpr bool is_loaded = true, is_read = true;
-    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
-    {
-        ::two_link::step_variational<T, In>(arrays...);
     }
 };
 #endif
@@ -3598,89 +3093,6 @@ struct rollout_constant_acceleration_traits : Traits, gridgen::RolloutTraits {
     static GRIDGEN_DEVICE void compute(const gridgen::RolloutOptions& options, Arrays&&... arrays)
     {
         ::two_link::rollout_constant_acceleration<T>(options, static_cast<Arrays&&>(arrays)...);
-    }
-};
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_variational)
-// Rollout: the states of a trajectory,
-// variational midpoint method.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint torques [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     joint torques per unit of deviation from the reference [per rad, rad/s]
-//   q_ref             2     read     reference joint positions [rad or m]
-//   qd_ref            2     read     reference joint velocities [rad/s or m/s]
-//   q_path            2     written  joint positions of the trajectory [rad or m]
-//   qd_path           2     written  joint velocities of the trajectory [rad/s or m/s]
-// Source: as step_variational, from state to state.
-template <class T, class Input, class Out1, class Out2>
-GRIDGEN_LARGE void rollout_variational(
-    const gridgen::RolloutOptions& options,
-    const Input& q0,
-    const Input& qd0,
-    const Input& tau,
-    const Input& dt,
-    const Input& gravity,
-    const Input& gains,
-    const Input& q_ref,
-    const Input& qd_ref,
-    Out1&& q_path,
-    Out2&& qd_path)
-{
-    constexpr int nq = 2, nv = 2;
-    gridgen::Rolled<T, nq, nv> state(
-        q0.template at<nq>(0), qd0.template at<nv>(0));
-    const gridgen::Substep<T> step(dt.template at<1>(0), options);
-    gridgen::StoredSteps stored(options);
-    bool is_stored = options.begins;
-    GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0;; ++t) {
-        if (is_stored) {
-            q_path.template put<nq>(stored.count, state.now().q);
-            qd_path.template put<nv>(stored.count, state.now().qd);
-            ++stored.count;
-        }
-        if (t == options.steps) break;
-        auto tau_now = tau.template at<2>(t);
-        const auto gravity_now = gravity.template at<3>(t);
-        if (options.follows) {
-            const auto reference = q_ref.template at<nq>(t);
-            gridgen::Deviation<T, nv> way(qd_ref.template at<nv>(t), state.now().qd);
-            difference<T, const T*>(state.now().q, reference.x, way.x);
-            gridgen::follow<T, nv>(tau_now.x, gains, t, way);
-        }
-        if (options.limits) {
-            using R = gridgen::Real<T>;
-            gridgen::limit(tau_now.x[0], R(40));
-            gridgen::limit(tau_now.x[1], R(20));
-        }
-        GRIDGEN_ROLLED
-        for (gridgen::int64 s = 0; s < options.substeps; ++s) {
-            step_variational<T, const T*>(
-                state.now().q,
-                state.now().qd,
-                tau_now.x,
-                step.x,
-                gravity_now.x,
-                state.next().q,
-                state.next().qd);
-            state.move();
-        }
-        is_stored = stored.is_next();
-    }
-}
-struct rollout_variational_traits : Traits, gridgen::RolloutTraits {
-    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
-    static constexpr int inputs = 8, configurations = 1, staged = 34, together[] = {8, 8};
-    static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
-        true};
-    template <class T, class... Arrays>
-    static GRIDGEN_DEVICE void compute(const gridgen::RolloutOptions& options, Arrays&&... arrays)
-    {
-        ::two_link::rollout_variational<T>(options, static_cast<Arrays&&>(arrays)...);
     }
 };
 #endif

@@ -551,34 +551,6 @@ template <class S> void step_constant_acceleration_batch(
         42, threads, n, q, qd, tau, dt, q_next, qd_next, n, gravity);
 }
 
-// Time step: the state after a time with constant joint torques,
-// variational midpoint method.
-inline void step_variational(
-    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau, float dt,
-    gridgen::Out<float, 2> q_next, gridgen::Out<float, 2> qd_next,
-    gridgen::In<float, 3> gravity = nullptr)
-{
-    gridgen::call("two_link::step_variational", two_link_step_variational_f32,
-        q, qd, tau, dt, q_next, qd_next, 1, gravity);
-}
-inline void step_variational(
-    gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> tau, double dt,
-    gridgen::Out<double, 2> q_next, gridgen::Out<double, 2> qd_next,
-    gridgen::In<double, 3> gravity = nullptr)
-{
-    gridgen::call("two_link::step_variational", two_link_step_variational_f64,
-        q, qd, tau, dt, q_next, qd_next, 1, gravity);
-}
-template <class S> void step_variational_batch(
-    const S* q, const S* qd, const S* tau, gridgen::Given<S> dt, S* q_next, S* qd_next,
-    long long n, gridgen::Given<const S*> gravity = nullptr, int threads = 0)
-{
-    gridgen::call_batch<S, 2, 2, 2, 0, 2, 2, gridgen::states, 0>(
-        "two_link::step_variational_batch",
-        gridgen::of_type<S>(two_link_step_variational_f32, two_link_step_variational_f64),
-        440, threads, n, q, qd, tau, dt, q_next, qd_next, n, gravity);
-}
-
 // Forward kinematics: poses of all frames.
 inline void forward_kinematics(
     gridgen::In<float, 2> q, gridgen::Out<float, 64> poses)

@@ -570,41 +570,6 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Time step: the state after a time with constant joint torques,
-    /// variational midpoint method.
-    pub fn two_link_step_variational_f32(
-        q: *const f32,
-        qd: *const f32,
-        tau: *const f32,
-        dt: f32,
-        q_next: *mut f32,
-        qd_next: *mut f32,
-        n: ::std::os::raw::c_longlong,
-        gravity: *const f32,
-    ) -> gridgen_status;
-    pub fn two_link_step_variational_f32_strided(
-        arrays: *const gridgen_array,
-        begin: ::std::os::raw::c_longlong,
-        end: ::std::os::raw::c_longlong,
-        batch: ::std::os::raw::c_longlong,
-    ) -> gridgen_status;
-    pub fn two_link_step_variational_f64(
-        q: *const f64,
-        qd: *const f64,
-        tau: *const f64,
-        dt: f64,
-        q_next: *mut f64,
-        qd_next: *mut f64,
-        n: ::std::os::raw::c_longlong,
-        gravity: *const f64,
-    ) -> gridgen_status;
-    pub fn two_link_step_variational_f64_strided(
-        arrays: *const gridgen_array,
-        begin: ::std::os::raw::c_longlong,
-        end: ::std::os::raw::c_longlong,
-        batch: ::std::os::raw::c_longlong,
-    ) -> gridgen_status;
-
     /// Forward kinematics: poses of all frames.
     pub fn two_link_forward_kinematics_f32(
         q: *const f32,

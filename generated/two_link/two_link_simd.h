@@ -195,17 +195,6 @@ void step_constant_acceleration(
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_variational)
-// Time step: the state after a time with constant joint torques,
-// variational midpoint method.
-template <class S>
-void step_variational(
-    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
-{
-    gridgen::run_packs<S, step_variational_traits>(arrays, begin, end, batch);
-}
-#endif
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_kinematics)
 // Forward kinematics: poses of all frames.
 template <class S>
@@ -420,17 +409,6 @@ void rollout_constant_acceleration(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
 {
     gridgen::run_rollout_packs<S, rollout_constant_acceleration_traits>(arrays, begin, end);
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_variational)
-// Rollout: the states of a trajectory,
-// variational midpoint method.
-template <class S>
-void rollout_variational(
-    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
-{
-    gridgen::run_rollout_packs<S, rollout_variational_traits>(arrays, begin, end);
 }
 #endif
 

@@ -1,7 +1,9 @@
-// Searches of the nearest pair of spheres, of the nearest obstacle, and of a triangle of a height field.
+// Searches of the nearest pair of spheres or capsules, of the nearest obstacle, and of a triangle of a
+// height field.
 //
 // T is a number, or a pack of the numbers of several states. A branch is taken if any state of a pack
-// needs it. Spheres are numbered through all links; after them follows one sphere around each link.
+// needs it. Spheres and capsules are numbered through all links; after them follow half the axis of each
+// capsule, and one sphere around each link. A sphere is a capsule without an axis.
 // codegen/gridgen/dynamics/collision.py describes the arrays.
 #ifndef GRIDGEN_DISTANCE_CUH
 #define GRIDGEN_DISTANCE_CUH
@@ -13,6 +15,8 @@ namespace gridgen {
 
 constexpr float far_away = 1e9f;
 constexpr int world_head = 8, grid_head = 4, record_size = 12, terrain_head = 6;
+// Factor of the radius of a capsule against a grid: spheres half a radius apart cover it.
+constexpr float wide = 1.031f;
 
 template <class T> GRIDGEN_DEVICE T least(T a, T b) { return select<T>(a - b, a, b); }
 template <class T> GRIDGEN_DEVICE T most(T a, T b) { return select<T>(b - a, a, b); }
@@ -35,6 +39,9 @@ template <class T> GRIDGEN_DEVICE Point<T> operator*(T s, Point<T> a) {
 template <class T> GRIDGEN_DEVICE T dot(Point<T> a, Point<T> b) {
     return fma(a.x, b.x, fma(a.y, b.y, a.z * b.z));
 }
+template <class T> GRIDGEN_DEVICE Point<T> along(Point<T> a, T s, Point<T> b) {
+    return {fma(s, b.x, a.x), fma(s, b.y, a.y), fma(s, b.z, a.z)};
+}
 // A vector of length one, or zero.
 template <class T> GRIDGEN_DEVICE Point<T> unit(Point<T> a) {
     const Real<T> tiny = 1e-30f;
@@ -42,20 +49,78 @@ template <class T> GRIDGEN_DEVICE Point<T> unit(Point<T> a) {
     return (broadcast<T>(1) / sqrt(select<T>(square - tiny, tiny, square))) * a;
 }
 
-// The spheres of a robot.
-template <class T, int size, class Radii> struct Spheres {
+template <class T> GRIDGEN_DEVICE T within_axis(T x) {
+    return most(least(x, broadcast<T>(1)), broadcast<T>(-1));
+}
+
+// The nearest points of two axes, s and t from -1 to 1 along them; r is the vector between their
+// centers, a and b are half the axes, with the squares of their lengths. Source: Ericson 2005.
+template <class T>
+GRIDGEN_DEVICE void nearest_of_axes(Point<T> r, Point<T> a, T aa, Point<T> b, T bb, T& s, T& t) {
+    const T ab = dot(a, b), ar = dot(a, r), br = dot(b, r), square = aa * bb;
+    const T tiny = Real<T>(1e-12) * square, apart = fnma(ab, ab, square);
+    s = within_axis(fnma(ar, bb, ab * br) / select<T>(apart - tiny, tiny, apart));
+    t = within_axis(fma(ab, s, br) / bb);
+    s = within_axis((ab * t - ar) / aa);
+}
+
+// The spheres of a robot, of which `capsules` have an axis.
+template <class T, int size, class Radii, int capsules> struct Spheres {
+    static constexpr bool has_axes = capsules > 0;
     const T (&centers)[size];
     const Radii& radii;
-    const int* links;  // number of links, of those that move, first sphere of each link, their count
+    // Number of links, of those that move, first sphere of each link, number of spheres; number of the
+    // axis of each, or -1.
+    const int* links;
 
     GRIDGEN_DEVICE int count() const { return links[0]; }
     GRIDGEN_DEVICE int moving() const { return links[1]; }
     GRIDGEN_DEVICE int first(int link) const { return links[2 + link]; }
-    GRIDGEN_DEVICE int around(int link) const { return first(count()) + link; }
+    GRIDGEN_DEVICE int around(int link) const { return first(count()) + capsules + link; }
     GRIDGEN_DEVICE Point<T> center(int k) const {
         return {centers[3 * k], centers[3 * k + 1], centers[3 * k + 2]};
     }
+    // That of an axis is half of its length.
     GRIDGEN_DEVICE Real<T> radius(int k) const { return radii[k]; }
+    GRIDGEN_DEVICE int axis(int k) const {
+        return k < first(count()) ? links[3 + count() + k] : -1;
+    }
+    GRIDGEN_DEVICE T square(int axis) const { return broadcast<T>(radius(axis) * radius(axis)); }
+    // The vector between the nearest points of the axes of two spheres, and the places of the points.
+    GRIDGEN_DEVICE Point<T> gap(Point<T> c, int i, int j, T& s, T& t) const {
+        Point<T> found = c - center(j);
+        s = t = broadcast<T>(0);
+        if constexpr (capsules > 0) {
+            const int a = axis(i), b = axis(j);
+            if (a >= 0 && b >= 0)
+                nearest_of_axes(found, center(a), square(a), center(b), square(b), s, t);
+            else if (a >= 0)
+                s = within_axis(-dot(found, center(a)) / square(a));
+            else if (b >= 0)
+                t = within_axis(dot(found, center(b)) / square(b));
+            if (a >= 0) found = along(found, s, center(a));
+            if (b >= 0) found = along(found, -t, center(b));
+        }
+        return found;
+    }
+    GRIDGEN_DEVICE Point<T> gap(Point<T> c, int i, int j) const {
+        T s, t;
+        return gap(c, i, j, s, t);
+    }
+    // The point of the axis of a sphere that is nearest to an obstacle, and its place.
+    template <class Shape>
+    GRIDGEN_DEVICE Point<T> facing(const Shape& obstacle, int k, T& s, Real<T>& own) const {
+        s = broadcast<T>(0);
+        own = radius(k);
+        if constexpr (capsules > 0) {
+            if (const int a = axis(k); a >= 0) {
+                s = obstacle.place(center(k), center(a), radius(a), own);
+                own = Shape::is_convex ? own : wide * own;
+                return along(center(k), s, center(a));
+            }
+        }
+        return center(k);
+    }
     // Zero, NaN where a center is not finite: searches ignore NaN, which no number is less than.
     GRIDGEN_DEVICE T zero() const {
         T total = broadcast<T>(0);
@@ -69,17 +134,18 @@ template <class T, int size, class Radii> struct Spheres {
 
 // Negative where two spheres are nearer than `reach` in addition to their radii.
 template <class T, class S> GRIDGEN_DEVICE T apart(const S& spheres, Point<T> c, int i, int j, T reach) {
-    const Point<T> gap = c - spheres.center(j);
+    const Point<T> gap = spheres.gap(c, i, j);
     return beyond(dot(gap, gap), reach + (spheres.radius(i) + spheres.radius(j)));
 }
 
 // Returns the smallest distance.
-template <class T, int size, class Radii>
+template <class T, int capsules = 0, int size, class Radii>
 GRIDGEN_LARGE T nearest_pair(const Numbers<T, size>& numbers, const Radii& radii, const int* links,
-                             const int* pairs, T& first, T& second, T& reach, T& pair) {
-    const Spheres<T, size, Radii> spheres = {numbers.x, radii, links};
+                             const int* pairs, T& first, T& second, T& reach, T& pair, T& place,
+                             T& other) {
+    const Spheres<T, size, Radii, capsules> spheres = {numbers.x, radii, links};
     T best = broadcast<T>(far_away);
-    first = second = pair = broadcast<T>(0);
+    first = second = pair = place = other = broadcast<T>(0);
     reach = broadcast<T>(-far_away);
     GRIDGEN_ROLLED
     for (int p = 0; p < pairs[0]; ++p) {
@@ -92,15 +158,20 @@ GRIDGEN_LARGE T nearest_pair(const Numbers<T, size>& numbers, const Radii& radii
             if (!any_negative(apart(spheres, c, i, j, best))) continue;
             GRIDGEN_ROLLED
             for (int j = spheres.first(b); j < spheres.first(b + 1); ++j) {
-                const T nearer = apart(spheres, c, i, j, best);
-                if (!any_negative(nearer)) continue;
-                const Point<T> gap = c - spheres.center(j);
+                T s, t;
+                const Point<T> gap = spheres.gap(c, i, j, s, t);
                 const Real<T> both = spheres.radius(i) + spheres.radius(j);
+                const T nearer = beyond(dot(gap, gap), best + both);
+                if (!any_negative(nearer)) continue;
                 best = select<T>(nearer, sqrt(dot(gap, gap)) - both, best);
                 first = select<T>(nearer, Real<T>(i), first);
                 second = select<T>(nearer, Real<T>(j), second);
                 reach = select<T>(nearer, both, reach);
                 pair = select<T>(nearer, Real<T>(p), pair);
+                if constexpr (capsules > 0) {
+                    place = select<T>(nearer, s, place);
+                    other = select<T>(nearer, t, other);
+                }
             }
         }
     }
@@ -120,7 +191,7 @@ GRIDGEN_DEVICE float truncated(float x) { return float(int(x)); }
 GRIDGEN_DEVICE double truncated(double x) { return double(int(x)); }
 
 // An obstacle of a kind: numbers of its record; `nearer` is negative where the distance is less than
-// `reach`.
+// `reach`. `place` is that of the nearest point c + s h of an axis, s from -1 to 1.
 template <class T> struct Capsule {
     static constexpr int kind = 1, size = 7;
     static constexpr bool is_convex = true;
@@ -138,6 +209,14 @@ template <class T> struct Capsule {
         const T t = least(select<T>(along, Real<T>(0), along), one);
         return {fnma(t, axis.x, arm.x), fnma(t, axis.y, arm.y), fnma(t, axis.z, arm.z)};
     }
+    GRIDGEN_DEVICE T place(Point<T> c, Point<T> h, Real<T> length, Real<T>) const {
+        const T half = broadcast<T>(0.5f), square = dot(axis, axis), one = broadcast<T>(1);
+        const T own = select<T>(square - Real<T>(1e-30), one, half * half * square);
+        T s, t;
+        nearest_of_axes(along(c - start, -half, axis), h, broadcast<T>(length * length), half * axis,
+                        own, s, t);
+        return s;
+    }
     GRIDGEN_DEVICE T square(Point<T> c) const { return dot(gap(c), gap(c)); }
     GRIDGEN_DEVICE T nearer(Point<T> c, T reach) const { return beyond(square(c), reach + radius); }
     GRIDGEN_DEVICE T distance(Point<T> c) const { return sqrt(square(c)) - radius; }
@@ -154,6 +233,9 @@ template <class T> struct Ball {
     T radius;
 
     GRIDGEN_DEVICE explicit Ball(const T* x) : center{x[0], x[1], x[2]}, radius(x[3]) {}
+    GRIDGEN_DEVICE T place(Point<T> c, Point<T> h, Real<T> length, Real<T>) const {
+        return within_axis(dot(center - c, h) / broadcast<T>(length * length));
+    }
     GRIDGEN_DEVICE T square(Point<T> c) const {
         const Point<T> gap = c - center;
         return dot(gap, gap);
@@ -186,6 +268,54 @@ template <class T> struct Box {
         const Point<T> arm = c - center;
         return {absolute(dot(axes[0], arm)) - half.x, absolute(dot(axes[1], arm)) - half.y,
                 absolute(dot(axes[2], arm)) - half.z};
+    }
+    // Outside, the derivative of the squared distance along the axis is linear between the faces. Inside,
+    // the depth is concave: bisection finds its maximum.
+    GRIDGEN_DEVICE T place(Point<T> c, Point<T> h, Real<T>, Real<T>) const {
+        const Point<T> arm = c - center;
+        const T p[] = {dot(axes[0], arm), dot(axes[1], arm), dot(axes[2], arm)};
+        const T d[] = {dot(axes[0], h), dot(axes[1], h), dot(axes[2], h)};
+        const T sizes[] = {half.x, half.y, half.z}, one = broadcast<T>(1), none = broadcast<T>(0);
+        const auto rise = [&](T s) {
+            T total = none;
+            for (int k = 0; k < 3; ++k) {
+                const T x = fma(s, d[k], p[k]);
+                total = fma(d[k] * sign(x), most(absolute(x) - sizes[k], none), total);
+            }
+            return total;
+        };
+        const auto narrow = [&](T s, T test, T& low, T& high) {
+            low = select<T>(test, s, low);
+            high = select<T>(test, high, s);
+        };
+        T low = -one, high = one;
+        GRIDGEN_ROLLED
+        for (int k = 0; k < 6; ++k) {
+            const T move = d[k >> 1], test = absolute(move) - Real<T>(1e-15);
+            const T face = (k & 1 ? sizes[k >> 1] : -sizes[k >> 1]) - p[k >> 1];
+            const T s = most(least(face / select<T>(test, one, move), high), low);
+            narrow(s, rise(s), low, high);
+        }
+        const T slow = rise(low), fast = rise(high), change = fast - slow;
+        const T part = -slow / select<T>(-absolute(change), change, one);
+        const T found = fma(most(least(part, one), none), high - low, low);
+        const T outside = square(this->outside(along(c, found, h)));
+        const T inside = select<T>(-outside, one, -one);
+        if (!any_negative(inside)) return found;
+        low = -one;
+        high = one;
+        GRIDGEN_ROLLED
+        for (int k = 0; k < (sizeof(Real<T>) == 4 ? 26 : 56); ++k) {
+            const T s = broadcast<T>(0.5f) * (low + high);
+            T depth = broadcast<T>(-far_away), slope = none;
+            for (int j = 0; j < 3; ++j) {
+                const T x = fma(s, d[j], p[j]), beyond = absolute(x) - sizes[j];
+                slope = select<T>(depth - beyond, d[j] * sign(x), slope);
+                depth = most(depth, beyond);
+            }
+            narrow(s, slope, low, high);
+        }
+        return select<T>(inside, broadcast<T>(0.5f) * (low + high), found);
     }
     static GRIDGEN_DEVICE T square(Point<T> d) {
         const Real<T> none = 0;
@@ -230,6 +360,10 @@ template <class T> struct HalfSpace {
     T offset;
 
     GRIDGEN_DEVICE explicit HalfSpace(const T* x) : normal{x[0], x[1], x[2]}, offset(x[3]) {}
+    GRIDGEN_DEVICE T place(Point<T>, Point<T> h, Real<T>, Real<T>) const {
+        const T one = broadcast<T>(1);
+        return select<T>(dot(normal, h), one, -one);
+    }
     GRIDGEN_DEVICE T nearer(Point<T> c, T reach) const { return distance(c) - reach; }
     GRIDGEN_DEVICE T distance(Point<T> c) const { return dot(normal, c) - offset; }
     GRIDGEN_DEVICE Point<T> slope(Point<T>) const { return normal; }
@@ -251,6 +385,19 @@ template <class T, class W> struct Grid {
         : world(world), begin(begin), extents{n[0], n[1], n[2]},
           origin{world[begin], world[begin + 1], world[begin + 2]}, spacing(world[begin + 3]) {
         inverse = broadcast<T>(1) / spacing;
+    }
+    // The nearest of points at most half a radius apart.
+    GRIDGEN_DEVICE T place(Point<T> c, Point<T> h, Real<T> length, Real<T> radius) const {
+        const int count = int(4 * length / radius - Real<T>(1e-3)) + 1;
+        T found = broadcast<T>(-1), best = distance(along(c, found, h));
+        GRIDGEN_ROLLED
+        for (int k = 1; k <= count; ++k) {
+            const T s = broadcast<T>(Real<T>(2 * k) / count - 1);
+            const T other = distance(along(c, s, h));
+            found = select<T>(other - best, s, found);
+            best = least(other, best);
+        }
+        return found;
     }
     static GRIDGEN_DEVICE T cell(T at, int extent) {
         return truncated(least(most(at, broadcast<T>(0)), broadcast<T>(extent - 2)));
@@ -339,11 +486,11 @@ GRIDGEN_DEVICE void visit_obstacles(const W& world, Visitor& visitor) {
 // The nearest obstacle so far.
 template <class T, class S> struct Nearest {
     const S& spheres;
-    T best, sphere, radius, kind, record[record_size];
+    T best, sphere, radius, kind, place, record[record_size];
 
     GRIDGEN_DEVICE explicit Nearest(const S& spheres) : spheres(spheres) {
         best = broadcast<T>(far_away);
-        sphere = radius = broadcast<T>(0);
+        sphere = radius = place = broadcast<T>(0);
         kind = broadcast<T>(HalfSpace<T>::kind);
         for (int k = 0; k < record_size; ++k) record[k] = broadcast<T>(0);
         record[3] = -best;
@@ -357,9 +504,13 @@ template <class T, class S> struct Nearest {
                 continue;
             GRIDGEN_ROLLED
             for (int k = spheres.first(link); k < spheres.first(link + 1); ++k) {
-                const Point<T> c = spheres.center(k);
-                const T nearer = obstacle.nearer(c, best + spheres.radius(k));
-                if (any_negative(nearer)) replace(obstacle, x, c, k, nearer);
+                T s;
+                Real<T> own;
+                const Point<T> c = spheres.facing(obstacle, k, s, own);
+                const T nearer = obstacle.nearer(c, best + own);
+                if (!any_negative(nearer)) continue;
+                replace(obstacle, x, c, k, nearer, own);
+                place = select<T>(nearer, s, place);
             }
         }
         return false;
@@ -368,29 +519,31 @@ template <class T, class S> struct Nearest {
   private:
     // Replaces it where `nearer` is negative.
     template <class Shape>
-    GRIDGEN_DEVICE void replace(const Shape& obstacle, const T* x, Point<T> c, int k, T nearer) {
+    GRIDGEN_DEVICE void replace(const Shape& obstacle, const T* x, Point<T> c, int k, T nearer,
+                                Real<T> own) {
         T made[record_size];
         for (int j = 0; j < record_size; ++j) made[j] = broadcast<T>(0);
         obstacle.write(x, c, made);
-        best = select<T>(nearer, obstacle.distance(c) - spheres.radius(k), best);
+        best = select<T>(nearer, obstacle.distance(c) - own, best);
         sphere = select<T>(nearer, Real<T>(k), sphere);
-        radius = select<T>(nearer, spheres.radius(k), radius);
+        radius = select<T>(nearer, own, radius);
         kind = select<T>(nearer, Real<T>(Shape::kind), kind);
         for (int j = 0; j < record_size; ++j) record[j] = select<T>(nearer, made[j], record[j]);
     }
 };
 
-template <class T, int size, class Radii, class W, class... Record>
+template <class T, int capsules = 0, int size, class Radii, class W, class... Record>
 GRIDGEN_LARGE void nearest_obstacle(const Numbers<T, size>& numbers, const Radii& radii,
                                     const int* links, const W& world, T& sphere, T& radius, T& kind,
-                                    Record&... record) {
-    using S = Spheres<T, size, Radii>;
+                                    T& place, Record&... record) {
+    using S = Spheres<T, size, Radii, capsules>;
     const S spheres = {numbers.x, radii, links};
     Nearest<T, S> found(spheres);
     visit_obstacles<T>(world, found);
     sphere = found.sphere;
     radius = found.radius + spheres.zero();
     kind = found.kind;
+    place = found.place;
     int j = 0;
     ((record = found.record[j++]), ...);
 }
@@ -420,6 +573,12 @@ template <class T, class S, int size> struct Soft {
         slopes[3 * k + 1] = slopes[3 * k + 1] + change.y;
         slopes[3 * k + 2] = slopes[3 * k + 2] + change.z;
     }
+    // Adds the derivatives by the center and by the axis of a sphere.
+    GRIDGEN_DEVICE void move(int k, Point<T> change, T place) {
+        move(k, change);
+        if constexpr (S::has_axes)
+            if (const int a = spheres.axis(k); a >= 0) move(a, place * change);
+    }
     GRIDGEN_DEVICE void visit_pair(int a, int b) {
         const int around = spheres.around(a), other = spheres.around(b);
         const T far_end = end + temperature;
@@ -430,15 +589,16 @@ template <class T, class S, int size> struct Soft {
             if (!any_negative(apart(spheres, c, i, other, far_end))) continue;
             GRIDGEN_ROLLED
             for (int j = spheres.first(b); j < spheres.first(b + 1); ++j) {
-                const T nearer = apart(spheres, c, i, j, end);
-                if (!any_negative(nearer)) continue;
-                const Point<T> gap = c - spheres.center(j);
+                T s, t;
+                const Point<T> gap = spheres.gap(c, i, j, s, t);
                 const Real<T> both = spheres.radius(i) + spheres.radius(j);
+                const T nearer = beyond(dot(gap, gap), end + both);
+                if (!any_negative(nearer)) continue;
                 const T term = add(nearer, sqrt(dot(gap, gap)) - both);
                 if constexpr (size > 0) {
                     const Point<T> change = term * unit(gap);
-                    move(i, change);
-                    move(j, broadcast<T>(-1) * change);
+                    move(i, change, s);
+                    move(j, broadcast<T>(-1) * change, t);
                 }
             }
         }
@@ -453,11 +613,13 @@ template <class T, class S, int size> struct Soft {
                 continue;
             GRIDGEN_ROLLED
             for (int k = spheres.first(link); k < spheres.first(link + 1); ++k) {
-                const Point<T> c = spheres.center(k);
-                const T nearer = obstacle.nearer(c, end + spheres.radius(k));
+                T s;
+                Real<T> own;
+                const Point<T> c = spheres.facing(obstacle, k, s, own);
+                const T nearer = obstacle.nearer(c, end + own);
                 if (!any_negative(nearer)) continue;
-                const T term = add(nearer, obstacle.distance(c) - spheres.radius(k));
-                if constexpr (size > 0) move(k, term * obstacle.slope(c));
+                const T term = add(nearer, obstacle.distance(c) - own);
+                if constexpr (size > 0) move(k, term * obstacle.slope(c), s);
             }
         }
         return false;
@@ -475,49 +637,50 @@ template <class T, class S, int size> struct Soft {
 };
 
 // The temperature is the last of the numbers.
-template <int count, class T, int size, class Radii>
-GRIDGEN_LARGE auto soft_terms(const Numbers<T, size>& numbers, const Spheres<T, size, Radii>& spheres,
-                              const int* pairs) {
-    T unused[4];
-    const T best = nearest_pair<T>(numbers, spheres.radii, spheres.links, pairs, unused[0], unused[1],
-                                   unused[2], unused[3]);
-    Soft<T, Spheres<T, size, Radii>, count> terms(spheres, best, numbers.x[size - 1]);
+template <int count, class T, int size, class Radii, int capsules>
+GRIDGEN_LARGE auto soft_terms(const Numbers<T, size>& numbers,
+                              const Spheres<T, size, Radii, capsules>& spheres, const int* pairs) {
+    T unused[6];
+    const T best = nearest_pair<T, capsules>(numbers, spheres.radii, spheres.links, pairs, unused[0],
+                                             unused[1], unused[2], unused[3], unused[4], unused[5]);
+    Soft<T, Spheres<T, size, Radii, capsules>, count> terms(spheres, best, numbers.x[size - 1]);
     GRIDGEN_ROLLED
     for (int p = 0; p < pairs[0]; ++p) terms.visit_pair(pairs[1 + 2 * p], pairs[2 + 2 * p]);
     return terms;
 }
-template <class T, int size, class Radii>
+template <class T, int capsules = 0, int size, class Radii>
 GRIDGEN_LARGE void soft_pairs(const Numbers<T, size>& numbers, const Radii& radii, const int* links,
                               const int* pairs, T& soft) {
-    const Spheres<T, size, Radii> spheres = {numbers.x, radii, links};
+    const Spheres<T, size, Radii, capsules> spheres = {numbers.x, radii, links};
     soft = soft_terms<0>(numbers, spheres, pairs).value();
 }
-template <class T, int size, class Radii, class... Slopes>
+template <class T, int capsules = 0, int size, class Radii, class... Slopes>
 GRIDGEN_LARGE void soft_pair_slopes(const Numbers<T, size>& numbers, const Radii& radii,
                                     const int* links, const int* pairs, Slopes&... slopes) {
-    const Spheres<T, size, Radii> spheres = {numbers.x, radii, links};
+    const Spheres<T, size, Radii, capsules> spheres = {numbers.x, radii, links};
     soft_terms<sizeof...(slopes)>(numbers, spheres, pairs).write(slopes...);
 }
-template <int count, class T, int size, class Radii, class W>
+template <int count, class T, int size, class Radii, int capsules, class W>
 GRIDGEN_LARGE auto soft_obstacle_terms(const Numbers<T, size>& numbers,
-                                       const Spheres<T, size, Radii>& spheres, const W& world) {
-    using S = Spheres<T, size, Radii>;
+                                       const Spheres<T, size, Radii, capsules>& spheres,
+                                       const W& world) {
+    using S = Spheres<T, size, Radii, capsules>;
     Nearest<T, S> nearest(spheres);
     visit_obstacles<T>(world, nearest);
     Soft<T, S, count> terms(spheres, nearest.best, numbers.x[size - 1]);
     visit_obstacles<T>(world, terms);
     return terms;
 }
-template <class T, int size, class Radii, class W>
+template <class T, int capsules = 0, int size, class Radii, class W>
 GRIDGEN_LARGE void soft_obstacles(const Numbers<T, size>& numbers, const Radii& radii,
                                   const int* links, const W& world, T& soft) {
-    const Spheres<T, size, Radii> spheres = {numbers.x, radii, links};
+    const Spheres<T, size, Radii, capsules> spheres = {numbers.x, radii, links};
     soft = soft_obstacle_terms<0>(numbers, spheres, world).value();
 }
-template <class T, int size, class Radii, class W, class... Slopes>
+template <class T, int capsules = 0, int size, class Radii, class W, class... Slopes>
 GRIDGEN_LARGE void soft_obstacle_slopes(const Numbers<T, size>& numbers, const Radii& radii,
                                         const int* links, const W& world, Slopes&... slopes) {
-    const Spheres<T, size, Radii> spheres = {numbers.x, radii, links};
+    const Spheres<T, size, Radii, capsules> spheres = {numbers.x, radii, links};
     soft_obstacle_terms<sizeof...(slopes)>(numbers, spheres, world).write(slopes...);
 }
 
@@ -546,7 +709,10 @@ template <class T, class S> struct Apart {
         GRIDGEN_ROLLED
         for (int i = spheres.first(a); i < spheres.first(a + 1); ++i) {
             const Point<T> c = spheres.center(i);
-            if (!matters(apart(spheres, c, i, spheres.around(b), margin))) continue;
+            // A branch costs more than the tests of two spheres.
+            if (spheres.first(b + 1) - spheres.first(b) > 2 &&
+                !matters(apart(spheres, c, i, spheres.around(b), margin)))
+                continue;
             T test = broadcast<T>(1);
             for (int j = spheres.first(b); j < spheres.first(b + 1); ++j)
                 test = least(test, apart(spheres, c, i, j, margin));
@@ -562,8 +728,12 @@ template <class T, class S> struct Apart {
             if (Shape::is_convex && !matters(obstacle.nearer(spheres.center(around), reach)))
                 continue;
             T test = broadcast<T>(1);
-            for (int k = spheres.first(link); k < spheres.first(link + 1); ++k)
-                test = least(test, obstacle.nearer(spheres.center(k), margin + spheres.radius(k)));
+            for (int k = spheres.first(link); k < spheres.first(link + 1); ++k) {
+                T s;
+                Real<T> own;
+                const Point<T> c = spheres.facing(obstacle, k, s, own);
+                test = least(test, obstacle.nearer(c, margin + own));
+            }
             if (collide(test)) return true;
         }
         return false;
@@ -571,10 +741,10 @@ template <class T, class S> struct Apart {
 };
 
 // The margin is the last of the numbers.
-template <class T, int size, class Radii, class W>
+template <class T, int capsules = 0, int size, class Radii, class W>
 GRIDGEN_LARGE void are_apart(const Numbers<T, size>& numbers, const Radii& radii, const int* links,
                              const int* pairs, const W& world, T& free) {
-    using S = Spheres<T, size, Radii>;
+    using S = Spheres<T, size, Radii, capsules>;
     const S spheres = {numbers.x, radii, links};
     Apart<T, S> all(spheres, numbers.x[size - 1]);
     bool is_over = false;

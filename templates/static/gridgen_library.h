@@ -92,6 +92,31 @@ GRIDGEN_DEVICE gridgen_status compute(int64 n, const Arrays&... given) {
     return compute<S, F>(UpTo<array_count<F>>(), n, given...);
 }
 
+// In gridgen_search_simd.h.
+template <class S, class F> void run_search_packs(const Array* arrays, int64 begin, int64 end);
+
+// Searches for n solutions. Of the settings of F, the first four are given; the others depend on whether
+// the first start and the rest posture, the first two arrays, are given.
+template <class S, class F, int... k, class... Arrays>
+gridgen_status search(Indices<k...>, int64 n, bool has_start, bool has_rest,
+                      const Arrays&... given) {
+    Array arrays[] = {array_of(given, size_of<F, k>)...};
+    if (!has_start && has_rest) arrays[0] = arrays[1];
+    if (!has_rest) arrays[1] = arrays[0];
+    const gridgen_status status = checked<S, F>(arrays, 0, n, n);
+    if (status != gridgen_done || n == 0) return status;
+    const S* const own = static_cast<const S*>(arrays[4].data);
+    const S settings[] = {own[0], own[1], own[2], own[3], S(!has_start && !has_rest),
+                          S(has_rest ? F::to_rest : 0.0), S(F::floors[sizeof(S) == 8])};
+    arrays[4] = for_all(settings);
+    run_search_packs<S, F>(arrays, 0, n);
+    return gridgen_done;
+}
+template <class S, class F, class... Arrays>
+gridgen_status search(int64 n, bool has_start, bool has_rest, const Arrays&... given) {
+    return search<S, F>(UpTo<array_count<F>>(), n, has_start, has_rest, given...);
+}
+
 }  // namespace gridgen
 
 #endif  // GRIDGEN_LIBRARY_H

@@ -60,6 +60,10 @@ template <> struct Lanes<Two> {
 };
 GRIDGEN_DEVICE Two operator-(Two a, Two b) { return Lanes<Two>::fma(b, Two(-1.0f), a); }
 
+template <> GRIDGEN_DEVICE Two reciprocal<Two>(Two x) {
+    return {reciprocal(x.first()), reciprocal(x.second())};
+}
+
 template <>
 GRIDGEN_DEVICE void turn<Two>(Lanes<Two>::Bits quadrant, Two s, Two c, Two& sine, Two& cosine) {
     float sines[2], cosines[2];

@@ -20,13 +20,13 @@ _DEFINITION = re.compile(r"const T (\w+) = (.*);")
 _STORE = re.compile(r"(\w+)\[(\d+)\] = (.*);")
 _FILL = re.compile(r"gridgen::fill<(\d+), (\d+)>\((\w+), (.*)\);")
 _DECLARATION = re.compile(r"T [\w, ]+;")
-_QUERY = re.compile(r"gridgen::(\w+)<T>\(gridgen::Numbers<T, \d+>\{(.*)\}, (.*)\);")
+_QUERY = re.compile(r"gridgen::(\w+)<T[^>]*>\(gridgen::Numbers<T, \d+>\{(.*)\}, (.*)\);")
 
 
 def value_of(text: str, names: Mapping[str, Any], number: Callable[[str], Any] = float) -> Any:
     """Evaluate an expression; its operators have the same precedence in C++ and Python."""
     text = re.sub(r"R\(([^()]*)\)", r"R('\1')", _plain(text))
-    return eval(text, {"R": number, "sign": np.sign}, dict(names))
+    return eval(text, _FUNCTIONS | {"R": number}, dict(names))
 
 
 def run(program: Program, inputs: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
@@ -45,7 +45,8 @@ def run(program: Program, inputs: Mapping[str, Sequence[Any]]) -> dict[str, list
 
 
 def _queries(program: Program) -> dict[str, Query]:
-    return {node.value.function: node.value for node in program.nodes if node.op == "query"}
+    queries = (node.value for node in program.nodes if node.op == "query")
+    return {query.function.partition("<")[0]: query for query in queries}
 
 
 def names_of(program: Program) -> list[str]:
@@ -185,6 +186,7 @@ _FUNCTIONS = {
     "R": float,
     "sign": np.sign,
     "sqrt": np.sqrt,
+    "reciprocal": lambda x: 1 / x,
     "exp": np.exp,
     "log": np.log,
     "atan2": np.arctan2,
@@ -200,7 +202,8 @@ _FUNCTIONS = {
 def _plain(text: str) -> str:
     """Return a C++ expression in Python."""
     text = text.replace("gridgen::broadcast<T>", "").replace("&&", "and")
-    return re.sub(r"gridgen::(sign|sqrt|exp|log|atan2|select|any_negative)<T>", r"\1", text)
+    names = "sign|sqrt|reciprocal|exp|log|atan2|select|any_negative"
+    return re.sub(rf"gridgen::({names})<T>", r"\1", text)
 
 
 def statements(blocks: Sequence[Block], program: Program) -> list[str]:

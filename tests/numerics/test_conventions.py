@@ -298,6 +298,63 @@ def test_step_gradients_are_differences_of_steps(
     assert_allclose(np.concatenate(found, axis=2), expected, atol=1e-8)
 
 
+SECOND_ORDER = {
+    "inverse_dynamics_second_order": ("inverse_dynamics_gradient", "mass_matrix"),
+    "forward_dynamics_second_order": ("forward_dynamics_gradient",),
+    "forward_dynamics_hessian": ("forward_dynamics_gradient",),
+    **{
+        f"step_hessian_{name}": (f"step_gradient_{name}",)
+        for name in FUNCTIONS["step_hessian"].methods
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(name, marks=[pytest.mark.exhaustive] * ("step" in name and "rk4" not in name))
+        for name in SECOND_ORDER
+    ],
+)
+def test_second_derivatives_are_differences_of_the_first(
+    function: str, peer: Peer, tmp_path: Path
+) -> None:
+    """Differences along MuJoCo's directions of gradients, which are compared with MuJoCo above."""
+    path = tmp_path / "robot.xml"
+    path.write_text(MODEL)
+    tree, nv = read_tree(path, RobotOptions(convention="mujoco")), peer.model.nv
+    rng = np.random.default_rng(0)
+    x = {"q": peer.q, "qd": peer.qd, "qdd": peer.qdd, "tau": peer.tau, "dt": np.full(COUNT, 0.1)}
+    x |= {"gravity": np.tile(peer.gravity, (COUNT, 1))}
+    x |= {"multipliers": rng.normal(size=(COUNT, nv)), "costate": rng.normal(size=(COUNT, 2 * nv))}
+
+    def value(name: str, x: Any) -> list[np.ndarray]:
+        inputs = computation_of(tree, name).inputs
+        return evaluate_reference(tree, name, {one: x[one] for one in inputs})
+
+    def slopes(name: str) -> list[list[np.ndarray]]:
+        """Return the derivatives of each result by q, qd and tau."""
+        columns, step = [], 1e-6
+        for axis in step * np.eye(3 * nv):
+            ahead, back = (value(name, moved(tree, x, sign * axis)) for sign in (1.0, -1.0))
+            columns.append([(a - b) / (2 * step) for a, b in zip(ahead, back, strict=True)])
+        each = [np.stack(column, axis=-1) for column in zip(*columns, strict=True)]
+        return [np.split(one, 3, axis=-1) for one in each]
+
+    found = value(function, x)
+    first = [one for name in SECOND_ORDER[function] for one in slopes(name)]
+    if function.endswith("second_order"):  # qq, vv, qv, then dM or by torques
+        expected = [first[0][0], first[1][1], first[0][1]]
+        expected.append(first[2][0] if function.startswith("inverse") else first[0][2])
+    else:
+        weights = x["costate" if "step" in function else "multipliers"]
+        ways = np.concatenate([np.concatenate(one, axis=-1) for one in first], axis=2)
+        product = np.einsum("bi,bijk->bjk", weights, ways)
+        expected = [(product + product.transpose(0, 2, 1)) / 2]
+    for one, other in zip(found, expected, strict=True):
+        assert_allclose(one, other, atol=1e-7 * np.abs(other).max())
+
+
 def test_constraints_are_converted(peer: Peer, tmp_path: Path) -> None:
     path = tmp_path / "robot.xml"
     path.write_text(MODEL)
@@ -375,12 +432,14 @@ def test_quaternions_begin_with_w(robot: gridgen.Robot) -> None:
 
 
 def test_what_is_not_converted_is_refused(robot: gridgen.Robot, peer: Peer) -> None:
-    costate = np.ones(2 * robot.nv)
-    with pytest.raises(ModelError, match="step_hessian of a floating base is not available in Mu"):
-        robot.step_hessian(peer.q, peer.qd, peer.tau, 0.01, costate)
-    motion = np.ones(6)
-    with pytest.raises(ModelError, match="omit its motion"):
-        robot.inverse_dynamics_gradient(peer.q, peer.qd, peer.tau, base_velocity=motion)
+    with pytest.raises(ModelError, match="momentum_regressor of a floating base is not available"):
+        robot.momentum_regressor(peer.q, peer.qd)
+    x, motion = (peer.q, peer.qd, peer.tau), np.ones(6)
+    for function in ("inverse_dynamics_gradient", "forward_dynamics_second_order"):
+        with pytest.raises(ModelError, match=f"no {function} on a moving base: omit its motion"):
+            getattr(robot, function)(*x, base_velocity=motion)
+    with pytest.raises(ModelError, match="no step_hessian on a moving base"):
+        robot.step_hessian(*x, 0.01, np.ones(2 * robot.nv), base_velocity=motion)
     with pytest.raises(
         OptionError, match=r"convention is .drake.; choose one of pinocchio, mujoco"
     ):

@@ -381,6 +381,18 @@ def test_a_bound_call_computes_what_a_plain_call_does(schedule):
         assert_same(bound(), expected, schedule)
 
 
+def test_bound_inverse_kinematics_finds_what_a_plain_call_does():
+    _, robot = load("arm7")
+    q = robot.random_configuration(np.random.default_rng(0), 100)
+    targets = cupy.asarray(robot.forward_kinematics(q, "flange"))
+    bound = robot.bind("inverse_kinematics", targets, "flange")
+    targets[...] = targets[::-1].copy()
+    expected = robot.inverse_kinematics(targets, "flange")
+    for found, wanted in zip(bound(), expected, strict=True):
+        assert isinstance(found, cupy.ndarray)
+        cupy.testing.assert_array_equal(found, wanted)
+
+
 def test_bound_calls_in_a_row_compute_what_each_does():
     _, robot = load("arm7")
     arrays = on_gpu(states("arm7", "float32", 100))

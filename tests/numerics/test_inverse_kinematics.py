@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +12,13 @@ from numpy.typing import NDArray
 
 import gridgen
 from fake_gpu.ptx.backend import PTX_TARGETS
+from gridgen import check
 from gridgen.backends import TARGETS
+from gridgen.check import compare
+from gridgen.compiler import read_tree
 from gridgen.errors import DtypeError, ModelError, OptionError, ParameterError, ShapeError
+from gridgen.functions.calls import Solutions
+from gridgen.functions.types import BackendName
 from gridgen.robot import open_module
 from helpers.robots import example_urdf
 from numerics.robots import urdf_path
@@ -289,12 +293,106 @@ def test_refusals() -> None:
             robot.inverse_kinematics(target, "tool0", **{word: value})
 
 
-def test_a_generated_module_has_none(tmp_path: Path) -> None:
-    options = gridgen.GenerateOptions(output=tmp_path, functions=("mass_matrix",))
-    written = gridgen.generate(urdf_path("arm6"), options)
-    robot = open_module(str(written.folder / "__init__.py"))
-    with pytest.raises(ModelError, match=r"without inverse_kinematics_of_tool0: use gridgen\.load"):
-        robot.inverse_kinematics(np.eye(4), "tool0")
+LISTS = ("tool0", ["tool0", "forearm_link"])
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory: pytest.TempPathFactory) -> gridgen.GeneratedModule:
+    options = gridgen.GenerateOptions(
+        output=tmp_path_factory.mktemp("modules"),
+        functions=("mass_matrix",),
+        inverse_kinematics=LISTS,
+        vjp=True,
+        jvp=True,
+    )
+    return gridgen.generate(urdf_path("arm6"), options)
+
+
+def test_a_generated_module_has_the_kernels_that_it_was_asked_for(
+    module: gridgen.GeneratedModule,
+) -> None:
+    robot = open_module(str(module.folder / "__init__.py"))
+    _, targets = problems(robot_of("arm6"), "tool0", 50)
+    found = robot.inverse_kinematics(targets, "tool0")
+    for array, wanted in zip(
+        found, robot_of("arm6").inverse_kinematics(targets, "tool0"), strict=True
+    ):
+        assert_array_equal(array, wanted)
+    text = (module.folder / "__init__.py").read_text()
+    assert "inverse_kinematics = robot.inverse_kinematics" in text
+    assert "compute = " not in text
+    with pytest.raises(ModelError, match=r"again with --inverse-kinematics LINK,\.\.\. of these"):
+        robot.inverse_kinematics(np.eye(4), "wrist_3_link")
+    names = {"inverse_kinematics_of_tool0", "inverse_kinematics_of_tool0_and_forearm_link"}
+    assert names <= set(robot.functions)
+    with pytest.raises(OptionError, match='no frame "tool1"'):
+        robot.inverse_kinematics(np.eye(4), "tool1")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("backend", ["cpu", "emulated"])
+def test_the_check_of_a_module_compares_solutions_and_derivatives(
+    module: gridgen.GeneratedModule, backend: BackendName
+) -> None:
+    robot = gridgen.robot.Robot(module, backend)
+    searched = [name for name in robot.functions if name.startswith("inverse_kinematics")]
+    assert len(searched) == 8
+    found = compare(module.tree, robot, ["float32", "float64"], backend, functions=searched)
+    assert len(found) == 16
+    for comparison in found:
+        assert comparison.passed, comparison
+        assert comparison.error > 0.0
+
+
+def test_a_check_notices_wrong_solutions(monkeypatch: pytest.MonkeyPatch) -> None:
+    robot = robot_of("arm6")
+    kernel = robot.resolver.search_kernel("tool0")
+    tree = read_tree(urdf_path("arm6"))
+    q = robot.random_configuration(np.random.default_rng(0), 20)
+    assert check._compare_search(tree, robot, kernel, "float64", q).passed
+    solve = robot.inverse_kinematics
+
+    def wrong(*given: object) -> Solutions:
+        found = solve(*given)
+        return found._replace(q=found.q + 1e-3)
+
+    monkeypatch.setattr(robot, "inverse_kinematics", wrong)
+    assert not check._compare_search(tree, robot, kernel, "float64", q).passed
+
+
+@pytest.mark.parametrize("backend", ["cpu", "emulated"])
+def test_a_bound_call_reads_what_its_targets_are_later(backend: BackendName) -> None:
+    robot = robot_of("arm6")
+    robot.compile("inverse_kinematics", frame="tool0", dtype="float64", backend=backend)
+    _, targets = problems(robot, "tool0", 30)
+    given = targets.copy()
+    bound = robot.bind("inverse_kinematics", given, "tool0", seeds=4, backend=backend)
+    assert bound() is bound()
+    for now in (targets, targets[::-1]):
+        given[...] = now
+        for array, wanted in zip(
+            bound(), robot.inverse_kinematics(now, "tool0", seeds=4), strict=True
+        ):
+            assert_array_equal(array, wanted)
+    out = np.empty((30, 6)), np.empty(30), np.empty((30, 2))
+    bound = robot.bind("inverse_kinematics", given, "tool0", q0=np.zeros(6), out=out)
+    assert bound()[0] is out[0]
+    plain = robot.inverse_kinematics(given, "tool0", q0=np.zeros(6))
+    assert_array_equal(out[0], plain.q)
+
+
+def test_links_of_a_module_are_validated() -> None:
+    for wrong in ("tool0", [3], [[]], {"tool0": 1}):
+        with pytest.raises(OptionError, match=r"inverse_kinematics is .*; give a tuple of links"):
+            gridgen.GenerateOptions(inverse_kinematics=wrong)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"add --inverse-kinematics LINK,\.\.\."):
+        gridgen.GenerateOptions(functions=("inverse_kinematics",))  # type: ignore[arg-type]
+    text = urdf_path("arm6")
+    with pytest.raises(OptionError, match='no frame "tool"'):
+        gridgen.generate(text, gridgen.GenerateOptions(inverse_kinematics=("tool",)))
+    base = robot_of("arm6").frame_names[0]
+    with pytest.raises(ModelError, match=r"inverse_kinematics: no .*no joint moves"):
+        gridgen.generate(text, gridgen.GenerateOptions(inverse_kinematics=(base,)))
 
 
 def derivatives(

@@ -45,7 +45,7 @@ CASES = [
     for always in [{name for name in ALWAYS if "dynamics" in name} if robot is SCREWS else ALWAYS]
     for name, computation in COMPUTATIONS.items()
     if not computation.key.step
-    for plan in (plan_lines, plan_loops)
+    for plan in (plan_lines, plan_loops)[: 1 + computation.method.in_loops]
 ]
 EXHAUSTIVE = pytest.mark.exhaustive
 #: Two kinds of products, of which the second is of the first.

@@ -135,6 +135,18 @@ def test_what_nvrtc_makes_gives_the_bits_of_other_backends(
             assert_array_equal(array, expected, err_msg=way)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("function", ["forward_dynamics_aba", "step_semi_implicit"])
+def test_sines_by_calls_give_the_bits_of_the_cpu(function: str) -> None:
+    """Code that would exceed the instruction caches has them, of large angles too."""
+    robot = ("humanoid", True)
+    x = dict(states(*robot, "float32"))
+    x["q"][::7, -3:] *= 1e6
+    found = evaluate(robot, function, x, "compute_90")
+    for array, expected in zip(found, evaluate(robot, function, x, "cpu"), strict=True):
+        assert_array_equal(array, expected)
+
+
 @refused(lambda function: refused_kernel(tree_of("tree 70"), KERNELS[function].key))
 @pytest.mark.parametrize(
     "function",

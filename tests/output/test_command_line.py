@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -23,8 +22,9 @@ from gridgen.commands import console
 from gridgen.commands import main as cli
 from gridgen.commands import tune as tune_command
 from gridgen.cost import profile
-from gridgen.functions.types import Integrator
+from gridgen.functions.motion import INTEGRATORS
 from gridgen.mpi import command as pipeline_command
+from gridgen.options import DEFAULT_INTEGRATORS
 from helpers.robots import joint_text, link_text, robot_text
 
 CODEGEN = Path(__file__).parents[2] / "codegen"
@@ -178,6 +178,25 @@ def test_functions_of_frames(functions, made, run, module):
     assert run(PENDULUM, "--frame", "rod", "--functions", functions)[0] == 0
     names = {name for name in module("pendulum").robot.functions if "scan" not in name}
     assert {name.partition("_rod")[0] for name in names} == made
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ([], {*DEFAULT_INTEGRATORS}),
+        (["--integrators", "variational,rk4"], {"variational", "rk4"}),
+    ],
+)
+def test_integrators(given, made, run, module):
+    assert run(PENDULUM, "--functions", "step,rollout", *given)[0] == 0
+    robot = module("pendulum").robot
+    steps = {name.removeprefix("step_") for name in robot.functions if name.startswith("step_")}
+    rollouts = {name.removeprefix("rollout_") for name in robot.functions if "rollout" in name}
+    assert steps == made
+    assert {name for name in rollouts if name in INTEGRATORS} == made
+    left_out = "variational" if "variational" not in made else "euler"
+    with pytest.raises(gridgen.ModelError, match=f"no step_{left_out}.*--integrators"):
+        robot.step([0.1], [0.2], [0.3], 0.01, integrator=left_out)
 
 
 # -- what is checked and reported ---------------------------------------------------------------
@@ -393,6 +412,8 @@ def test_bad_input(arguments, message, grid_gen, tmp_path):
         (["--functions", "mass_matrx"], "did you mean mass_matrix"),
         (["--functions", "jacobian"], "add --frame LINK"),
         (["--functions", "mass_matrix,neutral"], "neutral is in every"),
+        (["--integrators", "heun"], 'no integrator "heun"; choose among semi_implicit'),
+        (["--integrators", "rk4", "--functions", "mass_matrix"], "omit it, or add step"),
         (["--frame", "elbow"], 'frame_names lists its frames: "base", "rod"'),
         (["--frame", "rodd"], 'no frame "rodd"; did you mean "rod"'),
         (["--backend", "gpu", "--check"], "choose one of cpu, cuda, emulated"),
@@ -560,7 +581,7 @@ def test_what_no_call_leads_to_is_there_when_asked_for(tmp_path):
         ),
         *(
             f"rollout_{integrator}_{variant}{loads}"
-            for integrator in get_args(Integrator)
+            for integrator in DEFAULT_INTEGRATORS
             for variant in ("with_efforts", "excess")
             for loads in ("", "_f_ext_base_motion")
         ),

@@ -30,9 +30,16 @@ def expected(tmp_path_factory):
     }
 
 
-@pytest.mark.parametrize("seed", ["0", "1", "4242"])
-@pytest.mark.parametrize("name", ["gripper", "arm7"])
-def test_output_depends_on_the_input_alone(seed, name, tmp_path, grid_gen, expected):
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        ("gripper", "0"),
+        ("gripper", "4242"),
+        ("arm7", "1"),
+        pytest.param("arm7", "0", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_output_depends_on_the_input_alone(name, seed, tmp_path, grid_gen, expected):
     folder = tmp_path / f"seed {seed}" / "deep"
     folder.mkdir(parents=True)
     urdf = shutil.copy(ROBOTS / f"{name}.urdf", folder)

@@ -83,6 +83,41 @@ def test_programs_in_cpp_and_c(modules: dict[str, gridgen.GeneratedModule], tmp_
     run(program)
 
 
+def test_inverse_kinematics_in_cpp(tmp_path: Path) -> None:
+    """Bit for bit what Python finds, with every option; warnings are errors."""
+    compiler = host_compiler()
+    if "ziglang" in compiler.command:
+        pytest.skip("Zig would build its C++ library first, which takes minutes")
+    names = ("mass_matrix",)
+    options = gridgen.GenerateOptions(
+        output=tmp_path, functions=names, inverse_kinematics=("tool0",)
+    )
+    module = gridgen.generate(OWN / "arm6.urdf", options)
+    program, words = tmp_path / "reach", (*compiler.command, *compiler.flags)
+    include, object_ = f"-I{module.folder}", tmp_path / "arm6.o"
+    only = ("-DGRIDGEN_ONLY", "-DGRIDGEN_ONLY_inverse_kinematics_of_tool0")
+    source = module.folder / "arm6.cpp"
+    run(*words, "-march=native", *FLAGS, *STRICT, *only, "-c", source, "-o", object_)
+    strict = (*STRICT, "-pthread", "-o", program)
+    run(*words, "-std=c++17", include, USERS / "reach.cpp", object_, *strict)
+    robot, read, written = gridgen.load(OWN / "arm6.urdf"), b"", b""
+    rng = np.random.default_rng(8)
+    q, start = robot.random_configuration(rng, STATES), robot.random_configuration(rng, 1)[0]
+    for dtype in ("float32", "float64"):
+        targets = robot.forward_kinematics(q, "tool0").astype(dtype)
+        q0 = start.astype(dtype)
+        read += np.int64(STATES).tobytes() + targets.tobytes() + q0.tobytes()
+        chosen = {"tolerance": (1e-3, 1e-2), "iterations": 40, "seeds": 3}
+        one = targets[:1]
+        for poses, keywords in (
+            *((targets, {}), (one, {})),
+            *((one, {"q0": q0, **chosen}), (one, {"rest": q0})),
+        ):
+            for result in robot.inverse_kinematics(poses, "tool0", **keywords):
+                written += result.astype(dtype).tobytes()
+    assert run(program, input=read, timeout=60) == written
+
+
 @pytest.mark.exhaustive
 @pytest.mark.usefixtures("sanitizers")
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])

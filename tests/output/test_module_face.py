@@ -136,10 +136,12 @@ def test_a_declaration_hands_on_all_that_it_takes(name):
 def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatch):
     """What is bound and what is called have the same kernel, arrays, backend and ``out``."""
     touches = name in ("contact_forward_dynamics", "contact_residual")
+    is_held = not touches and name != "step_hessian"
+    more = ("joint_friction",) * (not touches) + ("offsets",) * is_held
     robot = gridgen.load(
         OWN / "arm6.urdf",
-        parameters=("all", "armature", "damping", *("joint_friction",) * (not touches)),
-        constraints=() if touches or name == "step_hessian" else CONSTRAINTS["arm6"],
+        parameters=("all", "armature", "damping", *more),
+        constraints=CONSTRAINTS["arm6"] if is_held else (),
         ground=GROUND["arm6"] if touches else (),
         contact=touches and {"terrain": gridgen.terrain(np.zeros((2, 2)), half_lengths=(1, 1))},
         actuators="ctrl" in FUNCTIONS[name].options and [{"joint": "elbow_joint"}],

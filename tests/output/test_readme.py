@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import pinocchio
 import pytest
 
 import gridgen
@@ -192,6 +193,18 @@ def test_every_name_of_a_compiled_function_is_explained():
         known = f"`{name}(" in MANUAL or f"`{name}`" in MANUAL or name.startswith("jacobian_")
         assert known, name
     assert not {suffix for suffix in suffixes if f"{suffix}`" not in MANUAL}
+
+
+def test_names_in_other_libraries_exist():
+    rows = [row.split("|") for row in page("equivalents.md").splitlines() if row[:3] == "| `"]
+    _, own, *others = (re.findall(r"`([\w.]+)`", " ".join(one)) for one in zip(*rows, strict=True))
+    assert {name for name in own if name in FUNCTIONS} == {*FUNCTIONS}
+    known = {*dir(pinocchio), *dir(pinocchio.GeometryModel)}
+    known |= {f"model.{name}" for name in dir(pinocchio.Model)}
+    known |= {f"data.{name}" for name in dir(pinocchio.Data)}
+    assert {*others[0]} - known == {"ComputeRNEASecondOrderDerivatives"}  # in C++ alone
+    mujoco = pytest.importorskip("mujoco")
+    assert not {name for name in others[1] if name.startswith("mj") and name not in dir(mujoco)}
 
 
 _COUNTED = re.findall(

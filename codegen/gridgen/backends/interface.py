@@ -28,7 +28,7 @@ ITEM_BYTES: Mapping[Dtype, int] = {"float32": 4, "float64": 8}
 _PARKED_ITEMSIZE = 4
 _PARKING = range(90, 120)
 # The compute capabilities with packed instructions for two floats. See gridgen_pairs.cuh.
-_PAIRING = (100, 103)
+PAIRING = (100, 103)
 # Bytes that a thread moves at once.
 _ROW_ALIGNMENT = 16
 # Dynamic shared memory of a block that needs no function attribute [bytes].
@@ -251,7 +251,7 @@ def launch_of(
     can_park = capability is None or capability in _PARKING
     if can_park and itemsize == _PARKED_ITEMSIZE:
         numbers += taken.parked
-    is_paired = taken.pairs and dtype == "float32" and capability in _PAIRING
+    is_paired = taken.pairs and dtype == "float32" and capability in PAIRING
     return replace(launch, state_bytes=numbers * itemsize, states=1 + is_paired)
 
 

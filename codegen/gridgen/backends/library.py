@@ -109,7 +109,7 @@ def _library(
             object_file,
             sources,
             f"{kernel.name} ({dtype})",
-            library_unit(sources.robot, kernel.name, dtype, is_over_time=bool(kernel.calls)),
+            library_unit(sources.robot, kernel.name, dtype, is_over_time=kernel.is_over_time),
             FLAGS,
             variant,
             cache,

@@ -35,6 +35,7 @@ from gridgen.commands.summary import Summary
 from gridgen.errors import GridGenError, OptionError
 from gridgen.functions import GENERATED
 from gridgen.functions.arrays import OPTIONAL_INPUTS
+from gridgen.functions.motion import INTEGRATORS
 from gridgen.naming import show
 from gridgen.options import (
     DTYPE_CHOICES,
@@ -145,6 +146,12 @@ def _parser() -> Parser:
         f"(default: all except {', '.join(LEFT_OUT)})",
     )
     parser.add_list(
+        "--integrators",
+        metavar="NAME,...",
+        help=f"integrators of steps and rollouts, of {', '.join(INTEGRATORS)}; repeatable "
+        "(default: without variational)",
+    )
+    parser.add_list(
         "--frame",
         dest="frames",
         metavar="LINK",
@@ -156,6 +163,11 @@ def _parser() -> Parser:
         metavar="NAME=FUNCTION,...",
         help="generate a fused function, which shares common subexpressions; write a link after a "
         "colon: control=mass_matrix,bias_forces,jacobian:hand; repeatable",
+    )
+    parser.add_list(
+        "--inverse-kinematics",
+        metavar="LINK[,LINK...]",
+        help="generate the inverse kinematics of a link, or of several links at once; repeatable",
     )
     parser.add_list(
         "--inputs",
@@ -252,9 +264,11 @@ def _run(arguments: argparse.Namespace) -> int:
         name=arguments.name,
         **robot_options(arguments),
         functions=listed(arguments.functions),
+        integrators=listed(arguments.integrators),
         frames=tuple(dict.fromkeys(arguments.frames)),
         inputs=listed(arguments.inputs),
         fuse=named("--fuse", arguments.fuse),
+        inverse_kinematics=tuple(listed([one]) for one in arguments.inverse_kinematics),
         variants=arguments.variants,
         vjp=arguments.vjp,
         jvp=arguments.jvp,

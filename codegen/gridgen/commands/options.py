@@ -138,8 +138,8 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME,...",
         help="parameters of the robot that become inputs: names of links, or all for all moving "
-        "bodies, for their inertial parameters; armature; damping; joint_friction; repeatable "
-        "(default: none)",
+        "bodies, for their inertial parameters; armature; damping; joint_friction; offsets, of "
+        "constraints; repeatable (default: none)",
     )
     parser.add_argument(
         "--no-parameter-check",
@@ -218,7 +218,8 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         default={},
         metavar="FILE",
         help="spheres of links for distances: a YAML or JSON file, as of grid-gen spheres; or "
-        "primitives, which cover the boxes, cylinders, capsules and spheres of the robot's file",
+        "primitives, the spheres and capsules of the robot's file, and those that cover its "
+        "boxes and cylinders",
     )
     parser.add_argument(
         "--allowed-collisions",

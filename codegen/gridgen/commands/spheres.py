@@ -14,8 +14,9 @@ from gridgen.errors import OptionError
 
 _TEXT = """\
 Cover the collision shapes of a robot's links by spheres, and write them to a JSON file for the
-option spheres. The spheres of a link cover its boxes, cylinders, capsules, spheres and meshes
-completely, and protrude by about the given excess. Meshes require the extra "meshes".
+option spheres. The spheres of a link cover its boxes, cylinders and meshes completely, and protrude
+by about the given excess; its spheres and capsules are written as they are. Meshes require the
+extra "meshes".
 """
 
 

@@ -137,7 +137,7 @@ def _print_legend(console: Any, summary: Summary, data: dict[str, Any]) -> None:
 
 def _parts(key: KernelKey) -> Iterator[tuple[str, str]]:
     """Yield the parts of a kernel's name after function and method, and their meaning."""
-    if key.parts:
+    if key.is_fused:
         yield key.plain.name, "fused: " + ", ".join(part.name for part in key.parts)
     for name in key.inputs:
         yield f"..._{name}", f"with {OPTIONAL_INPUTS[name].text}"
@@ -147,6 +147,8 @@ def _parts(key: KernelKey) -> Iterator[tuple[str, str]]:
         yield f"..._{key.schedule}", f'for schedule="{key.schedule}"'
     if key.variant == WITH_EFFORTS:
         yield f"..._{key.variant}", "also returns the joint torques"
+    elif key.variant == "correction":
+        yield f"..._{key.variant}", "the derivative of solutions"
     elif key.variant:
         yield f"..._{key.variant}", "sums in another order, for comparisons"
 

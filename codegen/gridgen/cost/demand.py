@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 
-from gridgen.backends.interface import DEFAULT_BLOCKS, Blocks, ThreadLaunch
-from gridgen.cost.devices import MOST_REGISTERS, Pipe
+from gridgen.backends.interface import DEFAULT_BLOCKS, PAIRING, Blocks, ThreadLaunch
+from gridgen.cost.devices import MOST_REGISTERS, Device, Pipe
 from gridgen.cost.gpu import Demand, code_bytes
 from gridgen.cost.traffic import Layout, traffic_of
-from gridgen.kernel import MOST_STAGED, Kernel, Work
+from gridgen.kernel import LONGEST_PAIRED, MOST_STAGED, Kernel, Work
 
 # Instructions of a thread: per operation, per sine and cosine of a position, per number moved
 # (address included), and a constant per kernel. Two thirds of the instructions of loops compute
@@ -29,6 +29,9 @@ _LEAST_REGISTERS, _ALIVE = 40, 0.085
 # code is short: the humanoid's have 2,300 to 6,400 instructions.
 _UNCUT, _SPILLED, _SPILL_MOVES = 4000, 0.03, 0.2
 _LOOP_SPILLED, _LOOP_MOVES, _LOOP_CODE = 0.16, 0.6, 4000.0
+# Instructions of a thread for two states, in proportion to one. Packed operations take as many
+# clocks of their pipe as those of two threads.
+_PAIR = 1.2
 # Instructions of a lane: per operation, and per synchronization of the team.
 _LANE_OPERATION, _STEP = 1.5, 10.0
 _LANE_REGISTERS = 120
@@ -49,11 +52,13 @@ def demand_of(
     layout: Layout = "rows",
     batch: int = 1 << 20,
     blocks: Blocks = DEFAULT_BLOCKS,
+    device: Device | None = None,
 ) -> Demand:
     """Estimate the resources that a kernel needs on a GPU.
 
     A thread issues the loads of all its arguments before it waits for the first. Rows go through
-    shared memory; the estimate ignores that programs with loops write theirs number by number.
+    shared memory; the estimate ignores that programs with loops write theirs number by number. If a
+    thread of the device may compute two states, it assumes that the program has no branches.
     """
     words = itemsize // 4
     traffic = traffic_of(kernel, itemsize, layout)
@@ -84,14 +89,19 @@ def demand_of(
         spilled = max(0.0, registers - MOST_REGISTERS)
         moves = spilled * _SPILL_MOVES / _SPILLED
     staged = min(numbers, MOST_STAGED) * itemsize if layout == "rows" else 0
-    launch = ThreadLaunch(staged, blocks=blocks).of(batch)
+    has_pairs = device is not None and device.capability in PAIRING and itemsize == 4
+    states = 1 + (has_pairs and not work.has_loops and work.lane <= LONGEST_PAIRED)
+    if states == 2:
+        instructions, registers = _PAIR * instructions, 2 * registers
+    pipes = _pipes(instructions, work.lane + _SINE_COSINE * angles, itemsize)
+    launch = ThreadLaunch(staged, blocks=blocks, states=states).of(batch)
     return Demand(
         threads_per_block=launch.threads_per_block,
         states_per_block=launch.states_per_block,
         registers=min(MOST_REGISTERS, registers),
         shared_bytes=launch.shared_bytes,
         instructions=instructions,
-        pipes=_pipes(instructions, work.lane + _SINE_COSINE * angles, itemsize),
+        pipes=pipes if states == 1 else pipes | {"fp32": 2 * pipes["fp32"]},
         pace=_PACE,
         trips=1,
         traffic=traffic,

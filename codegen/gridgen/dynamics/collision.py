@@ -1,12 +1,15 @@
-"""Distances between the spheres of a robot, and to obstacles.
+"""Distances between the spheres and capsules of a robot, and to obstacles.
 
 A search finds the nearest pair (``symbolic/query.py``), in C++ with a broad phase: a sphere around
 all spheres of a link decides for many pairs at once. The distance of that pair is then computed
 once more, from the configuration, and is differentiable: almost everywhere its derivative is that
 of the minimum.
 
+A capsule is a sphere with an axis. Its nearest point is constant along the axis where the distance
+has a first derivative, since the distance does not depend on it to the first order.
+
 A soft minimum of distances d is -t log sum exp(-d / t). A search sums the terms that count, another
-one their derivatives by the centers of the spheres.
+one their derivatives by the centers and the axes of the spheres.
 
 A world is one array: the numbers of spheres, capsules, boxes and half-spaces, the three extents of
 a grid of signed distances and an unused number, then the obstacles:
@@ -21,8 +24,8 @@ a grid of signed distances and an unused number, then the obstacles:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +35,7 @@ from gridgen.dynamics.frames import body_poses
 from gridgen.dynamics.state import State
 from gridgen.functions.arrays import GRID_HEAD, WORLD_HEAD, WORLD_SIZES
 from gridgen.model.kinematic_tree import SphereModel
+from gridgen.model.spheres import axes_of, places_on_axes
 from gridgen.symbolic.memory import Constants
 from gridgen.symbolic.query import Query
 from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
@@ -44,6 +48,8 @@ RECORD = 12
 #: Least length of a vector that is divided by it [m].
 _TINY = 1e-15
 _BOXES, _HALF_SPACES, _GRID = 2, 3, 4
+#: Factor of the radius of a capsule in a grid, where spheres half a radius apart cover it.
+WIDE = 1.031
 Numbers = NDArray[Any]
 
 
@@ -52,11 +58,14 @@ def self_distance(state: State) -> tuple[Scalar, Scalar]:
     tree, scalars, centers = state.tree, state.scalars, _centers(state)
     scalars.begin("distance", -1)
     query = _pair_query(tree.spheres)
-    first, second, reach, pair = scalars.query(query, _flat(centers), ())
+    first, second, reach, pair, *places = scalars.query(query, _flat(centers), ())
     used = sorted({link for pair in tree.spheres.pairs for link in pair})
     firsts = tree.spheres.firsts
     spheres = [k for link in used for k in range(firsts[link], firsts[link + 1])]
-    a, b = (_chosen(centers, spheres, index, scalars) for index in (first, second))
+    a, b = (
+        _nearest(tree.spheres, centers, spheres, index, place, scalars)
+        for index, place in zip((first, second), places, strict=True)
+    )
     return _length(sub(a, b), scalars) - reach, pair
 
 
@@ -64,9 +73,10 @@ def world_distance(state: State, world: Sequence[Scalar]) -> tuple[Scalar, Scala
     """Return the smallest signed distance of moving links to obstacles, and the nearest sphere."""
     tree, scalars, centers = state.tree, state.scalars, _centers(state)
     scalars.begin("distance", -1)
-    sphere, radius, kind, *record = scalars.query(_world_query(tree.spheres), _flat(centers), world)
-    spheres = range(tree.spheres.firsts[tree.spheres.moving])
-    point = _chosen(centers, [*spheres], sphere, scalars)
+    query = _world_query(tree.spheres)
+    sphere, radius, kind, place, *record = scalars.query(query, _flat(centers), world)
+    spheres = [*range(tree.spheres.firsts[tree.spheres.moving])]
+    point = _nearest(tree.spheres, centers, spheres, sphere, place, scalars)
     distance = _from_capsule(point, record, scalars)
     for number, of in ((_BOXES, _from_box), (_HALF_SPACES, _from_half_space), (_GRID, _from_grid)):
         before = kind - scalars.constant(number - 0.5)
@@ -104,23 +114,47 @@ def collision_free(state: State, world: Sequence[Scalar], margin: Sequence[Scala
 
 
 def _centers(state: State) -> list[Vector]:
-    """Return the centers of all spheres in the base frame, then those around each link."""
+    """Return the centers of all spheres in the base frame, half axes, centers of the bounds."""
     poses, scalars, links = body_poses(state), state.scalars, state.tree.spheres.links
 
-    def at(body: int, sphere: Sequence[float]) -> Vector:
-        point = constants((sphere[0], sphere[1], sphere[2]), scalars)
-        return point if body < 0 else add(poses[body].p, apply(poses[body].R, point))
+    def turned(body: int, vector: NDArray[np.float64]) -> Vector:
+        own = constants((float(vector[0]), float(vector[1]), float(vector[2])), scalars)
+        return own if body < 0 else apply(poses[body].R, own)
 
-    found = []
+    def at(body: int, point: Any) -> Vector:
+        own = turned(body, point)
+        return own if body < 0 else add(poses[body].p, own)
+
+    found, half = [], []
     for link in links:
         scalars.begin("spheres", link.body)
-        found += [at(link.body, sphere) for sphere in link.spheres]
+        centers, axes, _ = axes_of(link.spheres)
+        found += [at(link.body, center) for center in centers]
+        half += [turned(link.body, axis) for axis in axes if axis.any()]
     scalars.begin("spheres", -1)
-    return found + [at(link.body, link.bound) for link in links]
+    return found + half + [at(link.body, link.bound) for link in links]
 
 
 def _flat(centers: Sequence[Vector]) -> list[Scalar]:
     return [entry for center in centers for entry in center]
+
+
+def _nearest(
+    model: SphereModel,
+    centers: Sequence[Vector],
+    spheres: Sequence[int],
+    index: Scalar,
+    place: Scalar,
+    scalars: Scalars,
+) -> Vector:
+    """Return the point at a place on the axis of a sphere whose index is a result."""
+    found = _chosen(centers, spheres, index, scalars)
+    if not model.capsules:
+        return found
+    axes = [constants((0.0, 0.0, 0.0), scalars)] * model.firsts[-1]
+    for k, axis in zip(model.capsules, centers[model.firsts[-1] :], strict=False):
+        axes[k] = axis
+    return add(found, scale(place, _chosen(axes, spheres, index, scalars)))
 
 
 def _chosen(
@@ -199,15 +233,31 @@ def _from_grid(point: Vector, record: Sequence[Scalar], scalars: Scalars) -> Sca
 
 
 def _tables(model: SphereModel) -> tuple[Constants, ...]:
-    """Return radii, first spheres of the links, and pairs."""
-    radii = [sphere[3] for link in model.links for sphere in link.spheres]
-    radii += [link.bound[3] for link in model.links]
+    """Return radii and half lengths of axes, first spheres and axes of the links, and pairs."""
+    _, axes, radii = axes_of([sphere for link in model.links for sphere in link.spheres])
+    capsules = [*model.capsules]
+    sizes = [
+        *radii,
+        *np.linalg.norm(axes[capsules], axis=1),
+        *(link.bound[3] for link in model.links),
+    ]
     pairs = [link for pair in model.pairs for link in pair]
+    numbers = np.full(len(radii) if capsules else 0, -1)
+    numbers[capsules] = len(radii) + np.arange(len(capsules))
+    links = (len(model.links), model.moving, *model.firsts, *numbers.tolist())
     return (
-        Constants("radii", tuple(map(float, radii))),
-        Constants("link_spheres", (len(model.links), model.moving, *model.firsts)),
+        Constants("radii", tuple(map(float, sizes))),
+        Constants("link_spheres", links),
         Constants("link_pairs", (len(model.pairs), *pairs)),
     )
+
+
+def _function(model: SphereModel, name: str) -> str:
+    return f"{name}<T, {len(model.capsules)}>" if model.capsules else f"{name}<T>"
+
+
+def _slopes(model: SphereModel) -> tuple[str, ...]:
+    return tuple(f"slope_{k}" for k in range(3 * (model.firsts[-1] + len(model.capsules))))
 
 
 def _pair_count(model: SphereModel) -> int:
@@ -217,10 +267,10 @@ def _pair_count(model: SphereModel) -> int:
 
 @lru_cache(maxsize=16)
 def _pair_query(model: SphereModel) -> Query:
-    names = ("first", "second", "reach", "pair")
+    names = ("first", "second", "reach", "pair", "place", "other")
     radii, links, pairs = _tables(model)
     return Query(
-        "nearest_pair",
+        _function(model, "nearest_pair"),
         (radii, links, pairs),
         (),
         names,
@@ -231,10 +281,10 @@ def _pair_query(model: SphereModel) -> Query:
 
 @lru_cache(maxsize=16)
 def _world_query(model: SphereModel) -> Query:
-    names = ("sphere", "radius", "kind", *(f"record_{k}" for k in range(RECORD)))
+    names = ("sphere", "radius", "kind", "place", *(f"record_{k}" for k in range(RECORD)))
     radii, links, _ = _tables(model)
     return Query(
-        "nearest_obstacle",
+        _function(model, "nearest_obstacle"),
         (radii, links),
         ("world",),
         names,
@@ -246,7 +296,7 @@ def _world_query(model: SphereModel) -> Query:
 @lru_cache(maxsize=16)
 def _free_query(model: SphereModel) -> Query:
     return Query(
-        "are_apart",
+        _function(model, "are_apart"),
         _tables(model),
         ("world",),
         ("free",),
@@ -258,29 +308,38 @@ def _free_query(model: SphereModel) -> Query:
 @lru_cache(maxsize=16)
 def _soft_pair_query(model: SphereModel) -> Query:
     tables, work = _tables(model), 25 * _pair_count(model)
-    names = tuple(f"slope_{k}" for k in range(3 * model.firsts[-1]))
     gradient = Query(
-        "soft_pair_slopes", tables, (), names, 2 * work, lambda x, _: _soft_pairs(model, x)[1]
+        _function(model, "soft_pair_slopes"),
+        tables,
+        (),
+        _slopes(model),
+        2 * work,
+        lambda x, _: _soft_pairs(model, x)[1],
     )
     return Query(
-        "soft_pairs", tables, (), ("soft",), work, lambda x, _: _soft_pairs(model, x)[0], gradient
+        _function(model, "soft_pairs"),
+        tables,
+        (),
+        ("soft",),
+        work,
+        lambda x, _: _soft_pairs(model, x)[0],
+        gradient,
     )
 
 
 @lru_cache(maxsize=16)
 def _soft_world_query(model: SphereModel) -> Query:
     tables, work = _tables(model)[:2], 200 * model.firsts[model.moving]
-    names = tuple(f"slope_{k}" for k in range(3 * model.firsts[model.moving]))
     gradient = Query(
-        "soft_obstacle_slopes",
+        _function(model, "soft_obstacle_slopes"),
         tables,
         ("world",),
-        names,
+        _slopes(model),
         2 * work,
         lambda x, world: _soft_obstacles(model, x, world)[1],
     )
     return Query(
-        "soft_obstacles",
+        _function(model, "soft_obstacles"),
         tables,
         ("world",),
         ("soft",),
@@ -299,11 +358,23 @@ def _columns(numbers: Sequence[Numbers], shape: tuple[int, ...]) -> Numbers:
     return np.stack([np.broadcast_to(x, shape).reshape(-1) for x in numbers])
 
 
-def _gaps(model: SphereModel, numbers: Sequence[Numbers]) -> tuple[Numbers, Numbers, Numbers]:
-    """Return signed distances of pairs of spheres; first, second, sum of radii, pair; vectors."""
-    centers = _columns(numbers[: 3 * model.firsts[-1]], _shape(numbers))
-    centers = centers.reshape(model.firsts[-1], 3, -1)
-    radii = [sphere[3] for link in model.links for sphere in link.spheres]
+def _axes(
+    model: SphereModel, numbers: Sequence[Numbers], shape: tuple[int, ...]
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Return centers and half axes of spheres (spheres, B, 3), and radii (spheres,)."""
+    count, capsules = model.firsts[-1], [*model.capsules]
+    rows = _columns(numbers[: 3 * (count + len(capsules))], shape).reshape(-1, 3, math.prod(shape))
+    rows = np.moveaxis(rows, 1, 2)
+    axes = np.zeros((count, *rows.shape[1:]))
+    axes[capsules] = rows[count:]
+    return rows[:count], axes, axes_of([s for link in model.links for s in link.spheres])[2]
+
+
+def _gaps(
+    model: SphereModel, numbers: Sequence[Numbers]
+) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """Return distances of pairs; first, second, sum of radii, pair; vectors; places on axes."""
+    centers, axes, radii = _axes(model, numbers, _shape(numbers))
     rows = [
         (i, j, radii[i] + radii[j], pair)
         for pair, (a, b) in enumerate(model.pairs)
@@ -312,16 +383,20 @@ def _gaps(model: SphereModel, numbers: Sequence[Numbers]) -> tuple[Numbers, Numb
     ]
     table = np.array(rows or [(0, 0, -FAR, 0)])
     i, j = table[:, :2].astype(int).T
-    between = centers[i] - centers[j]
-    gaps: Numbers = np.linalg.norm(between, axis=1) - table[:, 2:3]
-    return gaps, table, between
+    between, places = centers[i] - centers[j], np.zeros((2, len(table), centers.shape[1]))
+    if model.capsules:
+        places = np.stack(places_on_axes(between, axes[i], axes[j]))
+        between = between + places[0, ..., None] * axes[i] - places[1, ..., None] * axes[j]
+    gaps: Numbers = np.linalg.norm(between, axis=2) - table[:, 2:3]
+    return gaps, table, between, places
 
 
 def _nearest_pair(model: SphereModel, numbers: Sequence[Numbers]) -> list[Numbers]:
     """Return the nearest pair of spheres by trying all."""
-    gaps, table, _ = _gaps(model, numbers)
-    shape = _shape(numbers)
-    return [column.reshape(shape) for column in table[gaps.argmin(axis=0)].T]
+    gaps, table, _, places = _gaps(model, numbers)
+    shape, nearest = _shape(numbers), gaps.argmin(axis=0)
+    rows = *table[nearest].T, *np.take_along_axis(places, nearest[None, None], axis=1)[:, 0]
+    return [row.reshape(shape) for row in rows]
 
 
 def _soft_minimum(distances: Numbers, temperature: Numbers) -> tuple[Numbers, Numbers]:
@@ -335,54 +410,114 @@ def _soft_minimum(distances: Numbers, temperature: Numbers) -> tuple[Numbers, Nu
 def _soft_pairs(
     model: SphereModel, numbers: Sequence[Numbers]
 ) -> tuple[list[Numbers], list[Numbers]]:
-    """Return the soft minimum of all pairs of spheres, and its derivatives by the centers."""
+    """Return the soft minimum of all pairs of spheres, and its derivatives by their numbers."""
     *centers, temperature = numbers
-    gaps, table, between = _gaps(model, centers)
+    gaps, table, between, places = _gaps(model, centers)
     shape = _shape(numbers)
     found, weights = _soft_minimum(gaps, _columns([temperature], shape)[0])
-    lengths = np.maximum(np.linalg.norm(between, axis=1), _TINY)
-    change = between * (weights / lengths)[:, None]
-    slopes = np.zeros((model.firsts[-1], *change.shape[1:]))
-    np.add.at(slopes, table[:, 0].astype(int), change)
-    np.subtract.at(slopes, table[:, 1].astype(int), change)
-    return [found.reshape(shape)], [row.reshape(shape) for row in slopes.reshape(-1, len(found))]
+    change = between * (weights / np.maximum(np.linalg.norm(between, axis=2), _TINY))[..., None]
+    slopes, turns = np.zeros((2, model.firsts[-1], *change.shape[1:]))
+    for k, way in enumerate((change, -change)):
+        index = table[:, k].astype(int)
+        np.add.at(slopes, index, way)
+        np.add.at(turns, index, places[k, ..., None] * way)
+    return [found.reshape(shape)], _rows(model, slopes, turns, shape)
+
+
+def _rows(
+    model: SphereModel, slopes: Numbers, turns: Numbers, shape: tuple[int, ...]
+) -> list[Numbers]:
+    """Return derivatives by centers and axes, (spheres, B, 3), as a list of numbers."""
+    every = np.concatenate([slopes, turns[[*model.capsules]]])
+    return [row.reshape(shape) for row in np.moveaxis(every, 2, 1).reshape(-1, math.prod(shape))]
 
 
 def _distances(
     model: SphereModel, numbers: Sequence[Numbers], world: Sequence[Numbers], axis: int = 0
-) -> Iterator[tuple[int, Numbers, Numbers]]:
-    """Yield the kind, the record of each sphere and the distances (B, spheres) of each obstacle.
+) -> Iterator[tuple[int, Numbers, Numbers, Numbers, Numbers]]:
+    """Yield the kind, the record of each sphere, radii, distances and places of each obstacle.
 
-    Distances are complex, with a small step of the centers along an axis.
+    All are (B, spheres). Distances are complex, with a small step of the centers along an axis.
     """
     count, shape = model.firsts[model.moving], _shape([*numbers, *world])
-    batch = math.prod(shape)
-    centers = _columns(numbers[: 3 * count], shape).reshape(count, 3, batch).transpose(2, 0, 1)
-    radii = np.array([s[3] for link in model.links for s in link.spheres])[:count]
-    for kind, record in _obstacles(_columns(world, shape).T, centers) if count else ():
-        record = np.broadcast_to(record, (batch, count, RECORD))
+    centers, axes, radii = _axes(model, numbers, shape)
+    centers, axes = (array[:count].transpose(1, 0, 2) for array in (centers, axes))
+    radii = np.broadcast_to(radii[:count], centers.shape[:2])
+    moved = 1e-30j * np.eye(3)[axis]
+    for kind, record_at in _obstacles(_columns(world, shape).T) if count else ():
         of = (_from_capsule, _from_capsule, _from_box, _from_half_space, _from_grid)[kind]
-        point = [np.moveaxis(centers, 2, 0)[k] + 1e-30j * (k == axis) for k in range(3)]
-        yield kind, record, of(tuple(point), [*np.moveaxis(record, 2, 0)], FloatScalars()) - radii
+
+        def at(
+            place: Numbers, step: Numbers, of: Any = of, record_at: Any = record_at
+        ) -> tuple[Numbers, Numbers]:
+            points = centers + place[..., None] * axes
+            record = np.broadcast_to(record_at(points), (*points.shape[:2], RECORD))
+            moving = tuple(np.moveaxis(points + step, 2, 0))
+            return record, of(moving, [*np.moveaxis(record, 2, 0)], FloatScalars())
+
+        place, own = np.zeros(radii.shape), radii
+        if model.capsules:
+            if kind in (_BOXES, _GRID):
+                place = (_place_in_box, _place_in_grid)[kind == _GRID](at, axes, radii)
+            else:
+                place = _place(kind, record_at(centers), centers, axes)
+            own = np.where(axes.any(axis=2) & (kind == _GRID), WIDE * radii, radii)
+        record, distances = at(place, moved)
+        yield kind, record, own, distances - own, place
+
+
+def _place(kind: int, record: Numbers, centers: Numbers, axes: Numbers) -> Numbers:
+    """Return the places on axes that are nearest to a sphere, a capsule or a half-space."""
+    if kind == _HALF_SPACES:
+        return np.where((record[..., :3] * axes).sum(axis=-1) < 0.0, 1.0, -1.0)
+    start, end = record[..., :3], record[..., 3:6]
+    return places_on_axes(centers - (start + end) / 2, axes, (end - start) / 2)[0]
+
+
+def _place_in_box(at: Any, axes: Numbers, radii: Numbers) -> Numbers:
+    """Return the places on axes that are nearest to a convex obstacle, by bisection."""
+    low, high = -np.ones(radii.shape), np.ones(radii.shape)
+    for _ in range(60):
+        middle = (low + high) / 2
+        falls = np.imag(at(middle, 1e-30j * axes)[1]) < 0.0
+        low, high = np.where(falls, middle, low), np.where(falls, high, middle)
+    return high
+
+
+def _place_in_grid(at: Any, axes: Numbers, radii: Numbers) -> Numbers:
+    """Return the places of the nearest points, half a radius apart, of capsules in a grid."""
+    steps = np.maximum(np.ceil(4.0 * np.linalg.norm(axes, axis=2) / radii - 1e-3), 1.0)
+    found = -np.ones(radii.shape)
+    best = np.real(at(found, 0.0 * axes)[1])
+    for k in range(1, int(steps.max()) + 1):
+        place = 2.0 * np.minimum(k / steps, 1.0) - 1.0
+        other = np.real(at(place, 0.0 * axes)[1])
+        found = np.where(other < best, place, found)
+        best = np.minimum(other, best)
+    return found
 
 
 def _soft_obstacles(
     model: SphereModel, numbers: Sequence[Numbers], world: Sequence[Numbers]
 ) -> tuple[list[Numbers], list[Numbers]]:
-    """Return the soft minimum of all spheres and obstacles, its derivatives by the centers."""
+    """Return the soft minimum of all spheres and obstacles, its derivatives by their numbers."""
     *centers, temperature = numbers
-    shape, count = _shape([*numbers, *world]), model.firsts[model.moving]
-    every = [
-        np.array([d.T for *_, d in _distances(model, centers, world, axis)]) for axis in range(3)
-    ]
-    if not every[0].size:
-        return [np.full(shape, FAR)], [np.zeros(shape)] * (3 * count)
-    flat = np.real(every[0]).reshape(-1, math.prod(shape))
-    found, weights = _soft_minimum(flat, _columns([temperature], shape)[0])
-    weights = weights.reshape(every[0].shape)
-    slopes = [(weights * np.imag(one) / 1e-30).sum(axis=0) for one in every]
-    rows = np.stack(slopes, axis=1).reshape(3 * count, *shape)
-    return [found.reshape(shape)], [*rows]
+    shape, count = _shape([*numbers, *world]), model.firsts[-1]
+    every = [[*_distances(model, centers, world, axis)] for axis in range(3)]
+    if not every[0]:
+        return [np.full(shape, FAR)], [np.zeros(shape)] * len(_slopes(model))
+    distances = np.array([[one[3] for one in each] for each in every])
+    flat = np.moveaxis(np.real(distances[0]), 1, 2)
+    found, weights = _soft_minimum(
+        flat.reshape(-1, flat.shape[-1]), _columns([temperature], shape)[0]
+    )
+    change = np.moveaxis(weights.reshape(flat.shape), 1, 2) * np.imag(distances) / 1e-30
+    slopes, turns = np.zeros((2, count, flat.shape[-1], 3))
+    moving = model.firsts[model.moving]
+    slopes[:moving] = change.sum(axis=1).transpose(2, 1, 0)
+    places = np.array([one[4] for one in every[0]])
+    turns[:moving] = (change * places).sum(axis=1).transpose(2, 1, 0)
+    return [found.reshape(shape)], _rows(model, slopes, turns, shape)
 
 
 def _nearest_obstacle(
@@ -391,22 +526,21 @@ def _nearest_obstacle(
     """Return the smallest distance, and the nearest sphere and obstacle, by trying all."""
     shape = _shape([*numbers, *world])
     batch = math.prod(shape)
-    radii = np.array([s[3] for link in model.links for s in link.spheres])
     best, here = np.full(batch, FAR), np.arange(batch)
-    found = np.zeros((batch, 3 + RECORD))
-    found[:, 2], found[:, 6] = _HALF_SPACES, -FAR
-    for kind, record, distances in _distances(model, numbers, world):
+    found = np.zeros((batch, 4 + RECORD))
+    found[:, 2], found[:, 7] = _HALF_SPACES, -FAR
+    for kind, record, radii, distances, place in _distances(model, numbers, world):
         distances = np.real(distances)
         sphere = distances.argmin(axis=1)
-        nearest = distances[here, sphere]
-        made = np.column_stack([sphere, radii[sphere], np.full(batch, kind), record[here, sphere]])
-        found = np.where((nearest < best)[:, None], made, found)
-        best = np.minimum(nearest, best)
+        at = here, sphere
+        made = np.column_stack([sphere, radii[at], np.full(batch, kind), place[at], record[at]])
+        found = np.where((distances[at] < best)[:, None], made, found)
+        best = np.minimum(distances[at], best)
     return best.reshape(shape), [column.reshape(shape) for column in found.T]
 
 
-def _obstacles(rows: Numbers, centers: Numbers) -> Iterator[tuple[int, Numbers]]:
-    """Yield the kind and the record, (B, 1 or spheres, RECORD), of each obstacle."""
+def _obstacles(rows: Numbers) -> Iterator[tuple[int, Callable[[Numbers], Numbers]]]:
+    """Yield the kind and a function of points that returns the records of each obstacle."""
     counts, start = rows[0, :WORLD_HEAD].astype(int), WORLD_HEAD
     for kind, size in enumerate(WORLD_SIZES):
         for _ in range(counts[kind]):
@@ -414,9 +548,10 @@ def _obstacles(rows: Numbers, centers: Numbers) -> Iterator[tuple[int, Numbers]]
             start += size
             if kind == 0:
                 own = own[:, [0, 1, 2, 0, 1, 2, 3]]
-            yield kind, np.pad(own, ((0, 0), (0, RECORD - own.shape[1])))[:, None]
+            record = np.pad(own, ((0, 0), (0, RECORD - own.shape[1])))[:, None]
+            yield kind, lambda _, record=record: record  # type: ignore[misc]
     if (extents := counts[4:7]).all():
-        yield _GRID, _cells(rows[:, start:], extents, centers)
+        yield _GRID, partial(_cells, rows[:, start:], extents)
 
 
 def _cells(rows: Numbers, extents: Numbers, centers: Numbers) -> Numbers:

@@ -34,7 +34,7 @@ Source: Featherstone 2008, chapters 8 and 6; Carpentier, Budhiraja and Mansard 2
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from gridgen.dynamics.crba import add_damping, factorized, mass_matrix
@@ -116,6 +116,7 @@ class Held:
         rows:       of its Jacobian, each nv entries.
         turns:      the joints that move ``link`` relative to ``to``, from ``to`` on.
         poses:      of the bodies of ``link`` and ``to`` in these axes.
+        arms:       the two points in these bodies.
         link:       pose of the frame that is held; ``to`` likewise.
         to:         see ``link``.
     """
@@ -124,6 +125,7 @@ class Held:
     rows: Rows
     turns: Sequence[Turn] = ()
     poses: tuple[Pose, Pose] | None = None
+    arms: Sequence[Vector] = ()
     link: Pose | None = None
     to: Pose | None = None
 
@@ -153,14 +155,14 @@ class Constraints:
     def __init__(self, state: State) -> None:
         self.state, self.tree, self.scalars = state, state.tree, state.scalars
         self._poses: dict[tuple[int, int], Pose] = {}
-        self.held = [self._hold(one) for one in state.tree.constraints]
+        self.held = [self._hold(*one) for one in enumerate(state.tree.constraints)]
 
     @property
     def rows(self) -> Rows:
         """The rows of the Jacobian of all constraints."""
         return [row for held in self.held for row in held.rows]
 
-    def _hold(self, constraint: Constraint) -> Held:
+    def _hold(self, number: int, constraint: Constraint) -> Held:
         tree, scalars = self.tree, self.scalars
         if constraint.kind == "joint":
             row = [scalars.constant(0.0)] * tree.nv
@@ -176,15 +178,18 @@ class Constraints:
         ends = constraint.link.body, constraint.to.body
         axes, path = self.path(*ends)
         poses = tuple(self.pose(axes, body) for body in ends)
-        link, to = (
-            pose.child(in_canonical(self.state, frame))
-            for pose, frame in zip(poses, (constraint.link, constraint.to), strict=True)
-        )
+        state, frame = self.state, constraint.link
+        if (offsets := state.given.get("offsets")) is not None:
+            state = replace(state, offset=offsets[16 * number : 16 * number + 16])
+            frame = tree.frame_of[frame.name]
+        placed = in_canonical(state, frame), in_canonical(self.state, constraint.to)
+        link, to = (pose.child(own) for pose, own in zip(poses, placed, strict=True))
+        arms = [own.r for own in placed]
         rows = [[scalars.constant(0.0)] * tree.nv for _ in range(constraint.rows)]
         turns = [self.turn(axes, index, link.p, sign) for index, sign in path]
         for turn in turns:
             turn.add_to(rows)
-        return Held(constraint, rows, turns, poses, link, to)  # type: ignore[arg-type]
+        return Held(constraint, rows, turns, poses, arms, link, to)  # type: ignore[arg-type]
 
     def path(self, link: int, to: int) -> tuple[int, list[tuple[int, float]]]:
         """Return the joints from a body to another one, and axes in which motions are sparse.
@@ -296,8 +301,7 @@ class Constraints:
         assert held.constraint.link is not None
         assert held.constraint.to is not None
         a, w, wd = [], [], []
-        frames = held.constraint.link, held.constraint.to
-        arms = [in_canonical(self.state, frame).r for frame in frames]
+        frames, arms = (held.constraint.link, held.constraint.to), held.arms
         for frame, pose, at in zip(frames, held.poses, (arms[0], arm or arms[1]), strict=True):
             motion = root if frame.body < 0 else motions[frame.body]
             a.append(apply(pose.R, add(motion.a, apply(motion.field, at))))

@@ -22,7 +22,7 @@ from gridgen.dynamics.pullbacks import Pullback
 from gridgen.dynamics.pushforwards import Pushforward
 from gridgen.functions import FUNCTIONS, GENERATED, Function
 from gridgen.functions.arrays import OPTIONAL_INPUTS
-from gridgen.functions.parts import key_of, read_parts
+from gridgen.functions.parts import key_of, read_parts, search_key
 from gridgen.functions.steps import POSE, STEPS
 from gridgen.functions.types import REFERENCES
 from gridgen.kernel import KernelKey, Product
@@ -184,6 +184,17 @@ def fused_keys(tree: KinematicTree, fuse: Mapping[str, Sequence[str]]) -> list[K
     return [
         key_of(read_parts(names, idents, method_of), label=label) for label, names in fuse.items()
     ]
+
+
+def search_keys(tree: KinematicTree, lists: Sequence[Sequence[str]]) -> list[KernelKey]:
+    """Return the keys of inverse kinematics for lists of frames.
+
+    Raises:
+        OptionError: a frame is unknown.
+    """
+    idents = frame_idents(tree)
+    named = ([frames.find_frame(tree, name).name for name in listed] for listed in lists)
+    return [search_key([idents[name] for name in listed]) for listed in named]
 
 
 @lru_cache(maxsize=8)

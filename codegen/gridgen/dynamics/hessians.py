@@ -10,19 +10,22 @@ space. It is the symmetric part of the derivative of a gradient.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
-from gridgen.dynamics.configurations import own_joints
+from gridgen.dynamics.configurations import integrate, own_joints
+from gridgen.dynamics.conventions import Conversion, natural
 from gridgen.dynamics.derivatives import (
     Accelerations,
     accelerations_gradient,
     inverse_dynamics_gradient,
 )
 from gridgen.dynamics.friction import curvature
-from gridgen.dynamics.integrators import scaled, velocities_after
+from gridgen.dynamics.integrators import Commutators, scaled, velocities_after
 from gridgen.dynamics.kinematics import joint_rate
-from gridgen.dynamics.linearization import Changes
+from gridgen.dynamics.linearization import Changes, converted
 from gridgen.dynamics.mass import second_moments
 from gridgen.dynamics.motion_derivatives import EffortRow, add_wrenches, along, followed
 from gridgen.dynamics.second_derivatives import FromAbove, quadratic_row, turned_row
@@ -53,10 +56,40 @@ def forward_dynamics_hessian(state: State, tau: Numbers, multipliers: Numbers) -
     The weights of inverse dynamics are -M^-1 times the multipliers; see
     ``second_order.forward_dynamics_second_order``.
     """
-    rates = accelerations_gradient(state, tau)
     H = state.scalars.matrix("H", 3 * state.tree.nv, 3 * state.tree.nv)
-    _add_accelerations(state, rates, multipliers, H)
+    _Accelerations(state, tau).add_hessian(multipliers, H)
     return H
+
+
+class _Accelerations:
+    """The accelerations of a step in one state.
+
+    Attributes:
+        rates: the accelerations and their derivatives, in the coordinates of the state.
+    """
+
+    def __init__(self, state: State, tau: Numbers, damping_step: Scalar | None = None) -> None:
+        self._conversion: Conversion | None = None
+        self._state = state
+        if state.world_axes:
+            self._conversion, self._state, tau = natural(state, tau, is_uniform=True)
+        self._own = self.rates = accelerations_gradient(self._state, tau, damping_step)
+        if self._conversion is not None:
+            self.rates = converted(self._conversion, self._own)
+
+    def add_hessian(self, multipliers: Numbers, H: Square) -> None:
+        """Add the Hessian of multipliers . qdd in (q, qd, tau) to H."""
+        state, own = self._state, self._own
+        if self._conversion is None:
+            _add_accelerations(state, own, multipliers, H)
+            return
+        n, weights = state.tree.nv, self._conversion.force(multipliers)
+        natural_one = state.scalars.matrix("H", 3 * n, 3 * n)
+        _add_accelerations(state, own, weights, natural_one)
+        rates = own.by_q, own.by_qd, own.by_tau
+        found = self._conversion.hessian(natural_one, own.qdd, rates, weights)
+        for row, added in zip(H, found, strict=True):
+            row[:] = [a + b for a, b in zip(row, added, strict=True)]
 
 
 def _add_accelerations(state: State, rates: Accelerations, multipliers: Numbers, H: Square) -> None:
@@ -257,16 +290,16 @@ def _step(
     It is the symmetric part of the derivative of costate [A B], with ``linearization``'s A and B.
     """
     step, n, changes = dt[0], state.tree.nv, Changes(state)
-    rates = accelerations_gradient(state, tau, step if is_damping_implicit else None)
-    along = changes.after(share, step, changes.accelerations(rates))
-    path = scaled(state, step, velocities_after(state, step, share, rates.qdd))
+    there = _Accelerations(state, tau, step if is_damping_implicit else None)
+    along = changes.after(share, step, changes.accelerations(there.rates))
+    path = scaled(state, step, velocities_after(state, step, share, there.rates.qdd))
     H = state.scalars.matrix("H", 3 * n, 3 * n)
     slopes = _add_paths(changes, costate, path, changes.sum((step, along)), H)
     multipliers = state.scalars.table("multiplier", n)
     for i in state.tree.velocities.outward():
         slope = costate[i + n] + (share * step) * slopes[i] if share else costate[i + n]
         multipliers[i] = step * slope
-    _add_accelerations(state, rates, multipliers, H)
+    there.add_hessian(multipliers, H)
     return H
 
 
@@ -274,6 +307,149 @@ semi_implicit = _step
 euler = partial(_step, share=0.0)
 constant_acceleration = partial(_step, share=0.5)
 implicit = partial(_step, is_damping_implicit=True)
+
+
+@dataclass(frozen=True)
+class _Move:
+    """A state of an explicit method of several stages; factors are in units of the step.
+
+    Attributes:
+        along:  factors of the velocities whose sum is the path from the initial configuration.
+        faster: factors of the accelerations whose sum is the change of the velocity.
+        twist:  factor of the commutator of two velocities in the path, and their numbers.
+    """
+
+    along: tuple[float, ...]
+    faster: tuple[float, ...]
+    twist: tuple[float, int, int] | None = None
+
+
+def _stages(
+    state: State, tau: Numbers, dt: Numbers, costate: Numbers, *, moves: Sequence[_Move]
+) -> Square:
+    """Return the Hessian of a step of several stages, as ``_step``, in reverse from its end.
+
+    Args:
+        moves: states of the stages after the first, then that at the end.
+    """
+    step, n, changes, axes = dt[0], state.tree.nv, Changes(state), range(state.tree.nv)
+    commutators, zero = Commutators(state), state.scalars.constant(0.0)
+    found, speeds = [_Accelerations(state, tau)], [state.qd]
+    # Changes of the configurations, the velocities and the accelerations.
+    places: list[Square] = [[]]
+    rates, gains = [changes.velocities()], [changes.accelerations(found[0].rates)]
+    paths: list[tuple[list[Scalar], Square]] = []
+
+    def terms(factors: Sequence[float], arrays: Sequence[Any]) -> list[tuple[Scalar, Any]]:
+        return [(step * f, array) for f, array in zip(factors, arrays, strict=False) if f]
+
+    def total(pairs: Sequence[tuple[Scalar, Numbers]]) -> list[Scalar]:
+        factors = [factor for factor, _ in pairs]
+        return [dot(factors, [array[i] for _, array in pairs]) for i in axes]
+
+    for move in moves:
+        path, along = total(terms(move.along, speeds)), changes.sum(*terms(move.along, rates))
+        if move.twist:
+            factor, a, b = step * step * move.twist[0], *move.twist[1:]
+            path = commutators.add(path, factor, speeds[a], speeds[b])
+            changes.commutated(along, factor, (speeds[a], rates[a]), (speeds[b], rates[b]))
+        paths.append((path, along))
+        if move is moves[-1]:
+            break
+        gained = total(terms(move.faster, [one.rates.qdd for one in found]))
+        speeds.append([state.qd[i] + gained[i] for i in axes])
+        rates.append(changes.velocities(1.0, changes.sum(*terms(move.faster, gains))))
+        places.append(changes.positions(path, along))
+        found.append(_Accelerations(state.at(integrate(state, path), speeds[-1]), tau))
+        gains.append(changes.accelerations(found[-1].rates, (places[-1], rates[-1])))
+    H: Square = state.scalars.matrix("H", 3 * n, 3 * n)
+    # Derivatives of the costate's sum by the velocities and the accelerations of the stages.
+    by_speed, by_gain = ([[zero] * n for _ in found] for _ in range(2))
+    by_place, by_end = [costate[i] for i in axes], [costate[i + n] for i in axes]
+    for k in reversed(range(len(moves))):
+        move, (path, along), rate = moves[k], paths[k], found[k].rates
+        slopes: Numbers = _add_paths(changes, by_place, path, along, H)
+        for factor, by in terms(move.along, by_speed):
+            by[:] = [x + factor * y for x, y in zip(by, slopes, strict=True)]
+        for factor, by in terms(move.faster, by_gain):
+            by[:] = [x + factor * y for x, y in zip(by, by_end, strict=True)]
+        if move.twist:
+            factor, a, b = step * step * move.twist[0], *move.twist[1:]
+            ends = (speeds[a], rates[a], by_speed[a]), (speeds[b], rates[b], by_speed[b])
+            _add_commutators(changes, [factor * x for x in slopes], *ends, H)
+        weights = by_gain[k]
+        if k == 0:
+            found[0].add_hessian(weights, H)
+            break
+        own: Square = state.scalars.matrix("H", 3 * n, 3 * n)
+        found[k].add_hessian(weights, own)
+        _add_congruent(changes, own, (places[k], rates[k]), H)
+        by_place = [dot(weights, [row[j] for row in rate.by_q]) for j in axes]
+        by_end = [by_speed[k][j] + dot(weights, [row[j] for row in rate.by_qd]) for j in axes]
+    return H
+
+
+def _add_congruent(changes: Changes, own: Square, change: tuple[Square, Square], H: Square) -> None:
+    """Add Z^T own Z to H, where Z is the change of a stage's state and the torques."""
+    n = changes.state.tree.nv
+    Z, columns = [*change[0], *change[1]], range(3 * n)
+    product = [
+        [
+            dot(own[i][: 2 * n], [row[j] for row in Z]) + (own[i][j] if j >= 2 * n else 0.0)
+            for j in columns
+        ]
+        for i in columns
+    ]
+    for j, k in changes.pairs():
+        entry = dot([row[j] for row in Z], [product[i][k] for i in range(2 * n)])
+        if j >= 2 * n:
+            entry = entry + product[j][k]
+        H[j][k] = H[j][k] + entry
+        if j != k:
+            H[k][j] = H[k][j] + entry
+
+
+_Speed = tuple[Numbers, Square, list[Scalar]]  # velocities, their changes, derivatives by them
+
+
+def _add_commutators(
+    changes: Changes, weights: Numbers, one: _Speed, other: _Speed, H: Square
+) -> None:
+    """Add the first and second derivatives of weighted commutators of free joints' velocities."""
+    scalars = changes.state.scalars
+    for body in own_joints(changes.state):
+        joint, at, axes = body.joint_type, body.v_index, range(body.joint_type.nv)
+        if joint.nv == 1:
+            continue
+        own = weights[at : at + joint.nv]
+        units = [[scalars.constant(float(r == c)) for c in axes] for r in axes]
+        K = [[dot(own, joint.commutator(a, b)) for b in units] for a in units]
+        starts, ends = ([array[0][at + r] for r in axes] for array in (one, other))
+        first, second = ([array[1][at + r] for r in axes] for array in (one, other))
+        for r in axes:
+            one[2][at + r] = one[2][at + r] + dot(K[r], ends)
+            other[2][at + r] = other[2][at + r] + dot([row[r] for row in K], starts)
+        columns = [*changes.columns()]
+        bent = [[dot(row, [x[j] for x in second]) for j in columns] for row in K]
+        for j in columns:
+            for k in columns:
+                entry = dot([x[j] for x in first], [row[k] for row in bent])
+                H[j][k] = H[j][k] + entry
+                H[k][j] = H[k][j] + entry
+
+
+midpoint = partial(_stages, moves=(_Move((0.5,), (0.5,)), _Move((0.0, 1.0), (0.0, 1.0))))
+trapezoidal = partial(_stages, moves=(_Move((1.0,), (1.0,)), _Move((0.5, 0.5), (0.5, 0.5))))
+_WEIGHTS = (1.0 / 6.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 6.0)
+rk4 = partial(
+    _stages,
+    moves=(
+        _Move((0.5,), (0.5,)),
+        _Move((0.0, 0.5), (0.0, 0.5), (0.125, 0, 1)),
+        _Move((0.0, 0.0, 1.0), (0.0, 0.0, 1.0)),
+        _Move(_WEIGHTS, _WEIGHTS, (1.0 / 12.0, 0, 3)),
+    ),
+)
 
 
 def _add_paths(

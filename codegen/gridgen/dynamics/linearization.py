@@ -9,14 +9,19 @@ q, qd and tau. The code differentiates the steps of ``gridgen.dynamics.integrato
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from gridgen.dynamics import integrators
+from gridgen.dynamics.actuators import actuated, damped
 from gridgen.dynamics.configurations import integrate, own_joints
 from gridgen.dynamics.constraint_derivatives import constrained_accelerations_gradient
-from gridgen.dynamics.contacts.gradient import contact_step_gradient
-from gridgen.dynamics.conventions import natural
+from gridgen.dynamics.contacts.gradient import (
+    constant,
+    contact_step_gradient,
+    undifferentiated,
+)
+from gridgen.dynamics.conventions import Conversion, natural
 from gridgen.dynamics.derivatives import Accelerations, accelerations_gradient
 from gridgen.dynamics.integrators import (
     Commutators,
@@ -27,6 +32,7 @@ from gridgen.dynamics.integrators import (
 )
 from gridgen.dynamics.state import Numbers, State
 from gridgen.dynamics.sweep import Square
+from gridgen.symbolic.dual import Dual, Slopes, slopes_of, tangents_of, values_of
 from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import dot
 
@@ -151,11 +157,45 @@ def _accelerations(state: State, tau: Numbers, damping_step: Scalar | None = Non
     if state.world_axes:
         conversion, own, tau = natural(state, tau)
         rates = _accelerations(own, tau, damping_step)
-        found = conversion.gradients(rates.qdd, (rates.by_q, rates.by_qd, rates.by_tau))
-        return Accelerations(conversion.acceleration(rates.qdd), *found)
-    if state.tree.constraints:
-        return constrained_accelerations_gradient(state, tau, damping_step)
-    return accelerations_gradient(state, tau, damping_step)
+        return converted(conversion, rates)
+    actuated_state, tau, slopes = _actuated(state, tau, is_implicit=damping_step is not None)
+    solve = constrained_accelerations_gradient if state.tree.constraints else accelerations_gradient
+    rates = solve(actuated_state, tau, damping_step)
+    for by_state, by in zip((rates.by_q, rates.by_qd), slopes, strict=False):
+        for j, slope in by.items():
+            for i in range(state.tree.nv):
+                by_state[i][j] = by_state[i][j] + rates.by_tau[i][j] * slope
+    return rates
+
+
+def _actuated(
+    state: State, tau: Numbers, *, is_implicit: bool
+) -> tuple[State, Numbers, Sequence[dict[int, Scalar]]]:
+    """Return the state and the torques with actuators, and the slopes of these by q and by qd.
+
+    A torque depends on the position and the velocity of its own joint. So a direction with all
+    positions has all slopes.
+    """
+    if not state.tree.actuators:
+        return state, tau, ()
+    moved = constant(state)
+    places, speeds = (
+        [Dual(x, Slopes({side: state.scalars.constant(1.0)})) for x in values]
+        for side, values in enumerate((state.q, state.qd))
+    )
+    there = moved.at(places, speeds)
+    total = actuated(there, [*map(Dual, tau)])
+    if is_implicit:
+        there, total = damped(there, total)
+    found = [slopes_of(tangents_of(t)) for t in total]
+    slopes = [{j: own[side] for j, own in enumerate(found) if side in own} for side in (0, 1)]
+    return replace(undifferentiated(there), q=state.q, qd=state.qd), values_of([*total]), slopes
+
+
+def converted(conversion: Conversion, rates: Accelerations) -> Accelerations:
+    """Return accelerations and their derivatives in MuJoCo's coordinates."""
+    found = conversion.gradients(rates.qdd, (rates.by_q, rates.by_qd, rates.by_tau))
+    return Accelerations(conversion.acceleration(rates.qdd), *found)
 
 
 @dataclass(frozen=True)

@@ -110,6 +110,12 @@ class ProductComputation(Computation):
         is_nested = self.is_inner or isinstance(self.of, ProductComputation)
         if is_nested and any("temperature" in FUNCTIONS[name].arguments for name in names):
             return "soft minima of distances have no products of second order"
+        if (
+            is_nested
+            and tree.spheres.capsules
+            and any("clearance" in FUNCTIONS[name].results for name in names)
+        ):
+            return "distances of capsules have no products of second order"
         return self.of.refusal(tree)
 
     def at_joint_torques(self, tree: KinematicTree, x: Inputs, scalars: FloatScalars) -> Inputs:

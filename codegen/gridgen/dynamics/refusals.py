@@ -191,7 +191,10 @@ def of_actuators(tree: KinematicTree) -> str | None:
     """Refuse a robot with actuators."""
     if not tree.actuators:
         return None
-    return "the robot has actuators, whose steps have no matrices of derivatives: use vjp or jvp"
+    return (
+        "the robot has actuators, whose steps have no second derivatives: take differences of "
+        "step_gradient"
+    )
 
 
 def of_variational_steps(tree: KinematicTree) -> str | None:

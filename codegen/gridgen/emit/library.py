@@ -18,6 +18,8 @@ from gridgen.functions.arrays import STANDARD_GRAVITY
 from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
 from gridgen.rendering import render
+from gridgen.schedules.interface import is_search
+from gridgen.schedules.search.view import search_view
 from gridgen.schedules.thread.plan import Programs, jacobian_key
 from gridgen.schedules.thread.view import cpu_view, gpu_view
 from gridgen.schedules.views import robot_view
@@ -27,6 +29,8 @@ from gridgen.template_root import static_text
 LIBRARY_FILES = ("gridgen.hpp", "gridgen_library.h")
 #: Headers for programs that use the library.
 _FACES = ("gridgen.h", "gridgen.hpp")
+#: Iterations of a search, on average.
+_ITERATIONS = 9
 _GNU_ALONE = ("-fpeel-loops",)
 
 
@@ -49,6 +53,14 @@ def render_library(
     functions: dict[str, LibraryFunctionView] = {}
     taken = {kernel.name for kernel in kernels}
     for kernel in kernels:
+        if is_search(kernel.key):
+            instructions = programs[kernel.calls[0].name].cpu.instructions * _ITERATIONS
+            found = search_view(tree, kernel)
+            functions[kernel.name] = library_view(
+                kernel, ident, (kernel.name,), found, instructions
+            )
+        if kernel.key.function == "inverse_kinematics":
+            continue
         both = programs[kernel.name]
         on_cpu = cpu_view(tree, kernel, both, gpu_view(tree, kernel, both))
         # The first available method of a function is its default.
@@ -85,10 +97,10 @@ def render_library(
                 else None,
             )
             for kernel in kernels
-            if not kernel.key.products
+            if kernel.name in functions and not (kernel.key.products or is_search(kernel.key))
         ]
         view["gravity"] = ", ".join(map(repr, STANDARD_GRAVITY))
         files[f"{ident}_casadi.cpp"] = "library/robot_casadi.cpp.jinja"
         static += ("gridgen_casadi.h",)
-    found = {name: render(template, view) for name, template in files.items()}
-    return found | {name: static_text(name) for name in static}
+    rendered = {name: render(template, view) for name, template in files.items()}
+    return rendered | {name: static_text(name) for name in static}

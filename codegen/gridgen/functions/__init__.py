@@ -20,7 +20,15 @@ from gridgen.functions.operational import OperationalSpace
 from gridgen.functions.record import Function, functions_of
 from gridgen.functions.regressors import Regressors
 
-__all__ = ["FUNCTIONS", "GENERATED", "Declared", "Function", "FunctionName"]
+__all__ = [
+    "COMPILED",
+    "FUNCTIONS",
+    "GENERATED",
+    "CompiledName",
+    "Declared",
+    "Function",
+    "FunctionName",
+]
 
 
 class Declared(
@@ -105,3 +113,6 @@ FunctionName = Literal[
     "interpolate",
     "distance",
 ]
+#: Those, and inverse kinematics, whose kernels belong to lists of links.
+CompiledName = FunctionName | Literal["inverse_kinematics"]
+COMPILED = (*GENERATED, "inverse_kinematics")

@@ -207,6 +207,9 @@ ARRAYS: dict[str, ArrayKind] = {
         ("constraints",), "share of the velocity that an impact turns back", "1", True
     ),
     "weights": ArrayKind(("constraints",), "what the squares of forces count", "1", True),
+    "offsets": ArrayKind(
+        ("constraints", 4, 4), "pose of each constraint's frame in its link", "1 and m", True
+    ),
     "friction": ArrayKind(
         ("contacts",), "coefficient of friction of each contact's tangents", "1", True
     ),
@@ -324,7 +327,7 @@ TIME_FIRST = ("tau", "ctrl", *FEEDBACK)
 OWN_PARAMETERS = ("params", "armature", "damping", "joint_friction")
 #: Parameters that kernels with constraints read.
 CONSTRAINT_INPUTS = (
-    *("active", "stabilization", "compliance", "proximal", "restitution", "weights"),
+    *("active", "stabilization", "compliance", "proximal", "restitution", "weights", "offsets"),
 )
 #: Parameters that kernels with contacts read.
 CONTACT_INPUTS = ("friction", "radii", "tolerance", "terrain")
@@ -343,7 +346,7 @@ BY_PRECISION = {"proximal": PROXIMAL, "tolerance": TOLERANCE}
 #: Default arrays that a rollout is differentiated with respect to.
 BEGINNING_AND_TORQUES = ("q0", "qd0", "tau")
 #: Parameters that are constant along a rollout.
-CONSTANT_PARAMETERS = (*OWN_PARAMETERS, *CONTACT_INPUTS)
+CONSTANT_PARAMETERS = (*OWN_PARAMETERS, *CONTACT_INPUTS, "offsets")
 _CONSTANT = ("q0", "qd0", "dt", *BOUNDS, "ends", *CONSTANT_PARAMETERS)
 #: Arrays of a rollout that are constant in time; all others may have a time axis.
 CONSTANT_IN_TIME = (*_CONSTANT, *map(cotangent, _CONSTANT))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridgen.errors import ShapeError
 from gridgen.functions.types import Array, InGravity, Loaded, Options
 
 
@@ -59,6 +60,12 @@ class RolloutWords(NamedTuple):
     none: int = 0
 
 
+#: Least damping by the size of an element: above the rounding of a product of Jacobians.
+FLOOR = {4: 1e-5, 8: 1e-9}
+#: Part of the way to the rest posture that an iteration takes in the null space.
+TO_REST = 0.5
+
+
 @dataclass(frozen=True)
 class SearchSettings:
     """Options of inverse kinematics; see ``inverse_kinematics``."""
@@ -90,7 +97,7 @@ class Solutions(NamedTuple):
 
 @dataclass(slots=True)
 class Request:
-    """A call of a declared function.
+    """A call of a declared function; ``tau=None`` with ``ctrl`` becomes zeros.
 
     Attributes:
         function:  name of the function.
@@ -118,6 +125,26 @@ class Request:
         """Convert ``active``, which may have booleans or integers."""
         if self.options.get("active") is not None:
             self.options = _in_numbers(self.options, self.arrays[0])
+        ctrl: Any = self.options.get("ctrl")
+        if ctrl is not None and any(x is None for x in self.arrays[2:3]):
+            self.arrays = (*self.arrays[:2], self._no_torques(ctrl), *self.arrays[3:])
+
+    def _no_torques(self, ctrl: Any) -> Any:
+        """Return zeros for the joint torques of a state, or of each step of a rollout."""
+        q, qd = self.arrays[:2]
+        shape = np.shape(qd)[-1:]
+        if self.settings is not None:
+            if len(steps := np.shape(ctrl)) < 2:
+                raise ShapeError(
+                    f"ctrl has shape {steps} and tau is None, so that the number of steps is "
+                    "unknown; give one of them an axis of time: ctrl (T, nu), tau (T, nv)"
+                )
+            shape = (steps[-2], *shape)
+        if hasattr(q, "new_zeros"):
+            return q.new_zeros(shape)
+        dtype = getattr(q, "dtype", np.dtype(float))
+        module = getattr(q, "__array_namespace__", lambda: np)()
+        return module.zeros(shape, dtype=dtype)
 
 
 def _in_numbers(options: Any, q: Any) -> Any:

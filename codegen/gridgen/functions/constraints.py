@@ -9,7 +9,7 @@ from gridgen.functions.types import (
     ArrayLike,
     Constrained,
     Impulsive,
-    Inertial,
+    InertialPlaced,
     Supported,
     Unpack,
     Writable,
@@ -34,7 +34,7 @@ class ConstrainedDynamics(Calls):
         solves=True,
     )
     def delassus(
-        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Inertial]
+        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[InertialPlaced]
     ) -> Array:
         """Return the Delassus matrix of the robot's constraints, J Minv J^T.
 
@@ -44,7 +44,8 @@ class ConstrainedDynamics(Calls):
         Args:
             q:       joint positions (B, nq) [rad or m]
             out:     array for the result.
-            options: ``params`` and ``armature`` as in ``inverse_dynamics``, and ``backend``.
+            options: ``params`` and ``armature`` as in ``inverse_dynamics``, ``offsets`` as in
+                     ``constrained_forward_dynamics``, and ``backend``.
 
         Returns:
             G: (B, m, m), symmetric.
@@ -96,6 +97,9 @@ class ConstrainedDynamics(Calls):
             proximal:      proximal term of each constraint, as a multiple of the mean diagonal
                            entry of the Delassus matrix, of the rows of forces or of moments
                            (k,) or (B, k). Default: the square root of the unit of rounding.
+            offsets:       pose of each constraint's point or frame in its link, homogeneous
+                           (k, 4, 4) or (B, k, 4, 4) [1 and m], for a robot loaded with
+                           ``parameters="offsets"``. Default: that of the robot's options.
             options:       the others as in ``inverse_dynamics``.
 
         Returns:
@@ -187,7 +191,7 @@ class ConstrainedDynamics(Calls):
             qd:          joint velocities before    (B, nv)  [rad/s or m/s]
             out:         arrays for the results.
             active:      as in ``constrained_forward_dynamics``, which also describes
-                         ``compliance`` and ``proximal``.
+                         ``compliance``, ``proximal`` and ``offsets``.
             restitution: 0 to 1 for each constraint (k,) or (B, k); by default 0.
             options:     ``params`` and ``armature`` as in ``inverse_dynamics``, and ``backend``.
 
@@ -235,7 +239,7 @@ class ConstrainedDynamics(Calls):
             qd:       joint velocities     (B, nv)  [rad/s or m/s]
             qdd:      joint accelerations  (B, nv)  [rad/s^2 or m/s^2]
             out:      arrays for the results.
-            active:   as in ``constrained_forward_dynamics``; proximal likewise.
+            active:   as in ``constrained_forward_dynamics``; proximal and offsets likewise.
             weights:  weight of the squared forces of each constraint (k,) or (B, k); 1.
             options:  the others as in ``inverse_dynamics``.
 

@@ -30,7 +30,7 @@ class ContactDynamics(Calls):
         self,
         q: ArrayLike,
         qd: ArrayLike,
-        tau: ArrayLike,
+        tau: ArrayLike | None,
         *,
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Soft],
@@ -43,7 +43,7 @@ class ContactDynamics(Calls):
         Args:
             q:         joint positions   (B, nq)  [rad or m]
             qd:        joint velocities  (B, nv)  [rad/s or m/s]
-            tau:       joint torques     (B, nv)  [N m or N]
+            tau:       joint torques     (B, nv)  [N m or N]; ``None`` with ``ctrl``: 0
             out:       arrays for the results.
             friction:  coefficient of each contact's tangents (k,) or (B, k). Default: the file's.
             ctrl:      control of each actuator (nu,) or (B, nu). Default: 0.
@@ -82,7 +82,7 @@ class ContactDynamics(Calls):
         self,
         q: ArrayLike,
         qd: ArrayLike,
-        tau: ArrayLike,
+        tau: ArrayLike | None,
         *,
         out: Writable | None = None,
         **options: Unpack[Soft],

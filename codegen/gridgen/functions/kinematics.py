@@ -152,7 +152,7 @@ class Frames(Calls):
             Request("jacobian_dot_qd", (q, qd), out, options, frame=frame, reference=reference)
         )
 
-    @function(results=("q", "success", "residual"))
+    @function(results=("q", "success", "residual"), cancels=True)
     def inverse_kinematics(
         self,
         targets: ArrayLike,

@@ -15,9 +15,7 @@ from gridgen.functions.types import (
     Keep,
     Moving,
     NumberLike,
-    OneStageIntegrator,
     ThreadSchedule,
-    Touching,
     Unpack,
     Writable,
 )
@@ -55,8 +53,8 @@ _SOURCES = {
     ),
 }
 INTEGRATORS = {name: title for name, (title, _) in _SOURCES.items()}
-#: Those that evaluate forward dynamics once.
-_ONE_STAGE = ("semi_implicit", "euler", "implicit", "constant_acceleration")
+#: Numbers of evaluations of those that evaluate forward dynamics several times.
+MULTI_STAGE = {"midpoint": 2, "trapezoidal": 2, "rk4": 4}
 #: Those with matrices of derivatives.
 _EXPLICIT = tuple(name for name in INTEGRATORS if name != "variational")
 _OF_VARIATIONAL = ("of_variational_steps",)
@@ -85,7 +83,7 @@ class Motion(Calls):
         self,
         q: ArrayLike,
         qd: ArrayLike,
-        tau: ArrayLike,
+        tau: ArrayLike | None,
         dt: NumberLike,
         *,
         integrator: Integrator = "semi_implicit",
@@ -104,7 +102,7 @@ class Motion(Calls):
         Args:
             q:          joint positions   (B, nq)  [rad or m]
             qd:         joint velocities  (B, nv)  [rad/s or m/s]
-            tau:        joint torques     (B, nv)  [N m or N]
+            tau:        joint torques     (B, nv)  [N m or N]; ``None`` with ``ctrl``: 0
             dt:         length of the step, a number or (B,)  [s]
             integrator: ``semi_implicit``: the new velocities move the configuration. ``euler``:
                         the old velocities do. ``rk4``: Runge-Kutta method of order four, at four
@@ -141,7 +139,7 @@ class Motion(Calls):
             name: Algorithm(
                 f"linearization.{name}",
                 f"chain rule along step_{name}",
-                refusals=(*_REFUSALS, "of_contacts_in_the_world", "of_actuators"),
+                refusals=(*_REFUSALS, "of_contacts_in_the_world"),
                 title=INTEGRATORS[name],
             )
             for name in _EXPLICIT
@@ -159,14 +157,15 @@ class Motion(Calls):
         integrator: ExplicitIntegrator = "semi_implicit",
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
-        **options: Unpack[Touching],
+        **options: Unpack[Moving],
     ) -> tuple[Array, Array]:
         """Return the analytical derivatives of ``step`` by the state and by the joint torques.
 
         Changes of a state are vectors x of 2 nv numbers: the ``difference`` of the positions and
         the difference of the velocities. If the state changes by x and the torques by u, the next
         state changes by A x + B u. External wrenches are constant in the link frames. Coulomb
-        friction without ``friction_width`` is treated as constant.
+        friction without ``friction_width`` is treated as constant. Those by ``ctrl`` are products
+        of ``jvp`` and ``vjp`` of ``step``.
 
         Arguments and errors as in ``step``, without ``variational``: ``jvp`` and ``vjp`` of
         ``step`` differentiate it.
@@ -189,8 +188,9 @@ class Motion(Calls):
                 f"second derivatives along step_{name}, summed before they are formed",
                 refusals=(*_REFUSALS, "of_constraints", "of_contacts", "of_actuators"),
                 title=INTEGRATORS[name],
+                in_loops=name not in MULTI_STAGE,
             )
-            for name in _ONE_STAGE
+            for name in _EXPLICIT
         },
         is_default=False,
         solves=True,
@@ -204,7 +204,7 @@ class Motion(Calls):
         dt: NumberLike,
         costate: ArrayLike,
         *,
-        integrator: OneStageIntegrator = "semi_implicit",
+        integrator: ExplicitIntegrator = "semi_implicit",
         schedule: ThreadSchedule = "auto",
         out: Writable | None = None,
         **options: Unpack[Driven],
@@ -219,8 +219,8 @@ class Motion(Calls):
         Args:
             q, qd, tau, dt, schedule, options: as in ``step``.
             costate:    weights of the next state (B, 2 nv): ``difference`` of positions, velocities
-            integrator: as in ``step``, of those that evaluate forward dynamics once:
-                        ``semi_implicit``, ``euler``, ``implicit``, ``constant_acceleration``.
+            integrator: as in ``step``, without ``variational``. Those that evaluate forward
+                        dynamics several times support small robots: of at most 300,000 operations.
             out:        output array.
 
         Returns:
@@ -241,7 +241,7 @@ class Motion(Calls):
         substeps: int = 1,
         integrator: ExplicitIntegrator = "semi_implicit",
         out: tuple[Writable, Writable] | None = None,
-        **options: Unpack[Touching],
+        **options: Unpack[Moving],
     ) -> tuple[Array, Array]:
         """Return A and B of ``step_gradient`` for every step of trajectories.
 
@@ -289,7 +289,7 @@ class Motion(Calls):
         self,
         q0: ArrayLike,
         qd0: ArrayLike,
-        tau: ArrayLike,
+        tau: ArrayLike | None,
         dt: NumberLike,
         *,
         substeps: int = 1,

@@ -120,6 +120,12 @@ def _frame(name: str, rest: str, row: Function, frames: Mapping[str, str]) -> tu
     raise OptionError(f"{show(name)}: {what}; give {hint} (all: frame_names)")
 
 
+def search_key(frames: Sequence[str]) -> KernelKey:
+    """Return the key of the inverse kinematics of frames, by their identifiers."""
+    parts = tuple(KernelKey("inverse_kinematics", frame=ident) for ident in frames)
+    return KernelKey("inverse_kinematics", parts=parts)
+
+
 def arguments_of(parts: Sequence[FusedPart]) -> tuple[str, ...]:
     """Return the arguments of the parts, each once, in the order of the registry."""
     needed = {array for part in parts for array in part.row.arguments}

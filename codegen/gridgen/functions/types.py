@@ -71,8 +71,6 @@ ExplicitIntegrator = Literal[
     "trapezoidal",
     "constant_acceleration",
 ]
-#: Those that evaluate forward dynamics once.
-OneStageIntegrator = Literal["semi_implicit", "euler", "implicit", "constant_acceleration"]
 #: States that a rollout returns; a number k selects every k-th state.
 Keep: TypeAlias = Literal["all", "last"] | int
 Schedule = Literal["auto", "thread", "scan"]
@@ -217,8 +215,24 @@ class Operational(InGravity, Inertial, AtFrame, total=False):
     joint_friction: ArrayLike | None
 
 
-class Held(Options, total=False):
-    """Those of a function of constraints.
+class Placed(Options, total=False):
+    """Those of functions of constraints.
+
+    Attributes:
+        offsets: pose of each constraint's point or frame in its link, homogeneous, (k, 4, 4) or
+                 (B, k, 4, 4) [1 and m]; that of a joint has no effect. The robot must be loaded
+                 with ``offsets`` in ``parameters``.
+    """
+
+    offsets: ArrayLike | None
+
+
+class InertialPlaced(Inertial, Placed, total=False):
+    """Those of the inertia of constraints."""
+
+
+class Held(Placed, total=False):
+    """Those of a function of constraints that may be inactive.
 
     Attributes:
         active:   1 for each constraint that holds, 0 for one without a force (k,) or (B, k).
@@ -252,7 +266,7 @@ class Controlled(Options, total=False):
     ctrl: ArrayLike | None
 
 
-class Soft(InGravity, Inertial, Controlled, total=False):
+class Soft(InGravity, Inertial, Controlled, Placed, total=False):
     """Those of the dynamics with soft contacts.
 
     Attributes:
@@ -262,7 +276,7 @@ class Soft(InGravity, Inertial, Controlled, total=False):
         radii:     radius of each contact's shape (k,) or (B, k) [m].
         tolerance: relative error of the torques at which iterations end (1,) or (B, 1).
         terrain:   height field, a result of ``gridgen.terrain`` (n,) or (B, n).
-        active:    as in ``Held``.
+        active:    as in ``Held``; offsets as in ``Placed``.
     """
 
     f_ext: ArrayLike | None
@@ -274,8 +288,8 @@ class Soft(InGravity, Inertial, Controlled, total=False):
     active: ArrayLike | None
 
 
-class Touching(Constrained, total=False):
-    """Those of linearized steps.
+class Moving(Constrained, Controlled, total=False):
+    """Those of steps.
 
     Attributes:
         friction:  as in ``Soft``; radii, tolerance and terrain likewise.
@@ -285,10 +299,6 @@ class Touching(Constrained, total=False):
     radii: ArrayLike | None
     tolerance: ArrayLike | None
     terrain: ArrayLike | None
-
-
-class Moving(Touching, Controlled, total=False):
-    """Those of steps."""
 
 
 class Impulsive(Inertial, Held, total=False):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 from gridgen.errors import ModelError, OptionError
@@ -45,8 +46,7 @@ def place_actuators(
     if given is not True:
         listed: Any = given  # read by the options
         return tuple(
-            _actuator(f"{source}: actuators[{index}]", entry, bodies)
-            for index, entry in enumerate(listed)
+            _actuator(where, entry, bodies) for where, entry in _expanded(source, listed, bodies)
         )
     if not description.actuators:
         raise OptionError(
@@ -72,6 +72,37 @@ def place_springs(description: RobotDescription, bodies: Sequence[Body]) -> tupl
         for index, body in enumerate(bodies)
         if body.joint in description.springs
     )
+
+
+def _expanded(
+    source: str, listed: Sequence[Mapping[str, Any]], bodies: Sequence[Body]
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield entries with the joints of their patterns, each where it is in the list."""
+    joints = {body.joint for body in bodies}
+    taken = {entry["joint"] for entry in listed if entry.get("joint") in joints}
+    for index, entry in enumerate(listed):
+        where, pattern = f"{source}: actuators[{index}]", entry.get("joint")
+        if not isinstance(pattern, str) or pattern in joints or not set(pattern) & set("*?["):
+            yield where, entry
+            continue
+        can_move = [body.joint for body in bodies if body.nv == 1 and not body.mimics]
+        matched = [joint for joint in can_move if fnmatchcase(joint, pattern)]
+        found = [joint for joint in matched if joint not in taken]
+        if not found:
+            why = (
+                "only joints of other entries"
+                if matched
+                else "none of the joints that can have one"
+            )
+            names = ", ".join(map(show, can_move))
+            raise OptionError(f"{where} has joint {show(pattern)}, which matches {why}: {names}")
+        if "name" in entry and len(found) > 1:
+            raise OptionError(
+                f"{where} has name {show_value(entry['name'])}, and its joint "
+                f"{show_value(pattern)} matches {len(found)} joints; omit the name"
+            )
+        taken.update(found)
+        yield from ((where, {**entry, "joint": joint}) for joint in found)
 
 
 def _actuator(where: str, entry: Mapping[str, Any], bodies: Sequence[Body]) -> Actuator:

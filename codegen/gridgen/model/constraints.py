@@ -88,7 +88,8 @@ class _Reader:
         }
         if kind == "joint":
             return self._joint(bodies, shared)
-        link = self._frame("link", frames, "offset", "rpy" if kind == "frame" else "")
+        rpy = "rpy" if kind == "frame" else ""
+        link = self._frame("link", frames, "offset", rpy)
         has_target = "to" in self._entry or "to_offset" in self._entry or "to_rpy" in self._entry
         to = self._frame("to", frames, "to_offset", "to_rpy")
         if link.body == to.body:
@@ -102,7 +103,9 @@ class _Reader:
                 'give "to_offset", or "stabilization" with a position gain of 0',
             )
         name = link.name if "to" not in self._entry else f"{link.name}:{to.name}"
-        return Constraint(name=self._name(name), link=link, to=to, has_target=has_target, **shared)
+        at = self._pose("offset", rpy)
+        ends: dict[str, Any] = {"link": link, "to": to, "at": at, "has_target": has_target}
+        return Constraint(name=self._name(name), **ends, **shared)
 
     def _joint(self, bodies: Sequence[Body], shared: dict[str, Any]) -> Constraint:
         joints = {body.joint: index for index, body in enumerate(bodies) if body.nv == 1}
@@ -134,15 +137,18 @@ class _Reader:
 
     def _frame(self, key: str, frames: Sequence[Frame], offset: str, rpy: str) -> Frame:
         """Return where a constraint holds a link; the world where ``to`` is not given."""
-        x, y, z = self._numbers(offset, 3)
-        turn = from_rpy(*self._numbers(rpy, 3)) if rpy else from_rpy(0.0, 0.0, 0.0)
-        at = Pose(turn, (x, y, z))
+        at = self._pose(offset, rpy)
         if key == "to" and key not in self._entry:
             return Frame("", -1, at.rotation, at.translation)
         named = {frame.name: frame for frame in frames}
         frame = named[self._named(key, named, "link")]
         at = Pose(frame.rotation, frame.translation) @ at
         return Frame(frame.name, frame.body, at.rotation, at.translation)
+
+    def _pose(self, offset: str, rpy: str) -> Pose:
+        x, y, z = self._numbers(offset, 3)
+        turn = from_rpy(*self._numbers(rpy, 3)) if rpy else from_rpy(0.0, 0.0, 0.0)
+        return Pose(turn, (x, y, z))
 
     def _named(self, key: str, names: Mapping[str, Any], what: str) -> str:
         name = self._entry.get(key)

@@ -28,8 +28,6 @@ from gridgen.model.soft import (
 from gridgen.naming import show, show_value
 from gridgen.options import RobotOptions
 
-#: Shapes that may touch a plane.
-_ON_PLANES = "sphere, capsule, ellipsoid, cylinder or box"
 #: Entries of ``ground``, with the number of values of each; of ``contact`` likewise.
 OF_GROUND: Mapping[str, int] = {
     **{"link": 0, "radius": 1, "friction": 1, "condim": 1, "margin": 1, "solref": 2, "solimp": 5}
@@ -152,10 +150,10 @@ def solid_of(link: str, shape: Shape | None) -> Solid | None:
 
 
 def may_touch(first: Solid | None, second: Solid | None) -> bool:
-    """Return whether contacts of two shapes are covered: spheres, capsules; a sphere, a box."""
-    if first is None or second is None or not (first.is_round and second.is_round):
+    """Return whether the contact of two shapes is covered: of spheres, capsules; sphere and box."""
+    if first is None or second is None or not first.is_round or not second.is_round:
         return False
-    return max(first.edges, second.edges) < 2 or {first.edges, second.edges} == {0, 3}
+    return max(first.edges, second.edges) < 2 or sorted((first.edges, second.edges)) == [0, 3]
 
 
 def _settings(description: RobotDescription, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,26 +202,26 @@ def _of_pair(
     links = values.pop("links", None)
     if not isinstance(links, (list, tuple)) or len(links) != 2:
         raise OptionError(f"{where} has links {show_value(links)}; give two names of links")
-    first, second = (_solids(where, link, named, "sphere, capsule or box") for link in links)
-    if named[links[0]].body == named[links[1]].body:
+    if all(link in named for link in links) and named[links[0]].body == named[links[1]].body:
         raise OptionError(f"{where}: links {show(links[0])} and {show(links[1])} do not move apart")
+    first, second = (_solids(where, link, named) for link in links)
     listed = tuple(
         one for one in model.contacts if sorted(s.link for s in one.solids) == sorted(links)
     )
     if listed and not values:
         return listed
-    found = tuple(
-        Contact(f"{a}:{b}", solid, other, **values)
-        for a, other in first
-        for b, solid in second
-        if may_touch(other, solid)
-    )
+    found = []
+    for a, other in first:
+        for b, solid in second:
+            if may_touch(solid, other):
+                both = (other, solid) if other.edges == 3 else (solid, other)
+                found.append(Contact(f"{a}:{b}", *both, **values))
     if not found:
         raise OptionError(
-            f"{where}: {show(links[0])} and {show(links[1])} have no shapes that may touch: "
-            "two spheres or capsules, or a sphere and a box"
+            f"{where}: the shapes of {show(links[0])} and {show(links[1])} are neither spheres or "
+            "capsules, nor a sphere and a box; choose other links"
         )
-    return found
+    return tuple(found)
 
 
 def _values(where: str, given: Any, counts: Mapping[str, int]) -> dict[str, Any]:
@@ -241,7 +239,6 @@ def _solids(
     where: str,
     link: Any,
     named: Mapping[str, Frame],
-    kinds: str = _ON_PLANES,
     radius: float | None = None,
 ) -> list[tuple[str, Solid]]:
     """Return the shapes of a link that are covered, and their names; or a sphere of a radius."""
@@ -251,11 +248,11 @@ def _solids(
         )
     shapes = [Shape(Pose(), radii=(radius,) * 3)] if radius is not None else named[link].shapes
     solids = [solid for shape in shapes if (solid := solid_of(link, shape)) is not None]
-    if kinds != _ON_PLANES:
-        solids = [solid for solid in solids if solid.is_round]
     if not solids:
-        hint = ': give "radius" for a sphere at its origin' if kinds == _ON_PLANES else ""
-        raise OptionError(f"{where}: link {show(link)} has no {kinds} as its collision shape{hint}")
+        raise OptionError(
+            f"{where}: link {show(link)} has no sphere, capsule, ellipsoid, cylinder or box as its "
+            'collision shape: give "radius" for a sphere at its origin'
+        )
     count = len(solids)
     return [(link if count == 1 else f"{link}:{n}", solid) for n, solid in enumerate(solids)]
 

@@ -27,18 +27,18 @@ Points = NDArray[np.float64]
 Sphere = tuple[float, float, float, float]
 
 
-def covering(shape: Shape, excess: float = EXCESS) -> list[Sphere]:
-    """Return spheres that cover a collision shape, in the frame of its link.
+def covering(shape: Shape, excess: float = EXCESS) -> list[tuple[float, ...]]:
+    """Return spheres that cover a collision shape, or a capsule, in the frame of its link.
 
     Args:
-        shape:  the shape; a sphere is returned as it is, a capsule as a chain of spheres.
+        shape:  the shape; a sphere and a capsule are returned as they are.
         excess: largest distance by which a sphere protrudes [m].
     """
     half, radii = np.array(shape.half_lengths), np.array(shape.radii)
     if not half.any() and radii.min() == radii.max():
-        own = [(0.0, 0.0, 0.0, float(radii[0]))] if radii[0] > 0.0 else []
+        own: list[Any] = [(0.0, 0.0, 0.0, float(radii[0]))] if radii[0] > 0.0 else []
     elif not half[:2].any() and radii.min() == radii.max() > 0.0:
-        own = _along(float(half[2]), float(radii[0]), excess)
+        own = [(0.0, 0.0, -float(half[2]), 0.0, 0.0, float(half[2]), float(radii[0]))]
     else:
         rng = np.random.default_rng(0)
         area = 8.0 * sum(a * b for a, b in zip(half + radii, np.roll(half + radii, 1), strict=True))
@@ -49,9 +49,10 @@ def covering(shape: Shape, excess: float = EXCESS) -> list[Sphere]:
         is_in = depths > 0.0
         own = cover(surface, 0.75 * excess / _POINTS, inside[is_in], depths[is_in], excess)
     rotation = np.array(shape.pose.rotation)
-    centers = np.array([sphere[:3] for sphere in own]).reshape(-1, 3) @ rotation.T
-    centers += np.array(shape.pose.translation)
-    return [(*center, sphere[3]) for center, sphere in zip(centers.tolist(), own, strict=True)]
+    array = np.array(own).reshape(len(own), -1)
+    points = array[:, :-1].reshape(len(own), -1, 3) @ rotation.T + np.array(shape.pose.translation)
+    array[:, :-1] = points.reshape(len(own), -1)
+    return [*map(tuple, array.tolist())]
 
 
 def _surface(half: Points, radii: Points, step: float) -> Points:
@@ -80,14 +81,6 @@ def _surface(half: Points, radii: Points, step: float) -> Points:
     ends = [length * np.array([-1.0, 1.0]) for length in half]
     faces = (grid(*axes[:k], ends[k], *axes[k + 1 :]) for k in range(3))
     return np.concatenate([*faces])
-
-
-def _along(half: float, radius: float, excess: float) -> list[Sphere]:
-    """Return spheres that cover a capsule, with centers on its axis."""
-    reach = math.sqrt((radius + excess) ** 2 - radius**2)
-    count = math.ceil(half / reach) + 1
-    own = math.hypot(radius, half / (count - 1))
-    return [(0.0, 0.0, half * (2.0 * k / (count - 1) - 1.0), own) for k in range(count)]
 
 
 def _distance(half: Points, radii: Points, points: Points) -> Points:

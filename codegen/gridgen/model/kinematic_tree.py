@@ -11,7 +11,7 @@ from typing import Any
 
 from gridgen.model.description import Shape
 from gridgen.model.lump import NO_MASS, Lump
-from gridgen.model.pose import Matrix3, Vector3, euler_zxz, is_sparse
+from gridgen.model.pose import NO_DISPLACEMENT, Matrix3, Pose, Vector3, euler_zxz, is_sparse
 from gridgen.model.soft import DEFAULT_SOFTNESS, NO_CONTACTS, ContactModel, Softness
 from gridgen.options import RobotOptions
 from gridgen.symbolic.branches import Branches
@@ -19,6 +19,9 @@ from gridgen.symbolic.joints import JointType
 
 #: Center and radius [m].
 Sphere = tuple[float, float, float, float]
+#: Both ends of the axis, and radius [m]; and their count.
+Capsule = tuple[float, float, float, float, float, float, float]
+CAPSULE = 7
 
 
 @dataclass(frozen=True)
@@ -208,6 +211,7 @@ class Constraint:
         active:        whether it holds by default.
         link:          the frame that is held.
         to:            what it is held by; body -1 is the world.
+        at:            pose of ``link`` in the link that it is named after.
         joints:        indices of the bodies whose joints are tied; -1 for none.
         multiplier:    the first joint's position is ``multiplier`` times the second's + ``offset``.
         offset:        see ``multiplier`` [rad or m].
@@ -224,6 +228,7 @@ class Constraint:
     active: bool = True
     link: Frame | None = None
     to: Frame | None = None
+    at: Pose = NO_DISPLACEMENT
     joints: tuple[int, int] = (-1, -1)
     multiplier: float = 1.0
     offset: float = 0.0
@@ -238,13 +243,14 @@ class LinkSpheres:
     Attributes:
         name:    name of the link.
         body:    body that carries it; -1 is the base.
-        spheres: centers in the canonical frame of the body, and radii [m].
+        spheres: centers in the canonical frame of the body, and radii [m]; of a capsule both ends
+                 of its axis, and its radius.
         bound:   a sphere around all of them.
     """
 
     name: str
     body: int
-    spheres: tuple[Sphere, ...]
+    spheres: tuple[Sphere | Capsule, ...]
     bound: Sphere
 
 
@@ -269,6 +275,12 @@ class SphereModel:
     def firsts(self) -> tuple[int, ...]:
         """Index of the first sphere of each link, and the number of spheres."""
         return tuple(accumulate((len(link.spheres) for link in self.links), initial=0))
+
+    @property
+    def capsules(self) -> tuple[int, ...]:
+        """Indices of the capsules among the spheres."""
+        every = [sphere for link in self.links for sphere in link.spheres]
+        return tuple(k for k, sphere in enumerate(every) if len(sphere) == CAPSULE)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Spheres that cover the meshes of a robot."""
+"""Spheres and capsules that cover the collision shapes of a robot, meshes included."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _CELLS = 30_000
 
 def spheres_of_links(
     description: RobotDescription, excess: float = EXCESS
-) -> dict[str, list[Sphere]]:
-    """Return spheres that cover the collision shapes of each link, meshes included.
+) -> dict[str, list[tuple[float, ...]]]:
+    """Return spheres and capsules that cover the collision shapes of each link, meshes included.
 
     Args:
         description: the robot.

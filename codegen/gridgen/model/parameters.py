@@ -28,7 +28,9 @@ from gridgen.naming import show, show_value, similar
 JOINT_PARAMETERS = ("armature", "damping", "joint_friction")
 #: The keyword for every body.
 ALL = "all"
-_WORDS = (ALL, *JOINT_PARAMETERS)
+#: The keyword for the places of constraints in their links.
+OFFSETS = "offsets"
+_WORDS = (ALL, *JOINT_PARAMETERS, OFFSETS)
 
 
 @dataclass(frozen=True)
@@ -39,11 +41,13 @@ class ParameterChoice:
         links:  links whose inertias are inputs, in order.
         bodies: whether the inertia of every moving body, fixed links included, is an input.
         joints: subset of ``JOINT_PARAMETERS``.
+        offsets: whether the places of constraints in their links are inputs.
     """
 
     links: tuple[str, ...] = ()
     bodies: bool = False
     joints: tuple[str, ...] = ()
+    offsets: bool = False
 
 
 def choose_parameters(
@@ -83,7 +87,7 @@ def choose_parameters(
             "moving body with the links fixed to it; give it alone, or a list of links"
         )
     joints = tuple(name for name in JOINT_PARAMETERS if name in names)
-    return ParameterChoice(chosen, ALL in names, joints)
+    return ParameterChoice(chosen, ALL in names, joints, OFFSETS in names)
 
 
 _MEANINGS = {
@@ -91,6 +95,7 @@ _MEANINGS = {
     "armature": "the joints' armatures",
     "damping": "the joints' damping",
     "joint_friction": "the joints' friction",
+    OFFSETS: "the places of constraints",
 }
 
 
@@ -161,9 +166,16 @@ def own_parameters(
 
 
 def own_inputs(
-    constraints: Sequence[Constraint], model: ContactModel, actuators: Sequence[Actuator]
+    constraints: Sequence[Constraint],
+    model: ContactModel,
+    actuators: Sequence[Actuator],
+    choice: ParameterChoice,
 ) -> dict[str, tuple[Any, ...]]:
-    """Return the inputs of constraints, contacts and actuators, with their defaults in float64."""
+    """Return the inputs of constraints, contacts and actuators, with their defaults in float64.
+
+    Raises:
+        OptionError: places of constraints are inputs, and no constraint has one.
+    """
     own: dict[str, tuple[Any, ...]] = {"ctrl": (0.0,) * len(actuators)} if actuators else {}
     if model.contacts:
         own["friction"] = tuple(contact.friction[0] for contact in model.contacts)
@@ -171,6 +183,13 @@ def own_inputs(
         own["tolerance"] = (TOLERANCE["float64"],)
     if model.terrain:
         own["terrain"] = model.terrain
+    if choice.offsets:
+        if not any(one.link for one in constraints):
+            raise OptionError(
+                "parameters has offsets, and no constraint holds a link: give constraints "
+                "(--constraint), or leave it out"
+            )
+        own[OFFSETS] = tuple(one.at.homogeneous for one in constraints)
     if not constraints:
         return own
     return own | {

@@ -203,6 +203,12 @@ class Pose:
             add(apply(self.rotation, inner.translation), self.translation),
         )
 
+    @property
+    def homogeneous(self) -> tuple[tuple[float, ...], ...]:
+        """The homogeneous transform."""
+        rows = zip(self.rotation, self.translation, strict=True)
+        return (*((*row, place) for row, place in rows), (0.0, 0.0, 0.0, 1.0))
+
 
 NO_DISPLACEMENT = Pose()
 

@@ -102,8 +102,8 @@ class Contact:
     Attributes:
         name:     name in messages.
         solid:    the shape, on which the force acts; the opposite force acts on ``other``.
-        other:    what it may touch: a plane, a height field, or for spheres and capsules one of
-                  these.
+        other:    what it may touch: a plane; a height field; a sphere or capsule for a sphere or
+                  capsule; a sphere for a box.
         condim:   dimensions of the contact force: 1 normal; 3 tangential too; 4 a moment about
                   the normal too; 6 moments about the tangents too.
         friction: coefficients of two tangents, the normal's moment, the tangents' moments

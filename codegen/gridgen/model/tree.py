@@ -103,7 +103,7 @@ def build_tree(
     springs = place_springs(description, bodies) if options.joint_dynamics else ()
     description.warn(_not_acting(description, contact_model, actuators, springs))
     own = own_parameters(description, parts, bodies, chosen) | own_inputs(
-        constraints, contact_model, actuators
+        constraints, contact_model, actuators, chosen
     )
     if not options.check_parameters and "params" not in own:
         raise OptionError(

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from gridgen.backends.cuda.compiler import KernelResources, resource_report
-from gridgen.backends.interface import ITEM_BYTES
 from gridgen.check import Comparison, compare, random_states
 from gridgen.cost.demand import demand_of
 from gridgen.cost.devices import Device, device_of
@@ -170,7 +169,7 @@ def _gpu_costs(
                 except CompileError as error:
                     without = str(error)
             work = module.work(kernel)
-            demand = demand_of(kernel, work, ITEM_BYTES["float32"], batch=GPU_BATCH)
+            demand = demand_of(kernel, work, 4, batch=GPU_BATCH, device=device)
             found = predicted(demand, device, GPU_BATCH)
             share = roofline_bound(demand, device, GPU_BATCH) / found.seconds
             costs.append(

@@ -236,7 +236,7 @@ class Parameters:
 
     def refusal(self, name: str) -> str:
         """Return the error message for an input that the robot does not have."""
-        if name in CONSTRAINT_INPUTS:
+        if name in CONSTRAINT_INPUTS and "active" not in self.own:
             return f"{self._robot} has no constraints: load it with constraints= (--constraint)"
         if name == "terrain" and "radii" in self.own:
             return f"{self._robot} touches no height field: load it with one in contact="

@@ -12,8 +12,8 @@ from gridgen.functions.types import Array
 from gridgen.runtime.arrays.libraries import on_gpu
 
 #: Inputs that are homogeneous transforms.
-POSES = ("targets", "offset")
-#: Largest error of an entry of R R^T, of the determinant and of the last row; more is a mistake.
+POSES = ("targets", "offset", "offsets")
+#: Largest error of a product of rows of a rotation, and of the last row; more is a mistake.
 TOLERANCE = 1e-3
 
 
@@ -21,12 +21,18 @@ def no_poses(poses: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which transforms (..., 4, 4) are none; NaN and infinity are accepted."""
     if poses.shape[-2:] != (4, 4):  # an error of its own
         return np.zeros((), bool)
-    a, b, c = (poses[..., i, :3] for i in range(3))
+    (ax, ay, az), (bx, by, bz), (cx, cy, cz) = (
+        [poses[..., i, j] for j in range(3)] for i in range(3)
+    )
     with np.errstate(all="ignore"):
         off = np.abs(poses[..., 3, :] - (0.0, 0.0, 0.0, 1.0)).max(axis=-1)
-        for x, y, product in ((a, a, 1), (b, b, 1), (c, c, 1), (a, b, 0), (b, c, 0), (c, a, 0)):
-            off = np.maximum(off, np.abs(np.einsum("...i,...i", x, y) - product))
-        off = np.maximum(off, np.abs(np.einsum("...i,...i", np.cross(a, b), c) - 1))
+        # The third row of a rotation is the cross product of two orthonormal ones.
+        for error in (
+            *(ay * bz - az * by - cx, az * bx - ax * bz - cy, ax * by - ay * bx - cz),
+            *(ax * ax + ay * ay + az * az - 1, bx * bx + by * by + bz * bz - 1),
+            ax * bx + ay * by + az * bz,
+        ):
+            off = np.maximum(off, np.abs(error))
         found: NDArray[np.bool_] = (off > TOLERANCE) & np.isfinite(off)
     return found
 

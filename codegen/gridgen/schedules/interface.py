@@ -32,6 +32,8 @@ class KernelSelection:
     #: products with the derivatives of the functions by all their arguments: ``vjp``, ``jvp``.
     products: Sequence[str] = ()
     jacobians: bool = False  #: whether to include the ``jvp`` by all inputs except gravity.
+    integrators: Sequence[str] | None = None  #: of steps and rollouts; ``None`` for all.
+    searches: Sequence[KernelKey] = ()  #: kernels of inverse kinematics.
 
 
 class Schedule(Protocol):

@@ -72,11 +72,39 @@ def _sum(a: Scalar, b: Scalar) -> Scalar:
 
 
 def _product(a: Scalar, tangent: Scalar) -> Scalar:
-    return 0.0 if _is_none(tangent) else a * tangent
+    if _is_none(tangent):
+        return 0.0
+    return tangent * a if isinstance(tangent, Slopes) else a * tangent
 
 
 def _negative(tangent: Scalar) -> Scalar:
     return 0.0 if _is_none(tangent) else -tangent
+
+
+class Slopes(dict[int, Scalar]):
+    """The tangent of a dual number in several directions, by direction, without zeros."""
+
+    __array_ufunc__ = None  # NumPy numbers leave the operation to this class
+
+    def __add__(self, other: Slopes) -> Slopes:
+        return Slopes(self | {k: self[k] + x if k in self else x for k, x in other.items()})
+
+    def __neg__(self) -> Slopes:
+        return Slopes((k, -x) for k, x in self.items())
+
+    def __mul__(self, factor: Scalar) -> Slopes:
+        products = ((k, factor * x) for k, x in self.items())
+        return Slopes((k, x) for k, x in products if not _is_none(x))
+
+    def __truediv__(self, divisor: Scalar) -> Slopes:
+        return Slopes((k, x / divisor) for k, x in self.items())
+
+    __rmul__ = __mul__
+
+
+def slopes_of(tangent: Scalar) -> Slopes:
+    """Return the tangent of a number of ``ColumnScalars``."""
+    return tangent if isinstance(tangent, Slopes) else Slopes()
 
 
 class DualScalars(ListScalars):
@@ -221,6 +249,26 @@ class DualScalars(ListScalars):
             self.inner.carry(symbol, values_of(value)),
             self.inner.carry(f"{symbol}_tangent", tangents_of(value)),
         )
+
+
+class ColumnScalars(DualScalars):
+    """Dual numbers with derivatives in several directions at once: the columns of a Jacobian."""
+
+    def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Dual:
+        """Return one of two values, with its derivatives."""
+        (a, a_slopes), (b, b_slopes) = _both(negative), _both(otherwise)
+        test = _both(test)[0]
+        either = slopes_of(a_slopes), slopes_of(b_slopes)
+        slopes = Slopes(
+            (k, self.inner.select(test, *(self._scalar(own.get(k, 0.0)) for own in either)))
+            for k in {**either[0], **either[1]}
+        )
+        value = self.inner.select(test, self._scalar(a), self._scalar(b))
+        return Dual(value, slopes or 0.0)
+
+    def keep(self, symbol: str, body: int, value: Value) -> Value:
+        """Return ``value``."""
+        return value
 
 
 class DualArray:

@@ -43,11 +43,12 @@ LONGEST_PART = 1250
 #: takes 8 s for it, and 26 s for one of 17,600. In float64, it gives up on one of 8,900, which then
 #: has 32 registers and 19 kB of stack.
 LONGEST_JOINED, LONGEST_JOINED_DOUBLE = 12_000, 7_000
-#: Most values that remain in registers of a GPU. A thread has 255; addresses and intermediate
-#: results take the rest.
-MOST_WAITING = 250
-#: Values that are parked at once at most: 16 kB of a GPU's shared memory for a warp, in float32.
-MOST_PARKED = 128
+#: Most values that remain in registers of a GPU. A thread has 255; the compiler computes some of
+#: the values again.
+MOST_WAITING = 256
+#: Values that are parked at once at most: 13 kB of a GPU's shared memory for a warp, in float32. A
+#: multiprocessor then runs seven warps of a humanoid's forward dynamics.
+MOST_PARKED = 103
 
 
 @dataclass(frozen=True)

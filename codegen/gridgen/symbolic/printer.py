@@ -46,12 +46,18 @@ def angles_of(blocks: Iterable[Block], variables: Mapping[int, str]) -> list[Exp
     return [angle for angle in angles.values() if is_known(angle)]
 
 
-def angle_lines(angles: Sequence[Expr]) -> list[str]:
-    """Return the statement that reduces several angles together, before all others."""
+def angle_lines(angles: Sequence[Expr], are_called: bool) -> list[str]:
+    """Return the statement that computes the sines of several angles before all others.
+
+    Args:
+        angles:     the angles.
+        are_called: whether a GPU calls a function for each.
+    """
     numbers = ", ".join(expression(angle, {}) for angle in angles)
     size = f"<T, {len(angles)}>"
+    kind = f"Angles<T, {len(angles)}, true>" if are_called else f"Angles{size}"
     return [
-        f"const gridgen::Angles{size} {ANGLES}([&] {{",
+        f"const gridgen::{kind} {ANGLES}([&] {{",
         *_wrap(f"    return gridgen::Numbers{size}{{{numbers}}};"),
         "});",
     ]
@@ -115,7 +121,7 @@ def _asked(statement: Asked, variables: Mapping[int, str]) -> list[str]:
     arguments = ", ".join((numbers, *tables, *query.arrays, *statement.names))
     return [
         *_wrap(f"T {', '.join(statement.names)};"),
-        *_wrap(f"gridgen::{query.function}<T>({arguments});"),
+        *_wrap(f"gridgen::{query.function}({arguments});"),
     ]
 
 
@@ -169,6 +175,8 @@ def _text(node: Expr, variables: Mapping[int, str], define: bool) -> tuple[str, 
     if node.op == "mul":
         return f"{operand(0, _PRODUCT)} * {operand(1, _UNARY)}", _PRODUCT
     if node.op == "div":
+        if node.args[0].op == "const" and node.args[0].value == 1:
+            return f"gridgen::reciprocal<T>({operand(1, _SUM)})", _ATOM
         return f"{operand(0, _PRODUCT)} / {operand(1, _UNARY)}", _PRODUCT
     if node.op == "fma":
         negative, factor = unsigned(node.args[0])

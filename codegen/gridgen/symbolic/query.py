@@ -19,8 +19,8 @@ class Query:
     """A query.
 
     Attributes:
-        function:     the C++ function. Its arguments are the numbers of operands, tables and
-                      arrays, then the results.
+        function:     the C++ function, with its template arguments. It takes the numbers of
+                      operands, tables and arrays, then the results.
         tables:       constant arrays, as words and values.
         arrays:       input arrays that it reads as a whole.
         results:      names of the results.

@@ -56,6 +56,7 @@ RULES = tuple(
         (r"fma\.rn\.f32x2", "packed_fused({0}, {1}, {2})", "b64 b64 b64", "b64"),
         (r"div\.rn" + _FLOAT, "{0} / {1}", "t t", "t"),
         (r"rcp\.rn" + _FLOAT, "1 / {0}", "t", "t"),
+        (r"rcp\.approx\.ftz\.(?P<t>f32)", "approximate_reciprocal({0})", "t", "t"),
         (r"sqrt\.rn" + _FLOAT, "square_root({0})", "t", "t"),
         (r"neg" + _FLOAT, "-{0}", "t", "t"),
         (r"abs" + _FLOAT, "absolute({0})", "t", "t"),

@@ -54,6 +54,12 @@ inline uint64_t packed_multiply(uint64_t a, uint64_t b) {
 inline uint64_t packed_fused(uint64_t a, uint64_t b, uint64_t c) {
     return packed([=](auto half) { return fused(half(a), half(b), half(c)); });
 }
+// Subnormal numbers are zeros. GPUs return the nearest number or the next one.
+inline float approximate_reciprocal(float a) {
+    const float least = std::numeric_limits<float>::min();
+    const float result = 1 / (__builtin_fabsf(a) < least ? __builtin_copysignf(0, a) : a);
+    return __builtin_fabsf(result) < least ? __builtin_copysignf(0, result) : result;
+}
 inline float square_root(float a) { return __builtin_sqrtf(a); }
 inline double square_root(double a) { return __builtin_sqrt(a); }
 inline float absolute(float a) { return __builtin_fabsf(a); }

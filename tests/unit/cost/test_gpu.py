@@ -149,3 +149,23 @@ def test_a_team_writes_its_row_together():
 def test_the_figures_of_every_device_are_there():
     for device in DEVICES.values():
         assert all(getattr(device, field.name) for field in fields(device))
+
+
+def test_pairs_of_states_are_counted_where_threads_compute_them():
+    """Short programs in float32, on devices with packed instructions."""
+    schedules = Schedules(tree_of("arm7"))
+    kernel = schedules.kernel(KernelKey("inverse_dynamics"))
+    work = schedules.work(kernel)
+
+    def demand(arch, itemsize=4, lane=work.lane):
+        chosen = replace(work, lane=lane)
+        return demand_of(kernel, chosen, itemsize, device=DEVICES[arch])
+
+    assert demand("sm_90") == demand("sm_120") == demand_of(kernel, work, 4)
+    pair, one = demand("sm_100"), demand("sm_90")
+    assert (pair.threads_per_block, pair.states_per_block) == (128, 256)
+    assert one.states_per_block == 128
+    assert pair.instructions < 2 * one.instructions
+    assert pair.pipes["fp32"] == 2 * one.pipes["fp32"]
+    assert demand("sm_100", itemsize=8).states_per_block == 128
+    assert demand("sm_100", lane=1001).states_per_block < 2 * 128

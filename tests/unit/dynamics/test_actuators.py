@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose
 
 import gridgen
 from gridgen.dynamics.reference import evaluate_reference
-from gridgen.errors import GridGenWarning, ModelError, OptionError
+from gridgen.errors import GridGenWarning, ModelError, OptionError, ShapeError
+from gridgen.functions import FUNCTIONS
 from gridgen.model.readers.mujoco import from_model
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
@@ -173,6 +174,34 @@ def test_products_are_those_of_differences() -> None:
     assert beyond.any()
 
 
+@pytest.mark.parametrize("touches", [False, True])
+@pytest.mark.parametrize("integrator", FUNCTIONS["step_gradient"].methods)
+def test_linearized_steps_are_those_of_differences(integrator: str, touches: bool) -> None:
+    peer, size = Peer("implicitfast", touches=touches), 1e-6
+    tree, n = peer.tree(), peer.model.nv
+    x = {**peer.x, "dt": np.full(COUNT, peer.dt)}
+    if touches:
+        x["tolerance"] = np.full((COUNT, 1), 1e-13)
+    names = ("q", "qd", "tau")
+    many: dict[str, np.ndarray] = {
+        key: np.concatenate([v] * 3 * n) if len(v) == COUNT else v for key, v in x.items()
+    }
+    ends = []
+    for sign in (1.0, -1.0):
+        moved = dict(many)
+        for place, name in enumerate(names):
+            steps = np.zeros((3 * n, COUNT, n))
+            for k in range(n):
+                steps[place * n + k, :, k] = sign * size
+            moved[name] = many[name] + steps.reshape(-1, n)
+        with np.errstate(divide="ignore", invalid="ignore"):  # of states that have converged
+            ends.append(np.hstack(evaluate_reference(tree, f"step_{integrator}", moved)))
+    slopes = ((ends[0] - ends[1]) / (2.0 * size)).reshape(3 * n, COUNT, 2 * n).transpose(1, 2, 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.concatenate(evaluate_reference(tree, f"step_gradient_{integrator}", x), axis=2)
+    assert_allclose(found, slopes, rtol=1e-5, atol=1e-5)
+
+
 SERVOS = [
     {"joint": joint, "kind": "position", "kp": 5, "kv": 0.3, "ctrlrange": (-1, 1)}
     for joint in ("shoulder", "elbow")
@@ -206,11 +235,48 @@ def test_pytorch_differentiates_by_controls(shape: tuple[int, ...]) -> None:
         ({"joint": "elbow", "gear": "2"}, "gear '2'; give a number"),
         ({"joint": "elbow", "implicit": 1}, "implicit 1; give True or False"),
         ({"joint": "FL_foot"}, "no joint that moves"),
+        ({"joint": "w*"}, 'joint "w\\*", which matches none of the joints .*: "shoulder", "elbow"'),
+        ({"joint": "*", "name": "a"}, "joint '\\*' matches 2 joints; omit the name"),
     ],
 )
 def test_wrong_entries_say_what_to_do(entry: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         load_tree("two_link", False, actuators=[entry])
+
+
+def test_a_pattern_selects_the_joints_that_no_other_entry_names() -> None:
+    servo = {"kind": "position", "kp": 9.0}
+    listed = [
+        {"joint": "*_calf_joint", **servo},
+        {"joint": "*"},
+        {"joint": "FL_hip_joint", **servo},
+    ]
+    tree = load_tree("quadruped", True, actuators=listed)
+    every = [name for name in tree.joint_names if name != "root_joint"]
+    calves = [name for name in every if name.endswith("calf_joint")]
+    rest = [name for name in every if name not in calves and name != "FL_hip_joint"]
+    assert [one.name for one in tree.actuators] == [*calves, *rest, "FL_hip_joint"]
+    assert [one.gain[0] for one in tree.actuators] == [9.0] * 4 + [1.0] * 7 + [9.0]
+    with pytest.raises(OptionError, match="matches only joints of other entries"):
+        load_tree("quadruped", True, actuators=[{"joint": "*"}, {"joint": "FL*"}])
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch", "jax.numpy"])
+def test_no_torques_beside_controls_are_zeros(library: str) -> None:
+    xp = pytest.importorskip(library)
+    robot = gridgen.load(OWN / "two_link.urdf", actuators=SERVOS)
+    rng = np.random.default_rng(3)
+    q, qd, ctrl, tau = (xp.asarray(x, dtype=xp.float32) for x in rng.normal(size=(4, 3, 2)))
+    for given in (ctrl, ctrl[0]):
+        found = robot.step(q, qd, None, 0.01, ctrl=given)
+        for own, other in zip(found, robot.step(q, qd, 0 * tau, 0.01, ctrl=given), strict=True):
+            assert type(own) is type(other)
+            assert (own == other).all()
+    paths = [robot.rollout(q, qd, none, 0.01, ctrl=ctrl)[0] for none in (None, 0 * tau)]
+    assert paths[0].shape == (3, 4, 2)
+    assert (paths[0] == paths[1]).all()
+    with pytest.raises(ShapeError, match="number of steps is unknown"):
+        robot.rollout(q, qd, None, 0.01, ctrl=ctrl[0])
 
 
 def test_what_cannot_be_an_actuator_is_named() -> None:
@@ -222,8 +288,8 @@ def test_what_cannot_be_an_actuator_is_named() -> None:
         load_tree("two_link", True, actuators=[{"joint": "root_joint"}])
     robot = gridgen.load(OWN / "two_link.urdf", actuators=SERVOS)
     q = np.zeros((1, 2))
-    with pytest.raises(ModelError, match="actuators, whose steps have no matrices"):
-        robot.step_gradient(q, q, q, 0.01)
+    with pytest.raises(ModelError, match="actuators, whose steps have no second"):
+        robot.step_hessian(q, q, q, 0.01, np.zeros((1, 4)))
     bare = gridgen.load(OWN / "two_link.urdf")
     with pytest.raises(OptionError, match="has no actuators: load it with actuators="):
         bare.step(q, q, q, 0.01, ctrl=q)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.state import State
 from gridgen.errors import ModelError, OptionError, ParameterError
 from gridgen.functions.arrays import PROXIMAL
+from gridgen.model.pose import matrix3, vector3
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.thread import schedule
 from gridgen.schedules.thread.plan import plan_lines
@@ -657,3 +659,147 @@ def test_gradients_are_pinocchios(name: str, floating: bool, given: list) -> Non
                 assert not own[i][~holds].any()
             if holds.any() or place < 3:
                 close(own[i][holds] if place > 2 else own[i], other, 1e-7)
+
+
+def placed_at(tree: KinematicTree, offsets: np.ndarray) -> KinematicTree:
+    """Return a robot whose constraints are where some offsets place them in their links."""
+    constraints = []
+    for one, pose in zip(tree.constraints, offsets, strict=True):
+        link = tree.frame_of[one.link.name]
+        R, p = np.array(link.rotation), np.array(link.translation)
+        turn, at = R @ pose[:3, :3], p + R @ pose[:3, 3]
+        end = replace(one.link, rotation=matrix3(turn.flat), translation=vector3(at))
+        constraints.append(replace(one, link=end))
+    others = {name: own for name, own in tree.parameters.items() if name != "offsets"}
+    return replace(tree, constraints=tuple(constraints), parameters=others)
+
+
+@pytest.mark.parametrize(("name", "floating", "given"), CONTACTS)
+def test_offsets_in_a_call_are_pinocchios_placements(
+    name: str, floating: bool, given: list
+) -> None:
+    tree = load_tree(name, floating, constraints=given, parameters="offsets")
+    x = rigid(random_states(tree, 3, np.random.default_rng(len(name))))
+    x["active"][:] = 1.0
+    x["restitution"][:] = x["restitution"][:, :1]
+    every = [placed_at(tree, offsets) for offsets in x["offsets"]]
+    for i, here in enumerate(every):
+        J = jacobian(here, x, i)
+        x["qd"][i] -= np.linalg.pinv(J) @ J @ x["qd"][i]
+    impact = evaluate_reference(tree, "impulse_dynamics", x)
+    gradients = evaluate_reference(tree, GRADIENT, x)
+    dynamics = evaluate_reference(tree, "constrained_forward_dynamics", x)
+    (A,) = evaluate_reference(tree, "delassus", x)
+    for i, here in enumerate(every):
+        peer = Peer(here, robot_path(name))
+        for found, wanted in (
+            *zip(dynamics, peer.dynamics(x, i), strict=True),
+            *zip(impact, peer.impact(x, i), strict=True),
+        ):
+            close(found[i], wanted, 1e-9)
+        for found, wanted in zip(gradients, peer.gradients(x, i), strict=True):
+            close(found[i], wanted, 1e-7)
+        (wanted,) = evaluate_reference(here, "delassus", {"q": x["q"][i : i + 1]})
+        close(A[i], wanted[0], 1e-12)
+
+
+def test_soft_constraints_are_at_their_offsets() -> None:
+    given = [{"kind": "frame", "link": "FL_foot", "to_offset": [0.0, 0.0, 0.3]}]
+    ground = [{"link": "RR_foot", "radius": 0.3}]
+    options: dict[str, Any] = {"constraints": given, "ground": ground, "parameters": "offsets"}
+    tree = load_tree("quadruped", True, **options)
+    x = random_states(tree, 2, np.random.default_rng(0))
+    x["active"][:] = 1.0
+    (found,) = evaluate_reference(tree, "contact_forward_dynamics", x)[:1]
+    for i in range(2):
+        one = {name: value[i : i + 1] for name, value in x.items()}
+        here = placed_at(tree, x["offsets"][i])
+        close(found[i], evaluate_reference(here, "contact_forward_dynamics", one)[0][0], 1e-9)
+
+
+def test_offsets_default_to_the_places_of_the_options() -> None:
+    given = FEET["talos_reduced"]
+    tree = load_tree("talos_reduced", True, constraints=given, parameters=["offsets", "armature"])
+    plain = load_tree("talos_reduced", True, constraints=given)
+    x = rigid(random_states(tree, 2, np.random.default_rng(1)))
+    del x["offsets"]
+    for function in ("constrained_forward_dynamics", "constrained_inverse_dynamics"):
+        x["armature"] = np.zeros((2, tree.nv))
+        results = (evaluate_reference(one, function, x) for one in (tree, plain))
+        for own, wanted in zip(*results, strict=True):
+            close(own, wanted, 1e-11)
+
+
+@pytest.mark.parametrize("kind", ["vjp", "jvp"])
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("arm6", "constrained_forward_dynamics"),
+        ("humanoid", "impulse_dynamics"),
+        ("arm6", "step_semi_implicit"),
+    ],
+)
+def test_products_by_offsets_are_those_of_complex_steps(
+    name: str, function: str, kind: str
+) -> None:
+    tree = load_tree(name, constraints=CONSTRAINTS[name], parameters="offsets")
+    key = computation_of(tree, function).key.product(kind, ("q", "offsets"))
+    kernel = computation_of(tree, key).kernel(tree)
+    rng = np.random.default_rng(4)
+    x = random_states(tree, 2, rng) | random_changes([kernel], 2, rng)
+    x["active"][:] = 1.0
+    found = run(plan_lines(tree, key), {n: list(x[n].reshape(2, -1).T) for n in kernel.inputs})
+    for result, wanted in zip(found.values(), evaluate_reference(tree, key, x), strict=True):
+        numbers = np.stack([np.broadcast_to(entry, 2) for entry in result], axis=1)
+        close(numbers.reshape(wanted.shape), wanted, 1e-9)
+
+
+def test_compiled_code_reads_offsets() -> None:
+    """One call for tools of different lengths; poses, names and robots are validated."""
+    given = CONSTRAINTS["arm6"]
+    robot = gridgen.load(robot_path("arm6"), constraints=given, parameters="offsets")
+    tree = load_tree("arm6", constraints=given, parameters="offsets")
+    x = random_states(tree, 3, np.random.default_rng(2))
+    x["active"][:] = 1.0
+    (wanted,) = evaluate_reference(tree, "delassus", x)
+    assert_allclose(robot.delassus(x["q"], offsets=x["offsets"]), wanted, rtol=1e-9)
+    default = robot.parameters("offsets")
+    assert_allclose(default, np.eye(4)[None])
+    assert_allclose(robot.delassus(x["q"]), robot.delassus(x["q"], offsets=default))
+    with pytest.raises(ParameterError, match=r"offsets\[0\] is no pose: give a homogeneous"):
+        robot.delassus(x["q"], offsets=2.0 * default)
+    with pytest.raises(ParameterError, match=r"offsets\[1, 0\] is no pose"):
+        robot.delassus(x["q"], offsets=x["offsets"] * np.array([1, -1, 1])[:, None, None, None])
+    plain = gridgen.load(robot_path("arm6"), constraints=given)
+    with pytest.raises(OptionError, match="has offsets as constants: load it with offsets in par"):
+        plain.delassus(x["q"], offsets=default)
+    with pytest.raises(OptionError, match="parameters has offsets, and no constraint holds a link"):
+        load_tree("arm6", parameters="offsets")
+
+
+@pytest.mark.exhaustive
+def test_rollouts_and_their_derivatives_read_offsets() -> None:
+    robot = gridgen.load(
+        robot_path("arm6"), constraints=CONSTRAINTS["arm6"], parameters="offsets", backend="cpu"
+    )
+    tree = load_tree("arm6", constraints=CONSTRAINTS["arm6"], parameters="offsets")
+    x = random_states(tree, 2, np.random.default_rng(2))
+    q, qd, dt, tau = x["q"], x["qd"], 1e-3, np.stack([x["tau"]] * 3, axis=1)
+    offsets = x["offsets"]
+    path, rates = robot.rollout(q, qd, tau, dt, offsets=offsets)
+    for k in range(3):
+        found = robot.step(path[:, k], rates[:, k], tau[:, k], dt, offsets=offsets)
+        assert_allclose(found[0], path[:, k + 1], rtol=0.0, atol=1e-15)
+    rng = np.random.default_rng(5)
+    bars, change = rng.normal(size=(2, *path.shape)), rng.normal(size=offsets.shape)
+    change[..., :3, :3] = change[..., 3, :] = 0.0
+    by = robot.rollout_vjp(q, qd, tau, dt, tuple(bars), offsets=offsets, wrt=("offsets",))
+    step = 1e-6
+    ahead, behind = (
+        robot.rollout(q, qd, tau, dt, offsets=offsets + sign * step * change)
+        for sign in (1.0, -1.0)
+    )
+    slope = sum(
+        ((a - b) * bar).sum(axis=(1, 2)) for a, b, bar in zip(ahead, behind, bars, strict=True)
+    ) / (2 * step)
+    assert_allclose((by * change).sum(axis=(1, 2, 3)), slope, rtol=1e-6)

@@ -24,6 +24,7 @@ from gridgen.dynamics.second_order import (
 )
 from gridgen.dynamics.state import State
 from gridgen.functions import FUNCTIONS
+from gridgen.functions.motion import MULTI_STAGE
 from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.scan.schedule import ScanSchedule
@@ -141,8 +142,14 @@ def test_those_of_forward_dynamics_are_too(name, floating, loaded):
     case.check([H], [expected], ["H"])
 
 
-@pytest.mark.parametrize("integrator", FUNCTIONS["step_hessian"].methods)
-@pytest.mark.parametrize(("name", "floating"), ROBOTS[:2] + ROBOTS[-4:])
+@pytest.mark.parametrize(
+    ("name", "floating", "integrator"),
+    [
+        pytest.param(*robot, name, marks=[pytest.mark.exhaustive] * (name in MULTI_STAGE and k > 2))
+        for k, robot in enumerate(ROBOTS[:2] + ROBOTS[-4:])
+        for name in FUNCTIONS["step_hessian"].methods
+    ],
+)
 def test_the_hessian_of_a_step_is_the_complex_step_of_its_gradient(
     name, floating, loaded, integrator
 ):

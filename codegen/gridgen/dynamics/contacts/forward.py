@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import chain
 
 from gridgen.dynamics.actuators import actuated, damped
 from gridgen.dynamics.configurations import integrate
 from gridgen.dynamics.constraints import Rows
+from gridgen.dynamics.contacts.gradient import tangent_of, undifferentiated
 from gridgen.dynamics.contacts.softness import LEAST
 from gridgen.dynamics.contacts.solver import Problem, total
-from gridgen.dynamics.crba import add_damping, factorized, mass_matrix
+from gridgen.dynamics.crba import factorized, mass_matrix
+from gridgen.dynamics.derivatives import inverse_dynamics_gradient
 from gridgen.dynamics.kinematics import all_motions, each
-from gridgen.dynamics.linear import ldlt_solve
+from gridgen.dynamics.linear import Factorization, ldlt, ldlt_solve
 from gridgen.dynamics.rnea import body_forces, torques_of_forces
 from gridgen.dynamics.state import Numbers, State
 from gridgen.model.tree import Body
+from gridgen.symbolic.dual import ColumnScalars, Dual, Slopes, slopes_of, tangents_of, values_of
 from gridgen.symbolic.rotations import conjugate, rotate
 from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import Vector, add, cross, dot, scale
@@ -43,6 +47,8 @@ class Solution:
         Ma:      M a.
         b:       M a without constraints.
         shift:   ``a`` less the derivative of the joint velocities.
+
+    With the derivatives of columns, only ``a`` and ``shift`` have them.
     """
 
     problem: Problem
@@ -55,6 +61,8 @@ class Solution:
 
 def solution(state: State, tau: Numbers) -> Solution:
     """Return the accelerations with soft constraints; fused functions share them."""
+    if isinstance(state.scalars, ColumnScalars):
+        return _differentiated(state, tau)
     base = (state.gravity, state.base_velocity, state.base_acceleration, state.f_ext)
     names = sorted(state.given)
     operands = (state.q, state.qd, tau, *(values or () for values in base))
@@ -76,6 +84,58 @@ def _solved(state: State, tau: Numbers, given: Sequence[Scalar]) -> Solution:
     a, Ma = problem.solve(M, b, shift, given)
     scalars.begin("forces", -1)
     return Solution(problem, M, a, Ma, b, shift)
+
+
+def _differentiated(state: State, tau: Numbers) -> Solution:
+    """Return a solution with the derivatives of its columns, by the implicit function theorem.
+
+    At the accelerations, the torques of inverse dynamics less those of the constraints do not
+    change: H dqdd + d(ID(q, qd, qdd) - tau - J^T f) = 0, with qdd constant in the second term.
+    """
+    scalars, robot = state.scalars, state.tree
+    assert isinstance(scalars, ColumnScalars)
+    known = undifferentiated(state)
+    found = solution(known, values_of([*tau]))
+    qdd = [a - shift for a, shift in zip(found.a, found.shift, strict=True)]
+    by_q, by_qd = inverse_dynamics_gradient(without_friction(known), qdd)
+    free = without_friction(state)
+    problem = Problem(free, robot, all_motions(free) if robot.constraints else ())
+    a = [qdd + shift for qdd, shift in zip(map(Dual, qdd), problem.shift, strict=True)]
+    torques = problem.torques(problem.responses(problem.residuals(a))[0])
+    errors = [
+        one + other + -(slopes_of(tangents_of(own)) + slopes_of(tangents_of(t)))
+        for one, other, own, t in zip(
+            _products(by_q, tangent_of(known, known.q, tangents_of([*state.q]))),
+            _products(by_qd, tangents_of([*state.qd])),
+            *(torques, tau),
+            strict=True,
+        )
+    ]
+    H = found.problem.hessian(found.M, found.problem.stiffness)
+    changes = _solved_columns(
+        ldlt(H, found.problem.branches, known.scalars.constant(1.0), known.scalars), errors
+    )
+    a = [x + Dual(0.0, -dx) for x, dx in zip(a, changes, strict=True)]
+    return Solution(found.problem, found.M, a, found.Ma, found.b, problem.shift)
+
+
+def _products(matrix: Rows, changes: Sequence[Scalar]) -> list[Slopes]:
+    """Return the product of a matrix and a vector of tangents."""
+    slopes = [*map(slopes_of, changes)]
+    return [
+        reduce(operator.add, (own * x for own, x in zip(slopes, row, strict=True)), Slopes())
+        for row in matrix
+    ]
+
+
+def _solved_columns(factors: Factorization, right: Sequence[Slopes]) -> list[Slopes]:
+    """Return the solution for each column of right sides."""
+    found = [Slopes() for _ in right]
+    for k in sorted({k for own in right for k in own}):
+        column = ldlt_solve(factors, [own.get(k, 0.0) for own in right])
+        for own, x in zip(found, column, strict=True):
+            own[k] = x
+    return found
 
 
 def contact_forward_dynamics(state: State, tau: Numbers) -> tuple[list[Scalar], list[Scalar]]:
@@ -120,15 +180,39 @@ def contact_step(
     found = solution(state, actuated(state, tau))
     a = found.a
     if is_damping_implicit:
-        scalars.begin("solve", -1)
-        H = [list(row) for row in found.M]
-        add_damping(damped(state, tau)[0], H, dt)
-        a = ldlt_solve(factorized(state, H), found.Ma)
+        a = _slowed(state, damped(state, tau)[0], found, dt)
     scalars.begin("step", -1)
     velocity, rate = in_world(state, state.qd), in_world(state, a)
     along = [dt * (v + share * dt * r) for v, r in zip(velocity, rate, strict=True)]
     q_next = moved_in_world(state, along)
     return q_next, in_bodies(state.at(q_next, state.qd), _ahead(velocity, dt, rate))
+
+
+def _slowed(state: State, own: State, found: Solution, dt: Scalar) -> list[Scalar]:
+    """Return (M + dt D)^-1 M a = a - (M + dt D)^-1 dt D a, with the damping D of ``own``."""
+    scalars, zero = state.scalars, state.scalars.constant(0.0)
+    scalars.begin("solve", -1)
+    H = [list(row) for row in found.M]
+    D = [dt * own.own("damping", j) if own.has("damping", j) else zero for j in range(len(H))]
+    pull = [d * a for d, a in zip(D, found.a, strict=True)]
+    if not isinstance(scalars, ColumnScalars):
+        for j, d in enumerate(D):
+            H[j][j] = H[j][j] + d
+        return [x - y for x, y in zip(found.a, ldlt_solve(factorized(state, H), pull), strict=True)]
+    known = replace(undifferentiated(state).at_rest, f_ext=None)
+    for j, d in enumerate(D):
+        H[j][j] = H[j][j] + values_of(d)
+    factors = factorized(known, H)
+    y = ldlt_solve(factors, values_of(pull))
+    rest = known.at(known.q, [known.scalars.constant(0.0)] * len(y))
+    by_q, _ = inverse_dynamics_gradient(rest, y)  # M y
+    moves = _products(by_q, tangent_of(known, known.q, tangents_of([*state.q])))
+    errors = [
+        slopes_of(tangents_of(t)) + -(slopes_of(tangents_of(d)) * x + move)
+        for t, d, x, move in zip(pull, D, y, moves, strict=True)
+    ]
+    changes = _solved_columns(factors, errors)
+    return [a - Dual(x, dx) for a, x, dx in zip(found.a, y, changes, strict=True)]
 
 
 def contact_rk4(state: State, tau: Numbers, dt: Scalar) -> tuple[list[Scalar], list[Scalar]]:

@@ -1,7 +1,4 @@
-"""Linearization of steps with soft contacts, column by column on dual numbers.
-
-The columns share the solution: its derivatives are those of one Newton step from it.
-"""
+"""Linearization of steps with soft contacts, on dual numbers with all columns at once."""
 
 from __future__ import annotations
 
@@ -10,10 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 from gridgen.dynamics.state import Numbers, State
-from gridgen.symbolic.dual import Dual, DualScalars, tangents_of, values_of
+from gridgen.symbolic.dual import (
+    ColumnScalars,
+    Dual,
+    DualScalars,
+    Slopes,
+    slopes_of,
+    tangents_of,
+    values_of,
+)
 from gridgen.symbolic.rotations import conjugate, rotate
 from gridgen.symbolic.scalars import Scalar
-from gridgen.symbolic.spatial import Vector, add, cross, dot, scale, sub
+from gridgen.symbolic.spatial import add, cross, dot, scale, sub
 
 Step = Callable[[State, Numbers, Numbers], tuple[Sequence[Any], Sequence[Any]]]
 Matrix = list[list[Scalar]]
@@ -24,56 +29,58 @@ def contact_step_gradient(
 ) -> tuple[Matrix, Matrix]:
     """Return A and B of a step; see ``gridgen.dynamics.linearization``."""
     n, scalars = state.tree.nv, state.scalars
-    zero, one = scalars.constant(0.0), scalars.constant(1.0)
-    columns = []
-    for k in range(3 * n):
-        unit = [one if j == k else 0.0 for j in range(3 * n)]
-        q = [*map(Dual, state.q, _coordinates(state, unit[:n]))]
-        moved = replace(_constant(state), q=q, qd=[*map(Dual, state.qd, unit[n : 2 * n])])
-        torques = [*map(Dual, tau, unit[2 * n :])]
-        q_next, qd_next = step(moved, torques, [*map(Dual, dt)])
-        turns = _tangent(state, values_of([*q_next]), tangents_of([*q_next]))
-        column = [*turns, *tangents_of([*qd_next])]
-        columns.append([zero if _is_none(entry) else entry for entry in column])
-    rows = [list(row) for row in zip(*columns, strict=True)]
+    one, zero = scalars.constant(1.0), scalars.constant(0.0)
+    units = [Slopes({k: one}) for k in range(3 * n)]
+    q = [*map(Dual, state.q, _coordinates(state, units[:n]))]
+    moved = replace(constant(state), q=q, qd=[*map(Dual, state.qd, units[n : 2 * n])])
+    q_next, qd_next = step(moved, [*map(Dual, tau, units[2 * n :])], [*map(Dual, dt)])
+    turns = tangent_of(state, values_of([*q_next]), tangents_of([*q_next]))
+    rows = [
+        [own.get(k, zero) for k in range(3 * n)]
+        for own in map(slopes_of, (*turns, *tangents_of([*qd_next])))
+    ]
     return [row[: 2 * n] for row in rows], [row[2 * n :] for row in rows]
 
 
-def _is_none(entry: Scalar) -> bool:
-    return type(entry) is float and entry == 0.0
-
-
-def _constant(state: State) -> State:
+def constant(state: State) -> State:
     """Return a state over dual numbers without derivatives."""
-    names = ("gravity", "base_velocity", "base_acceleration", "f_ext")
+    made = _mapped(state, lambda values: [*map(Dual, values)])
+    return replace(made, scalars=ColumnScalars(state.scalars))
+
+
+def undifferentiated(state: State) -> State:
+    """Return a state over dual numbers without its derivatives."""
+    assert isinstance(state.scalars, DualScalars)
+    return replace(_mapped(state, values_of), scalars=state.scalars.inner)
+
+
+def _mapped(state: State, change: Callable[[Sequence[Any]], Sequence[Any]]) -> State:
+    names = ("q", "qd", "gravity", "base_velocity", "base_acceleration", "f_ext")
     fields = {name: getattr(state, name) for name in names}
-    known: Any = {name: None if v is None else tuple(map(Dual, v)) for name, v in fields.items()}
-    given = {name: [*map(Dual, values)] for name, values in state.given.items()}
-    return replace(state, scalars=DualScalars(state.scalars), given=given, **known)
+    known: Any = {name: None if v is None else tuple(change([*v])) for name, v in fields.items()}
+    given = {name: change([*values]) for name, values in state.given.items()}
+    return replace(state, given=given, **known)
 
 
-def _coordinates(state: State, change: Sequence[Scalar]) -> list[Scalar]:
-    """Return the change of coordinates for a change of the configuration, a unit vector."""
+def _coordinates(state: State, change: Sequence[Slopes]) -> list[Scalar]:
+    """Return the change of coordinates for a change of the configuration."""
     found: list[Scalar] = [0.0] * state.tree.nq
-    half, zero = map(state.scalars.constant, (0.5, 0.0))
     for body in state.tree.bodies:
         at, own = body.q_index, change[body.v_index : body.v_index + body.nv]
-        if body.mimics or all(map(_is_none, own)):
+        if body.mimics:
             continue
         if not body.joint_type.is_free:
             found[at : at + body.nq] = own
             continue
-        turn, w = tuple(state.q[at + 3 : at + 6]), state.q[at + 6]
-        full = [zero if _is_none(entry) else entry for entry in own]
-        slide, spin = tuple(full[:3]), tuple(full[3:])
-        found[at : at + 3] = rotate((*turn, w), slide)
-        spin = scale(half, spin)
-        found[at + 3 : at + 6] = add(scale(w, spin), cross(turn, spin))
-        found[at + 6] = -dot(turn, spin)
+        x, y, z, w, *moves = _dual(state, state.q[at + 3 : at + 7], own)
+        slide, spin = tuple(moves[:3]), scale(Dual(state.scalars.constant(0.5)), tuple(moves[3:]))
+        turns = add(scale(w, spin), cross((x, y, z), spin))
+        moved = [*rotate((x, y, z, w), slide), *turns, -dot((x, y, z), spin)]
+        found[at : at + 7] = tangents_of(moved)
     return found
 
 
-def _tangent(state: State, q: Sequence[Scalar], change: Sequence[Scalar]) -> list[Scalar]:
+def tangent_of(state: State, q: Sequence[Scalar], change: Sequence[Scalar]) -> list[Scalar]:
     """Return the change of a configuration for a change of its coordinates."""
     found: list[Scalar] = [0.0] * state.tree.nv
     for body in state.tree.bodies:
@@ -83,14 +90,15 @@ def _tangent(state: State, q: Sequence[Scalar], change: Sequence[Scalar]) -> lis
         if not body.joint_type.is_free:
             found[j : j + body.nv] = change[at : at + body.nv]
             continue
-        turn, w = tuple(q[at + 3 : at + 6]), q[at + 6]
-        slide, spin, along = (
-            tuple(change[at : at + 3]),
-            tuple(change[at + 3 : at + 6]),
-            change[at + 6],
-        )
-        found[j : j + 3] = rotate(conjugate((*turn, w)), slide)
-        twice = state.scalars.constant(2.0)
-        parts: Vector = sub(sub(scale(w, spin), scale(along, turn)), cross(turn, spin))
-        found[j + 3 : j + 6] = scale(twice, parts)
+        x, y, z, w, *moves = _dual(state, q[at + 3 : at + 7], change[at : at + 7])
+        slide, spin, along = tuple(moves[:3]), tuple(moves[3:6]), moves[6]
+        parts = sub(sub(scale(w, spin), scale(along, (x, y, z))), cross((x, y, z), spin))
+        turns = scale(Dual(state.scalars.constant(2.0)), parts)
+        found[j : j + 6] = tangents_of([*rotate(conjugate((x, y, z, w)), slide), *turns])
     return found
+
+
+def _dual(state: State, known: Sequence[Scalar], changes: Sequence[Scalar]) -> list[Any]:
+    """Return constants, and zeros with derivatives."""
+    zero = state.scalars.constant(0.0)
+    return [*map(Dual, known), *(Dual(zero, change) for change in changes)]

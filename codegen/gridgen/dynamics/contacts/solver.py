@@ -68,8 +68,7 @@ class Problem(SoftConstraints):
         inverse = [1.0 / M[j][j] for j in range(nv)]
         (tolerance,) = self._state.given["tolerance"]
         bound = tolerance * tolerance * total(d * f * f for d, f in zip(inverse, b, strict=True))
-        offsets = [row.offsets for row in self.rows]
-        sizes = [len(own) for own in offsets]
+        sizes = [len(row.offsets) for row in self.rows]
 
         def split(flat: Sequence[Scalar]) -> list[list[Scalar]]:
             rest = iter(flat)
@@ -107,7 +106,7 @@ class Problem(SoftConstraints):
             new = [*moved(a, p, by), *moved(rest, Mp, by), *moved(residual, rate, by)]
             return new, bound - error
 
-        residual = self._residual(start, offsets)
+        residual = [r for own in self.residuals(start) for r in own]
         rest = [x - y for x, y in zip(self.times(M, start), b, strict=True)]
         first = [*start, *rest, *residual]
         most = tree.contact_model.iterations
@@ -117,7 +116,7 @@ class Problem(SoftConstraints):
             # A Newton step from the solution has the solution's derivatives by the implicit
             # function theorem: those of its matrix multiply the gradient, which is zero.
             a = scalars.hold(a)
-            forces, stiffness = self.responses(split(self._residual(a, offsets)))
+            forces, stiffness = self.responses(self.residuals(a))
             torques = self.torques(forces)
             gradient = [x - y - t for x, y, t in zip(self.times(M, a), b, torques, strict=True)]
             factors = ldlt(self.hessian(M, stiffness), self.branches, one, scalars)
@@ -128,17 +127,15 @@ class Problem(SoftConstraints):
                     (entries[j][i],) = scalars.hold([entries[j][i]])
             held = replace(factors, entries=entries, inverse=scalars.hold([*factors.inverse]))
             a = [x - y for x, y in zip(a, ldlt_solve(held, gradient), strict=True)]
-            residual = self._residual(a, offsets)
+            residual = [r for own in self.residuals(a) for r in own]
             rest = [x - y for x, y in zip(self.times(M, a), b, strict=True)]
-        self.forces = self.responses(split(residual))[0]
+        self.forces, self.stiffness = self.responses(split(residual))
         return a, [x + y for x, y in zip(rest, b, strict=True)]
 
-    def _residual(self, a: Sequence[Scalar], offsets: Sequence[Sequence[Scalar]]) -> list[Scalar]:
+    def residuals(self, a: Sequence[Scalar]) -> list[list[Scalar]]:
         """Return J a - aref of all rows."""
         return [
-            x + y
-            for own, offset in zip(self.rates(a), offsets, strict=True)
-            for x, y in zip(own, offset, strict=True)
+            [x + y for x, y in zip(row.rates(a), row.offsets, strict=True)] for row in self.rows
         ]
 
     def times(self, M: Rows, x: Sequence[Scalar]) -> list[Scalar]:

@@ -66,9 +66,7 @@ def touches(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[To
         radius:  of its solid.
     """
     frame.scalars.begin("contact", contact.solid.body)
-    if isinstance(contact.other, Solid) and any(one.edges == 3 for one in contact.solids):
-        yield _of_box(frame, contact.solid, contact.other, radius)
-    elif isinstance(contact.other, Solid):
+    if isinstance(contact.other, Solid):
         yield from _between(frame, contact, contact.other, radius)
     else:
         yield from _on_ground(frame, contact.solid, contact.other, radius)
@@ -212,30 +210,39 @@ def _lowest(
 
 
 def _between(frame: Constraints, contact: Contact, other: Solid, radius: Scalar) -> Iterator[Touch]:
-    """Yield the points of two spheres or capsules: of spheres at points of their axes."""
+    """Yield the contacts of spheres around the nearest points of two shapes."""
     scalars, solid = frame.scalars, contact.solid
     axes, path = frame.path(solid.body, other.body)
     poses = [_pose(frame, one, axes) for one in (other, solid)]
+    reach = scalars.constant(other.radii[0]) + radius
+
+    def touch(center: Vector, normal: Vector, length: Scalar) -> Touch:
+        distance = length - reach
+        point = sub(center, scale(radius + 0.5 * distance, normal))
+        turned = _turned(frame.pose(-1, axes).R, normal, scalars)
+        return Touch(axes, path, point, distance, normal, turned)
+
+    if solid.edges == 3:
+        center = poses[0].p
+        inner = apply(transpose(poses[1].R), sub(center, poses[1].p))
+        toward, length = _to_box(inner, solid, scalars)
+        normal = apply(poses[1].R, toward)
+        yield touch(add(center, scale(length, normal)), normal, length)
+        return
     (_, first), (_, second) = ends = [
         (pose.p, _edges(one, pose, scalars))
         for one, pose in zip((other, solid), poses, strict=True)
     ]
-    reach = scalars.constant(other.radii[0]) + radius
 
     def at(shifts: Sequence[Scalar]) -> Touch:
-        centers = [
+        start, center = (
             add(p, scale(shift, edges[0])) if edges else p
             for (p, edges), shift in zip(ends, shifts, strict=True)
-        ]
-        apart = sub(centers[1], centers[0])
+        )
+        apart = sub(center, start)
         square = dot(apart, apart)
-        test = square - TINY
-        length = scalars.sqrt(scalars.select(test, scalars.constant(TINY), square))
-        normal = scale(1.0 / length, apart)
-        distance = length - reach
-        point = sub(centers[1], scale(radius + 0.5 * distance, normal))
-        turned = _turned(frame.pose(-1, axes).R, normal, scalars)
-        return Touch(axes, path, point, distance, normal, turned)
+        length = scalars.sqrt(scalars.select(square - TINY, scalars.constant(TINY), square))
+        return touch(center, scale(1.0 / length, apart), length)
 
     between = sub(poses[0].p, poses[1].p)
     shifts = _nearest(between, first, second, scalars)
@@ -254,6 +261,30 @@ def _turned(world: Sequence[Vector], normal: Vector, scalars: Scalars) -> Sequen
     test = scalars.select(up, -up, up) - 0.5
     x, y, z = (scalars.select(test, a, b) for a, b in zip(world[1], world[2], strict=True))
     return _along(normal, (x, y, z), ((x, y, z),), scalars)
+
+
+def _to_box(point: Vector, box: Solid, scalars: Scalars) -> tuple[Vector, Scalar]:
+    """Return the direction from a point to the nearest one of a box's surface, and the length.
+
+    The direction of a point in the box is into the box, and its length is negative.
+    """
+    one, zero = scalars.constant(1.0), scalars.constant(0.0)
+    gaps, apart, inward = [], [], []
+    for k, (x, half) in enumerate(zip(point, box.half_lengths, strict=True)):
+        sign = scalars.select(-x, -one, one)
+        gaps.append(scalars.constant(half) + sign * x)
+        apart.append(scalars.select(gaps[k], sign * -gaps[k], zero))
+        inward.append(tuple(sign if k == row else zero for row in range(3)))
+    square = dot(apart, apart)
+    test = square - TINY
+    length = scalars.sqrt(scalars.select(test, one, square))
+    normal, gap = inward[0], gaps[0]
+    for other, face in zip(gaps[1:], inward[1:], strict=True):
+        closer = other - gap
+        normal = tuple(scalars.select(closer, a, b) for a, b in zip(face, normal, strict=True))
+        gap = scalars.select(closer, other, gap)
+    x, y, z = (scalars.select(test, a, b / length) for a, b in zip(normal, apart, strict=True))
+    return (x, y, z), scalars.select(test, -gap, length)
 
 
 def _nearest(
@@ -279,36 +310,6 @@ def _nearest(
     x = scalars.select(test, zero, (c * u - b * v) / scalars.select(test, one, determinant))
     y = _clipped((v - b * _clipped(x, scalars)) / c, scalars)
     return _clipped((u - b * y) / a, scalars), y
-
-
-def _of_box(frame: Constraints, solid: Solid, other: Solid, radius: Scalar) -> Touch:
-    """Return the point of a sphere and a box; inside the box, at its nearest face."""
-    scalars, select = frame.scalars, frame.scalars.select
-    axes, path = frame.path(solid.body, other.body)
-    one, zero, sign = (scalars.constant(x) for x in (1.0, 0.0, 1.0 if other.edges else -1.0))
-    box, ball = (other, solid) if other.edges else (solid, other)
-    reach = radius + scalars.constant(other.radii[0])
-    of_ball = radius if other.edges else scalars.constant(other.radii[0])
-    pose, center = _pose(frame, box, axes), _pose(frame, ball, axes).p
-    arm = apply(transpose(pose.R), sub(center, pose.p))
-    beyond, face, least = [], [zero, zero, zero], scalars.constant(FAR)
-    for k, (x, half) in enumerate(zip(arm, map(scalars.constant, box.half_lengths), strict=True)):
-        beyond.append(select(half - x, x - half, select(x + half, x + half, zero)))
-        side = select(x, -one, one)
-        depth = half - side * x
-        test = depth - least
-        face = [select(test, side if k == m else zero, entry) for m, entry in enumerate(face)]
-        least = select(test, depth, least)
-    square = dot(beyond, beyond)
-    test = square - TINY  # negative inside the box
-    length = scalars.sqrt(select(test, one, square))
-    x, y, z = (select(test, a, b / length) for a, b in zip(face, beyond, strict=True))
-    outward = apply(pose.R, (x, y, z))
-    distance = select(test, -least, length) - reach
-    point = sub(center, scale(of_ball + 0.5 * distance, outward))
-    normal = scale(sign, outward)
-    turned = _turned(frame.pose(-1, axes).R, normal, scalars)
-    return Touch(axes, path, point, distance, normal, turned)
 
 
 def _of_parallels(

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from inspect import signature
 from textwrap import wrap
 
+from gridgen.functions import Declared
 from gridgen.functions.arrays import ARRAYS, DEFAULTED, PROXIMAL, STANDARD_GRAVITY
 from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import number_literal, string_literal
+from gridgen.schedules.search.view import SearchView, neutral_within_limits
 from gridgen.schedules.thread.view import ThreadFunctionView
 from gridgen.schedules.views import ArrayView
 
 # Columns of a line.
 _WIDTH = 95
+_SEARCH = signature(Declared.inverse_kinematics).parameters
+#: Tolerances of inverse kinematics, most iterations and most starts.
+_SETTINGS = (*_SEARCH["tolerance"].default, *(_SEARCH[n].default for n in ("iterations", "seeds")))
+# Defaults of arrays of inverse kinematics.
+_SEARCH_DEFAULTS = {"pose_weights": (1.0,), "settings": _SETTINGS}
+# Whether the first two arrays of inverse kinematics are given.
+_GIVEN = ("q0 != nullptr", "rest != nullptr")
 
 
 @dataclass(frozen=True)
@@ -145,6 +155,7 @@ class LibraryFunctionView:
     parameters: tuple[ParameterView, ...]
     traits: str  #: its traits in the robot's namespace, as a CPU computes it.
     instructions: int  #: of its program.
+    is_search: bool = False  #: whether it searches; see ``gridgen::search``.
 
     @property
     def names_of_one(self) -> tuple[str, ...]:
@@ -179,7 +190,7 @@ class LibraryFunctionView:
             **vars(type_),
             parameters=_lines(p.declared(scalar) for p in every),
             of_one=_lines(p.as_range(scalar) for p in every if p.name != "n"),
-            arrays=_lines(("n", *arrays)),
+            arrays=_lines(("n", *_GIVEN * self.is_search, *arrays)),
         )
 
 
@@ -216,12 +227,15 @@ def library_view(
     kernel: Kernel,
     robot: str,
     called: tuple[str, ...],
-    function: ThreadFunctionView,
+    function: ThreadFunctionView | SearchView,
     instructions: int,
 ) -> LibraryFunctionView:
     """Describe one function of the library."""
     shapes = {**kernel.inputs, **kernel.outputs}
     read = [_array(array, kernel.kind(array.name)) for array in function.inputs]
+    if isinstance(function, SearchView):
+        shapes["settings"] = (len(_SETTINGS),)
+        read = [_of_search(array) for array in read]
     written = [_array(array, "") for array in function.outputs]
     order = (
         *(_parameter(array, shapes[array.name]) for array in read if not array.has_default),
@@ -238,6 +252,7 @@ def library_view(
         parameters=order,
         traits=f"{function.scope}{function.name}_traits",
         instructions=instructions,
+        is_search=isinstance(function, SearchView),
     )
 
 
@@ -248,7 +263,7 @@ def _parameter(array: LibraryArrayView, shape: Shape) -> ParameterView:
         array.name,
         "S*" if array.is_result else "const S*",
         array.size,
-        shape if len(shape) == 2 else (array.size,),
+        shape[-2:] if len(shape) > 1 and math.prod(shape[:-2]) == 1 else (array.size,),
         array.has_default,
         array.is_shared,
     )
@@ -272,19 +287,34 @@ def _array(array: ArrayView, kind: str) -> LibraryArrayView:
     )
 
 
+def _of_search(array: LibraryArrayView) -> LibraryArrayView:
+    """Return an input of inverse kinematics: all but the targets have defaults."""
+    if array.name == "targets":
+        return array
+    text = f"{array.text}, or NULL"
+    if array.name != "settings":
+        return replace(array, has_default=True, text=text)
+    text = "tolerances [m, rad], most iterations and starts; for all states, or NULL"
+    return replace(array, has_default=True, text=text, size=len(_SETTINGS))
+
+
 def default_views(
     tree: KinematicTree, functions: Iterable[LibraryFunctionView]
 ) -> list[DefaultView]:
     """Describe the defaults of inputs, each once."""
-    arrays = {
-        array.fallback: array for view in functions for array in view.arrays if array.has_default
-    }
-    return [DefaultView(kind, _default(tree, kind, array.size)) for kind, array in arrays.items()]
+    sizes: dict[str, int] = {}
+    for array in (array for view in functions for array in view.arrays if array.has_default):
+        sizes[array.fallback] = max(array.size, sizes.get(array.fallback, 0))
+    return [DefaultView(kind, _default(tree, kind, size)) for kind, size in sizes.items()]
 
 
 def _default(tree: KinematicTree, kind: str, size: int) -> tuple[str, ...]:
     if kind == "gravity":
         return _numbers(STANDARD_GRAVITY)
+    if kind in ("q0", "rest"):
+        return _numbers(neutral_within_limits(tree).tolist())
+    if kind in _SEARCH_DEFAULTS:
+        return _numbers(_SEARCH_DEFAULTS[kind] * (size // len(_SEARCH_DEFAULTS[kind])))
     if kind == "proximal":
         single, double = (f"S({PROXIMAL[name]!r})" for name in ("float32", "float64"))
         return (", ".join([f"sizeof(S) == 4 ? {single} : {double}"] * size),)

@@ -57,7 +57,7 @@ def method_views(kernels: Iterable[Kernel]) -> list[MethodView]:
     """Describe the methods that call the functions of a module."""
     keys = [kernel.key for kernel in kernels]
     there = {"bind", "compile", *(kind for key in keys for kind, _ in key.products)}
-    there |= {"compute" for key in keys if key.parts}
+    there |= {"compute" for key in keys if key.is_fused}
     there |= {"rollout_vjp" for key in keys if key.function == "rollout" and key.products}
     return [MethodView(name, name + text) for name, text in _METHODS.items() if name in there]
 

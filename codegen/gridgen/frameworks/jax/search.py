@@ -28,10 +28,26 @@ def evaluate(module: Module, resolved: Resolved) -> Any:
     arrays = traced(module.description, shapes, resolved.inputs)
     lead = leading_axes(module.description.name, shapes, arrays)
     given = {name: spread(arrays[name], shapes[name], lead, jnp) for name in shapes}
-    fixed = {name: jax.lax.stop_gradient(array) for name, array in given.items()}
-    q, success, residual = call(Operation(module, kernel.key), *fixed.values())
-    q, success, residual = map(jax.lax.stop_gradient, (q, success, residual))
-    correction = Operation(module, replace(kernel.key, variant="correction"))
-    known = {**fixed, "q": q, "targets": given["targets"]}
-    (corrected,) = call(correction, *(known[name] for name in correction.inputs))
-    return q + (corrected - jax.lax.stop_gradient(corrected)), success, residual
+    search, correction = (
+        Operation(module, replace(kernel.key, variant=variant)) for variant in ("", "correction")
+    )
+
+    place = [*shapes].index("targets")
+
+    def searched(*arrays: Any) -> Any:
+        return tuple(call(search, *arrays))
+
+    def pushed(arrays: Any, tangents: Any) -> Any:
+        q, success, residual = results = found(*arrays)
+        known = {**dict(zip(shapes, arrays, strict=True)), "q": q}
+
+        def corrected(targets: Any) -> Any:
+            here = {**known, "targets": targets}
+            return call(correction, *(here[name] for name in correction.inputs))[0]
+
+        _, change = jax.jvp(corrected, (arrays[place],), (tangents[place],))
+        return results, (change, jnp.zeros_like(success), jnp.zeros_like(residual))
+
+    found = jax.custom_jvp(searched)
+    found.defjvp(pushed)
+    return found(*given.values())

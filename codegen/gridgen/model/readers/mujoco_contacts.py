@@ -11,7 +11,7 @@ import numpy as np
 
 from gridgen.functions.worlds import terrain
 from gridgen.model.contacts import may_touch, solid_of
-from gridgen.model.description import Mesh, Shape, collision_shape
+from gridgen.model.description import Mesh, Shape, collision_shape, listing
 from gridgen.model.pose import Pose, apply, from_quaternion, vector3
 from gridgen.model.soft import (
     Contact,
@@ -83,17 +83,22 @@ def read_contacts(
 
 def uncovered(model: Any, mujoco: Any) -> list[str]:
     """Return what gridgen ignores of the contacts of a model."""
-    gaps = (_gap(model, a, b) for a, b, _ in _pairs(model))
-    found: dict[str, None] = dict.fromkeys(gap for gap in gaps if gap is not None)
-    for field, name in FORCES.items():
-        if np.any(getattr(model, field, 0.0)):
-            found[name] = None
+    gaps: dict[str, list[str]] = {}
+    for a, b, _ in _pairs(model):
+        if gap := _gap(model, a, b):
+            gaps.setdefault(gap, []).append(_name(model, a, b))
+    found = [f"{gap} ({listing(names, 3)})" for gap, names in gaps.items()]
+    found += {name for field, name in FORCES.items() if np.any(getattr(model, field, 0.0))}
     if model.opt.noslip_iterations:
-        found["the noslip solver"] = None
-    for flag, name in FLAGS.items():
-        if model.opt.enableflags & int(mujoco.mjtEnableBit.__members__.get(f"mjENBL_{flag}", 0)):
-            found[name] = None
-    return list(found)
+        found.append("the noslip solver")
+    flags, known = model.opt.enableflags, mujoco.mjtEnableBit.__members__
+    return found + [
+        name for flag, name in FLAGS.items() if flags & int(known.get(f"mjENBL_{flag}", 0))
+    ]
+
+
+def _name(model: Any, *geoms: int) -> str:
+    return ":".join(model.geom(geom).name or f"geom{geom}" for geom in geoms)
 
 
 def _pairs(model: Any) -> Iterator[tuple[int, int, int]]:
@@ -137,7 +142,7 @@ def _gap(model: Any, a: int, b: int) -> str | None:
         return None if second is not None else f"contacts of meshes with {name}"
     if may_touch(first, second):
         return None
-    return "contacts of other pairs than spheres and capsules, or a sphere and a box"
+    return "contacts of other shapes than spheres, capsules, and spheres with boxes"
 
 
 def _in_order(model: Any, a: int, b: int) -> tuple[int, int]:
@@ -207,10 +212,9 @@ def _contact(
     model: Any, mujoco: Any, links: Mapping[int, str], first: int, second: int, pair: int
 ) -> Contact:
     """Return the contact of two geoms, a fixed plane or height field first."""
-    names = [model.geom(geom).name or f"geom{geom}" for geom in (first, second)]
     is_ground = model.geom_type[first] in (PLANE, FIELD)
     contact = Contact(
-        names[1] if is_ground else ":".join(names),
+        _name(model, second) if is_ground else _name(model, first, second),
         _solid(model, links, second),
         _ground(model, first) if is_ground else _solid(model, links, first),
     )

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from gridgen.backends.cuda.failures import ERRORS, raise_device_error
 from gridgen.errors import DeviceError, DtypeError, OptionError, ShapeError
+from gridgen.functions.calls import Solutions
 from gridgen.functions.types import Array
 from gridgen.naming import show
 from gridgen.runtime.arrays.arguments import Call, results_given
@@ -143,6 +144,8 @@ class Binder:
             answer = call.answer
         if resolved.fused is not None:
             answer = resolved.fused.answer(answer)
+        if kernel.key.function == "inverse_kinematics":
+            answer = Solutions(*answer)
         is_on_cupys_stream = streams is nullcontext
         if not is_on_cupys_stream:
             compute = partial(_in_context, streams, compute)

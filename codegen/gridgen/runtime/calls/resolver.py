@@ -10,10 +10,16 @@ from typing import Any
 import numpy as np
 
 from gridgen.errors import OptionError
-from gridgen.functions import FUNCTIONS, GENERATED, Declared, Function
+from gridgen.functions import COMPILED, FUNCTIONS, GENERATED, Declared, Function
 from gridgen.functions.arrays import OPTIONAL_INPUTS, PARAMETERS
-from gridgen.functions.calls import Request, RolloutSettings
-from gridgen.functions.parts import FusedPart, key_of, optional_inputs_of, read_parts
+from gridgen.functions.calls import Request, RolloutSettings, SearchSettings
+from gridgen.functions.parts import (
+    FusedPart,
+    key_of,
+    optional_inputs_of,
+    read_parts,
+    search_key,
+)
 from gridgen.functions.types import REFERENCES, Array
 from gridgen.kernel import WITH_EFFORTS, Kernel, KernelKey
 from gridgen.naming import show, show_value, similar
@@ -25,6 +31,7 @@ from gridgen.runtime.arrays.times import check_efforts, feedback_of
 from gridgen.runtime.calls.evaluation import Evaluator, check_choice
 from gridgen.runtime.calls.fused import FusedFunctions
 from gridgen.runtime.calls.resolved import Evaluation, Resolved
+from gridgen.runtime.calls.search import search
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.planning.devices import host_place, place_of
 
@@ -41,8 +48,8 @@ class _Requests(Declared):
     def _linearized(self, function: str, *_: Any) -> Any:
         raise OptionError(f"{function} has no kernel of its own: call it")
 
-    def _searched(self, *_: Any) -> Any:
-        raise OptionError("inverse_kinematics has a kernel for each list of frames: call it")
+    def _searched(self, *given: Any) -> Any:
+        return given
 
     def _configuration(self, function: str, *_: Any) -> Any:
         raise OptionError(f"{function} has no kernel: call it")
@@ -66,6 +73,7 @@ class Resolver:
         self._numpy_on_gpu = evaluator.target(np.empty(0), None).prefers_teams
         self._chosen: dict[_Words, tuple[Kernel, Evaluation, Any]] = {}
         self._fused: dict[_Words, FusedFunctions] = {}
+        self._searches: dict[tuple[str, ...], Kernel] = {}
 
     def forget(self) -> None:
         """Discard cached plans."""
@@ -149,8 +157,27 @@ class Resolver:
         if isinstance(function, (tuple, list)):
             out = options.pop("out", None)
             return self.resolve_fused(function, arguments, out, options)
-        check_choice("function", function, GENERATED)
-        return self.resolve(getattr(_REQUESTS, function)(*arguments, **options))
+        check_choice("function", function, COMPILED)
+        request = getattr(_REQUESTS, function)(*arguments, **options)
+        return self.resolve(request) if function in GENERATED else self.resolve_search(*request)
+
+    def resolve_search(self, targets: Any, frames: Any, settings: SearchSettings) -> Resolved:
+        """Return a call of inverse kinematics with its kernel.
+
+        Raises:
+            OptionError, ModelError: as of the function.
+        """
+        return search(self._description, self.search_kernel(frames), targets, frames, settings)
+
+    def search_kernel(self, frames: Any) -> Kernel:
+        """Return the kernel of inverse kinematics for one frame, or for a list."""
+        names = (frames,) if isinstance(frames, str) else listed_frames(frames)
+        try:
+            return self._searches[names]
+        except (KeyError, TypeError):  # the first call; or no names
+            idents = self._description.frame_idents
+            key = search_key([idents[self.frame_index(name)] for name in names])
+            return self._searches.setdefault(names, self._module.kernels.find(key))
 
     def kernel(self, row: Function, *words: Any) -> Kernel:
         """Return the kernel that declares a call's arrays; ``words`` as of ``_choose``."""
@@ -281,6 +308,8 @@ class Resolver:
         reference: str,
     ) -> Kernel:
         """Return the kernel of a call whose first array is ``q``."""
+        if row.name not in GENERATED:
+            return self.search_kernel(frame)
         schedule = "auto"
         if "" in row.methods:
             method = "auto"

@@ -9,38 +9,26 @@ from typing import Any
 import numpy as np
 
 from gridgen.errors import OptionError
-from gridgen.functions.calls import SearchSettings, Solutions
+from gridgen.functions.calls import FLOOR, TO_REST, SearchSettings, Solutions
 from gridgen.functions.types import Array
-from gridgen.kernel import KernelKey
+from gridgen.kernel import Kernel
 from gridgen.naming import show_value
 from gridgen.runtime.arrays.layout import array_like, check_dtype
 from gridgen.runtime.arrays.libraries import adopt, is_traced, is_wrapped
 from gridgen.runtime.calls.evaluation import check_choice
 from gridgen.runtime.calls.resolved import Resolved
-from gridgen.runtime.calls.resolver import Resolver, listed_frames
 from gridgen.runtime.configurations import neutral
-from gridgen.runtime.module.description import Module
-
-#: Least damping by the size of an element: above the rounding of a product of Jacobians.
-_FLOOR = {4: 1e-5, 8: 1e-9}
-#: Part of the way to the rest posture that an iteration takes in the null space.
-_TO_REST = 0.5
+from gridgen.runtime.module.description import RobotRecord
 
 
 def search(
-    module: Module, resolver: Resolver, targets: Any, frames: Any, settings: SearchSettings
+    known: RobotRecord, kernel: Kernel, targets: Any, frames: Any, settings: SearchSettings
 ) -> Resolved:
     """Return the call of a search with its kernel.
 
     Raises:
-        OptionError: an option is invalid, or a frame is unknown.
-        ModelError:  no joint moves a frame.
+        OptionError: an option is invalid.
     """
-    known = module.description
-    names = (frames,) if isinstance(frames, str) else listed_frames(frames)
-    parts = [known.frame_idents[resolver.frame_index(name)] for name in names]
-    function = "inverse_kinematics"
-    key = KernelKey(function, parts=tuple(KernelKey(function, frame=ident) for ident in parts))
     targets = targets if hasattr(targets, "shape") else adopt(targets, "targets")
     if not (is_traced(targets) or is_wrapped(targets)):
         plain = targets.detach() if hasattr(targets, "detach") else targets
@@ -51,12 +39,12 @@ def search(
     keeps_all = settings.keep == "all"
     count = _count("seeds", settings.seeds)
     tolerance = _numbers("tolerance", settings.tolerance, 2)
-    to_rest = 0.0 if settings.rest is None else _TO_REST
+    to_rest = 0.0 if settings.rest is None else TO_REST
     numbers = np.array(
         [*tolerance, _count("iterations", settings.iterations), count, 0.0, 0.0, 0.0]
     )
     begin = settings.rest if settings.q0 is None else settings.q0
-    numbers[4:] = begin is None, to_rest, _FLOOR.get(targets.dtype.itemsize, 0.0)
+    numbers[4:] = begin is None, to_rest, FLOOR.get(targets.dtype.itemsize, 0.0)
     if keeps_all:
         numbers = np.tile(numbers, (count, 1))
         numbers[:, 3], numbers[:, 4] = 1, numbers[:, 4] + np.arange(count)
@@ -68,7 +56,7 @@ def search(
     weights = np.ones(2) if settings.pose_weights is None else settings.pose_weights
     is_own = weights is not settings.pose_weights or not hasattr(weights, "shape")
     if _is_list(weights) and np.ndim(weights) == 1:
-        weights = np.tile(weights, (len(names), 1))
+        weights = np.tile(weights, (len(kernel.key.parts), 1))
     arrays = [
         *(_array(array, targets) for array in (begin, rest)),
         _array(weights, targets, is_own=is_own),
@@ -77,7 +65,6 @@ def search(
         arrays = [_with_starts(array, axes) for array, axes in zip(arrays, (1, 1, 2), strict=True)]
     begin, rest, weights = arrays
     values = (begin, rest, targets, weights, _array(numbers, targets, is_own=True))
-    kernel = module.kernels.find(key)
     inputs = dict(zip(kernel.inputs, values, strict=True))
     return Resolved(kernel, inputs, settings.backend, settings.out, None)
 

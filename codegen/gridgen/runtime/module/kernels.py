@@ -10,6 +10,11 @@ from gridgen.errors import ModelError
 from gridgen.functions.arrays import OPTIONAL_INPUTS
 from gridgen.kernel import Kernel, KernelKey
 
+_SEARCH_REMEDIES = {
+    "": "run grid-gen again with --inverse-kinematics LINK,... of these links, or ",
+    "correction": "run grid-gen again with --vjp and --jvp, or ",
+}
+
 
 class Kernels:
     """The kernels of a robot's module.
@@ -47,7 +52,7 @@ class Kernels:
         return self.refusals.get(
             name,
             "this module was generated without it: run grid-gen again, and see --functions, "
-            "--inputs, --variants, --vjp and --jvp",
+            "--integrators, --inputs, --variants, --vjp and --jvp",
         )
 
     def has(self, key: KernelKey) -> bool:
@@ -83,8 +88,10 @@ class Kernels:
         if self.has(key.plain):
             raise ModelError(f"{self._robot}: {self._without_inputs(key)}")
         if key.parts and not key.is_fused:
+            remedy = "" if key.function == "rollout" else _SEARCH_REMEDIES[key.variant]
             raise ModelError(
-                f"{self._robot}: the module was generated without {key.name}: use gridgen.load()"
+                f"{self._robot}: the module was generated without {key.name}: {remedy}use "
+                "gridgen.load()"
             )
         if key.parts:
             listed = ", ".join(part.name for part in key.parts)

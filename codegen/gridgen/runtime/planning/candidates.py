@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gridgen.backends.interface import ITEM_BYTES, LARGEST_BLOCK
+from gridgen.backends.interface import DEFAULT_BLOCKS, ITEM_BYTES, LARGEST_BLOCK
 from gridgen.cost.demand import demand_of
 from gridgen.cost.devices import Device
 from gridgen.cost.gpu import Prediction, predicted
@@ -117,10 +117,8 @@ class Candidates:
         self, kernel: Kernel, device: Device, batch: int, dtype: Dtype, block: int | None
     ) -> Candidate:
         work, itemsize = self._module.work(kernel), ITEM_BYTES[dtype]
-        if block is None:
-            demand = demand_of(kernel, work, itemsize, batch=batch)
-        else:
-            demand = demand_of(kernel, work, itemsize, batch=batch, blocks=((0, block),))
+        blocks = DEFAULT_BLOCKS if block is None else ((0, block),)
+        demand = demand_of(kernel, work, itemsize, batch=batch, blocks=blocks, device=device)
         found, threads = predicted(demand, device, batch), demand.threads_per_block
         detail = _gpu_detail(found, device)
         made = _candidate(kernel, threads, found.seconds, found.bound, detail)

@@ -40,6 +40,8 @@ class RolloutSchedule:
         """Yield the requested kernels; see ``Schedule``."""
         if _ROW.name in selection.functions:
             for integrator in _ROW.methods:
+                if selection.integrators is not None and integrator not in selection.integrators:
+                    continue
                 for inputs in input_sets(_ROW.optional_inputs, selection.inputs):
                     key = KernelKey(_ROW.name, integrator, inputs=inputs)
                     yield key

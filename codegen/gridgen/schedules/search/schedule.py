@@ -31,8 +31,8 @@ class SearchSchedule:
         self._thread = ThreadSchedule(teams)
 
     def keys(self, selection: KernelSelection) -> Iterator[KernelKey]:
-        """Yield nothing: a search is made for the frames of a call; see ``Schedule``."""
-        yield from ()
+        """Yield the requested searches; see ``Schedule``."""
+        yield from selection.searches
 
     def has(self, key: KernelKey) -> bool:
         """Return whether a kernel belongs to this schedule; see ``Schedule``."""

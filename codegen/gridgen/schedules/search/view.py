@@ -14,6 +14,7 @@ from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.inverse_kinematics import SearchIteration, moving_velocities
 from gridgen.dynamics.state import State
 from gridgen.functions.arrays import configurations
+from gridgen.functions.calls import FLOOR, TO_REST
 from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import number_literal
@@ -41,6 +42,8 @@ class SearchView(FunctionView):
     called: str
     tables: tuple[TableView, ...]
     traits: tuple[str, ...]
+
+    scope = ""  #: namespace of its traits.
 
     @property
     def parameters(self) -> Sequence[str]:
@@ -95,6 +98,7 @@ def _traits(
     words = ", ".join(f"{name} = {value}" for name, value in numbers.items())
     yield from definition(f"gridgen::Axes axes[] = {braces(map(braces, shapes))}")
     yield from definition(f"int {words}")
+    yield from definition(f"double floors[] = {braces(FLOOR.values())}, to_rest = {TO_REST}")
     yield from definition(f"int joints[] = {braces(joints)}")
 
 
@@ -111,23 +115,25 @@ def starts_of(tree: KinematicTree, frames: Sequence[str]) -> tuple[list[int], ND
     the neutral configuration. The points are an R sequence, Roberts 2018.
     """
     moving = set(moving_velocities(tree, frames))
-    starts = np.zeros((STARTS, tree.nq))
-    for place in tree.quaternions:
-        starts[:, place + 3] = 1.0
-    joints = []
-    for body in tree.bodies:
-        if body.joint_type.nq == 1 and not body.mimics:
-            place = body.q_index
-            low, high = _range(tree.lower_limits[place], tree.upper_limits[place])
-            starts[:, place] = min(max(0.0, low), high)
-            if body.v_index in moving:
-                joints.append(place)
+    starts = np.tile(neutral_within_limits(tree), (STARTS, 1))
+    joints = [
+        body.q_index
+        for body in tree.bodies
+        if body.joint_type.nq == 1 and not body.mimics and body.v_index in moving
+    ]
     ratio = _generalized_golden_ratio(max(len(joints), 1))
     for j, place in enumerate(joints):
         low, high = _range(tree.lower_limits[place], tree.upper_limits[place])
         share = (0.5 + np.arange(1, STARTS + 1) * ratio ** -(j + 1)) % 1.0
         starts[:, place] = low + (high - low) * share
     return joints, starts
+
+
+def neutral_within_limits(tree: KinematicTree) -> NDArray[np.float64]:
+    """Return the configuration within the limits that is nearest to the neutral one."""
+    q = np.clip(np.zeros(tree.nq), tree.lower_limits, tree.upper_limits)
+    q[[place + 3 for place in tree.quaternions]] = 1.0
+    return q
 
 
 def _range(lower: float, upper: float) -> tuple[float, float]:

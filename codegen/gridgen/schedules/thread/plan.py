@@ -12,7 +12,7 @@ from gridgen.dynamics.functions import computation_of
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import ARRAYS
 from gridgen.functions.steps import STEPS
-from gridgen.kernel import Kernel, KernelKey
+from gridgen.kernel import LONGEST_PAIRED, Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import unique
 from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
@@ -25,9 +25,6 @@ from gridgen.symbolic.scalars import CountingScalars
 from gridgen.symbolic.tiles import Staging, plan_staging
 from gridgen.symbolic.trace import TraceScalars
 
-#: Instructions of the longest program that a thread runs for two states at once: a pair of values
-#: takes two registers. arm7's forward dynamics takes 166, the quadruped's inverse dynamics 255.
-LONGEST_PAIRED = 1000
 # The operations that gridgen::Two has.
 _PAIRED = {"input", "const", "neg", "add", "sub", "mul", "div", "fma", "fnma", "sin", "cos", "sqrt"}
 

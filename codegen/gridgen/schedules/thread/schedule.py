@@ -15,6 +15,7 @@ from gridgen.dynamics.functions import (
     with_inputs,
 )
 from gridgen.functions import FUNCTIONS
+from gridgen.functions.motion import MULTI_STAGE
 from gridgen.kernel import Kernel, KernelKey, Work
 from gridgen.options import LONGEST_PROGRAM, LONGEST_WITHOUT_LOOPS
 from gridgen.schedules.interface import KernelSelection, is_rollout, is_search
@@ -28,8 +29,11 @@ _NOT_TWICE = (
 )
 _NO_LOOPS = (
     f"its program would have more than {LONGEST_WITHOUT_LOOPS} operations, and it has none with "
-    "loops over bodies: lock joints, or load the robot with fewer constraints"
+    "loops over bodies: lock joints, load the robot with fewer constraints or without "
+    "convention=, or choose another integrator"
 )
+#: Of functions that have products too.
+_BY_PRODUCTS = ", or fewer pairs of links; or take vjp or jvp of step"
 
 
 class ThreadSchedule:
@@ -50,11 +54,19 @@ class ThreadSchedule:
                 yield (several := replace(key, inputs=inputs))
                 if selection.jacobians and self.refusal(several) is None:
                     yield jacobian_key(self.kernel(several))
+        for key in selection.searches if selection.products else ():
+            yield (correction := replace(key, variant="correction"))
+            yield from (correction.product(kind, ("targets",)) for kind in selection.products)
         of_frames = self._of_frames
         if selection.frames is not None:
             of_frames = frame_computations(self.tree, selection.frames)
         for computation in (*plain, *of_frames.values()):
-            is_selected = computation.key.function in selection.functions
+            is_selected = computation.key.function in selection.functions and (
+                computation.key.step
+                or selection.integrators is None
+                or FUNCTIONS[computation.key.function].method_word != "integrator"
+                or computation.key.method in selection.integrators
+            )
             if is_selected and (selection.variants or computation.is_called):
                 for inputs in input_sets(computation.optional_inputs, selection.inputs):
                     key = with_inputs(computation, inputs).key
@@ -79,11 +91,14 @@ class ThreadSchedule:
         measured = KernelKey("mass_matrix") if key.frame else key
         is_twice = len(key.products) == 2
         longest = LONGEST_PROGRAM if is_twice else LONGEST_WITHOUT_LOOPS
-        if key.function == "step_gradient" and self.tree.contact_model.contacts:
-            # A step for each column, which share their values.
-            measured, longest = replace(key, function="step"), longest // (2 * self.tree.nv)
+        if key.function == "step_hessian" and key.method in MULTI_STAGE:
+            # Hessians of all stages, each but the first multiplied by dense changes of its state.
+            stages = MULTI_STAGE[key.method]
+            measured = replace(key, method="semi_implicit")
+            longest = (longest - 27 * self.tree.nv**3 * (stages - 1)) // stages
         if is_never_in_loops(self.tree, key) and is_longer(self.tree, measured, longest):
-            return _NOT_TWICE if is_twice else _NO_LOOPS
+            by_products = _BY_PRODUCTS if key.function == "step_gradient" else ""
+            return _NOT_TWICE if is_twice else _NO_LOOPS + by_products
         return None
 
     def kernel(self, key: KernelKey) -> Kernel:

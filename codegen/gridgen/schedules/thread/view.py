@@ -56,6 +56,10 @@ MOST_LOADED = 64
 #: one would have too few registers left.
 LONGEST_READ = 1000
 
+#: Instructions of the longest program that inlines all sines. A GPU executes 1.2 times as many, and
+#: its instruction caches are assumed to hold 8192: longer programs call a function for each sine.
+LONGEST_WITH_SINES = 6_500
+
 _PHASES = {
     "start": "inputs",
     "placement": "placement in the parent",
@@ -432,8 +436,9 @@ def _block_views(
     """Describe consecutive statements, preceded by their common range reduction."""
     known = () if program.loops else angles_of(blocks, program.variables)
     angles = known if len(known) > 1 else ()
+    are_called = program.instructions > LONGEST_WITH_SINES
     first = (
-        [BlockView("// range reduction of all angles", tuple(angle_lines(angles)))]
+        [BlockView("// range reduction of all angles", tuple(angle_lines(angles, are_called)))]
         if angles
         else []
     )
