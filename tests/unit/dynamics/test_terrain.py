@@ -136,6 +136,17 @@ def test_derivatives_are_those_of_differences() -> None:
             for bar, way in zip(bars, (tangent, *along), strict=False)
         )
         assert_allclose(found, slopes, rtol=1e-4, atol=1e-3)
+    A, B = robot.step_gradient(q, qd, tau, 1e-3, **options)
+    ends = [
+        robot.step(
+            robot.integrate(q, h * move), qd + h * moves[0], tau + h * moves[1], 1e-3, **options
+        )
+        for h in (1e-7, -1e-7)
+    ]
+    changes = np.hstack([robot.difference(ends[1][0], ends[0][0]), ends[0][1] - ends[1][1]])
+    found = np.einsum("bij,bj->bi", A, np.hstack([move, moves[0]]))
+    found += np.einsum("bij,bj->bi", B, moves[1])
+    assert_allclose(found, changes / 2e-7, rtol=1e-4, atol=1e-4)
     tangents = (tangent, *moves[:2])
     names = {**options, "wrt": ("q", "qd", "tau")}
     _, changes = robot.jvp("contact_forward_dynamics", tangents, q, qd, tau, **names)
@@ -189,15 +200,16 @@ def test_a_quadruped_settles_on_a_rough_field() -> None:
     options["observe"] = ("contact_forward_dynamics",)
     q, qd, _, forces = robot.rollout(q0, qd0, tau, 2e-3, **options)
     weight = 9.81 * robot.total_mass
-    assert_allclose(forces[:, -100:, :, 2].sum(axis=2), weight, rtol=0.05)
+    assert_allclose(forces[:, -100:, :, 2].sum(axis=2).mean(axis=1), weight, rtol=0.02)
     touching = (forces[:, -1, :, 2] > 0.01 * weight).sum(axis=1)
     assert (touching >= 3).all()
     energy = robot.kinetic_energy(q.reshape(-1, robot.nq), qd.reshape(-1, robot.nv))
     energy = energy.reshape(5, -1)
     assert energy.max() < 0.15 * weight  # of the fall
     assert energy[:, -1].max() < 0.01
+    poses = robot.forward_kinematics(q[:, -1])
     for foot in FEET:
-        p = robot.pose(q[:, -1], frame=foot["link"])[:, :3, 3]
+        p = poses[:, robot.frame_names.index(foot["link"]), :3, 3]
         for point, own in zip(p, field, strict=True):
             heights, place = own[6:].reshape(81, 81), (point[:2] + 2.0) / 0.05
             column, row = place.astype(int)
