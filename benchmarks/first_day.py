@@ -32,6 +32,7 @@ from gpu import LAYOUTS, Variant, placed
 from gpu_timing import Clock, device_description, measured_limits
 from tables import read_run
 
+import gridgen
 import gridgen.cost.devices
 from gridgen.backends.cuda.backend import CudaBackend, require_device
 from gridgen.backends.interface import Launch, Sources
@@ -44,8 +45,10 @@ ROOT = Path(__file__).resolve().parents[1]
 #: Seconds that the tests and the sanitizer may take; the measurements take two minutes.
 TESTS_SECONDS, SANITIZER_SECONDS = 600, 240
 TOOLS = ("memcheck", "racecheck", "synccheck")
-#: Functions that are measured beside their prediction, and the calls that the sanitizer looks at.
+#: Functions of arm7 and of a humanoid, whose code is as long as the instruction caches are assumed
+#: to be, that are measured beside their prediction. The sanitizer looks at arm7's.
 COMPARED = ("inverse_dynamics", "forward_dynamics_aba", "mass_matrix", "forward_dynamics_gradient")
+LARGE = ("forward_dynamics_aba",)
 BATCHES = (1024, 1 << 20)
 
 
@@ -214,18 +217,39 @@ class Bench:
         }
 
 
+def on_the_ground() -> Robot:
+    """Return arm7 with two spheres, one of which may touch the ground."""
+    sphere = [(0.0, 0.0, 0.0, 0.1)]
+    return gridgen.load(
+        ROOT / "robots" / "arm7.urdf",
+        backend="cuda",
+        ground=[{"link": "flange", "radius": 0.1}],
+        spheres={"link2": sphere, "flange": sphere},
+    )
+
+
 def compared(clock: Clock) -> list[dict[str, Any]]:
-    """Return kernels of arm7 with their time beside the prediction [us]."""
-    case = load_case("arm7")
-    robot, rows = Robot(case.module, "cuda"), []
-    for name, batch in itertools.product(COMPARED, BATCHES):
-        function = KEYS[name].function
+    """Return kernels with their time beside the prediction [us], if there is one.
+
+    The number of iterations of contacts is not known before.
+    """
+    arm, touching = load_case("arm7"), on_the_ground()
+    cases = [(arm, None, name, name) for name in COMPARED]
+    cases += [(load_case("humanoid"), None, name, name) for name in LARGE]
+    cases += [(arm, touching, "forward_dynamics_aba", "contact_forward_dynamics")]
+    cases += [(arm, touching, "mass_matrix", "self_distance")]
+    rows = []
+    for (case, loaded, name, called), batch in itertools.product(cases, BATCHES):
+        robot = loaded or Robot(case.module, "cuda")
+        function = called if loaded else KEYS[name].function
         given = placed(clock, case, Variant(name, "thread", "float32"), batch)
         figures = clock.figures(robot.bind(function, *given))
-        plan = robot.plan(function, batch=batch, device="cuda")
-        us = figures["graph_us"] or figures["us"]
-        predicted = 1e6 * plan.chosen.seconds
-        rows.append({"function": name, "batch": batch, "us": us, "predicted_us": predicted})
+        row = {"robot": case.name, "function": called, "batch": batch}
+        row["us"] = figures["graph_us"] or figures["us"]
+        if function != "contact_forward_dynamics":
+            plan = robot.plan(function, batch=batch, device="cuda")
+            row["predicted_us"] = 1e6 * plan.chosen.seconds
+        rows.append(row)
     return rows
 
 
@@ -281,13 +305,18 @@ def checks() -> dict[str, Any]:
 
 
 def calls() -> None:
-    """Make a few calls: rows and columns, parked values, teams of threads."""
+    """Make a few calls: rows and columns, parked values, teams of threads, contacts, distances."""
     clock, case = Clock(require_device(), 0.1), load_case("arm7")
     robot = Robot(case.module, "cuda")
     for name, layout in itertools.product(COMPARED, LAYOUTS):
         given = placed(clock, case, Variant(name, "thread", "float32", layout), 100)
         for schedule in ("thread", "scan"):
             getattr(robot, KEYS[name].function)(*given, schedule=schedule)
+    touching = on_the_ground()
+    q, qd, tau = placed(clock, case, Variant("forward_dynamics_aba", "thread", "float32"), 100)
+    touching.contact_forward_dynamics(q, qd, tau)
+    touching.self_distance(q)
+    robot.rollout(q, qd, clock.cupy.zeros((100, 3, robot.nv), "float32"), 1e-3)
     clock.cupy.cuda.runtime.deviceSynchronize()
 
 
@@ -311,15 +340,14 @@ def markdown(results: Mapping[str, Any]) -> str:
     lines += [f"| {size} | {pace:.2f} |" for size, pace in figures["paces"].items()]
     lines += [
         "",
-        "| arm7, float32 | states | us | predicted | ratio |",
+        "| float32 | states | us | predicted | ratio |",
         "|---|---:|---:|---:|---:|",
     ]
     for row in results["rows"]:
-        us, predicted = row["us"], row["predicted_us"]
-        lines.append(
-            f"| {row['function']} | {row['batch']} | {us:.1f} | {predicted:.1f} | "
-            f"{us / predicted:.2f} |"
-        )
+        us, predicted = row["us"], row.get("predicted_us")
+        beside = f"{predicted:.1f} | {us / predicted:.2f}" if predicted else " | "
+        name = f"{row['robot']} {row['function']}"
+        lines.append(f"| {name} | {row['batch']} | {us:.1f} | {beside} |")
     return "\n".join(lines)
 
 

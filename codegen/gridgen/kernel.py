@@ -17,6 +17,8 @@ Shape = tuple[int, ...]
 SEVERAL = "compute"
 #: The variant of a rollout that also writes the joint torques.
 WITH_EFFORTS = "with_efforts"
+#: Functions whose parts are not computed side by side.
+UNFUSED = ("inverse_kinematics", "rollout", "trajectory_cost")
 # Characters of the longest name that consists of the names of fused functions.
 _LONGEST = 120
 
@@ -111,8 +113,8 @@ class KernelKey:
 
     @property
     def is_fused(self) -> bool:
-        """Whether it computes its parts side by side; a search or a rollout is one problem."""
-        return bool(self.parts) and self.function not in ("inverse_kinematics", "rollout")
+        """Whether it computes its parts side by side; others are one problem."""
+        return bool(self.parts) and self.function not in UNFUSED
 
     @property
     def plain(self) -> KernelKey:

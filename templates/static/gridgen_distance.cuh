@@ -457,13 +457,17 @@ template <class T, class W> struct Grid {
     }
 };
 
-// Visits all obstacles of a world until `visitor.visit(obstacle, numbers)` returns true.
+// Visits all obstacles of a world until `visitor.visit(obstacle, numbers)` returns true. Adds all numbers
+// to `visitor.total`: NaN is not less than any number, and must not be taken for an obstacle far away.
 template <class T, class Shape, class W, class Visitor>
 GRIDGEN_DEVICE bool visit_shapes(const W& world, int count, int& begin, Visitor& visitor) {
     GRIDGEN_ROLLED
     for (int k = 0; k < count; ++k, begin += Shape::size) {
         T numbers[Shape::size];
-        for (int j = 0; j < Shape::size; ++j) numbers[j] = world[begin + j];
+        for (int j = 0; j < Shape::size; ++j) {
+            numbers[j] = world[begin + j];
+            visitor.total = visitor.total + numbers[j];
+        }
         if (visitor.visit(Shape(numbers), numbers)) return true;
     }
     return false;
@@ -486,7 +490,7 @@ GRIDGEN_DEVICE void visit_obstacles(const W& world, Visitor& visitor) {
 // The nearest obstacle so far.
 template <class T, class S> struct Nearest {
     const S& spheres;
-    T best, sphere, radius, kind, place, record[record_size];
+    T best, sphere, radius, kind, place, record[record_size], total = broadcast<T>(0);
 
     GRIDGEN_DEVICE explicit Nearest(const S& spheres) : spheres(spheres) {
         best = broadcast<T>(far_away);
@@ -508,6 +512,7 @@ template <class T, class S> struct Nearest {
                 Real<T> own;
                 const Point<T> c = spheres.facing(obstacle, k, s, own);
                 const T nearer = obstacle.nearer(c, best + own);
+                if (!Shape::is_convex) total = total + nearer;
                 if (!any_negative(nearer)) continue;
                 replace(obstacle, x, c, k, nearer, own);
                 place = select<T>(nearer, s, place);
@@ -541,7 +546,7 @@ GRIDGEN_LARGE void nearest_obstacle(const Numbers<T, size>& numbers, const Radii
     Nearest<T, S> found(spheres);
     visit_obstacles<T>(world, found);
     sphere = found.sphere;
-    radius = found.radius + spheres.zero();
+    radius = found.radius + spheres.zero() + (found.total - found.total);
     kind = found.kind;
     place = found.place;
     int j = 0;
@@ -554,7 +559,7 @@ template <class T, class S, int size> struct Soft {
     const S& spheres;
     const T best, temperature, inverse;
     const T end;  // terms of larger distances are less than an ulp; links are tested with a reserve
-    T sum = broadcast<T>(0), slopes[size ? size : 1];
+    T sum = broadcast<T>(0), total = broadcast<T>(0), slopes[size ? size : 1];
 
     GRIDGEN_DEVICE Soft(const S& spheres, T best, T temperature)
         : spheres(spheres), best(best), temperature(temperature),
@@ -617,6 +622,7 @@ template <class T, class S, int size> struct Soft {
                 Real<T> own;
                 const Point<T> c = spheres.facing(obstacle, k, s, own);
                 const T nearer = obstacle.nearer(c, end + own);
+                if (!Shape::is_convex) total = total + nearer;
                 if (!any_negative(nearer)) continue;
                 const T term = add(nearer, obstacle.distance(c) - own);
                 if constexpr (size > 0) move(k, term * obstacle.slope(c), s);
@@ -627,10 +633,10 @@ template <class T, class S, int size> struct Soft {
     // The soft minimum; the derivatives by the centers.
     GRIDGEN_DEVICE T value() const {
         const T terms = select<T>(-sum, sum, Real<T>(1));
-        return fnma(temperature, log(terms), best) + spheres.zero();
+        return fnma(temperature, log(terms), best) + spheres.zero() + (total - total);
     }
     template <class... Slopes> GRIDGEN_DEVICE void write(Slopes&... results) const {
-        const T scale = broadcast<T>(1) / select<T>(-sum, sum, Real<T>(1)), zero = spheres.zero();
+        const T scale = broadcast<T>(1) / select<T>(-sum, sum, Real<T>(1)), zero = spheres.zero() + (total - total);
         int k = 0;
         ((results = fma(scale, slopes[k++], zero)), ...);
     }
@@ -688,9 +694,10 @@ GRIDGEN_LARGE void soft_obstacle_slopes(const Numbers<T, size>& numbers, const R
 template <class T, class S> struct Apart {
     const S& spheres;
     const T margin;
-    T free = broadcast<T>(1);
+    T free = broadcast<T>(1), total;
 
-    GRIDGEN_DEVICE Apart(const S& spheres, T margin) : spheres(spheres), margin(margin) {}
+    GRIDGEN_DEVICE Apart(const S& spheres, T margin)
+        : spheres(spheres), margin(margin), total(margin) {}
 
     // Whether a state that is free so far has a negative number.
     GRIDGEN_DEVICE bool matters(T test) const {
@@ -732,7 +739,9 @@ template <class T, class S> struct Apart {
                 T s;
                 Real<T> own;
                 const Point<T> c = spheres.facing(obstacle, k, s, own);
-                test = least(test, obstacle.nearer(c, margin + own));
+                const T nearer = obstacle.nearer(c, margin + own);
+                if (!Shape::is_convex) total = total + nearer;
+                test = least(test, nearer);
             }
             if (collide(test)) return true;
         }
@@ -752,7 +761,8 @@ GRIDGEN_LARGE void are_apart(const Numbers<T, size>& numbers, const Radii& radii
     for (int p = 0; p < pairs[0] && !is_over; ++p)
         is_over = all.visit_pair(pairs[1 + 2 * p], pairs[2 + 2 * p]);
     if (!is_over) visit_obstacles<T>(world, all);
-    free = select<T>(spheres.zero() - Real<T>(1), all.free, Real<T>(0));
+    const T zero = spheres.zero() + (all.total - all.total);
+    free = select<T>(zero - Real<T>(1), all.free, Real<T>(0));
 }
 
 // --- Height fields ------------------------------------------------------------------------------

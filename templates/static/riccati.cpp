@@ -16,9 +16,8 @@ using Lane = Lanes<Number>;
 constexpr int W = pack_size<Element>, tile = pack_bytes == 64 ? 4 : 2;
 
 struct Step {
-    Number A[R * N], B[R * U], lx[N], lu[M], luu[M], lower[M], upper[M], diagonal[N];
-    Number coupled[P * P + 1];
-    Number V[N * N], v[N], FV[R * N], w[R], WF[R * R], VA[R * N], VB[R * M], Qxx[N * N], Qx[N];
+    Number A[N * N], B[N * U], cost, lx[N], lu[U], luu[U], lxx[N + P * P], lower[M], upper[M];
+    Number V[N * N], v[N], VF[R * D + 1], w[R], WF[R * R], VA[R * N], VB[R * M], Qxx[N * N], Qx[N];
     Number Qux[M * N], Quu[M * M], plain[M * M], g[M], u[M], force[M], K[M * N], minus[M * N];
     Number rows[M * N], held[M], L[M * M], first, second;
 };
@@ -40,15 +39,15 @@ GRIDGEN_DEVICE void add_block(Number* sum, int stride, const Number* a, int down
         UNROLLED for (int j = 0; j < columns; ++j) sum[i * stride + j] = block[i][j];
 }
 
-template <int rows, int columns>
+template <int rows, int columns, bool is_symmetric>
 GRIDGEN_DEVICE void add_strip(Number* sum, int stride, const Number* a, int down, int along,
-                              const Number* b, int width, int depth, int end) {
-    int j = 0;
-    for (; j < end && j + tile <= columns; j += tile)
-        add_block<rows, tile>(sum + j, stride, a, down, along, b + j, width, depth);
-    if constexpr (columns % tile > 0)
-        if (j < end)
-            add_block<rows, columns % tile>(sum + j, stride, a, down, along, b + j, width, depth);
+                              const Number* b, int width, int depth, int first) {
+    int i = is_symmetric ? first / tile * tile : 0;
+    for (; i + tile <= rows; i += tile)
+        add_block<tile, columns>(sum + i * stride, stride, a + i * down, down, along, b, width, depth);
+    if constexpr (rows % tile > 0)
+        add_block<rows % tile, columns>(sum + i * stride, stride, a + i * down, down, along, b, width,
+                                        depth);
 }
 
 // Adds a product, in blocks that stay in registers; of a square result without blocks above the
@@ -56,13 +55,12 @@ GRIDGEN_DEVICE void add_strip(Number* sum, int stride, const Number* a, int down
 template <int rows, int columns, bool is_symmetric = false>
 GRIDGEN_PART void add_product(Number* sum, int stride, const Number* a, int down, int along,
                               const Number* b, int width, int depth) {
-    int i = 0;
-    for (; i + tile <= rows; i += tile)
-        add_strip<tile, columns>(sum + i * stride, stride, a + i * down, down, along, b, width, depth,
-                                 is_symmetric ? i + tile : columns);
-    if constexpr (rows % tile > 0)
-        add_strip<rows % tile, columns>(sum + i * stride, stride, a + i * down, down, along, b, width,
-                                        depth, columns);
+    int j = 0;
+    for (; j + tile <= columns; j += tile)
+        add_strip<rows, tile, is_symmetric>(sum + j, stride, a, down, along, b + j, width, depth, j);
+    if constexpr (columns % tile > 0)
+        add_strip<rows, columns % tile, is_symmetric>(sum + j, stride, a, down, along, b + j, width,
+                                                      depth, j);
 }
 
 // Completes the blocks above the diagonal.
@@ -92,19 +90,30 @@ auto factor(const Number* Q, const Number* held, Number* L) {
     return fails;
 }
 
+// Row i of x, less the products of its numbers in L with rows [begin, end), times the inverse diagonal.
+template <int columns, int width>
+GRIDGEN_DEVICE void solve_row(const Number* L, int along, int begin, int end, Number scale, Number* x,
+                              int i) {
+    Number row[width];
+    for (int c = 0; c < width; ++c) row[c] = x[i * columns + c];
+    for (int k = begin; k < end; ++k)
+        for (int c = 0; c < width; ++c) row[c] = Lane::fnma(L[k * along], x[k * columns + c], row[c]);
+    for (int c = 0; c < width; ++c) x[i * columns + c] = scale * row[c];
+}
+
+template <int columns, int width> GRIDGEN_DEVICE void solve_strip(const Number* L, Number* x) {
+    for (int i = 0; i < M; ++i)
+        solve_row<columns, width>(L + i * M, 1, 0, i, L[i * M + i], x, i);
+    for (int i = M - 1; i >= 0; --i)
+        solve_row<columns, width>(L + i, M, i + 1, M, L[i * M + i], x, i);
+}
+
+// x = (L L^T)^-1 x, in strips that stay in the first-level cache.
 template <int columns> GRIDGEN_PART void solve(const Number* L, Number* x) {
-    for (int i = 0; i < M; ++i) {
-        for (int k = 0; k < i; ++k)
-            for (int c = 0; c < columns; ++c)
-                x[i * columns + c] = Lane::fnma(L[i * M + k], x[k * columns + c], x[i * columns + c]);
-        for (int c = 0; c < columns; ++c) x[i * columns + c] *= L[i * M + i];
-    }
-    for (int i = M - 1; i >= 0; --i) {
-        for (int k = i + 1; k < M; ++k)
-            for (int c = 0; c < columns; ++c)
-                x[i * columns + c] = Lane::fnma(L[k * M + i], x[k * columns + c], x[i * columns + c]);
-        for (int c = 0; c < columns; ++c) x[i * columns + c] *= L[i * M + i];
-    }
+    constexpr int width = 6;
+    int c = 0;
+    for (; c + width <= columns; c += width) solve_strip<columns, width>(L, x + c);
+    if constexpr (columns % width > 0) solve_strip<columns, columns % width>(L, x + c);
 }
 
 template <class Bits> GRIDGEN_DEVICE bool any(Bits mask) {
@@ -156,33 +165,34 @@ template <int count> void load(Number* x, const Element* first, int64 stride, in
             Array{const_cast<Element*>(first), stride, 1}, b, lanes);
 }
 
-// Fetches the numbers of the next step of the sweep.
-template <int count> void prefetch(const Element* first, int64 stride, int64 b, int64 lanes) {
-    for (int64 i = 0; i < lanes; ++i)
-        for (int j = 0; j < count; j += 64 / int(sizeof(Element)))
-            __builtin_prefetch(first + (b + i) * stride + j);
-}
-
+// Writes numbers of one pack of problems to the rows of a result in double precision.
 template <int count>
-void store(const Number* x, Element* first, int64 stride, int64 b, int64 lanes) {
-    reinterpret_cast<const Result<Element, count>*>(x)->store(Array{first, stride, 1}, b, lanes, false);
+void store(const Number* x, double* result, int64 stride, const int64* rows, int64 lanes, void* buffer) {
+    Element* from = static_cast<Element*>(buffer);
+    reinterpret_cast<const Result<Element, count>*>(x)->store(Array{from, count, 1}, 0, lanes, false);
+    for (int64 i = 0; i < lanes; ++i, from += count) {
+        double* __restrict to = result + rows[i] * stride;
+        const Element* __restrict own = from;
+        if constexpr (has_streams && sizeof(Element) == 8 && count >= 64) {
+            stream(reinterpret_cast<char*>(to), reinterpret_cast<const char*>(own), count * 8);
+        } else {
+            for (int j = 0; j < count; ++j) to[j] = own[j];
+        }
+    }
 }
 
-// F^T x.
-GRIDGEN_DEVICE void pulled(const Number* x, int columns, Number dt, Number* result) {
-    for (int r = 0; r < R; ++r) {
-        const Number* row = x + (r < dense ? r : r + D) * columns;
-        for (int j = 0; j < columns; ++j)
-            result[r * columns + j] =
-                r < 2 * dense ? row[j] : Lane::fma(dt, row[j - H * columns], row[j]);
-    }
+// Row r of F^T x.
+GRIDGEN_DEVICE void pulled(const Number* x, int columns, Number dt, int r, Number* result) {
+    const Number* row = x + (r < dense ? r : r + D) * columns;
+    for (int j = 0; j < columns; ++j)
+        result[j] = r < 2 * dense ? row[j] : Lane::fma(dt, row[j - H * columns], row[j]);
 }
 
 // Qux and Quu from V A and V B.
 void control(Step& s) {
-    const Number* B = s.B + U - M;
+    const Number* B = s.B + D * U + U - M;
     for (int i = 0; i < M; ++i) {
-        for (int j = 0; j < M; ++j) s.Quu[i * M + j] = i == j ? s.luu[i] : Number{};
+        for (int j = 0; j < M; ++j) s.Quu[i * M + j] = i == j ? s.luu[U - M + i] : Number{};
         for (int j = 0; j < N; ++j) s.Qux[i * N + j] = Number{};
     }
     add_product<M, N>(s.Qux, N, B, 1, U, s.VA, N, R);
@@ -190,44 +200,47 @@ void control(Step& s) {
     mirror<M>(s.Quu);
 }
 
+// Moves the first rows to those of y, which begin at row D: the rows before are not read.
+template <int columns> GRIDGEN_DEVICE void join_rows(Number* x) {
+    __builtin_memmove(x + D * columns, x, dense * columns * sizeof *x);
+}
+
 // One step backward; returns the lanes whose model has no minimum.
 auto backward(Step& s, Number dt, Number near) {
-    const Number* B = s.B + U - M;
-    pulled(s.V, N, dt, s.FV);
-    pulled(s.v, 1, dt, s.w);
+    const Number *A = s.A + D * N, *B = s.B + D * U + U - M;
     for (int r = 0; r < R; ++r) {
-        const Number* row = s.FV + r * N;
-        for (int q = 0; q < R; ++q) {
-            const int column = q < dense ? q : q + D;
-            s.WF[r * R + q] =
-                q < 2 * dense ? row[column] : Lane::fma(dt, row[column - H], row[column]);
-        }
-        for (int j = 0; j < N; ++j) s.VA[r * N + j] = dense <= j && j < H ? row[j] : Number{};
+        Number row[N], *WF = s.WF + r * R, *VA = s.VA + r * N;
+        pulled(s.V, N, dt, r, row);
+        pulled(s.v, 1, dt, r, s.w + r);
+        for (int q = 0; q < dense; ++q) WF[q] = row[q];
+        for (int q = dense; q < 2 * dense; ++q) WF[q] = row[q + D];
+        for (int q = 2 * dense; q < R; ++q) WF[q] = Lane::fma(dt, row[q + D - H], row[q + D]);
+        for (int j = 0; j < N; ++j) VA[j] = Number{};
+        for (int j = 0; j < D; ++j) s.VF[r * D + j] = VA[dense + j] = row[dense + j];
         for (int j = 0; j < M; ++j) s.VB[r * M + j] = Number{};
     }
-    add_product<R, N>(s.VA, N, s.WF, R, 1, s.A, N, R);
+    add_product<R, N>(s.VA, N, s.WF, R, 1, A, N, R);
     add_product<R, M>(s.VB, M, s.WF, R, 1, B, U, R);
     control(s);
-    for (int i = 0; i < M; ++i) {
-        s.g[i] = s.lu[i];
-        for (int r = 0; r < R; ++r) s.g[i] = Lane::fma(B[r * U + i], s.w[r], s.g[i]);
-    }
+    for (int i = 0; i < M; ++i) s.g[i] = s.lu[U - M + i];
+    add_product<M, 1>(s.g, 1, B, 1, U, s.w, 1, R);
     for (int i = 0; i < N; ++i) {
         const bool is_derived = dense <= i && i < H;
         s.Qx[i] = is_derived ? s.lx[i] + s.v[i] : s.lx[i];
-        for (int r = 0; r < R; ++r) s.Qx[i] = Lane::fma(s.A[r * N + i], s.w[r], s.Qx[i]);
         for (int j = dense; is_derived && j <= i; ++j) s.Qxx[i * N + j] += s.V[i * N + j];
     }
-    add_product<N, N, true>(s.Qxx, N, s.A, 1, N, s.VA, N, R);
-    add_product<D, H>(s.Qxx + dense * N, N, s.FV + dense, 1, N, s.A, N, R);
+    add_product<N, 1>(s.Qx, 1, A, 1, N, s.w, 1, R);
+    add_product<N, N, true>(s.Qxx, N, A, 1, N, s.VA, N, R);
+    add_product<D, H>(s.Qxx + dense * N, N, s.VF, 1, D, A, N, R);
     // The regularization near (A, B)^T (A, B) enters the gains, not the value.
     const bool is_regular = any(near > 0.0);
-    for (int i = 0; i < M * M; ++i) s.plain[i] = s.Quu[i];
+    for (int i = 0; is_regular && i < M * M; ++i) s.plain[i] = s.Quu[i];
+    const Number* plain = is_regular ? s.plain : s.Quu;
     for (int i = 0; i < M * N; ++i) s.minus[i] = -s.Qux[i];
     for (int r = 0; is_regular && r < R; ++r) {
         const Number scale = r < 2 * dense ? near : Lane::fma(near * dt, dt, near);
         for (int j = 0; j < N; ++j)
-            s.VA[r * N + j] = Lane::fma(scale, s.A[r * N + j], s.VA[r * N + j]);
+            s.VA[r * N + j] = Lane::fma(scale, A[r * N + j], s.VA[r * N + j]);
         for (int j = 0; j < M; ++j)
             s.VB[r * M + j] = Lane::fma(scale, B[r * U + j], s.VB[r * M + j]);
         if (r >= 2 * dense) s.VA[r * N + r - dense] += near * dt;
@@ -239,22 +252,23 @@ auto backward(Step& s, Number dt, Number near) {
         for (int j = 0; j < N; ++j)
             s.K[i * N + j] = s.held[i] == 0.0 ? s.Qux[i * N + j] : Number{};
         s.force[i] = Number{};
-        for (int j = 0; j < M; ++j) s.force[i] = Lane::fma(s.plain[i * M + j], s.u[j], s.force[i]);
-        s.first = Lane::fma(s.u[i], s.g[i], s.first);
-        s.second = Lane::fma(Element(0.5) * s.u[i], s.force[i], s.second);
     }
     solve<N>(s.L, s.K);
-    for (int j = 0; j < N; ++j) {
-        s.v[j] = s.Qx[j];
-        for (int i = 0; i < M; ++i) {
-            s.v[j] = Lane::fnma(s.K[i * N + j], s.force[i] + s.g[i], s.v[j]);
-            s.v[j] = Lane::fnma(s.minus[i * N + j], s.u[i], s.v[j]);
-        }
+    add_product<M, 1>(s.force, 1, plain, M, 1, s.u, 1, M);
+    for (int i = 0; i < M; ++i) {
+        s.first = Lane::fma(s.u[i], s.g[i], s.first);
+        s.second = Lane::fma(Element(0.5) * s.u[i], s.force[i], s.second);
+        s.force[i] = -(s.force[i] + s.g[i]);
+        s.u[i] = -s.u[i];
     }
+    for (int j = 0; j < N; ++j) s.v[j] = s.Qx[j];
+    add_product<N, 1>(s.v, 1, s.K, 1, N, s.force, 1, M);
+    add_product<N, 1>(s.v, 1, s.minus, 1, N, s.u, 1, M);
+    for (int i = 0; i < M; ++i) s.u[i] = -s.u[i];
     add_product<N, N, true>(s.Qxx, N, s.minus, 1, N, s.K, N, M);
     if (is_regular) {  // otherwise Quu K = Qux in the rows of free controls, and K is 0 in others
         for (int i = 0; i < M * N; ++i) s.rows[i] = s.minus[i];
-        add_product<M, N>(s.rows, N, s.plain, M, 1, s.K, N, M);
+        add_product<M, N>(s.rows, N, plain, M, 1, s.K, N, M);
         add_product<N, N, true>(s.Qxx, N, s.K, 1, N, s.rows, N, M);
     }
     for (int i = 0; i < N; ++i)
@@ -262,33 +276,69 @@ auto backward(Step& s, Number dt, Number near) {
     return fails;
 }
 
-// Derivatives of the cost by the states at one time.
-GRIDGEN_DEVICE void load_cost(Step& s, const Element* lx, const Element* diagonal,
-                              const Element* coupled, int64 at, int64 times, int64 b, int64 lanes) {
-    load<N>(s.lx, lx + at * N, times * N, b, lanes);
-    load<N>(s.diagonal, diagonal + at * N, times * N, b, lanes);
-    load<P * P>(s.coupled, coupled + at * P * P, times * P * P, b, lanes);
+template <int...> struct Sizes {};
+
+// An array of problems and times: strides of problems and elements, stride of times in bytes, and
+// number of times, of which the last one repeats.
+struct Given {
+    char* data;
+    int64 batch, component, time, times;
+};
+
+// A function of a robot with its inputs; without an entry, its results.
+struct Called {
+    void (*entry)(const Array*, int64, int64, int64);
+    const Given* arrays;
+    int64 count;
+};
+
+// Results of a function for a pack of problems at time t, of these sizes.
+template <int... size>
+void evaluate(const Called& called, int64 t, int64 b, int64 lanes, Sizes<size...>,
+              decltype(size, (Number*)nullptr)... results) {
+    Array arrays[64];
+    for (int i = 0; i < called.count; ++i) {
+        const Given& from = called.arrays[i];
+        const int64 time = (t < from.times ? t : from.times - 1) * from.time;
+        const int64 problem = b * from.batch * int64(sizeof(Element));
+        arrays[i] = {from.data + time + problem, from.batch, from.component};
+    }
+    if (called.entry == nullptr) {
+        int i = 0;
+        (reinterpret_cast<Argument<Element, size>*>(results)->load(arrays[i++], 0, lanes), ...);
+        return;
+    }
+    int64 i = called.count;
+    ((arrays[i++] = {results, 1, W}), ...);
+    called.entry(arrays, 0, lanes, lanes);
+}
+
+// Derivatives of the cost at one time.
+void evaluate_cost(Step& s, const Called& costs, int64 t, int64 b, int64 lanes) {
+    evaluate(costs, t, b, lanes, Sizes<1, N, U, U, N + P * P>(), &s.cost, s.lx, s.lu, s.luu, s.lxx);
     for (int i = 0; i < N * N; ++i) s.Qxx[i] = Number{};
     for (int i = 0; i < P; ++i)
-        for (int j = 0; j < P; ++j) s.Qxx[i * N + j] = s.coupled[i * P + j];
-    for (int i = 0; i < N; ++i) s.Qxx[i * N + i] += s.diagonal[i];
+        for (int j = 0; j < P; ++j) s.Qxx[i * N + j] = s.lxx[N + i * P + j];
+    for (int i = 0; i < N; ++i) s.Qxx[i * N + i] += s.lxx[i];
 }
 
 }  // namespace
 
-// For each of ``batch`` trajectories: A (T, N, N), B (T, N, U), lx (T + 1, N), lu (T, U),
-// diagonal (T + 1, N) and coupled (T + 1, P, P): parts of the Hessian by the states,
-// luu (T, U), lower and upper (T, U): limits of the changes; near: regularization of the states.
-// Results: k (T, U), K (T, U, N), the change is k - K x, and ``expected``: the linear and the quadratic
-// part of the change of the cost, NaN where Quu is not positive definite.
+// For each of ``batch`` trajectories with T steps, at each time: ``steps`` computes A (N, N) and
+// B (N, U), ``costs`` a cost, its derivatives by the state (N), and by the controls (U), the diagonal of
+// its Hessian by these (U), and its Hessian by the state, a diagonal (N) and the first rows and
+// columns (P, P). efforts (T, U): controls; limits (U): of these; near: regularization of the states.
+// Results, for each trajectory in the row that ``rows`` names: k (T, U), K (T, U, N), the change is
+// k - K x, and ``expected``: the linear and the quadratic part of the change of the cost, NaN where Quu
+// is not positive definite.
 extern "C" __attribute__((visibility("default"))) void gridgen_riccati(
-    int64 batch, int64 T, double dt_, const Element* A, const Element* B, const Element* lx,
-    const Element* lu, const Element* diagonal, const Element* coupled, const Element* luu,
-    const Element* lower, const Element* upper, const Element* near_, Element* k, Element* K,
-    Element* expected) {
+    int64 batch, int64 T, double dt_, const Called* steps, const Called* costs,
+    const Element* efforts, const Element* limits, const Element* near_, const int64* rows, double* k, double* K,
+    double* expected) {
     Borrowed<Step> step;
     const NoSubnormals<Element> flushed;
     Step& s = *step.operator->();
+    __builtin_memset(&s, 0, sizeof s);
     const Number dt = Lane::broadcast(Element(dt_));
     for (int64 b = 0; b < batch; b += W) {
         const int64 lanes = b + W < batch ? W : batch - b;
@@ -297,33 +347,31 @@ extern "C" __attribute__((visibility("default"))) void gridgen_riccati(
         s.first = s.second = Number{};
         auto fails = s.first > s.second;
         for (int i = 0; i < M; ++i) s.held[i] = Number{};
-        load_cost(s, lx, diagonal, coupled, T, T + 1, b, lanes);
+        evaluate_cost(s, *costs, T, b, lanes);
         for (int i = 0; i < N * N; ++i) s.V[i] = s.Qxx[i];
         for (int i = 0; i < N; ++i) s.v[i] = s.lx[i];
         for (int64 t = T - 1; t >= 0; --t) {
-            load<dense * N>(s.A, A + t * N * N, T * N * N, b, lanes);
-            load<H * N>(s.A + dense * N, A + (t * N + H) * N, T * N * N, b, lanes);
-            load<dense * U>(s.B, B + t * N * U, T * N * U, b, lanes);
-            load<H * U>(s.B + dense * U, B + (t * N + H) * U, T * N * U, b, lanes);
-            load_cost(s, lx, diagonal, coupled, t, T + 1, b, lanes);
+            evaluate(*steps, t, b, lanes, Sizes<N * N, N * U>(), s.A, s.B);
+            join_rows<N>(s.A);
+            join_rows<U>(s.B);
+            evaluate_cost(s, *costs, t, b, lanes);
             const int64 at = t * U + U - M;
-            load<M>(s.lu, lu + at, T * U, b, lanes);
-            load<M>(s.luu, luu + at, T * U, b, lanes);
-            load<M>(s.lower, lower + at, T * U, b, lanes);
-            load<M>(s.upper, upper + at, T * U, b, lanes);
-            if (t > 0) {
-                prefetch<H * N>(A + ((t - 1) * N + H) * N, T * N * N, b, lanes);
-                prefetch<H * U>(B + ((t - 1) * N + H) * U, T * N * U, b, lanes);
+            load<M>(s.u, efforts + at, T * U, b, lanes);
+            for (int i = 0; i < M; ++i) {
+                const Number limit = Lane::broadcast(limits[U - M + i]);
+                s.lower[i] = -limit - s.u[i];
+                s.upper[i] = limit - s.u[i];
             }
             fails |= backward(s, dt, near);
-            store<M>(s.u, k + at, T * U, b, lanes);
-            store<M * N>(s.K, K + at * N, T * U * N, b, lanes);
+            store<M>(s.u, k + at, T * U, rows + b, lanes, s.rows);
+            store<M * N>(s.K, K + at * N, T * U * N, rows + b, lanes, s.rows);
         }
         const Number none = Lane::broadcast(__builtin_nan(""));
         results[0] = fails ? none : s.first;
         results[1] = fails ? none : s.second;
-        store<2>(results, expected, 2, b, lanes);
+        store<2>(results, expected, 2, rows + b, lanes, s.rows);
     }
+    finish_streams();
 }
 
 }  // namespace gridgen

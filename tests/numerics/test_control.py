@@ -9,7 +9,7 @@ import pytest
 
 import gridgen
 from gridgen import Cost
-from gridgen.control.costs import Array, TrajectoryCost
+from gridgen.control.compiled import Array, Called
 from gridgen.control.riccati import backward
 from gridgen.errors import OptionError, ShapeError
 from helpers.robots import OWN
@@ -47,33 +47,37 @@ def test_gradients_of_costs(name: str, floating: bool, frame: str) -> None:
     q = robot.random_configuration(rng, B * (T + 1)).reshape(B, T + 1, -1)
     qd, tau = rng.normal(size=(B, T + 1, nv)), rng.normal(size=(B, T, nv))
     dx, du = rng.normal(size=(B, T + 1, 2 * nv)), rng.normal(size=tau.shape)
-    total = np.zeros(B)
-    for cost in (terms := cases(robot, frame, rng)):
+    terms = cases(robot, frame, rng)
 
-        def at(step: float, cost: Cost = cost) -> np.ndarray:
-            moved = robot.integrate(q, step * dx[..., :nv]), qd + step * dx[..., nv:]
-            return gridgen.trajectory_cost(
-                robot, [cost], *moved, tau + step * du, derivatives=False
-            ).cost
+    def at(step: float) -> np.ndarray:
+        moved = robot.integrate(q, step * dx[..., :nv]), qd + step * dx[..., nv:], tau + step * du
+        return gridgen.trajectory_cost(robot, terms, *moved, derivatives=False).cost
 
-        found = gridgen.trajectory_cost(robot, [cost], q, qd, tau)
-        total += found.cost
-        slope = (found.l_x * dx).sum((1, 2)) + (found.l_u * du).sum((1, 2))
-        expected = (at(1e-6) - at(-1e-6)) / 2e-6
-        scale = max(1.0, np.abs(expected).max())
-        np.testing.assert_allclose(slope, expected, atol=DIFFERENCES * scale, err_msg=str(cost))
-        symmetric = np.swapaxes(found.l_xx, -1, -2)
-        np.testing.assert_allclose(found.l_xx, symmetric, atol=1e-9 * scale)
-        assert np.linalg.eigvalsh(found.l_xx).min() > -1e-9 * max(1.0, np.abs(found.l_xx).max())
-    together = gridgen.trajectory_cost(robot, terms, q, qd, tau)
-    np.testing.assert_allclose(together.cost, total, rtol=1e-12)
+    found = gridgen.trajectory_cost(robot, terms, q, qd, tau)
+    np.testing.assert_allclose(found.cost, at(0.0), rtol=1e-12)
+    slope = (found.l_x * dx).sum((1, 2)) + (found.l_u * du).sum((1, 2))
+    expected = (at(1e-6) - at(-1e-6)) / 2e-6
+    np.testing.assert_allclose(slope, expected, rtol=DIFFERENCES)
+    np.testing.assert_allclose(found.l_xx, np.swapaxes(found.l_xx, -1, -2))
+    assert np.linalg.eigvalsh(found.l_xx).min() > -1e-9 * np.abs(found.l_xx).max()
+    for b in range(B):  # a target of its own for each problem and time
+        goals = [Cost("q", 1.0, 2.0, q[b : b + 1]), Cost("tau", 1.0, 0.0, tau)]
+        own = gridgen.trajectory_cost(robot, goals, q, qd, tau)
+        np.testing.assert_allclose(own.cost[b], 0.0, atol=1e-12)
+        assert own.cost[1 - b] > 0.1
 
 
-def quadratic(l_x: Array, l_u: Array, l_xx: Array, l_uu: Array) -> TrajectoryCost:
+def known(*arrays: Array) -> Called:
+    """Return the call of a function with known results (B, T, ...)."""
+    return Called(None, [(array, array.shape[2:]) for array in arrays], arrays[0].shape[:2])
+
+
+def quadratic(l_x: Array, l_u: Array, l_xx: Array, l_uu: Array) -> Called:
     """Return derivatives with a part of the Hessian as a diagonal."""
-    diagonal = np.full(l_x.shape, 0.2)
-    dense = l_xx - 0.2 * np.eye(l_x.shape[-1])
-    return TrajectoryCost(np.zeros(len(l_x)), l_x, l_u, l_uu, diagonal, dense)
+    n = l_x.shape[-1]
+    dense = (l_xx - 0.2 * np.eye(n)).reshape(*l_x.shape[:2], -1)
+    hessian = np.concatenate([np.full(l_x.shape, 0.2), dense], axis=-1)
+    return known(np.zeros((*l_x.shape[:2], 1)), l_x, l_u, l_uu, hessian)
 
 
 @pytest.mark.parametrize(("fixed", "derived"), [(0, 0), (1, 2)])
@@ -86,28 +90,26 @@ def test_the_backward_pass_minimizes_the_model(fixed: int, derived: int) -> None
         matrix[:, :, first : n // 2] = dt * matrix[:, :, n - derived :]
     A[:, :, first : n // 2, first : n // 2] += np.eye(derived)
     half = rng.normal(size=(batch, T + 1, n, n))
-    model = quadratic(
-        rng.normal(size=(batch, T + 1, n)),
-        rng.normal(size=(batch, T, m)),
-        half @ np.swapaxes(half, -1, -2),
-        rng.uniform(0.5, 1.0, size=(batch, T, m)),
-    )
+    l_x, l_u = rng.normal(size=(batch, T + 1, n)), rng.normal(size=(batch, T, m))
+    l_xx, l_uu = half @ np.swapaxes(half, -1, -2), rng.uniform(0.5, 1.0, size=(batch, T, m))
     read = A.copy()
     read[:, :, first : n // 2] = np.nan if derived else read[:, :, first : n // 2]
-    wide = np.full((batch, T, m), 1e9)
-    k, K = np.zeros((batch, T, m)), np.zeros((batch, T, m, n))
-    words = {"fixed": fixed, "derived": derived, "dt": dt}
-    expected = backward(model, read, B, -wide, wide, np.zeros(batch), (k, K), **words)
+    out = k, K, expected = np.zeros((batch, T, m)), np.zeros((batch, T, m, n)), np.zeros((batch, 2))
+    model, rows = quadratic(l_x, l_u, l_xx, l_uu), rng.permutation(batch)
+    words = {"coupled": n, "fixed": fixed, "derived": derived, "dt": dt}
+    none = np.zeros((batch, T, m)), np.full(m, 1e9), np.zeros(batch)
+    backward(known(read, B), model, *none, out, rows, **words)
+    k, K, expected = (array[rows] for array in out)
     for b in range(batch):
         maps = np.zeros((T + 1, n, T, m))
         for t in range(T):
             maps[t + 1] = np.tensordot(A[b, t], maps[t], 1)
             maps[t + 1, :, t, fixed:] += B[b, t, :, fixed:]
         J = maps[:, :, :, fixed:].reshape(T + 1, n, -1)
-        H = np.diag(model.l_uu[b, :, fixed:].ravel()) + sum(
-            J[t].T @ model.l_xx[b, t] @ J[t] for t in range(T + 1)
+        H = np.diag(l_uu[b, :, fixed:].ravel()) + sum(
+            J[t].T @ l_xx[b, t] @ J[t] for t in range(T + 1)
         )
-        g = model.l_u[b, :, fixed:].ravel() + sum(J[t].T @ model.l_x[b, t] for t in range(T + 1))
+        g = l_u[b, :, fixed:].ravel() + sum(J[t].T @ l_x[b, t] for t in range(T + 1))
         u = -np.linalg.solve(H, g)
         x, found = np.zeros(n), np.zeros((T, m))
         for t in range(T):
@@ -126,14 +128,13 @@ def test_the_backward_pass_holds_limits(near: float) -> None:
     V = np.broadcast_to(np.eye(n), (batch, 2, n, n))
     v, r = rng.normal(size=(batch, 2, n)), rng.normal(size=(batch, 1, m))
     R = np.full((batch, 1, m), 0.3)
-    upper = np.broadcast_to([0.2, 0.4, 0.0], (batch, 1, m))
-    model = quadratic(v, r, V, R)
-    k, K = np.zeros((batch, 1, m)), np.zeros((batch, 1, m, n))
-    backward(model, A, B, -upper, upper, np.full(batch, near), (k, K))
+    limit, efforts = np.array([0.2, 0.4, 0.0]), np.zeros((batch, 1, m))
+    k, K, expected = np.zeros((batch, 1, m)), np.zeros((batch, 1, m, n)), np.zeros((batch, 2))
+    given = known(A, B), quadratic(v, r, V, R), efforts, limit, np.full(batch, near)
+    backward(*given, (k, K, expected), np.arange(batch), coupled=n)
     u, Bt = k[:, 0], np.swapaxes(B[:, 0], -1, -2)
     push = v[:, 1] + (1.0 + near) * (B[:, 0] @ u[..., None])[..., 0]
     g = r[:, 0] + 0.3 * u + (Bt @ push[..., None])[..., 0]
-    limit = upper[:, 0]
     assert (np.abs(u) <= limit).all()
     inside = np.abs(u) < limit
     assert inside[:, :2].any()
@@ -183,7 +184,7 @@ def test_ilqr_reaches_a_minimum_within_limits() -> None:
 
 def test_parts_of_a_batch_are_solved_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each problem has a target of its own, and the result of a batch of one."""
-    monkeypatch.setattr("gridgen.control.ilqr._PART_BYTES", 1)
+    monkeypatch.setattr("gridgen.control.ilqr.thread_count", lambda: 2)
     robot, rng, batch, T = gridgen.load(OWN / "two_link.urdf"), np.random.default_rng(4), 37, 10
     goals = rng.uniform(-0.5, 0.5, (batch, 1, 2))
     q0, rest = rng.uniform(-0.5, 0.5, (batch, 2)), np.zeros(2)
@@ -224,5 +225,15 @@ def test_refused_costs() -> None:
         gridgen.ilqr(robot, [], [0.0, 0.0], [0.0, 0.0], T=1, dt=0.1, regularization=-1.0)
     with pytest.raises(OptionError, match="dt"):
         gridgen.ilqr(robot, [], [0.0, 0.0], [0.0, 0.0], T=1, dt=-0.1)
+    for words in ({"target": [np.nan, 0.0]}, {"target": "a"}, {"weights": "a"}):
+        with pytest.raises(OptionError, match=r"finite|numbers"):
+            Cost("q", **words)
+    with pytest.raises(OptionError, match=r"q0 is not finite at \[1\]"):
+        gridgen.ilqr(robot, [Cost("q")], [0.0, np.nan], [0.0, 0.0], T=1, dt=0.1)
+    for costs in ([], Cost("q")):
+        with pytest.raises(OptionError, match="costs is"):
+            gridgen.ilqr(robot, costs, [0.0, 0.0], [0.0, 0.0], T=1, dt=0.1)
+    with pytest.raises(OptionError, match="no frame"):
+        gridgen.ilqr(robot, [Cost("position", frame="a")], [0.0, 0.0], [0.0, 0.0], T=1, dt=0.1)
     with pytest.raises(ShapeError, match="q0"):
         gridgen.ilqr(robot, [], [0.0], [0.0, 0.0], T=1, dt=0.1)

@@ -475,3 +475,23 @@ def test_a_rollout_is_a_step_again_and_again(case):
     assert_same((path[0][:, -1], path[1][:, -1]), (q, qd), "the last step")
     is_hurt = np.isnan(cupy.asnumpy(path[1])).any(axis=(1, 2))
     assert is_hurt.nonzero()[0].tolist() == [3]
+
+
+def test_contacts_and_distances_agree_with_the_cpu():
+    """A loop that ends when no state of a pack needs it, and the nearest of many pairs."""
+    ground = [{"link": "flange", "radius": 0.3}]
+    spheres = {"link2": [(0.0, 0.0, 0.0, 0.1)], "flange": [(0.0, 0.0, 0.0, 0.1)]}
+    gpu, cpu = (
+        gridgen.load(ROBOTS / "arm7.urdf", ground=ground, spheres=spheres, backend=backend)
+        for backend in ("cuda", "cpu")
+    )
+    rng = np.random.default_rng(0)
+    q, qd, tau = rng.normal(size=(3, 70, gpu.nv)).astype(np.float32)
+    found = gpu.contact_forward_dynamics(*map(cupy.asarray, (q, qd, tau)))
+    expected = cpu.contact_forward_dynamics(q, qd, tau)
+    assert (expected[1] > 1.0).any()
+    assert (expected[1] == 0.0).any()
+    for array, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(cupy.asnumpy(array), wanted, rtol=1e-3, atol=1e-3)
+    for array, wanted in zip(gpu.self_distance(cupy.asarray(q)), cpu.self_distance(q), strict=True):
+        np.testing.assert_allclose(cupy.asnumpy(array), wanted, rtol=1e-5, atol=1e-5)

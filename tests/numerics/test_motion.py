@@ -123,6 +123,28 @@ def test_variational_steps_conserve_momentum() -> None:
     assert np.abs(momentum() - start).max() <= 1e-9 * np.abs(start).max()
 
 
+@pytest.mark.parametrize(("name", "floating"), [("gripper", False), ("arm6", True)])
+def test_matrices_of_variational_steps_are_differences(name: str, floating: bool) -> None:
+    """In a random direction, with joints that mimic others, on a floating base."""
+    tree = load_tree(urdf_path(name), floating)
+    x = random_states(tree, 2, np.random.default_rng(4))
+    x = {key: x[key] for key in ("q", "qd", "tau", "dt", "gravity")}
+    x["dt"][:] = 2e-3
+    A, B = evaluate_reference(tree, "step_gradient_variational", x)
+    way = np.random.default_rng(5).normal(size=3 * tree.nv)
+    dq, dqd, dtau = np.split(1e-6 * way, 3)
+    ends = []
+    for sign in (1.0, -1.0):
+        (q,) = evaluate_reference(tree, "integrate", {"q": x["q"], "v": sign * np.tile(dq, (2, 1))})
+        moved = {**x, "q": q, "qd": x["qd"] + sign * dqd, "tau": x["tau"] + sign * dtau}
+        ends.append(evaluate_reference(tree, "step_variational", moved))
+    (ahead, faster), (behind, slower) = ends
+    (change,) = evaluate_reference(tree, "difference", {"q0": behind, "q1": ahead})
+    expected = np.concatenate([change, faster - slower], axis=1) / 2e-6
+    found = np.concatenate([A, B], axis=2) @ way
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
+
+
 def test_the_energy_of_variational_steps_does_not_drift() -> None:
     robot, tree = load_robot(urdf_path("two_link")), load_tree(urdf_path("two_link"), False)
     q, qd, tau = np.full((1, 2), 1.5), np.zeros((1, 2)), np.zeros((1, 20_000, 2))

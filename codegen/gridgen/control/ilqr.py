@@ -12,12 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gridgen.backends.cpu.backend import limited_threads, thread_count
-from gridgen.control.costs import Array, Cost, check_costs, trajectory_cost
+from gridgen.control.compiled import Array, Called, entry_of
+from gridgen.control.costs import Cost, Terms, numbers
 from gridgen.control.riccati import backward
 from gridgen.errors import OptionError, ShapeError
+from gridgen.frameworks.trajectories import along
 from gridgen.functions.types import Dtype, Integrator
 from gridgen.naming import show_value
 from gridgen.robot import Robot
+from gridgen.runtime.arrays.defaults import default
 from gridgen.runtime.calls.evaluation import check_choice
 
 #: Step lengths of the line search, each for the problems where those before fail.
@@ -28,8 +31,8 @@ _TRUSTED = 0.25
 _SHARE = 1e-4
 #: Regularization of the states: least positive, largest, and factor between trials.
 _LEAST, _MOST, _FACTOR = 1e-6, 1e8, 10.0
-#: Derivatives of the problems that a thread solves together [bytes], and least number of problems.
-_PART_BYTES, _LEAST_PART = 1 << 26, 16
+#: Least number of problems that a thread solves.
+_LEAST_PART = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +105,7 @@ def ilqr(
                        such as ``gravity``.
 
     Raises:
-        OptionError: an argument is not a count, or not positive.
+        OptionError: an argument is not a count, not positive, or not finite.
         ShapeError:  an array has another shape.
         Also the errors of ``trajectory_cost`` and ``rollout``.
 
@@ -117,9 +120,9 @@ def ilqr(
     check_choice("dtype", dtype, get_args(Dtype))
     if not 0.0 <= regularization < _MOST:
         raise OptionError(f"regularization is {show_value(regularization)}; give 0 or more")
-    q0, qd0 = np.atleast_2d(np.asarray(q0, float)), np.atleast_2d(np.asarray(qd0, float))
+    q0, qd0 = (np.atleast_2d(numbers(x, n)) for x, n in ((q0, "q0"), (qd0, "qd0")))
     batch = max(len(q0), len(qd0))
-    given = np.zeros((T, robot.nv)) if tau is None else np.asarray(tau, float)
+    given = np.zeros((T, robot.nv)) if tau is None else numbers(tau, "tau")
     try:
         if (q0.shape[-1], qd0.shape[-1], given.shape[-2:]) != (robot.nq, robot.nv, (T, robot.nv)):
             raise ValueError("last axes")
@@ -132,28 +135,31 @@ def ilqr(
             f"give (B, {robot.nq}), (B, {robot.nv}) and (B, {T}, {robot.nv})"
         ) from error
     words = {"integrator": integrator, **options}
-    check_costs(costs)
 
     threads = thread_count()
-    largest = max(_LEAST_PART, _PART_BYTES // (T * 48 * robot.nv**2) // _LEAST_PART * _LEAST_PART)
-    count = max(1, -(-batch // largest))
-    count += -count % threads if batch >= threads * _LEAST_PART else 0
+    count = max(1, min(threads, batch // _LEAST_PART))
+    terms = Terms(robot, costs, batch, T)
+    solver = _Solver(robot, terms, dt, words, effort_limits, np.dtype(dtype))
 
-    def solve(problems: NDArray[np.int64]) -> IlqrResult:
-        own = [cost.of(problems) for cost in costs]
-        x0 = q0[problems], qd0[problems]
-        solver = _Solver(robot, own, dt, words, effort_limits, np.dtype(dtype))
+    shapes = [(T + 1, robot.nq), (T + 1, robot.nv), (T, robot.nv), (T, robot.nv, 2 * robot.nv), ()]
+    arrays: list[Any] = [np.zeros((batch, *shape)) for shape in shapes]
+    arrays += [np.zeros(batch, np.int64), np.zeros(batch, np.bool_)]
+    result = IlqrResult(*arrays)
+
+    def solve(problems: NDArray[np.int64]) -> None:
+        own = slice(problems[0], problems[-1] + 1)
+        x0 = q0[own], qd0[own], first[own]
+        found = IlqrResult(*(array[own] for array in vars(result).values()))
         with limited_threads(1 if count > 1 else threads):
-            return solver.solve(x0, first[problems], iterations, tolerance, regularization)
+            solver.solve(problems, x0, found, iterations, tolerance, regularization)
 
-    parts = np.array_split(np.arange(batch), count)
+    parts = np.array_split(np.arange(batch), count) if batch else []
     if count == 1:
-        return solve(parts[0])
-    with ThreadPoolExecutor(threads) as pool:
-        found = [*pool.map(solve, parts)]
-    return IlqrResult(
-        *map(np.concatenate, zip(*(vars(part).values() for part in found), strict=True))
-    )
+        [*map(solve, parts)]
+    else:
+        with ThreadPoolExecutor(count) as pool:
+            [*pool.map(solve, parts)]
+    return result
 
 
 class _Solver:
@@ -162,13 +168,13 @@ class _Solver:
     def __init__(
         self,
         robot: Robot,
-        costs: Sequence[Cost],
+        terms: Terms,
         dt: float,
         options: dict[str, Any],
         effort_limits: bool,
         dtype: np.dtype[Any],
     ) -> None:
-        self._robot, self._costs, self._dt = robot, costs, dt
+        self._robot, self._terms, self._dt = robot, terms, dt
         self._options, self._is_limited = options, effort_limits
         self._dtype = dtype
         self._typed_options: dict[str, Any] = {  # those of the linearization
@@ -186,15 +192,17 @@ class _Solver:
             "fixed": fixed,
             "derived": robot.nv - fixed if is_derived else 0,
             "dt": dt,
+            "coupled": terms.coupled,
         }
 
     def _rollout(
         self,
-        costs: Sequence[Cost],
+        problems: NDArray[np.int64],
         q0: Array,
         qd0: Array,
         tau: Array,
         feedback: tuple[Array, Array, Array] | None,
+        out: Sequence[Array],
     ) -> tuple[Array, Array, Array, Array]:
         """Return states, applied torques and costs; the cost of divergence is infinite."""
         with np.errstate(all="ignore"):
@@ -206,59 +214,80 @@ class _Solver:
                 feedback=feedback,
                 effort_limits=self._is_limited,
                 return_efforts=True,
+                out=tuple(array[: len(q0)] for array in out),
                 **self._options,
             )
             finite = np.isfinite(q).all((1, 2)) & np.isfinite(qd).all((1, 2))
-            found = trajectory_cost(self._robot, costs, q, qd, tau, derivatives=False).cost
+            x = q, qd, tau
+            found = self._terms.evaluated(x, derivatives=False, problems=problems).cost
         found[~finite | np.isnan(found)] = np.inf
         return q, qd, tau, found
 
+    def _steps(self, q: NDArray[Any], qd: NDArray[Any], tau: NDArray[Any]) -> Called:
+        """Return the call that linearizes the steps of trajectories."""
+        robot, options, dtype = self._robot, {**self._typed_options}, self._dtype
+        lead = tau.shape[:2]
+        if options.pop("substeps", 1) > 1:
+            found = robot.rollout_gradient(q, qd, tau, self._dt, **self._typed_options)
+            return Called(None, [(array, array.shape[2:]) for array in found], lead)
+        other = {"integrator": options.pop("integrator")}
+        options.pop("backend", None)
+        given = {"q": q, "qd": qd, "tau": tau, "dt": np.asarray(self._dt, dtype), **options}
+        now = along(robot._description, given, np)
+        resolved = robot.resolver.resolve_named("step_gradient", **now, **other)
+        kernel, own = resolved.kernel, robot._description.parameters.own
+        inputs = [
+            (default(name, shape, q, own.get(name)) if array is None else array, shape)
+            for (name, shape), array in zip(
+                kernel.inputs.items(), resolved.inputs.values(), strict=True
+            )
+        ]
+        return Called(entry_of(robot, kernel, dtype), inputs, lead)
+
     def solve(
         self,
-        x0: tuple[Array, Array],
-        tau: Array,
+        problems: NDArray[np.int64],
+        x0: tuple[Array, Array, Array],
+        result: IlqrResult,
         iterations: int,
         tolerance: float,
         regularization: float,
-    ) -> IlqrResult:
+    ) -> None:
         """Iterate from initial torques until every problem is finished."""
         least = max(_LEAST, regularization)
-        (batch, T, nv), n = tau.shape, 2 * self._robot.nv
-        tau = np.clip(tau, -self._limits, self._limits)
-        x = [*self._rollout(self._costs, *x0, tau, None)]
-        shapes = [(batch, T, nv), (batch, T, nv, n), (batch, T, n, n), (batch, T, n, nv)]
-        found = [np.zeros(shape, self._dtype) for shape in shapes]  # k, K, A, B
-        gains = np.zeros(shapes[1])
-        K = gains.copy() if self._dtype == np.float32 else found[1]
-        near, passes = np.full(batch, regularization), np.zeros(batch, int)
-        converged = np.zeros(batch, bool)
+        K, passes, converged = result.gains, result.iterations, result.converged
+        x = [result.q, result.qd, result.tau, result.cost]
+        tau = np.clip(x0[2], -self._limits, self._limits)
+        x[3][:] = self._rollout(problems, *x0[:2], tau, None, x[:3])[3]
+        trial = [np.empty_like(array) for array in x[:3]]
+        batch = len(tau)
+        k, expected = np.zeros(tau.shape), np.zeros((batch, 2))
+        near = np.full(batch, regularization)
         i = np.flatnonzero(np.isfinite(x[3]))
         while len(i):
             passes[i] += 1
-            is_whole, size = len(i) == batch, len(i)
-            q, qd, efforts = x[:3] if is_whole else (array[i] for array in x[:3])
             cost = x[3][i]
-            costs = self._costs if is_whole else [term.of(i) for term in self._costs]
-            *out, A, B = (array[:size] for array in found)
-            q_, qd_, tau_ = (a.astype(self._dtype, copy=False) for a in (q, qd, efforts))
-            words = {**self._typed_options, "out": (A, B)}
-            self._robot.rollout_gradient(q_, qd_, tau_, self._dt, **words)
-            model = trajectory_cost(self._robot, costs, q, qd, efforts)
-            limits = -self._limits - efforts, self._limits - efforts
-            expected = backward(model, A, B, *limits, near[i], out, **self._structure)
-            if K is not found[1]:
-                K[:size] = out[1]
-                out[1] = K[:size]
-            fails = np.isnan(expected[:, 0])
-            decrease = -(expected[:, 0] + expected[:, 1])
-            small = ~fails & (decrease < tolerance * (np.abs(cost) + tolerance))
-            taken = np.zeros(size)  # accepted step lengths
+            typed = [a.astype(self._dtype, copy=False) for a in self._some(x[:3], i)]
+            backward(
+                self._steps(*typed),
+                self._terms.called(typed, derivatives=True, problems=problems[i]),
+                typed[2],
+                self._limits,
+                near[i],
+                (k, K, expected),
+                i,
+                **self._structure,
+            )
+            change = expected[i]
+            fails = np.isnan(change[:, 0])
+            small = ~fails & (-change.sum(-1) < tolerance * (np.abs(cost) + tolerance))
+            taken = np.zeros(len(i))  # accepted step lengths
             for length in _LENGTHS:
                 j = np.flatnonzero(~fails & (taken == 0.0))
                 if not len(j):
                     break
-                change = [*out] if len(j) == size else [array[j] for array in out]
-                taken[j] = length * self._try(x, i[j], change, expected[j], length)
+                is_good = self._try(problems, x, i[j], (k, K, expected), trial, length)
+                taken[j] = length * is_good
             saved = cost - x[3][i]
             is_done = small & (near[i] <= least)
             is_done |= (taken > 0.0) & (near[i] <= least) & (saved < tolerance * np.abs(cost))
@@ -267,25 +296,27 @@ class _Solver:
             near[i] = np.where(near[i] < least, regularization, near[i])
             converged[i] = is_done
             is_open = ~is_done & (near[i] < _MOST) & (passes[i] < iterations)
-            ends = ~is_open & ~fails
-            gains[i[ends]] = K[:size][ends]
+            K[i[fails & ~is_open]] = 0.0
             i = i[is_open]
-        return IlqrResult(x[0], x[1], x[2], gains, x[3], passes, converged)
+
+    def _some(self, arrays: Sequence[Array], i: NDArray[np.int64]) -> list[Array]:
+        """Return the rows of some problems, without copies if they are all."""
+        return [array if len(i) == len(array) else array[i] for array in arrays]
 
     def _try(
         self,
+        problems: NDArray[np.int64],
         x: list[Array],
         i: NDArray[np.int64],
-        change: list[Array],
-        expected: Array,
+        change: Sequence[Array],
+        trial: Sequence[Array],
         length: float,
     ) -> NDArray[np.bool_]:
         """Try a step length for problems i; store and report the trajectories that it accepts."""
-        q, qd, tau, cost = (array[i] for array in x)
-        k, K = change
-        costs = [term.of(i) for term in self._costs]
+        q, qd, tau, cost, k, K, expected = self._some([*x, *change], i)
         feedback = (K, q[:, :-1], qd[:, :-1])
-        found = self._rollout(costs, q[:, 0], qd[:, 0], tau + length * k, feedback)
+        tau = tau + length * k
+        found = self._rollout(problems[i], q[:, 0], qd[:, 0], tau, feedback, trial)
         model = length * expected[:, 0] + length**2 * expected[:, 1]
         is_good: NDArray[np.bool_] = found[3] < cost + _SHARE * model
         for stored, new in zip(x, found, strict=True):

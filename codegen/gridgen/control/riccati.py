@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.cpu.compiler import shared_library
 from gridgen.backends.interface import Sources
-from gridgen.control.costs import Array, TrajectoryCost
+from gridgen.control.compiled import Array, Called
 from gridgen.template_root import static_text
 
 _HEADERS = ("gridgen_simd.h", "gridgen_math.cuh", "gridgen.h")
@@ -33,52 +33,57 @@ def _function(real: str, *extents: int) -> Any:
     sources = Sources("gridgen", {name: static_text(name) for name in _HEADERS})
     path = shared_library(sources, "gridgen_riccati", unit, _FLAGS, BuildCache())
     found = ctypes.CDLL(str(path)).gridgen_riccati
-    found.argtypes = [ctypes.c_int64, ctypes.c_int64, ctypes.c_double, *[ctypes.c_void_p] * 13]
+    found.argtypes = [ctypes.c_int64, ctypes.c_int64, ctypes.c_double, *[ctypes.c_void_p] * 9]
     found.restype = None
     return found
 
 
+class _Called(ctypes.Structure):
+    """A ``Called`` of the C++ text."""
+
+    _fields_ = (("entry", ctypes.c_void_p), ("arrays", ctypes.c_void_p), ("count", ctypes.c_int64))
+
+
 def backward(
-    cost: TrajectoryCost,
-    A: NDArray[Any],
-    B: NDArray[Any],
-    lower: Array,
-    upper: Array,
+    steps: Called,
+    costs: Called,
+    efforts: NDArray[Any],
+    limits: Array,
     near: Array,
-    out: Sequence[NDArray[Any]],
+    out: Sequence[Array],
+    rows: NDArray[np.int64],
     *,
+    coupled: int,
     fixed: int = 0,
     derived: int = 0,
     dt: float = 0.0,
-) -> Array:
+) -> None:
     """Compute the changes of controls and the gains that minimize the quadratic model.
 
     Args:
-        cost:    derivatives of the cost.
-        A:       derivatives of the steps by the states (B, T, n, n); its type is that of the sweep.
-        B:       derivatives by the controls (B, T, n, m).
-        lower:   lower limits of the changes (B, T, m).
-        upper:   upper limits of the changes (B, T, m).
+        steps:   computes the derivatives of the steps by the states (n, n) and controls (n, m).
+        costs:   computes the derivatives of the cost, as ``CostComputation``.
+        efforts: controls (B, T, m); their type is that of all inputs.
+        limits:  of the changed controls (m,).
         near:    regularization of the states (B,).
-        out:     k (B, T, m) and K (B, T, m, n): the controls change by k - K x. Rows of the first
-                 ``fixed`` controls are not written.
+        out:     k (C, T, m) and K (C, T, m, n), the controls change by k - K x. The first ``fixed``
+                 controls are not written. And the linear and quadratic parts of the expected change
+                 of the cost (C, 2), NaN where the model has no minimum.
+        rows:    index of each problem in these (B,).
+        coupled: rows of the dense part of the Hessian of the cost.
         fixed:   number of first controls that do not change.
         derived: number of last positions that move by ``dt`` times their next velocities; their
-                 rows of A and B are not read.
+                 rows of the derivatives are not read.
         dt:      length of a step.
-
-    Returns:
-        The linear and quadratic parts of the expected change of the cost (B, 2), NaN where the
-        model has no minimum.
 
     Source: Tassa, Mansard and Todorov 2014.
     """
-    batch, steps, n, m = B.shape
-    given = (A, B, cost.l_x, cost.l_u, cost.diagonal, cost.dense, cost.l_uu, lower, upper, near)
-    arrays = [np.ascontiguousarray(array, A.dtype) for array in given]
-    expected = np.zeros((batch, 2), A.dtype)
-    pointers = [array.ctypes.data for array in (*arrays, *out, expected)]
-    real = "float" if A.dtype == np.float32 else "double"
-    function = _function(real, n, m - fixed, m, derived, cost.dense.shape[-1])
-    function(batch, steps, dt, *pointers)
-    return expected.astype(np.float64)
+    _, T, m, n = out[1].shape
+    arrays = [np.ascontiguousarray(array, efforts.dtype) for array in (efforts, limits, near)]
+    calls = [
+        _Called(one.address, one.arrays.ctypes.data, len(one.arrays)) for one in (steps, costs)
+    ]
+    pointers = [array.ctypes.data for array in (*arrays, rows, *out)]
+    real = "float" if efforts.dtype == np.float32 else "double"
+    function = _function(real, n, m - fixed, m, derived, coupled)
+    function(len(rows), T, dt, *map(ctypes.addressof, calls), *pointers)

@@ -529,13 +529,16 @@ def _nearest_obstacle(
     best, here = np.full(batch, FAR), np.arange(batch)
     found = np.zeros((batch, 4 + RECORD))
     found[:, 2], found[:, 7] = _HALF_SPACES, -FAR
+    is_bad = np.zeros(batch, bool)
     for kind, record, radii, distances, place in _distances(model, numbers, world):
         distances = np.real(distances)
+        is_bad |= np.isnan(distances).any(axis=1)
         sphere = distances.argmin(axis=1)
         at = here, sphere
         made = np.column_stack([sphere, radii[at], np.full(batch, kind), place[at], record[at]])
         found = np.where((distances[at] < best)[:, None], made, found)
-        best = np.minimum(distances[at], best)
+        best = np.fmin(distances[at], best)
+    best[is_bad] = found[is_bad, 1] = np.nan
     return best.reshape(shape), [column.reshape(shape) for column in found.T]
 
 

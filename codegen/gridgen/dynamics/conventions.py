@@ -239,6 +239,39 @@ class Conversion:
         rows = "constraint_rows" if qdd is None else "nv"
         return [self._turned(matrix, (rows, "nv")) for matrix in (by_q, by_qd, by_tau)]
 
+    def linearized(
+        self, found: tuple[Square, Square], end: tuple[Numbers, Numbers]
+    ) -> tuple[Square, Square]:
+        """Return A and B of a step in MuJoCo's coordinates.
+
+        Args:
+            found: A and B in natural coordinates.
+            end:   the natural state at the end.
+        """
+        n, v, units = self._nv, self._v, self._units()
+        A, B = ([[*row] for row in matrix] for matrix in found)
+        qd, tau = (self._linear(self.natural[name]) for name in ("qd", "tau"))
+        for a, b in zip(A, B, strict=True):
+            slopes = cross(self._linear(a, n + v), qd), cross(self._linear(b), tau)
+            self._add(a, add(*slopes))
+        R, speed = self._rotation(end[0]), self._linear(end[1])
+        for matrix in (A, B):
+            spins = [matrix[v + 3 + k] for k in range(3)]
+            turned = [cross(unit, speed) for unit in units]
+            for i in range(3):
+                factors = [one[i] for one in turned]
+                row = _combined(factors, spins)
+                matrix[n + v + i] = [x + y for x, y in zip(matrix[n + v + i], row, strict=True)]
+            for start in (v, n + v):
+                block = tuple(matrix[start : start + 3])
+                matrix[start : start + 3] = [_combined(row, block) for row in R]
+        for row in A:
+            for start in (v, n + v):
+                row[start : start + 3] = apply(self._R, self._linear(row, start))
+        for row in B:
+            row[v : v + 3] = apply(self._R, self._linear(row))
+        return A, B
+
     def _add(self, row: Any, entries: Vector, start: int = 3) -> None:
         """Add to the columns of the base's rotation, or from ``start`` on."""
         for k, entry in enumerate(entries, self._v + start):

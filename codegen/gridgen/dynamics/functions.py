@@ -20,6 +20,7 @@ from gridgen.dynamics.inverse_kinematics import SearchIteration
 from gridgen.dynamics.products import ProductComputation
 from gridgen.dynamics.pullbacks import Pullback
 from gridgen.dynamics.pushforwards import Pushforward
+from gridgen.dynamics.trajectory_costs import TRAJECTORY_COST, CostComputation
 from gridgen.functions import FUNCTIONS, GENERATED, Function
 from gridgen.functions.arrays import OPTIONAL_INPUTS
 from gridgen.functions.parts import key_of, read_parts, search_key
@@ -96,6 +97,8 @@ def computation_of(tree: KinematicTree, which: str | KernelKey) -> Computation:
             return product_of(computation_of(tree, replace(which, products=())), which.products)
         if which.function == "inverse_kinematics":
             return _search(tree, which)
+        if which.function == TRAJECTORY_COST:
+            return CostComputation(which, {i: name for name, i in frame_idents(tree).items()})
         return _of_several(tree, which) if which.parts else _of_key(tree, which)
     if which in _EVERY:
         return _of_robot(tree, _EVERY[which])

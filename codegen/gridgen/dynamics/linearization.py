@@ -19,10 +19,16 @@ from gridgen.dynamics.constraint_derivatives import constrained_accelerations_gr
 from gridgen.dynamics.contacts.gradient import (
     constant,
     contact_step_gradient,
+    coordinates_of,
     undifferentiated,
 )
 from gridgen.dynamics.conventions import Conversion, natural
-from gridgen.dynamics.derivatives import Accelerations, accelerations_gradient
+from gridgen.dynamics.crba import factorized
+from gridgen.dynamics.derivatives import (
+    Accelerations,
+    accelerations_gradient,
+    inverse_dynamics_gradient,
+)
 from gridgen.dynamics.integrators import (
     Commutators,
     moved,
@@ -30,8 +36,10 @@ from gridgen.dynamics.integrators import (
     velocities_after,
     weighted,
 )
+from gridgen.dynamics.linear import ldlt_solve
 from gridgen.dynamics.state import Numbers, State
 from gridgen.dynamics.sweep import Square
+from gridgen.dynamics.variational import ends, momenta_of, solved_rate
 from gridgen.symbolic.dual import Dual, Slopes, slopes_of, tangents_of, values_of
 from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import dot
@@ -150,6 +158,64 @@ def rk4(state: State, tau: Numbers, dt: Numbers) -> Gradient:
     along = changes.commutated(along, twist, (v1, dv1), (v4, dv4))
     faster = changes.sum((1.0, da1), (2.0, da2), (2.0, da3), (1.0, da4))
     return changes.result(changes.positions(path, along), changes.velocities(sixth, faster))
+
+
+def variational(state: State, tau: Numbers, dt: Numbers) -> Gradient:
+    """Return the linearization of ``variational.variational_step``.
+
+    The momenta at both ends are differentiated on dual numbers, at the velocity that solves the
+    step's equations.
+    """
+    if state.world_axes:
+        conversion, own, tau = natural(state, tau)
+        end = integrators.variational(own, tau, dt)
+        return conversion.linearized(variational(own, tau, dt), end)
+    step, n, changes, scalars = dt[0], state.tree.nv, Changes(state), state.scalars
+    axes, columns, zero = range(n), range(3 * n), scalars.constant(0.0)
+    rate = solved_rate(state, tau, step)
+    # Directions of positions, velocities, torques, and of the rate.
+    units = [Slopes({k: scalars.constant(1.0)}) for k in range(4 * n)]
+    q = [*map(Dual, state.q, coordinates_of(state, units[:n]))]
+    begin = replace(constant(state), q=q, qd=[*map(Dual, state.qd, units[n : 2 * n])])
+    moving, torques = [*map(Dual, rate, units[3 * n :])], [*map(Dual, tau, units[2 * n : 3 * n])]
+    at_start, at_end = ends(begin, moving, torques, Dual(step))
+    residual = [a - b for a, b in zip(at_start, momenta_of(begin)[0], strict=True)]
+    equations, momenta = (
+        [[own.get(k, zero) for k in range(4 * n)] for own in map(slopes_of, tangents_of(found))]
+        for found in (residual, at_end)
+    )
+    rates = [[zero - row[k] for k in columns] for row in equations]
+    _solve_dense([row[3 * n :] for row in equations], rates)
+    path = [step * v for v in rate]
+    dq = changes.positions(path, changes.sum((step, rates)))
+    q_next, qd_next = integrators.variational(state, tau, dt)
+    there = replace(state.at_rest.at(q_next, [zero] * n), f_ext=None)
+    N, _ = inverse_dynamics_gradient(there, qd_next)
+    factors, faster = factorized(there), []
+    for k in columns:
+        moved_by, turned = [row[k] for row in rates], [row[k] for row in dq]
+        right = [
+            momenta[i][k] + dot(momenta[i][3 * n :], moved_by) - dot(N[i], turned) for i in axes
+        ]
+        faster.append(ldlt_solve(factors, right))
+    return changes.result(dq, [list(row) for row in zip(*faster, strict=True)])
+
+
+def _solve_dense(J: Square, right: Square) -> None:
+    """Replace columns by their solutions with J, from the last row upwards: no new nonzeros."""
+    n = len(J)
+    for k in reversed(range(n)):
+        inverse = 1.0 / J[k][k]
+        for i in range(k):
+            factor = J[i][k] * inverse
+            for j in range(k):
+                J[i][j] = J[i][j] - factor * J[k][j]
+            right[i] = [x - factor * y for x, y in zip(right[i], right[k], strict=True)]
+    for k in range(n):
+        inverse = 1.0 / J[k][k]
+        for i in range(k):
+            right[k] = [x - J[k][i] * y for x, y in zip(right[k], right[i], strict=True)]
+        right[k] = [x * inverse for x in right[k]]
 
 
 def _accelerations(state: State, tau: Numbers, damping_step: Scalar | None = None) -> Accelerations:

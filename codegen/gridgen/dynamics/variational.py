@@ -42,8 +42,17 @@ def variational_step(state: State, tau: Numbers, dt: Numbers) -> tuple[list[Scal
     if state.world_axes:
         conversion, own, tau = natural(state, tau)
         return conversion.state(*variational_step(own, tau, dt))
-    step, half, qd = dt[0], 0.5 * dt[0], state.qd
-    start, _ = _momenta(state)
+    step = dt[0]
+    rate = solved_rate(state, tau, step)
+    _, momenta = ends(state, rate, tau, step)
+    end = integrate(state, [step * v for v in rate])
+    return end, ldlt_solve(factorized(state.at(end, state.qd)), momenta)
+
+
+def solved_rate(state: State, tau: Numbers, step: Scalar) -> list[Scalar]:
+    """Return the velocity along which a step moves the configuration."""
+    half, qd = 0.5 * step, state.qd
+    start, _ = momenta_of(state)
     near = state.at(integrate(state, [half * v for v in qd]), qd)
     M = mass_matrix(near)
     add_loss_slopes(near, M, half)
@@ -51,7 +60,7 @@ def variational_step(state: State, tau: Numbers, dt: Numbers) -> tuple[list[Scal
     rate, scalars = list(qd), state.scalars
     least: Scalar | None = None
     for _ in range(ITERATIONS):
-        at_start, _ = _ends(state, rate, tau, step)
+        at_start, _ = ends(state, rate, tau, step)
         residual = [a - b for a, b in zip(at_start, start, strict=True)]
         change = ldlt_solve(factors, residual)
         size = dot(change, change)
@@ -62,18 +71,16 @@ def variational_step(state: State, tau: Numbers, dt: Numbers) -> tuple[list[Scal
             size = scalars.select(shrinks, least, size)
         least = size
         rate = [v - x for v, x in zip(rate, change, strict=True)]
-    _, momenta = _ends(state, rate, tau, step)
-    end = integrate(state, [step * v for v in rate])
-    return end, ldlt_solve(factorized(state.at(end, qd)), momenta)
+    return rate
 
 
-def _ends(
+def ends(
     state: State, rate: Numbers, tau: Numbers, step: Scalar
 ) -> tuple[list[Scalar], list[Scalar]]:
     """Return the momenta at both ends of a step with a velocity."""
     half = 0.5 * step
     middle = state.at(integrate(state, [half * v for v in rate]), rate)
-    momenta, forces = _momenta(middle)
+    momenta, forces = momenta_of(middle)
     tau = actuated(middle, tau)
     loads = zip(forces, tau, _losses(middle), strict=True)
     impulses = [half * (force + effort - loss) for force, effort, loss in loads]
@@ -103,7 +110,7 @@ def _transposed(rows: Sequence[Numbers], v: Numbers) -> list[Scalar]:
     return [dot(column, v) for column in zip(*rows, strict=True)]
 
 
-def _momenta(state: State) -> tuple[list[Scalar], list[Scalar]]:
+def momenta_of(state: State) -> tuple[list[Scalar], list[Scalar]]:
     """Return M qd, and the derivatives of the kinetic energy by displacements of the joints.
 
     A displacement of a joint changes the velocity of its subtree by v x S.

@@ -58,10 +58,10 @@ def linearized(
         xp, given = sys.modules["torch"], torch_calls().tensors(arrays, arrays["q"])
     if xp is not None:  # JAX has no ``out``: an error
         parts = substeps if out is None else 1
-        return _chained(step, gradient, _along(robot, given, xp), parts, out, xp)
+        return _chained(step, gradient, along(robot, given, xp), parts, out, xp)
     with first_adopted(arrays["q"], "q", (*arrays.values(), *(out or ()))) as q:
         given = {name: adopt(value, name, q) for name, value in arrays.items()}
-        now = _along(robot, given, namespace(q))
+        now = along(robot, given, namespace(q))
         found = _chained(step, gradient, now, substeps, out, namespace(q))
         if out is None:
             by_state, by_efforts = (restored(array, arrays["q"]) for array in found)
@@ -93,7 +93,7 @@ def _chained(
     return A, B
 
 
-def _along(robot: RobotRecord, given: Mapping[str, Array], xp: Any) -> dict[str, Array]:
+def along(robot: RobotRecord, given: Mapping[str, Array], xp: Any) -> dict[str, Array]:
     """Return arrays of one library with axes for states and times."""
     paths = [given[name].shape for name in ("tau", "q", "qd")]
     if len(paths[0]) not in (2, 3):

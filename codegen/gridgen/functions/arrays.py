@@ -89,6 +89,12 @@ ARRAYS: dict[str, ArrayKind] = {
         ("nq", 2), "least and largest positions before a state ends", "rad or m", is_fixed=True
     ),
     "upright": ArrayKind((), "least cosine of the tilt before a state ends", "1", is_fixed=True),
+    "cost_terms": ArrayKind((OPEN,), "weights, target and width of each term of a cost", "mixed"),
+    "cost": ArrayKind((), "cost of a state", "1"),
+    "l_x": ArrayKind(("2 nv",), "derivative of a cost by the state", "mixed"),
+    "l_u": ArrayKind(_NV, "derivative of a cost by the torques", "mixed"),
+    "l_uu": ArrayKind(_NV, "diagonal of the Hessian of a cost by the torques", "mixed"),
+    "l_xx": ArrayKind((OPEN,), "Hessian of a cost by the state: a diagonal, first rows", "mixed"),
     "excess": ArrayKind((), "sum of how far a state is beyond its bounds", "mixed"),
     "ends": ArrayKind((), "steps until a state ended; one more than all if it did not", "1"),
     "h": ArrayKind(_NV, "bias forces, the joint torques of zero accelerations", "N m or N"),

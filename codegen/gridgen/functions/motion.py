@@ -55,7 +55,7 @@ _SOURCES = {
 INTEGRATORS = {name: title for name, (title, _) in _SOURCES.items()}
 #: Numbers of evaluations of those that evaluate forward dynamics several times.
 MULTI_STAGE = {"midpoint": 2, "trapezoidal": 2, "rk4": 4}
-#: Those with matrices of derivatives.
+#: Those with Hessians of steps.
 _EXPLICIT = tuple(name for name in INTEGRATORS if name != "variational")
 _OF_VARIATIONAL = ("of_variational_steps",)
 _REFUSALS = ("of_a_singular_mass_matrix",)
@@ -139,10 +139,14 @@ class Motion(Calls):
             name: Algorithm(
                 f"linearization.{name}",
                 f"chain rule along step_{name}",
-                refusals=(*_REFUSALS, "of_contacts_in_the_world"),
+                refusals=(
+                    *(*_REFUSALS, "of_contacts_in_the_world"),
+                    *(_OF_VARIATIONAL if name == "variational" else ()),
+                ),
                 title=INTEGRATORS[name],
+                in_loops=name in _EXPLICIT,
             )
-            for name in _EXPLICIT
+            for name in INTEGRATORS
         },
         is_default=False,
         solves=True,
@@ -154,7 +158,7 @@ class Motion(Calls):
         tau: ArrayLike,
         dt: NumberLike,
         *,
-        integrator: ExplicitIntegrator = "semi_implicit",
+        integrator: Integrator = "semi_implicit",
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Moving],
@@ -167,8 +171,8 @@ class Motion(Calls):
         friction without ``friction_width`` is treated as constant. Those by ``ctrl`` are products
         of ``jvp`` and ``vjp`` of ``step``.
 
-        Arguments and errors as in ``step``, without ``variational``: ``jvp`` and ``vjp`` of
-        ``step`` differentiate it.
+        Arguments and errors as in ``step``. Those of ``variational`` are exact where its iterations
+        converge; robots whose program would exceed 300,000 operations raise ``ModelError``.
 
         Returns:
             A: (B, 2 nv, 2 nv)
@@ -239,7 +243,7 @@ class Motion(Calls):
         dt: NumberLike,
         *,
         substeps: int = 1,
-        integrator: ExplicitIntegrator = "semi_implicit",
+        integrator: Integrator = "semi_implicit",
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Moving],
     ) -> tuple[Array, Array]:

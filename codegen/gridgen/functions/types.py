@@ -61,7 +61,7 @@ Integrator = Literal[
     "constant_acceleration",
     "variational",
 ]
-#: Those with matrices of derivatives.
+#: Those with Hessians of steps.
 ExplicitIntegrator = Literal[
     "semi_implicit",
     "euler",

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
@@ -13,12 +14,17 @@ import numpy as np
 
 from gridgen.errors import OptionError, ShapeError
 from gridgen.functions.arrays import GRID_HEAD, TERRAIN_HEAD, WORLD_HEAD, WORLD_SIZES
-from gridgen.naming import show_value
+from gridgen.naming import one_line, show_value
 
 #: Obstacles by name, in order of the array.
 SOLIDS = ("spheres", "capsules", "boxes", "half_spaces")
 _LIBRARIES = {"torch": "torch", "cupy": "cupy", "jax": "jax.numpy", "jaxlib": "jax.numpy"}
 _LEAST_GRID = 2
+# Numbers of unit vectors, by kind of obstacle; largest difference of their length from one.
+_UNITS = (None, None, slice(3, 7), slice(0, 3))
+_NOT_UNIT = 1e-3
+# Numbers that are not negative, by kind.
+_SIZES = (slice(3, 4), slice(6, 7), slice(7, 10), slice(0, 0))
 
 
 def world(
@@ -49,20 +55,26 @@ def world(
         (n,) or (B, n), of as many numbers as the obstacles have.
 
     Raises:
-        OptionError: an array has another shape.
+        OptionError: an array has another shape, or numbers of NumPy or Python are not those of an
+                     obstacle: NaN, a negative radius, a vector that is not of length one.
     """
     array = _reader("world", like)
     counts, parts = [0.0] * WORLD_HEAD, []
     given = (spheres, capsules, boxes, half_spaces)
     for k, (name, values, size) in enumerate(zip(SOLIDS, given, WORLD_SIZES, strict=True)):
-        if values is not None and len(values):
+        if values is not None and (not hasattr(values, "__len__") or len(values)):
             found = array(values, name, (-1, size))
+            if isinstance(values, (list, tuple, np.ndarray)):
+                _check_solids(name, np.asarray(values, float), _UNITS[k], _SIZES[k])
             counts[k] = float(found.shape[-2])
             parts.append(found.reshape(*found.shape[:-2], -1))
     if grid is not None:
-        if grid.keys() != {"origin", "spacing", "values"}:
+        if not isinstance(grid, Mapping) or grid.keys() != {"origin", "spacing", "values"}:
+            has = sorted(grid) if isinstance(grid, Mapping) else grid
+            raise OptionError(f"world: grid has {show_value(has)}; give origin, spacing and values")
+        if isinstance(grid["spacing"], (int, float)) and not 0.0 < grid["spacing"] < math.inf:
             raise OptionError(
-                f"world: grid has {show_value(sorted(grid))}; give origin, spacing and values"
+                f"world: spacing of grid is {grid['spacing']}; give a positive length [m]"
             )
         values = array(grid["values"], "values of grid", (-1, -1, -1))
         extents = values.shape[-3:]
@@ -97,12 +109,13 @@ def terrain(heights: Any, *, half_lengths: Any, center: Any = (0.0, 0.0), like: 
     array = _reader("terrain", like)
     values = array(heights, "heights", (-1, -1))
     rows, columns = values.shape[-2:]
-    halves, middle = np.asarray(half_lengths, float), np.asarray(center, float)
-    if min(rows, columns) < _LEAST_GRID or halves.shape != (2,) or not (halves > 0.0).all():
-        raise OptionError(
-            f"terrain: heights has {rows} x {columns} points and half_lengths is "
-            f"{show_value(half_lengths)}; give 2 x 2 points or more, and two positive lengths"
-        )
+    number = _reader("terrain", None)
+    halves, middle = number(half_lengths, "half_lengths", (2,)), number(center, "center", (2,))
+    given = [halves, middle, *([values] if isinstance(values, np.ndarray) else [])]
+    if not all(np.isfinite(array).all() for array in given) or not (halves > 0.0).all():
+        raise OptionError("terrain: give finite heights and center, and positive half_lengths")
+    if min(rows, columns) < _LEAST_GRID:
+        raise OptionError(f"terrain: heights has {rows} x {columns} points; give 2 x 2 or more")
     steps = 2.0 * halves / (columns - 1, rows - 1)
     head = [float(rows), float(columns), *(middle - halves).tolist(), *steps.tolist()]
     return _joined([array(head, "head", (-1,)), values.reshape(*values.shape[:-2], -1)], like)
@@ -122,7 +135,12 @@ def _reader(what: str, like: Any) -> Callable[[Any, str, tuple[int, ...]], Any]:
     xp, wanted = _library(like)
 
     def array(values: Any, name: str, shape: tuple[int, ...]) -> Any:
-        found = xp.asarray(values, **wanted)
+        try:
+            found = xp.asarray(values, **wanted)
+        except (TypeError, ValueError) as error:
+            raise OptionError(
+                f"{what}: {name} is {show_value(values)}: {one_line(error)}"
+            ) from error
         own = tuple(found.shape)[-len(shape) :]
         if len(own) != len(shape) or any(n not in (m, -1) for m, n in zip(own, shape, strict=True)):
             text = ", ".join("n" if extent < 0 else str(extent) for extent in shape)
@@ -137,8 +155,24 @@ def _reader(what: str, like: Any) -> Callable[[Any, str, tuple[int, ...]], Any]:
 def _joined(parts: list[Any], like: Any) -> Any:
     """Return arrays one after the other, with common leading axes."""
     xp, _ = _library(like)
-    lead = np.broadcast_shapes(*(tuple(part.shape)[:-1] for part in parts))
+    try:
+        lead = np.broadcast_shapes(*(tuple(part.shape)[:-1] for part in parts))
+    except ValueError as error:
+        shapes = sorted({tuple(part.shape)[:-1] for part in parts})
+        raise OptionError(f"world: obstacles are those of {show_value(shapes)} states") from error
     return xp.concatenate([xp.broadcast_to(part, (*lead, part.shape[-1])) for part in parts], -1)
+
+
+def _check_solids(name: str, rows: Any, unit: slice | None, sizes: slice) -> None:
+    """Raise for obstacles with numbers that are none of an obstacle."""
+    wrong = ~np.isfinite(rows).all(axis=-1) | (rows[..., sizes] < 0.0).any(axis=-1)
+    if unit is not None:
+        wrong |= abs(np.linalg.norm(rows[..., unit], axis=-1) - 1.0) > _NOT_UNIT
+    if wrong.any():
+        raise OptionError(
+            f"world: {name} has {show_value(rows[wrong][0].tolist())}; give finite numbers, no "
+            "negative lengths, and normals and quaternions of length one"
+        )
 
 
 def check_world(array: Any) -> None:

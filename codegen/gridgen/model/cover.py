@@ -9,6 +9,8 @@ the surface around it, up to the next points.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -34,25 +36,31 @@ def covering(shape: Shape, excess: float = EXCESS) -> list[tuple[float, ...]]:
         shape:  the shape; a sphere and a capsule are returned as they are.
         excess: largest distance by which a sphere protrudes [m].
     """
-    half, radii = np.array(shape.half_lengths), np.array(shape.radii)
+    rotation, found = np.array(shape.pose.rotation), []
+    for *points, radius in _covered(tuple(shape.half_lengths), tuple(shape.radii), excess):
+        turned = np.reshape(points, (-1, 3)) @ rotation.T + np.array(shape.pose.translation)
+        found.append((*turned.reshape(-1).tolist(), radius))
+    return found
+
+
+@lru_cache(maxsize=64)
+def _covered(
+    half_lengths: tuple[float, ...], own_radii: tuple[float, ...], excess: float
+) -> Sequence[tuple[float, ...]]:
+    """Return spheres or a capsule in the frame of a shape; legs of a robot have equal ones."""
+    half, radii = np.array(half_lengths), np.array(own_radii)
     if not half.any() and radii.min() == radii.max():
-        own: list[Any] = [(0.0, 0.0, 0.0, float(radii[0]))] if radii[0] > 0.0 else []
-    elif not half[:2].any() and radii.min() == radii.max() > 0.0:
-        own = [(0.0, 0.0, -float(half[2]), 0.0, 0.0, float(half[2]), float(radii[0]))]
-    else:
-        rng = np.random.default_rng(0)
-        area = 8.0 * sum(a * b for a, b in zip(half + radii, np.roll(half + radii, 1), strict=True))
-        excess = max(excess, _POINTS * math.sqrt(area / _MOST_POINTS))
-        surface = _surface(half, radii, excess / _POINTS)
-        inside = rng.uniform(-1.0, 1.0, (4 * MOST_INSIDE, 3)) * (half + radii)
-        depths = -_distance(half, radii, inside)
-        is_in = depths > 0.0
-        own = cover(surface, 0.75 * excess / _POINTS, inside[is_in], depths[is_in], excess)
-    rotation = np.array(shape.pose.rotation)
-    array = np.array(own).reshape(len(own), -1)
-    points = array[:, :-1].reshape(len(own), -1, 3) @ rotation.T + np.array(shape.pose.translation)
-    array[:, :-1] = points.reshape(len(own), -1)
-    return [*map(tuple, array.tolist())]
+        return [(0.0, 0.0, 0.0, float(radii[0]))] if radii[0] > 0.0 else []
+    if not half[:2].any() and radii.min() == radii.max() > 0.0:
+        return [(0.0, 0.0, -float(half[2]), 0.0, 0.0, float(half[2]), float(radii[0]))]
+    rng = np.random.default_rng(0)
+    area = 8.0 * sum(a * b for a, b in zip(half + radii, np.roll(half + radii, 1), strict=True))
+    excess = max(excess, _POINTS * math.sqrt(area / _MOST_POINTS))
+    surface = _surface(half, radii, excess / _POINTS)
+    inside = rng.uniform(-1.0, 1.0, (4 * MOST_INSIDE, 3)) * (half + radii)
+    depths = -_distance(half, radii, inside)
+    is_in = depths > 0.0
+    return cover(surface, 0.75 * excess / _POINTS, inside[is_in], depths[is_in], excess)
 
 
 def _surface(half: Points, radii: Points, step: float) -> Points:

@@ -196,10 +196,10 @@ def _pairs(
     if not every:
         return ()
     place = _sampled(bodies, limits)
-    radii = [axes_of(link.spheres)[2] for link in model.links]
-    starts, ends = (
-        [_at(place, link, [s[at:][:3] for s in link.spheres]) for link in model.links]
-        for at in (0, -4)
+    own = [axes_of(link.spheres) for link in model.links]
+    centers, ends = (
+        [_at(place, link, c + k * h) for link, (c, h, _) in zip(model.links, own, strict=True)]
+        for k in (0, 1)
     )
     bounds = [_at(place, link, [link.bound[:3]])[:, 0] for link in model.links]
     found = []
@@ -207,13 +207,13 @@ def _pairs(
         one, other = model.links[a], model.links[b]
         reach = one.bound[3] + other.bound[3]
         near = np.flatnonzero(np.linalg.norm(bounds[a] - bounds[b], axis=1) < reach)
-        first, last = ((x[a][near, :, None], x[b][near, None]) for x in (starts, ends))
-        between = (first[0] + last[0] - first[1] - last[1]) / 2
+        between = centers[a][near, :, None] - centers[b][near, None]
         if any(len(sphere) == CAPSULE for sphere in (*one.spheres, *other.spheres)):
-            axes = [(end - start) / 2 for start, end in zip(first, last, strict=True)]
-            s, t = places_on_axes(between, *axes)
-            between = between + s[..., None] * axes[0] - t[..., None] * axes[1]
-        gaps = np.linalg.norm(between, axis=3) - np.add.outer(radii[a], radii[b])
+            first = (ends[a] - centers[a])[near, :, None]
+            second = (ends[b] - centers[b])[near, None]
+            s, t = places_on_axes(between, first, second)
+            between = between + s[..., None] * first - t[..., None] * second
+        gaps = np.linalg.norm(between, axis=3) - np.add.outer(own[a][2], own[b][2])
         touching = int((gaps.reshape(len(near), -1).min(axis=1) < 0.0).sum()) if len(near) else 0
         if allowed is not None or 0 < touching < SAMPLES:
             each = len(one.spheres) * (1.0 + len(other.spheres) / 2.0)
@@ -263,7 +263,7 @@ def _leaves(entries: Any) -> list[Any]:
     return [leaf for entry in entries for leaf in _leaves(entry)]
 
 
-def _at(place: list[tuple[Any, Any]], link: LinkSpheres, points: Sequence[Any]) -> Points:
+def _at(place: list[tuple[Any, Any]], link: LinkSpheres, points: Any) -> Points:
     R, p = place[link.body + 1]
     turned = np.einsum("...ij,kj->...ki", R, np.array(points)) + p[..., None, :]
     return np.broadcast_to(turned, (SAMPLES, len(points), 3))

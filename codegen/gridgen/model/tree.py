@@ -101,7 +101,7 @@ def build_tree(
     contact_model = place_contacts(description, options, parts.frames)
     actuators = place_actuators(description, options, bodies)
     springs = place_springs(description, bodies) if options.joint_dynamics else ()
-    description.warn(_not_acting(description, contact_model, actuators, springs))
+    description.warn(_not_acting(description, options, contact_model, actuators, springs))
     own = own_parameters(description, parts, bodies, chosen) | own_inputs(
         constraints, contact_model, actuators, chosen
     )
@@ -164,6 +164,7 @@ def build_tree(
 
 def _not_acting(
     description: RobotDescription,
+    options: RobotOptions,
     contact_model: ContactModel,
     actuators: Sequence[Actuator],
     springs: Sequence[Spring],
@@ -181,6 +182,13 @@ def _not_acting(
     for joint in () if springs and (contacts or actuators) else description.springs:
         problem = "has a spring, which gridgen ignores"
         yield Oddity("spring", f"joint {show(joint)}", problem, advice)
+    is_taken = options.joint_dynamics or not (contacts or actuators)
+    if is_taken or not (description.contact_model.contacts or description.actuators):
+        return
+    advice = "load it with joint_dynamics=True"
+    for lossy in (joint for joint in description.joints if joint.damping or joint.friction):
+        problem = "has damping or dry friction, which gridgen ignores"
+        yield Oddity("losses", f"joint {show(lossy.name)}", problem, advice)
 
 
 def _check_convention(

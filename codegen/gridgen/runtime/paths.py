@@ -12,10 +12,8 @@ from gridgen.errors import ShapeError
 from gridgen.functions.types import Array
 from gridgen.runtime.arrays.libraries import is_immutable
 
-# Points of each path that are tested first.
-_FIRST = 4
 # Configurations that cost less to test in one call than in several.
-_FEW = 2048
+_FEW = 512
 # Remaining points are tested at once if more of the paths than this were free so far.
 _MOSTLY = 0.75
 
@@ -35,11 +33,14 @@ def path_free(test: Callable[..., Array], paths: Any, world: Any, margin: Any) -
             each if len(getattr(each, "shape", ())) == axes else each[some][:, None]
             for each, axes in ((world, 1), (margin, 0))
         ]
-        free: Any = test(paths[:, chosen][some], *own)
+        given = paths[:, chosen][some]
+        if not at_once:  # one copy here costs less than chunks of a strided array in the call
+            given = given.contiguous() if hasattr(given, "contiguous") else given.copy()
+        free: Any = test(given, *own)
         return free.sum(-1) // free.shape[-1]  # exact: 1 if all are
 
     at_once = is_immutable(paths) or math.prod(paths.shape[:2]) <= _FEW
-    step = 1 if at_once else 1 << max((points // _FIRST).bit_length() - 1, 0)
+    step = 1 if at_once else 1 << (points.bit_length() - 1)
     result: Any = tested(slice(None, None, step))
     before = len(result)
     while step > 1 and (count := int((result > 0.0).sum())):

@@ -45,6 +45,7 @@ def results() -> dict[str, Any]:
 
         patch.setattr(first_day, "BATCHES", (40,))
         patch.setattr(first_day, "COMPARED", ("mass_matrix",))
+        patch.setattr(first_day, "LARGE", ())
         patch.setitem(DEVICES, "sm_91", DEVICES["sm_90"])
         clock = Counted(cupy, 0.1)
         found = first_day.measured(clock, FEW, LIMITS)
@@ -81,7 +82,8 @@ def test_the_report_is_a_page(results: dict[str, Any]) -> None:
     lines = markdown(results).splitlines()
     assert len(lines) < 60
     assert "| tests | 0 1 passed | 3 |" in lines
-    assert any(line.startswith("| mass_matrix | 40 |") for line in lines)
+    for function in ("mass_matrix", "contact_forward_dynamics", "self_distance"):
+        assert any(line.startswith(f"| arm7 {function} | 40 |") for line in lines)
 
 
 def test_a_check_that_takes_too_long_is_stopped() -> None:

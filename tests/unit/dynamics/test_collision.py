@@ -389,6 +389,20 @@ def test_a_configuration_with_nan_is_not_free(robot: gridgen.Robot) -> None:
         assert_array_equal(np.isfinite(clearance), expected)
 
 
+def test_a_world_with_nan_is_not_free(robot: gridgen.Robot) -> None:
+    q, each = np.zeros((2, 7)), [0.0, 0.0, 5.0]
+    worlds = [world(spheres=[(*each, 0.1)]), world(boxes=[(*each, 0, 0, 0, 1, 1, 1, 1)])]
+    worlds.append(world(grid={"origin": each, "spacing": 1.0, "values": np.full((2, 2, 2), 9.0)}))
+    for every in worlds:
+        assert robot.collision_free(q, every, -1.0).all()
+        every[-1] = every[-2] = np.nan
+        found = [robot.world_distance(q, every)[0], robot.soft_world_distance(q, every)]
+        found.append(robot.vjp("soft_world_distance", np.ones(2), q, every, 0.01)[:, 1])
+        assert np.isnan(found).all()
+        assert not robot.collision_free(q, every, -1.0).any()
+    assert not robot.collision_free(q, None, np.nan).any()
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -415,6 +429,21 @@ def test_an_array_that_is_no_world_is_refused(
         (
             {"grid": {"origin": (0, 0, 0), "spacing": 1.0, "values": np.zeros((2, 1, 2))}},
             "2 or more per axis",
+        ),
+        (
+            {"grid": {"origin": (0, 0, 0), "spacing": -0.1, "values": np.zeros((2, 2, 2))}},
+            "give a positive length",
+        ),
+        ({"grid": np.zeros((2, 2, 2))}, "give origin, spacing and values"),
+        ({"spheres": [(0, 0, 0, np.nan)]}, "spheres has .*nan.*; give finite numbers"),
+        ({"spheres": [(0, 0, 0, -0.1)]}, "no negative lengths"),
+        ({"boxes": [(0, 0, 0, 0, 0, 0, 2, 1, 1, 1)]}, "quaternions of length one"),
+        ({"half_spaces": [(0, 0, 2, 0)]}, "normals and quaternions of length one"),
+        ({"spheres": [(0, 0, 0, 1), (0, 0, 1)]}, "world: spheres is"),
+        ({"spheres": 1.0}, r"spheres has shape \(\); give \(n, 4\)"),
+        (
+            {"spheres": np.ones((5, 1, 4)), "capsules": np.ones((4, 1, 7))},
+            r"obstacles are those of .*\(5,\)",
         ),
     ],
 )

@@ -522,7 +522,10 @@ def test_compiled_code_keeps_to_the_reference() -> None:
 def test_a_program_that_is_too_long_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule, "LONGEST_WITHOUT_LOOPS", 500)
     robot = gridgen.load(robot_path("arm6"), constraints=CONSTRAINTS["arm6"])
-    with pytest.raises(ModelError, match="none with loops over bodies: lock joints, or load"):
+    with pytest.raises(
+        ModelError,
+        match=r"none with loops over bodies: lock joints, or load .* fewer constraints$",
+    ):
         robot.delassus(np.zeros((1, 6)))
 
 

@@ -656,6 +656,7 @@ def test_what_a_file_has_and_contacts_do_not_cover_is_named() -> None:
     assert 'contacts of meshes with planes ("floor:geom' in said
     assert "contacts of other shapes than spheres, capsules, and spheres with boxes" in said
     assert "the noslip solver" in said
+    assert 'joint "a": has damping or dry friction, which gridgen ignores' in said
     with pytest.warns(GridGenWarning, match="has contacts, which gridgen ignores"):
         assert not gridgen.load(model).contact_names
 

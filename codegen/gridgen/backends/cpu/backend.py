@@ -149,6 +149,7 @@ class CpuKernel:
 
     Attributes:
         direct:  see above.
+        entry:   computes states [begin, end) of a batch.
         at_once: maximum number of states that ``direct`` computes itself.
     """
 
@@ -157,7 +158,7 @@ class CpuKernel:
     def __init__(self, code: Code, workers: Workers, direct: DirectCall | None = None) -> None:
         self.direct = direct
         self._code = code
-        self._entry = code.entry
+        self.entry = code.entry
         self._workers = workers
         # A batch up to this size is never divided among threads.
         self._undivided = BLOCK if workers.threads > 1 else sys.maxsize
@@ -166,19 +167,19 @@ class CpuKernel:
     def __call__(self, arguments: Arguments, batch: int) -> None:
         """Compute ``batch`` states; see :class:`gridgen.backends.interface.RunnableKernel`."""
         if batch <= self._undivided:
-            self._entry(arguments, 0, batch, batch)
+            self.entry(arguments, 0, batch, batch)
         else:
             self._divide(arguments, batch)
 
     def prepare(self, arguments: Arguments, batch: int) -> Callable[[], None]:
         """Return a function that computes the same states; see ``RunnableKernel``."""
         if batch <= self._undivided:
-            return partial(self._entry, arguments, 0, batch, batch)
+            return partial(self.entry, arguments, 0, batch, batch)
         return partial(self._divide, arguments, batch)
 
     def task(self, arguments: Arguments, batch: int) -> StreamTask:
         """Return the same states for a stream of a GPU; see ``TaskKernel``."""
-        kernel = ctypes.cast(self._entry, ctypes.c_void_p)  # type: ignore[arg-type]  # is ctypes'
+        kernel = ctypes.cast(self.entry, ctypes.c_void_p)  # type: ignore[arg-type]  # is ctypes'
         arrays = ctypes.cast(arguments, ctypes.c_void_p)
         task = Task(kernel, arrays, batch, self._workers.threads, BLOCK, LEAST_SHARE)
         return StreamTask(task, arguments)
@@ -195,13 +196,13 @@ class CpuKernel:
         if self._seconds_per_state is None:
             # Measure the time per state with the first block.
             start = perf_counter()
-            self._entry(arguments, 0, BLOCK, batch)
+            self.entry(arguments, 0, BLOCK, batch)
             self._seconds_per_state = (perf_counter() - start) / BLOCK
             begin = BLOCK
         threads = self._threads(batch - begin, self._seconds_per_state)
         start = perf_counter()
         if threads == 1:
-            self._entry(arguments, begin, batch, batch)
+            self.entry(arguments, begin, batch, batch)
         else:
             share = _shared(begin, batch, threads)
             self._compute(threads, share, self._code.take_parts, arguments, share, batch)

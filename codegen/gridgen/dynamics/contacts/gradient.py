@@ -31,7 +31,7 @@ def contact_step_gradient(
     n, scalars = state.tree.nv, state.scalars
     one, zero = scalars.constant(1.0), scalars.constant(0.0)
     units = [Slopes({k: one}) for k in range(3 * n)]
-    q = [*map(Dual, state.q, _coordinates(state, units[:n]))]
+    q = [*map(Dual, state.q, coordinates_of(state, units[:n]))]
     moved = replace(constant(state), q=q, qd=[*map(Dual, state.qd, units[n : 2 * n])])
     q_next, qd_next = step(moved, [*map(Dual, tau, units[2 * n :])], [*map(Dual, dt)])
     turns = tangent_of(state, values_of([*q_next]), tangents_of([*q_next]))
@@ -62,7 +62,7 @@ def _mapped(state: State, change: Callable[[Sequence[Any]], Sequence[Any]]) -> S
     return replace(state, given=given, **known)
 
 
-def _coordinates(state: State, change: Sequence[Slopes]) -> list[Scalar]:
+def coordinates_of(state: State, change: Sequence[Slopes]) -> list[Scalar]:
     """Return the change of coordinates for a change of the configuration."""
     found: list[Scalar] = [0.0] * state.tree.nq
     for body in state.tree.bodies:

@@ -27,13 +27,6 @@ _NOT_TWICE = (
     "its program would have loops over bodies, for which the jvp of a vjp is not available: use "
     "the vjp of the jvp, or of the vjp"
 )
-_NO_LOOPS = (
-    f"its program would have more than {LONGEST_WITHOUT_LOOPS} operations, and it has none with "
-    "loops over bodies: lock joints, load the robot with fewer constraints or without "
-    "convention=, or choose another integrator"
-)
-#: Of functions that have products too.
-_BY_PRODUCTS = ", or fewer pairs of links; or take vjp or jvp of step"
 
 
 class ThreadSchedule:
@@ -91,15 +84,32 @@ class ThreadSchedule:
         measured = KernelKey("mass_matrix") if key.frame else key
         is_twice = len(key.products) == 2
         longest = LONGEST_PROGRAM if is_twice else LONGEST_WITHOUT_LOOPS
+        if key.function == "step_gradient" and key.method == "variational":
+            # Columns on dual numbers, which share their values: as measured.
+            measured, longest = replace(key, function="step"), longest // (2 + self.tree.nv // 6)
         if key.function == "step_hessian" and key.method in MULTI_STAGE:
             # Hessians of all stages, each but the first multiplied by dense changes of its state.
             stages = MULTI_STAGE[key.method]
             measured = replace(key, method="semi_implicit")
             longest = (longest - 27 * self.tree.nv**3 * (stages - 1)) // stages
         if is_never_in_loops(self.tree, key) and is_longer(self.tree, measured, longest):
-            by_products = _BY_PRODUCTS if key.function == "step_gradient" else ""
-            return _NOT_TWICE if is_twice else _NO_LOOPS + by_products
+            return _NOT_TWICE if is_twice else self._too_long(key)
         return None
+
+    def _too_long(self, key: KernelKey) -> str:
+        """Return that a program is too long, and what makes it shorter."""
+        shorter = {
+            "load the robot with fewer constraints": self.tree.constraints,
+            "load it with fewer pairs of links": self.tree.contact_model.contacts,
+            "load it without convention=": self.tree.options.convention != "pinocchio",
+            "choose another integrator": key.method in MULTI_STAGE,
+            "take vjp or jvp of step": key.function == "step_gradient",
+        }
+        ways = ["lock joints", *(way for way, is_there in shorter.items() if is_there)]
+        return (
+            f"its program would have more than {LONGEST_WITHOUT_LOOPS} operations, and it has none "
+            f"with loops over bodies: {', or '.join(ways)}"
+        )
 
     def kernel(self, key: KernelKey) -> Kernel:
         """Return the record of a kernel; see ``Schedule``."""

@@ -88,6 +88,7 @@ _PHASES = {
     "newton": "iteration of Newton's method",
     "step": "integration over the step",
     "excess": "excess over the bounds",
+    "cost": "terms of the cost",
     "adjoint": "backward pass (adjoints)",
 }
 
