@@ -114,7 +114,7 @@ NO_NAMES = {
     "functions/parts.py:_read": "a result as users name it",
     "functions/parts.py:_frame": "a link and a reference as users name them",
     "functions/calls.py:_in_numbers": "the name of a type",
-    "functions/worlds.py:world": "the library of an array",
+    "functions/worlds.py:_library": "the library of an array",
     "functions/record.py:_written_out": "a signature",
     "functions/record.py:functions_of": "a sentence",
     "dynamics/functions.py:_unambiguous": "names of links",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         ShapeError,
         UrdfError,
     )
-    from gridgen.functions.worlds import world
+    from gridgen.functions.worlds import terrain, world
     from gridgen.identification import BaseParameters, base_parameters
     from gridgen.modules import GeneratedModule
     from gridgen.options import GenerateOptions
@@ -74,6 +74,7 @@ __all__ = [
     "inertia_from_log_cholesky_gradient",
     "load",
     "log_cholesky",
+    "terrain",
     "trajectory_cost",
     "world",
 ]
@@ -95,6 +96,7 @@ _HOMES = {
     "inertia_from_log_cholesky_gradient": "gridgen.runtime.log_cholesky",
     "load": "gridgen.compiler",
     "log_cholesky": "gridgen.runtime.log_cholesky",
+    "terrain": "gridgen.functions.worlds",
     "world": "gridgen.functions.worlds",
     "trajectory_cost": "gridgen.control.costs",
 }

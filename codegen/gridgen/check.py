@@ -20,7 +20,7 @@ from gridgen.dynamics.reference import evaluate_reference, rounding_bounds
 from gridgen.dynamics.rollout import evaluate_rollout_back
 from gridgen.dynamics.state import State
 from gridgen.functions import FUNCTIONS
-from gridgen.functions.arrays import ARRAYS, STANDARD_GRAVITY
+from gridgen.functions.arrays import ARRAYS, STANDARD_GRAVITY, TERRAIN_HEAD
 from gridgen.functions.steps import STEPS
 from gridgen.functions.worlds import world
 from gridgen.kernel import Kernel, KernelKey
@@ -158,6 +158,10 @@ def random_parameters(
     for name in ("armature", "damping", "joint_friction"):
         if name in drawn:
             drawn[name] += rng.uniform(0.0, 0.1, (count, tree.nv))
+    if "terrain" in drawn:
+        drawn["terrain"][:, :TERRAIN_HEAD] = tree.parameters["terrain"][:TERRAIN_HEAD]
+        heights = drawn["terrain"][:, TERRAIN_HEAD:]
+        heights += rng.uniform(0.0, 0.1, heights.shape)
     if "ctrl" in drawn:
         drawn["ctrl"] = rng.normal(size=(count, len(tree.actuators)))
     if "active" in drawn:

@@ -157,7 +157,7 @@ def make_module(
         open_ones := [k.name for k in kernels if any(OPEN in shape for shape in k.inputs.values())]
     ):
         raise OptionError(
-            f"casadi: {open_ones[0]} reads obstacles of any number, and CasADi's arrays have fixed "
+            f"casadi: {open_ones[0]} reads an array of any length, and CasADi's arrays have fixed "
             "shapes: omit it from functions, or omit casadi"
         )
 

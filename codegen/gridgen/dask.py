@@ -24,7 +24,7 @@ import numpy as np
 from gridgen.backends.cpu.backend import limited_threads
 from gridgen.errors import DeviceError, DtypeError, GridGenError, OptionError, ShapeError
 from gridgen.functions import GENERATED, FunctionName
-from gridgen.functions.arrays import ARRAYS, TIME_FIRST, extents_of, shape_of
+from gridgen.functions.arrays import ARRAYS, TIME_FIRST, closed, extents_of, shape_of
 from gridgen.functions.types import Integrator
 from gridgen.naming import one_line
 from gridgen.robot import Robot
@@ -186,7 +186,7 @@ def _check(robot: Robot, arrays: Mapping[str, Any]) -> None:
     extents = extents_of(robot)
     for name, array in arrays.items():
         if name in ARRAYS:
-            state = shape_of(name, extents)
+            state = closed(shape_of(name, extents), array.shape)
             if array.shape[max(array.ndim - len(state), 0) :] != state:
                 wanted = ", ".join(map(str, ("N", *state)))
                 raise ShapeError(f"{name} has shape {array.shape}; {robot.name} needs ({wanted})")

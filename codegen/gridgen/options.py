@@ -134,7 +134,8 @@ class RobotOptions:
                         a dictionary each: ``{"link": "foot", "radius": 0.02, "friction": 0.8}``
                         (docs/contacts.md).
         contact:        contacts of the links in ``ground``, or of an MJCF file: True, or settings
-                        ``{"cone": "elliptic", "pairs": [["left_foot", "right_foot"]]}``.
+                        ``{"cone": "elliptic", "pairs": [["left_foot", "right_foot"]]}``, a height
+                        field in place of the plane (``terrain``) among them.
         actuators:      actuators, whose controls ``ctrl`` add joint torques in steps: True for
                         those of an MJCF file; or a dictionary each, or the path of a JSON or YAML
                         file with a list of them: ``{"joint": "elbow", "kind": "position", "kp":
@@ -224,6 +225,8 @@ class RobotOptions:
         if isinstance(self.ground, str) or not isinstance(self.ground, Sequence):
             raise OptionError(f"ground is {show_value(self.ground)}; give a list of links")
         object.__setattr__(self, "ground", tuple(self.ground))
+        if isinstance(self.contact, Mapping):
+            object.__setattr__(self, "contact", _plain(self.contact))
         object.__setattr__(self, "spheres", read_spheres(self.spheres))
         object.__setattr__(self, "allowed_collisions", read_allowed(self.allowed_collisions))
 
@@ -383,7 +386,7 @@ def _plain(value: object) -> object:
         return {name: _plain(entry) for name, entry in value.items()}
     if isinstance(value, (tuple, list)):
         return [_plain(entry) for entry in value]
-    return value.item() if isinstance(value, np.generic) else value
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 @dataclass(frozen=True, kw_only=True)

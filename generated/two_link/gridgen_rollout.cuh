@@ -96,6 +96,9 @@ template <class T> struct InTime {
         for (int j = 0; j < count; ++j) to[j * component] = x[j];
     }
 
+    // Numbers without a fixed length, constant in time.
+    GRIDGEN_DEVICE View<T> row() const { return {data, component}; }
+
     // Whether it has a time axis with more than one value.
     GRIDGEN_DEVICE bool moves() const { return time != 0; }
 };

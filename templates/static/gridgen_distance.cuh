@@ -1,4 +1,5 @@
-// Searches of the nearest pair of spheres or capsules, and of the nearest obstacle.
+// Searches of the nearest pair of spheres or capsules, of the nearest obstacle, and of a triangle of a
+// height field.
 //
 // T is a number, or a pack of the numbers of several states. A branch is taken if any state of a pack
 // needs it. Spheres and capsules are numbered through all links; after them follow half the axis of each
@@ -13,7 +14,7 @@
 namespace gridgen {
 
 constexpr float far_away = 1e9f;
-constexpr int world_head = 8, grid_head = 4, record_size = 12;
+constexpr int world_head = 8, grid_head = 4, record_size = 12, terrain_head = 6;
 // Factor of the radius of a capsule against a grid: spheres half a radius apart cover it.
 constexpr float wide = 1.031f;
 
@@ -762,6 +763,33 @@ GRIDGEN_LARGE void are_apart(const Numbers<T, size>& numbers, const Radii& radii
     if (!is_over) visit_obstacles<T>(world, all);
     const T zero = spheres.zero() + (all.total - all.total);
     free = select<T>(zero - Real<T>(1), all.free, Real<T>(0));
+}
+
+// --- Height fields ------------------------------------------------------------------------------
+
+// The cell of a terrain below a point: its first point with the height there, and the slopes of the
+// triangle below the point. dynamics/contacts/terrain.py describes the array.
+template <class T, class Row>
+GRIDGEN_LARGE void triangle_below(const Numbers<T, 2>& point, const Row& terrain, T& x, T& y, T& height,
+                                  T& slope_x, T& slope_y) {
+    const int rows = int(leading(terrain, 0)), columns = int(leading(terrain, 1));
+    const T start_x = terrain[2], start_y = terrain[3], step_x = terrain[4], step_y = terrain[5];
+    const T none = broadcast<T>(0);
+    const T u = (point.x[0] - start_x) / step_x, v = (point.x[1] - start_y) / step_y;
+    const T i = truncated(least(most(u, none), broadcast<T>(columns - 2)));
+    const T j = truncated(least(most(v, none), broadcast<T>(rows - 2)));
+    // Exact in float: a terrain has less than 2^24 points.
+    const T first = fma(j, broadcast<T>(columns), i), next = first + Real<T>(columns);
+    const T a = gathered<T>(terrain, terrain_head, first), b = gathered<T>(terrain, terrain_head + 1, first);
+    const T c = gathered<T>(terrain, terrain_head, next), d = gathered<T>(terrain, terrain_head + 1, next);
+    const T below = (v - j) - (u - i);  // the diagonal
+    const T in_x = least(u, broadcast<T>(columns - 1) - u), in_y = least(v, broadcast<T>(rows - 1) - v);
+    const T inside = least(in_x, in_y);
+    x = fma(i, step_x, start_x);
+    y = fma(j, step_y, start_y);
+    height = select<T>(inside, Real<T>(-1e6f), a);
+    slope_x = select<T>(inside, none, select<T>(below, b - a, d - c) / step_x);
+    slope_y = select<T>(inside, none, select<T>(below, d - b, c - a) / step_y);
 }
 
 }  // namespace gridgen

@@ -31,6 +31,11 @@ public:
         numbers.load({data, array_.batch, array_.component}, begin_, count_);
         return numbers;
     }
+
+    GRIDGEN_DEVICE OpenRow<S> row() const {
+        const S* const data = static_cast<const S*>(array_.data) + begin_ * array_.batch;
+        return {data, array_.batch, array_.component, count_};
+    }
 };
 
 // A result of a pack of states, n numbers at a time: of all steps, or one for all steps if not

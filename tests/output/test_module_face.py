@@ -14,6 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TypedDict, get_args
 
+import numpy as np
 import pytest
 
 import gridgen
@@ -142,6 +143,7 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
         parameters=("all", "armature", "damping", *more),
         constraints=CONSTRAINTS["arm6"] if is_held else (),
         ground=GROUND["arm6"] if touches else (),
+        contact=touches and {"terrain": gridgen.terrain(np.zeros((2, 2)), half_lengths=(1, 1))},
         actuators="ctrl" in FUNCTIONS[name].options and [{"joint": "elbow_joint"}],
         spheres={"base_link": [(0.0, 0.0, 0.0, 0.3)], "wrist_3_link": [(0.0, 0.0, 0.0, 0.3)]},
     )

@@ -201,8 +201,9 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=_setting,
         metavar="NAME=VALUE",
-        help="setting of contacts: cone, impratio, timestep, iterations, or pairs=LINK:LINK,... of "
-        "links that may touch; or true, for the contacts of an MJCF file; repeatable",
+        help="setting of contacts: cone, impratio, timestep, iterations, parallel, or "
+        "pairs=LINK:LINK,... of links that may touch; or true, for the contacts of an MJCF file; "
+        "repeatable",
     )
     parser.add_argument(
         "--actuators",
@@ -268,12 +269,14 @@ def _settings(given: Sequence[tuple[str, Any]]) -> bool | dict[str, Any]:
     return settings or is_alone
 
 
-def _setting(word: str) -> tuple[str, float | str | list[list[str]]]:
+def _setting(word: str) -> tuple[str, bool | float | str | list[list[str]]]:
     if word == "true":
         return word, word
     name, value = _mapping(word)
     if name == "pairs":
         return name, [pair.split(":") for pair in value.split(",")]
+    if value in ("true", "false"):
+        return name, value == "true"
     try:
         return name, float(value)
     except ValueError:

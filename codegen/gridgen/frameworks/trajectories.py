@@ -8,7 +8,7 @@ from typing import Any
 
 from gridgen.errors import ShapeError
 from gridgen.frameworks import is_transformed, torch_calls
-from gridgen.functions.arrays import ARRAYS, extents_of, shape_of
+from gridgen.functions.arrays import ARRAYS, closed, extents_of, shape_of
 from gridgen.functions.types import Array
 from gridgen.runtime.arrays.layout import result_arrays
 from gridgen.runtime.arrays.libraries import (
@@ -106,7 +106,7 @@ def along(robot: RobotRecord, given: Mapping[str, Array], xp: Any) -> dict[str, 
     lead = (*batch, paths[0][-2])
     extents = extents_of(robot)
     return {
-        name: _over_time(name, array, lead, shape_of(name, extents), xp)
+        name: _over_time(name, array, lead, closed(shape_of(name, extents), array.shape), xp)
         for name, array in given.items()
     }
 

@@ -17,6 +17,8 @@ MOTION_NUMBERS = 9
 #: Numbers before the obstacles of a world; of a sphere, capsule, box and half-space; and before the
 #: values of a grid.
 WORLD_HEAD, WORLD_SIZES, GRID_HEAD = 8, (4, 7, 10, 4), 4
+#: Numbers before the heights of a terrain.
+TERRAIN_HEAD = 6
 #: Extent of an axis whose length varies from call to call.
 OPEN = -1
 
@@ -218,6 +220,7 @@ ARRAYS: dict[str, ArrayKind] = {
         ("contacts",), "coefficient of friction of each contact's tangents", "1", True
     ),
     "radii": ArrayKind(("contacts",), "radius of each contact's shape", "m", True),
+    "terrain": ArrayKind((OPEN,), "height field, of gridgen.terrain", "m", True, is_fixed=True),
     "tolerance": ArrayKind((1,), "relative error of the forces at the end", "1", True),
     "ctrl": ArrayKind(("actuators",), "control of each actuator", "as the actuator's", True),
     "G": ArrayKind(
@@ -333,7 +336,7 @@ CONSTRAINT_INPUTS = (
     *("active", "stabilization", "compliance", "proximal", "restitution", "weights", "offsets"),
 )
 #: Parameters that kernels with contacts read.
-CONTACT_INPUTS = ("friction", "radii", "tolerance")
+CONTACT_INPUTS = ("friction", "radii", "tolerance", "terrain")
 #: Parameters that kernels with actuators read.
 ACTUATOR_INPUTS = ("ctrl",)
 #: Inputs whose defaults depend on the robot.

@@ -48,6 +48,8 @@ class ContactDynamics(Calls):
             friction:  coefficient of each contact's tangents (k,) or (B, k). Default: the file's.
             ctrl:      control of each actuator (nu,) or (B, nu). Default: 0.
             radii:     radius of each contact's shape (k,) or (B, k) [m]. Default: the file's.
+            terrain:   height field, a result of ``gridgen.terrain`` (n,) or (B, n), for robots
+                       that touch one. Default: that of ``contact``, or of the file.
             tolerance: relative error of the torques at which the iterations end (1,) or (B, 1).
             active:    1 for each equality constraint that holds, 0 for others (k,) or (B, k).
             options:   the others as in ``inverse_dynamics``.
@@ -56,7 +58,8 @@ class ContactDynamics(Calls):
             qdd:            (B, nv) [rad/s^2 or m/s^2]
             contact_forces: (B, p, 3), on each point, in the axes of the base [N]. On a plane, a
                             sphere or an ellipsoid has one point, a capsule two, a cylinder or
-                            a box four. A pair has one, with the force on its second shape.
+                            a box four. A pair has one, or two for capsules with the setting
+                            ``parallel``, with the force on its second shape.
 
         Raises:
             ModelError: the robot has no contacts, or its mass matrix is singular.

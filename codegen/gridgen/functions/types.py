@@ -275,6 +275,7 @@ class Soft(InGravity, Inertial, Controlled, Placed, total=False):
         friction:  coefficient of each contact's tangents (k,) or (B, k).
         radii:     radius of each contact's shape (k,) or (B, k) [m].
         tolerance: relative error of the torques at which iterations end (1,) or (B, 1).
+        terrain:   height field, a result of ``gridgen.terrain`` (n,) or (B, n).
         active:    as in ``Held``; offsets as in ``Placed``.
     """
 
@@ -283,6 +284,7 @@ class Soft(InGravity, Inertial, Controlled, Placed, total=False):
     friction: ArrayLike | None
     radii: ArrayLike | None
     tolerance: ArrayLike | None
+    terrain: ArrayLike | None
     active: ArrayLike | None
 
 
@@ -290,12 +292,13 @@ class Moving(Constrained, Controlled, total=False):
     """Those of steps.
 
     Attributes:
-        friction:  as in ``Soft``; radii and tolerance likewise.
+        friction:  as in ``Soft``; radii, tolerance and terrain likewise.
     """
 
     friction: ArrayLike | None
     radii: ArrayLike | None
     tolerance: ArrayLike | None
+    terrain: ArrayLike | None
 
 
 class Impulsive(Inertial, Held, total=False):

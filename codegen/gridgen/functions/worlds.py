@@ -1,16 +1,19 @@
-"""Worlds: obstacles as one array, whose layout ``gridgen.dynamics.collision`` describes."""
+"""Worlds and terrains: obstacles, and a height field, as one array each.
+
+``gridgen.dynamics.collision`` and ``gridgen.dynamics.contacts.terrain`` describe their layouts.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from gridgen.errors import OptionError, ShapeError
-from gridgen.functions.arrays import GRID_HEAD, WORLD_HEAD, WORLD_SIZES
+from gridgen.functions.arrays import GRID_HEAD, TERRAIN_HEAD, WORLD_HEAD, WORLD_SIZES
 from gridgen.naming import one_line, show_value
 
 #: Obstacles by name, in order of the array.
@@ -55,27 +58,7 @@ def world(
         OptionError: an array has another shape, or numbers of NumPy or Python are not those of an
                      obstacle: NaN, a negative radius, a vector that is not of length one.
     """
-    module = type(like).__module__.partition(".")[0]
-    xp: Any = import_module(_LIBRARIES.get(module, "numpy"))
-    wanted: dict[str, Any] = {"dtype": getattr(like, "dtype", np.dtype(float))}
-    if module == "torch":
-        wanted["device"] = like.device
-
-    def array(values: Any, name: str, shape: tuple[int, ...]) -> Any:
-        try:
-            found = xp.asarray(values, **wanted)
-        except (TypeError, ValueError) as error:
-            raise OptionError(
-                f"world: {name} is {show_value(values)}: {one_line(error)}"
-            ) from error
-        own = tuple(found.shape)[-len(shape) :]
-        if len(own) != len(shape) or any(n not in (m, -1) for m, n in zip(own, shape, strict=True)):
-            text = ", ".join("n" if extent < 0 else str(extent) for extent in shape)
-            raise OptionError(
-                f"world: {name} has shape {tuple(found.shape)}; give ({text}) or (B, {text})"
-            )
-        return found
-
+    array = _reader("world", like)
     counts, parts = [0.0] * WORLD_HEAD, []
     given = (spheres, capsules, boxes, half_spaces)
     for k, (name, values, size) in enumerate(zip(SOLIDS, given, WORLD_SIZES, strict=True)):
@@ -101,7 +84,77 @@ def world(
         parts.append(array(grid["origin"], "origin of grid", (3,)))
         parts.append(array([grid["spacing"]], "spacing of grid", (1,)))
         parts.append(values.reshape(*values.shape[:-3], -1))
-    parts.insert(0, xp.asarray(counts, **wanted))
+    return _joined([array(counts, "counts", (-1,)), *parts], like)
+
+
+def terrain(heights: Any, *, half_lengths: Any, center: Any = (0.0, 0.0), like: Any = None) -> Any:
+    """Return a height field as one array, for robots with contacts (docs/contacts.md).
+
+    Each cell of the grid has two triangles, divided by the diagonal from its least x and y to its
+    greatest ones, as in MuJoCo.
+
+    Args:
+        heights:      at the points of a grid (rows, columns) or (B, rows, columns) [m]; x grows
+                      along a row, y from row to row.
+        half_lengths: of the grid along x and y (2,) [m].
+        center:       of the grid (2,) [m].
+        like:         as in ``world``.
+
+    Returns:
+        (n,) or (B, n).
+
+    Raises:
+        OptionError: an array has another shape, or a half length is not positive.
+    """
+    array = _reader("terrain", like)
+    values = array(heights, "heights", (-1, -1))
+    rows, columns = values.shape[-2:]
+    number = _reader("terrain", None)
+    halves, middle = number(half_lengths, "half_lengths", (2,)), number(center, "center", (2,))
+    given = [halves, middle, *([values] if isinstance(values, np.ndarray) else [])]
+    if not all(np.isfinite(array).all() for array in given) or not (halves > 0.0).all():
+        raise OptionError("terrain: give finite heights and center, and positive half_lengths")
+    if min(rows, columns) < _LEAST_GRID:
+        raise OptionError(f"terrain: heights has {rows} x {columns} points; give 2 x 2 or more")
+    steps = 2.0 * halves / (columns - 1, rows - 1)
+    head = [float(rows), float(columns), *(middle - halves).tolist(), *steps.tolist()]
+    return _joined([array(head, "head", (-1,)), values.reshape(*values.shape[:-2], -1)], like)
+
+
+def _library(like: Any) -> tuple[Any, dict[str, Any]]:
+    """Return the library of an array, and the arguments of its constructors."""
+    module = type(like).__module__.partition(".")[0]
+    wanted: dict[str, Any] = {"dtype": getattr(like, "dtype", np.dtype(float))}
+    if module == "torch":
+        wanted["device"] = like.device
+    return import_module(_LIBRARIES.get(module, "numpy")), wanted
+
+
+def _reader(what: str, like: Any) -> Callable[[Any, str, tuple[int, ...]], Any]:
+    """Return a function that makes arrays with a shape for one state or several."""
+    xp, wanted = _library(like)
+
+    def array(values: Any, name: str, shape: tuple[int, ...]) -> Any:
+        try:
+            found = xp.asarray(values, **wanted)
+        except (TypeError, ValueError) as error:
+            raise OptionError(
+                f"{what}: {name} is {show_value(values)}: {one_line(error)}"
+            ) from error
+        own = tuple(found.shape)[-len(shape) :]
+        if len(own) != len(shape) or any(n not in (m, -1) for m, n in zip(own, shape, strict=True)):
+            text = ", ".join("n" if extent < 0 else str(extent) for extent in shape)
+            raise OptionError(
+                f"{what}: {name} has shape {tuple(found.shape)}; give ({text}) or (B, {text})"
+            )
+        return found
+
+    return array
+
+
+def _joined(parts: list[Any], like: Any) -> Any:
+    """Return arrays one after the other, with common leading axes."""
+    xp, _ = _library(like)
     try:
         lead = np.broadcast_shapes(*(tuple(part.shape)[:-1] for part in parts))
     except ValueError as error:
@@ -140,6 +193,28 @@ def check_world(array: Any) -> None:
         f"world has shape {tuple(array.shape)} and numbers {show_value(flat[0].tolist())} at its "
         "begin, which do not fit; make it by gridgen.world(spheres=..., boxes=...)"
     )
+
+
+def check_terrain(array: Any) -> None:
+    """Raise unless an array on the host is a terrain: a kernel has no length to check it with."""
+    head = np.asarray(array[..., :TERRAIN_HEAD])
+    flat = head.reshape(-1, head.shape[-1] if head.ndim else 1)
+    if flat.size and flat.shape[1] == TERRAIN_HEAD and (flat == flat[0]).all():
+        rows, columns = flat[0, :2]
+        is_whole = min(rows, columns) >= _LEAST_GRID and min(flat[0, 4:]) > 0.0
+        is_whole = is_whole and rows == np.floor(rows) and columns == np.floor(columns)
+        if is_whole and array.shape[-1] == TERRAIN_HEAD + rows * columns:
+            return
+    elif not flat.size:
+        return
+    raise ShapeError(
+        f"terrain has shape {tuple(array.shape)} and numbers {show_value(flat[0].tolist())} at its "
+        "begin, which do not fit; make it by gridgen.terrain(heights, half_lengths=(x, y))"
+    )
+
+
+#: Checks of arrays without a fixed length, by name.
+LAYOUTS = {"world": check_world, "terrain": check_terrain}
 
 
 def as_world(given: Any, like: Any) -> Any:

@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from gridgen.errors import OptionError
+from gridgen.functions.worlds import check_terrain
 from gridgen.model.description import RobotDescription, Shape, suggestion
 from gridgen.model.kinematic_tree import Frame
 from gridgen.model.pose import Pose
@@ -17,6 +20,7 @@ from gridgen.model.soft import (
     NO_CONTACTS,
     Contact,
     ContactModel,
+    HeightField,
     Plane,
     Softness,
     Solid,
@@ -35,7 +39,7 @@ OF_PAIR: Mapping[str, int] = {
 POWER, MOST_POWER = 64, 10
 OF_MODEL: Mapping[str, int] = {
     **{"cone": 0, "impratio": 1, "timestep": 1, "iterations": 1, "pairs": 0, "smooth": 1},
-    "max_pairs": 1,
+    **{"max_pairs": 1, "terrain": 0, "parallel": 0},
 }
 
 
@@ -60,6 +64,7 @@ def place_contacts(
     settings = {} if isinstance(options.contact, bool) else options.contact
     chosen = _settings(description, settings)
     pairs, smooth = chosen.pop("pairs", None), chosen.pop("smooth", 0.0)
+    has_two = chosen.pop("parallel", False)
     model = replace(description.contact_model, **chosen)
     contacts = model.contacts
     if options.ground:
@@ -69,12 +74,14 @@ def place_contacts(
             for contact in _of_ground(f"{description.source}: ground[{index}]", entry, named)
         )
     if pairs is not None:
-        contacts = tuple(one for one in contacts if isinstance(one.other, Plane))
+        contacts = tuple(one for one in contacts if not isinstance(one.other, Solid))
         where = f"{description.source}: contact: pairs"
         if not isinstance(pairs, (list, tuple)):
             raise OptionError(f"{where} is {show_value(pairs)}; give a list of pairs of links")
         for index, entry in enumerate(pairs):
             contacts += _of_pair(f"{where}[{index}]", entry, named, description.contact_model)
+    if "terrain" in chosen:
+        contacts = _on_field(description, contacts)
     springs = [contact.softness for contact in contacts]
     springs += [one for joint in model.joints.values() for one in (joint.limit, joint.friction)]
     for softness in springs:
@@ -88,7 +95,10 @@ def place_contacts(
     for contact in (_widened(one, smooth) for one in contacts) if smooth else contacts:
         solid, *others = (_placed(one, named[one.link]) for one in contact.solids)
         if max(one.body for one in (solid, *others)) >= 0:
-            placed.append(replace(contact, solid=solid, other=(*others, contact.other)[0]))
+            edges = [one.edges for one in contact.solids]
+            is_parallel = has_two and edges == [1, 1]
+            other = (*others, contact.other)[0]
+            placed.append(replace(contact, solid=solid, other=other, is_parallel=is_parallel))
     if not placed:
         raise OptionError(
             f"{description.source}: contact is given, and no link touches a plane or another link: "
@@ -98,7 +108,22 @@ def place_contacts(
     for link, center in model.centers.items():
         at = Pose(named[link].rotation, named[link].translation)
         centers[link] = (at @ Pose(translation=center)).translation
-    return replace(model, contacts=tuple(placed), centers=centers)
+    has_field = any(isinstance(contact.other, HeightField) for contact in placed)
+    terrain = model.terrain if has_field else ()
+    return replace(model, contacts=tuple(placed), centers=centers, terrain=terrain)
+
+
+def _on_field(description: RobotDescription, contacts: Sequence[Contact]) -> tuple[Contact, ...]:
+    """Return contacts with a height field in place of the plane z = 0."""
+    found = tuple(
+        replace(one, other=HeightField()) if one.other == Plane() else one for one in contacts
+    )
+    if not any(isinstance(one.other, HeightField) for one in found):
+        raise OptionError(
+            f"{description.source}: contact has a terrain, and no link touches a height field or "
+            "the plane z = 0: name links in ground"
+        )
+    return found
 
 
 def _widened(contact: Contact, width: float) -> Contact:
@@ -140,6 +165,24 @@ def _settings(description: RobotDescription, given: Mapping[str, Any]) -> dict[s
         )
     for name in {"iterations", "max_pairs"} & values.keys():
         values[name] = _whole(where, name, given, range(1, 1001))
+    if not isinstance(values.get("parallel", False), bool):
+        raise OptionError(
+            f"{where} has parallel {show_value(given['parallel'])}; give True or False"
+        )
+    if values.get("parallel") and "max_pairs" in values:
+        raise OptionError(f"{where} has parallel and max_pairs; give one of them")
+    if "terrain" in values:
+        try:
+            field = np.asarray(values["terrain"], float)
+        except (TypeError, ValueError):
+            field = np.zeros(())
+        if field.ndim != 1:
+            raise OptionError(
+                f"{where} has terrain {show_value(values['terrain'])}; give one height field, a "
+                "result (n,) of gridgen.terrain"
+            )
+        check_terrain(field)
+        values["terrain"] = tuple(field.tolist())
     return values
 
 

@@ -181,6 +181,8 @@ def own_inputs(
         own["friction"] = tuple(contact.friction[0] for contact in model.contacts)
         own["radii"] = tuple(contact.solid.radii[0] for contact in model.contacts)
         own["tolerance"] = (TOLERANCE["float64"],)
+    if model.terrain:
+        own["terrain"] = model.terrain
     if choice.offsets:
         if not any(one.link for one in constraints):
             raise OptionError(

@@ -85,14 +85,25 @@ class Plane:
 
 
 @dataclass(frozen=True)
+class HeightField:
+    """A height field that is fixed to the base; its heights are the input ``terrain``.
+
+    Attributes:
+        pose: in the base; heights are along its third axis.
+    """
+
+    pose: Pose = NO_DISPLACEMENT
+
+
+@dataclass(frozen=True)
 class Contact:
-    """A shape of a link, and a plane or a shape of another link that it may touch.
+    """A shape of a link, and a plane, a height field or a shape of another link to touch.
 
     Attributes:
         name:     name in messages.
         solid:    the shape, on which the force acts; the opposite force acts on ``other``.
-        other:    what it may touch: a plane; a sphere or capsule for a sphere or capsule; a sphere
-                  for a box.
+        other:    what it may touch: a plane; a height field; a sphere or capsule for a sphere or
+                  capsule; a sphere for a box.
         condim:   dimensions of the contact force: 1 normal; 3 tangential too; 4 a moment about
                   the normal too; 6 moments about the tangents too.
         friction: coefficients of two tangents, the normal's moment, the tangents' moments
@@ -101,16 +112,18 @@ class Contact:
         friction_solref: ``solref`` of friction with an elliptic cone; (0, 0) for that of the
                   contact.
         margin:   distance at which the contact begins [m].
+        is_parallel: whether two capsules have a second point where they are parallel.
     """
 
     name: str
     solid: Solid
-    other: Plane | Solid = Plane()
+    other: Plane | HeightField | Solid = Plane()
     condim: int = 3
     friction: tuple[float, float, float, float, float] = (1.0, 1.0, 0.005, 1e-4, 1e-4)
     softness: Softness = DEFAULT_SOFTNESS
     friction_solref: tuple[float, float] = (0.0, 0.0)
     margin: float = 0.0
+    is_parallel: bool = False
 
     @property
     def solids(self) -> tuple[Solid, ...]:
@@ -120,7 +133,7 @@ class Contact:
     @property
     def count(self) -> int:
         """Number of points that may touch at a time."""
-        return 1 if isinstance(self.other, Solid) else self.solid.count
+        return 1 + self.is_parallel if isinstance(self.other, Solid) else self.solid.count
 
 
 @dataclass(frozen=True)
@@ -156,6 +169,7 @@ class ContactModel:
         iterations: most iterations of Newton's method.
         max_pairs:  most pairs of shapes with equal ``condim``, softness and margin that act at a
                     time, the nearest ones; 0 for all.
+        terrain:    default of the height fields' ``terrain``; empty for none.
     """
 
     contacts: tuple[Contact, ...] = ()
@@ -166,6 +180,7 @@ class ContactModel:
     timestep: float = 0.002
     iterations: int = 20
     max_pairs: int = 0
+    terrain: tuple[float, ...] = field(default=(), hash=False)
 
 
 #: The soft constraints of a file without contacts.

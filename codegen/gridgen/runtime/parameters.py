@@ -238,6 +238,8 @@ class Parameters:
         """Return the error message for an input that the robot does not have."""
         if name in CONSTRAINT_INPUTS and "active" not in self.own:
             return f"{self._robot} has no constraints: load it with constraints= (--constraint)"
+        if name == "terrain" and "radii" in self.own:
+            return f"{self._robot} touches no height field: load it with one in contact="
         if name in CONTACT_INPUTS:
             return f"{self._robot} has no contacts: load it with ground= (--ground)"
         if name in ACTUATOR_INPUTS:

@@ -736,7 +736,7 @@ def test_modules_have_derivatives_by_configurations_alone(tmp_path: Path) -> Non
     loaded = gridgen.Robot(module)
     assert len(loaded.self_collision_pairs) == len(tree_of("arm7", False).spheres.pairs)
     assert loaded.sphere_links == tree_of("arm7", False).spheres.names
-    with pytest.raises(OptionError, match="casadi: world_distance reads obstacles of any number"):
+    with pytest.raises(OptionError, match="casadi: world_distance reads an array of any length"):
         gridgen.generate(
             robot_path("arm7"), dataclasses.replace(options, vjp=False, casadi=True, force=True)
         )

@@ -86,7 +86,7 @@ PAIRS = """
   <worldbody>
     <geom name="floor" type="plane" size="1 1 1"/>
     <geom type="capsule" fromto="-0.2 0.1 0.05 0.3 0 0.2" size="0.04" condim="6"/>
-    <body pos="0.1 0.1 0.05"><geom type="sphere" size="0.07"/></body>
+    <body pos="0.1 0.1 0.05"><geom type="sphere" size="0.07" contype="0"/></body>
     <body pos="0 0 0.4">
       <freejoint/>
       <geom type="capsule" fromto="-0.1 0 0 0.1 0 0.02" size="0.05"/>
@@ -112,6 +112,19 @@ PAIRS = """
   <contact>
     <pair geom1="tip" geom2="ball" condim="6" friction="0.9 0.4 0.01 0.001 0.002" margin="0.01"/>
   </contact>
+</mujoco>
+"""
+#: A capsule that moves along a fixed one and about it.
+PARALLEL = """
+<mujoco>
+  <worldbody>
+    <geom type="capsule" fromto="-0.2 0 0 0.2 0 0" size="0.05" condim="4"/>
+    <body>
+      <joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 1 0"/>
+      <joint type="slide" axis="0 0 1"/><joint axis="1 0 0"/>
+      <geom type="capsule" fromto="-0.15 0.01 0 0.15 0.01 0" size="0.04" margin="0.01"/>
+    </body>
+  </worldbody>
 </mujoco>
 """
 #: Two legs of a floating trunk on the ground, and another body.
@@ -435,6 +448,42 @@ def test_a_warning_names_the_limit_of_pairs() -> None:
         build_tree(description, RobotOptions(contact=True))
 
 
+@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
+def test_parallel_capsules_have_two_points(cone: str) -> None:
+    """Side by side, and one behind the other; a setting without effect on other capsules."""
+    model = model_of(PARALLEL, cone)
+    data, rng = mujoco.MjData(model), np.random.default_rng(0)
+    rows: list[tuple[np.ndarray, ...]] = []
+    while len(rows) < 40:
+        mujoco.mj_resetData(model, data)
+        angle, apart = rng.uniform(0.0, 6.28), rng.uniform(0.03, 0.095)
+        around = apart * np.cos(angle), apart * np.sin(angle)
+        data.qpos[:] = rng.uniform(-0.43, 0.43), *around, rng.normal()
+        data.qvel[:], data.qfrc_applied[:] = rng.normal(size=(2, 4))
+        mujoco.mj_forward(model, data)
+        if data.ncon:
+            assert data.ncon == 2
+            rows.append(
+                (data.qpos.copy(), data.qvel.copy(), data.qfrc_applied.copy(), data.qacc.copy())
+            )
+    q, qd, tau, expected = map(np.array, zip(*rows, strict=True))
+    x = {"q": q, "qd": qd, "tau": tau, "gravity": np.array(model.opt.gravity)}
+    for parallel in (True, False):
+        options = RobotOptions(contact={"iterations": 100, "parallel": parallel})
+        tree = build_tree(from_model(model), options)
+        with np.errstate(divide="ignore", invalid="ignore"):  # of states that have converged
+            found, forces = evaluate_reference(tree, "contact_forward_dynamics", x)
+        assert forces.shape[1] == 1 + parallel
+        errors = np.abs(found - expected).max(axis=1) / np.abs(expected).max(axis=1)
+        assert (errors.max() < 1e-8) == parallel
+    peer = Peer(model_of("pairs", cone), 10)
+    tree = peer.tree(contact={"iterations": 100, "parallel": True})
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found, _ = evaluate_reference(tree, "contact_forward_dynamics", peer.x)
+    scale = np.maximum(np.abs(peer.x["qdd"]).max(axis=1, keepdims=True), 1.0)
+    assert_allclose(found / scale, peer.x["qdd"] / scale, rtol=0.0, atol=1e-8)
+
+
 def test_pairs_of_a_urdf_have_the_parameters_of_mujoco() -> None:
     text = """<robot name="pair"><link name="base"/>{}</robot>"""
     part = """
@@ -524,6 +573,7 @@ def test_friction_and_radii_are_inputs() -> None:
         ),
         ({"ground": ["FL_foot"], "contact": {"iterations": 0}}, "iterations 0; give 1 to 1000"),
         ({"contact": 3}, "contact is 3; give a dictionary"),
+        ({"ground": ["FL_foot"], "contact": {"parallel": 1}}, "parallel 1; give True or False"),
         ({"contact": True}, "no link touches a plane or another link: name links"),
     ],
 )

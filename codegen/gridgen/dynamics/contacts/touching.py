@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gridgen.dynamics.constraints import Constraints
 from gridgen.dynamics.contacts.rows import TINY
+from gridgen.dynamics.contacts.terrain import above
 from gridgen.dynamics.frames import Pose, in_canonical
 from gridgen.model.kinematic_tree import Frame
-from gridgen.model.soft import Contact, Plane, Solid
+from gridgen.model.soft import Contact, HeightField, Plane, Solid
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import (
     Vector,
@@ -21,6 +22,7 @@ from gridgen.symbolic.spatial import (
     constants,
     cross,
     dot,
+    matmul,
     scale,
     sub,
     transpose,
@@ -32,6 +34,10 @@ PARALLEL = 1e-15
 Ends = tuple[Vector, Sequence[Vector]]
 #: Joints that move a shape relative to another one, with their signs.
 Path = Sequence[tuple[int, Scalar]]
+#: Distance of a point that does not exist [m].
+FAR = 1e6
+#: Of a point: its distance from a plane, with the plane's normal and tangents.
+Surface = Callable[[Vector], tuple[Scalar, Vector, Sequence[Vector]]]
 
 
 @dataclass(frozen=True)
@@ -64,10 +70,10 @@ def touches(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[To
         radius:  of its solid.
     """
     frame.scalars.begin("contact", contact.solid.body)
-    if isinstance(contact.other, Plane):
-        yield from _on_plane(frame, contact.solid, contact.other, radius)
+    if isinstance(contact.other, Solid):
+        yield from _between(frame, contact, contact.other, radius)
     else:
-        yield _between(frame, contact.solid, contact.other, radius)
+        yield from _on_ground(frame, contact.solid, contact.other, radius)
 
 
 def _pose(frame: Constraints, solid: Solid, axes: int) -> Pose:
@@ -76,19 +82,17 @@ def _pose(frame: Constraints, solid: Solid, axes: int) -> Pose:
     return frame.pose(axes, solid.body).child(placed)
 
 
-def _on_plane(frame: Constraints, solid: Solid, plane: Plane, radius: Scalar) -> Iterator[Touch]:
+def _on_ground(
+    frame: Constraints, solid: Solid, ground: Plane | HeightField, radius: Scalar
+) -> Iterator[Touch]:
     scalars = frame.scalars
     axes, path = frame.path(solid.body, -1)
-    height = scalars.constant(-plane.height)
-    normal = constants(plane.normal, scalars)
-    turned: Sequence[Vector] = [constants(axis, scalars) for axis in tangents(plane.normal)]
-    if axes >= 0:
-        base = frame.pose(-1, axes)
-        height = height + dot(normal, base.p)
-        normal, *turned = (apply(transpose(base.R), axis) for axis in (normal, *turned))
     pose = _pose(frame, solid, axes)
-    if solid.edges == 1 and solid.is_round:
-        turned = _along(normal, _edges(solid, pose, scalars)[0], turned, scalars)
+    surface = (
+        _plane(frame, ground, axes) if isinstance(ground, Plane) else _terrain(frame, ground, axes)
+    )
+    _, normal, _ = surface(pose.p)
+    rod = _edges(solid, pose, scalars) if solid.edges == 1 and solid.is_round else []
     if solid.is_round:
         corners = _corners(solid, pose, normal, scalars)
     else:
@@ -96,9 +100,40 @@ def _on_plane(frame: Constraints, solid: Solid, plane: Plane, radius: Scalar) ->
         corners, radius = find(solid, pose, normal, radius, scalars), scalars.constant(0.0)
     for corner in corners:
         center = add(pose.p, corner)
-        distance = dot(normal, center) + height - radius
+        distance, normal, turned = surface(center)
+        for edge in rod:
+            turned = _along(normal, edge, turned, scalars)
+        distance = distance - radius
         point = sub(center, scale(radius + 0.5 * distance, normal))
         yield Touch(axes, path, point, distance, normal, turned)
+
+
+def _plane(frame: Constraints, plane: Plane, axes: int) -> Surface:
+    scalars, height = frame.scalars, frame.scalars.constant(-plane.height)
+    normal = constants(plane.normal, scalars)
+    turned: Sequence[Vector] = [constants(axis, scalars) for axis in tangents(plane.normal)]
+    if axes >= 0:
+        base = frame.pose(-1, axes)
+        height = height + dot(normal, base.p)
+        normal, *turned = (apply(transpose(base.R), axis) for axis in (normal, *turned))
+    return lambda point: (dot(normal, point) + height, normal, turned)
+
+
+def _terrain(frame: Constraints, field: HeightField, axes: int) -> Surface:
+    scalars = frame.scalars
+    world = frame.pose(-1, axes)  # its rows are the axes of the base
+    first, second, third = (constants(row, scalars) for row in field.pose.rotation)
+    own = transpose((first, second, third))
+    turn = matmul(own, world.R)
+    origin = apply(own, sub(world.p, constants(field.pose.translation, scalars)))
+
+    def surface(point: Vector) -> tuple[Scalar, Vector, Sequence[Vector]]:
+        place = add(origin, apply(turn, point))
+        distance, normal = above(place, frame.state.given["terrain"], scalars)
+        normal = apply(transpose(turn), normal)
+        return distance, normal, _turned(world.R, normal, scalars)
+
+    return surface
 
 
 def _along(
@@ -178,19 +213,30 @@ def _lowest(
     return [(x, y, z)]
 
 
-def _between(frame: Constraints, solid: Solid, other: Solid, radius: Scalar) -> Touch:
-    """Return the contact of spheres around the nearest points of two shapes."""
-    scalars = frame.scalars
+def _between(frame: Constraints, contact: Contact, other: Solid, radius: Scalar) -> Iterator[Touch]:
+    """Yield the contacts of spheres around the nearest points of two shapes."""
+    scalars, solid = frame.scalars, contact.solid
     axes, path = frame.path(solid.body, other.body)
     radii = scalars.constant(other.radii[0]), radius
-    if solid.edges != 3:
-        ends = [shape_at(frame, one, axes) for one in (other, solid)]
-        return meeting(frame, axes, path, ends, radii)
-    center, box = (_pose(frame, one, axes) for one in (other, solid))
-    toward, length = _to_box(apply(transpose(box.R), sub(center.p, box.p)), solid, scalars)
-    normal = apply(box.R, toward)
-    nearest = add(center.p, scale(length, normal))
-    return _touch(frame, axes, path, nearest, normal, length, radii)
+    if solid.edges == 3:
+        ball, box = (_pose(frame, one, axes) for one in (other, solid))
+        toward, length = _to_box(apply(transpose(box.R), sub(ball.p, box.p)), solid, scalars)
+        normal = apply(box.R, toward)
+        nearest = add(ball.p, scale(length, normal))
+        yield _touch(frame, axes, path, (nearest, normal, length), radii)
+        return
+    ends = [shape_at(frame, one, axes) for one in (other, solid)]
+    if not contact.is_parallel:
+        yield meeting(frame, axes, path, ends, radii)
+        return
+    (start, (first,)), (center, (second,)) = ends
+    between = sub(start, center)
+    shifts = _nearest(between, [first], [second], scalars)
+    test, pairs = _of_parallels(between, first, second, scalars)
+    at = [scalars.select(test, x, y) for x, y in zip(pairs[0], shifts, strict=True)]
+    yield _touch(frame, axes, path, _normal(_apart_at(ends, at, scalars)), radii)
+    found = _touch(frame, axes, path, _normal(_apart_at(ends, pairs[1], scalars)), radii)
+    yield replace(found, distance=scalars.select(test, found.distance, scalars.constant(FAR)))
 
 
 def shape_at(frame: Constraints, solid: Solid, axes: int) -> Ends:
@@ -206,8 +252,14 @@ def apart(
 
     ``squares`` are those of half the lengths of segments, if they are known.
     """
-    (_, first), (_, second) = ends
-    shifts = _nearest(sub(ends[0][0], ends[1][0]), first, second, scalars, squares)
+    (start, first), (center, second) = ends
+    return _apart_at(ends, _nearest(sub(start, center), first, second, scalars, squares), scalars)
+
+
+def _apart_at(
+    ends: Sequence[Ends], shifts: Sequence[Scalar], scalars: Scalars
+) -> tuple[Vector, Vector, Scalar]:
+    """Return the same of two points of the segments, from -1 to 1 along each."""
     start, center = (
         add(p, scale(shift, edges[0])) if edges else p
         for (p, edges), shift in zip(ends, shifts, strict=True)
@@ -226,29 +278,36 @@ def meeting(
     radii: Sequence[Scalar],
 ) -> Touch:
     """Return the contact of two spheres or capsules; ``axes`` and ``path`` as in ``Touch``."""
-    center, between, length = apart(ends, frame.scalars)
-    return _touch(frame, axes, path, center, scale(1.0 / length, between), length, radii)
+    return _touch(frame, axes, path, _normal(apart(ends, frame.scalars)), radii)
+
+
+def _normal(found: tuple[Vector, Vector, Scalar]) -> tuple[Vector, Vector, Scalar]:
+    """Return a result of ``apart`` with a unit vector."""
+    center, between, length = found
+    return center, scale(1.0 / length, between), length
 
 
 def _touch(
     frame: Constraints,
     axes: int,
     path: Path,
-    center: Vector,
-    normal: Vector,
-    length: Scalar,
+    found: tuple[Vector, Vector, Scalar],
     radii: Sequence[Scalar],
 ) -> Touch:
-    """Return the contact of two spheres, for the center of the second and their distance."""
-    scalars = frame.scalars
+    """Return the contact of two spheres: center of the second, normal and distance of centers."""
+    center, normal, length = found
     distance = length - radii[0] - radii[1]
     point = sub(center, scale(radii[1] + 0.5 * distance, normal))
-    world = frame.pose(-1, axes).R  # its rows are the axes of the base
+    turned = _turned(frame.pose(-1, axes).R, normal, frame.scalars)
+    return Touch(axes, path, point, distance, normal, turned)
+
+
+def _turned(world: Sequence[Vector], normal: Vector, scalars: Scalars) -> Sequence[Vector]:
+    """Return MuJoCo's tangents of a contact, for the axes of the base."""
     up = dot(world[1], normal)
     test = scalars.select(up, -up, up) - 0.5
     x, y, z = (scalars.select(test, a, b) for a, b in zip(world[1], world[2], strict=True))
-    turned = _along(normal, (x, y, z), ((x, y, z),), scalars)
-    return Touch(axes, path, point, distance, normal, turned)
+    return _along(normal, (x, y, z), ((x, y, z),), scalars)
 
 
 def _to_box(point: Vector, box: Solid, scalars: Scalars) -> tuple[Vector, Scalar]:
@@ -292,10 +351,6 @@ def _nearest(
         squares: of half the lengths, if they are known.
     """
     one, zero = scalars.constant(1.0), scalars.constant(0.0)
-
-    def clipped(x: Scalar) -> Scalar:
-        return scalars.select(x - one, scalars.select(x + one, -one, x), one)
-
     inverses: list[Scalar] = []
     if squares is None:
         a, c = (dot(own[0], own[0]) if own else zero for own in (first, second))
@@ -304,19 +359,39 @@ def _nearest(
         inverses = [scalars.constant(1.0 / square) for square in squares]
 
     def over(x: Scalar, side: int) -> Scalar:
-        return x * inverses[side] if inverses else x / (a, c)[side]
+        return _clipped(x * inverses[side] if inverses else x / (a, c)[side], scalars)
 
     if not second:
-        return (clipped(over(-dot(first[0], apart), 0)) if first else zero), zero
+        return (over(-dot(first[0], apart), 0) if first else zero), zero
     v = dot(second[0], apart)
     if not first:
-        return zero, clipped(over(v, 1))
+        return zero, over(v, 1)
     u, b = -dot(first[0], apart), -dot(first[0], second[0])
     determinant = a * c - b * b
     test = determinant - PARALLEL
     x = scalars.select(test, zero, (c * u - b * v) / scalars.select(test, one, determinant))
-    y = clipped(over(v - b * clipped(x), 1))
-    return clipped(over(u - b * y, 0)), y
+    y = over(v - b * _clipped(x, scalars), 1)
+    return over(u - b * y, 0), y
+
+
+def _of_parallels(
+    apart: Vector, first: Vector, second: Vector, scalars: Scalars
+) -> tuple[Scalar, list[tuple[Scalar, Scalar]]]:
+    """Return a negative number where segments are parallel, and the ends of what both share.
+
+    Arguments and points as of ``_nearest``, of two segments.
+    """
+    one = scalars.constant(1.0)
+    u, v, b = -dot(first, apart), dot(second, apart), -dot(first, second)
+    a, c = dot(first, first), dot(second, second)
+    ends = [_clipped((u - b * y) / a, scalars) for y in (one, -one)]
+    return a * c - b * b - PARALLEL, [(x, _clipped((v - b * x) / c, scalars)) for x in ends]
+
+
+def _clipped(x: Scalar, scalars: Scalars) -> Scalar:
+    """Return a number between -1 and 1."""
+    one = scalars.constant(1.0)
+    return scalars.select(x - one, scalars.select(x + one, -one, x), one)
 
 
 def tangents(normal: Sequence[float]) -> tuple[Vector, Vector]:

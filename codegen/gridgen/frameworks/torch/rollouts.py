@@ -14,7 +14,7 @@ from torch.autograd import forward_ad
 from gridgen.frameworks.steps import Operations, rolled_by_steps
 from gridgen.frameworks.torch.operator import Words
 from gridgen.frameworks.torch.operators import OPERATORS
-from gridgen.functions.arrays import TIME_FIRST, extents_of, shape_of
+from gridgen.functions.arrays import TIME_FIRST, closed, extents_of, shape_of
 from gridgen.functions.calls import RolloutSettings
 from gridgen.runtime.arrays.times import (
     check_efforts,
@@ -41,8 +41,9 @@ def rolled_out(
         if array is not None
     }
     extents = extents_of(robot)
-    shapes = {name: shape_of(name, extents) for name in (*given, *followed)}
-    along = in_time(robot.name, shapes, {**given, **followed})
+    every = {**given, **followed}
+    shapes = {name: closed(shape_of(name, extents), one.shape) for name, one in every.items()}
+    along = in_time(robot.name, shapes, every)
     stored_steps(settings, along.steps)
     is_watched = torch.is_grad_enabled() and any(one.requires_grad for one in followed.values())
     if is_watched or check_efforts(settings) or forward_ad._current_level >= 0:

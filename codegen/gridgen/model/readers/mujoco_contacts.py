@@ -9,10 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from gridgen.functions.worlds import terrain
 from gridgen.model.contacts import may_touch, solid_of
 from gridgen.model.description import Mesh, Shape, collision_shape, listing
 from gridgen.model.pose import Pose, apply, from_quaternion, vector3
-from gridgen.model.soft import Contact, ContactModel, JointSoftness, Plane, Softness, Solid
+from gridgen.model.soft import (
+    Contact,
+    ContactModel,
+    HeightField,
+    JointSoftness,
+    Plane,
+    Softness,
+    Solid,
+)
 
 SOLIDS = {
     2: ("sphere", (1.0,)),
@@ -33,8 +42,8 @@ FORCES = {
 FLAGS = {"OVERRIDE": "contact parameters of the option", "DIAGEXACT": "exact regularizers"}
 """Flags (``mjENBL_<name>``) that gridgen ignores."""
 
-PLANE, MESH = 0, 7
-"""MuJoCo's types of planes and meshes (mjtGeom)."""
+PLANE, FIELD, MESH = 0, 1, 7
+"""MuJoCo's types of planes, height fields and meshes (mjtGeom)."""
 
 
 def read_contacts(
@@ -66,6 +75,9 @@ def read_contacts(
         "elliptic" if option.cone else "pyramidal",
         float(option.impratio),
         0.0 if is_disabled("REFSAFE") else float(option.timestep),
+        terrain=_terrain(model)
+        if any(isinstance(one.other, HeightField) for one in contacts)
+        else (),
     )
 
 
@@ -121,10 +133,13 @@ def _pairs(model: Any) -> Iterator[tuple[int, int, int]]:
 def _gap(model: Any, a: int, b: int) -> str | None:
     """Return what gridgen does not cover in a contact of two geoms; ``None`` for nothing."""
     first, second = (solid_of("", shape_of(model, geom)) for geom in (a, b))
-    if model.geom_type[a] == PLANE:
+    if (kind := model.geom_type[a]) in (PLANE, FIELD):
+        name = "planes" if kind == PLANE else "height fields"
         if model.body_weldid[model.geom_bodyid[a]]:
-            return "contacts with planes that move"
-        return None if second is not None else "contacts of meshes with planes"
+            return f"contacts with {name} that move"
+        if kind == FIELD and model.geom_dataid[a] != _first_field(model):
+            return "contacts with a second height field"
+        return None if second is not None else f"contacts of meshes with {name}"
     if may_touch(first, second):
         return None
     return "contacts of other shapes than spheres, capsules, and spheres with boxes"
@@ -164,13 +179,31 @@ def _solid(model: Any, links: Mapping[int, str], geom: int) -> Solid:
     return solid
 
 
-def _plane(model: Any, geom: int) -> Plane:
-    """Return a plane that does not move, in the base."""
+def _first_field(model: Any) -> int:
+    """Return the asset of the first height field that does not move."""
+    still = model.body_weldid[model.geom_bodyid] == 0
+    return int(model.geom_dataid[np.flatnonzero((model.geom_type == FIELD) & still)[0]])
+
+
+def _terrain(model: Any) -> tuple[float, ...]:
+    index = _first_field(model)
+    rows, columns = int(model.hfield_nrow[index]), int(model.hfield_ncol[index])
+    x, y, top, _ = model.hfield_size[index].tolist()
+    start = int(model.hfield_adr[index])
+    heights = top * model.hfield_data[start : start + rows * columns].astype(float)
+    made = terrain(heights.reshape(rows, columns), half_lengths=(x, y))
+    return tuple(made.tolist())
+
+
+def _ground(model: Any, geom: int) -> Plane | HeightField:
+    """Return a plane or a height field that does not move, in the base."""
     at = _pose(model.geom_quat[geom], model.geom_pos[geom])
     body = int(model.geom_bodyid[geom])
     while body:
         at = _pose(model.body_quat[body], model.body_pos[body]) @ at
         body = int(model.body_parentid[body])
+    if model.geom_type[geom] == FIELD:
+        return HeightField(at)
     normal = apply(at.rotation, (0.0, 0.0, 1.0))
     return Plane(normal, sum(a * b for a, b in zip(normal, at.translation, strict=True)))
 
@@ -178,12 +211,12 @@ def _plane(model: Any, geom: int) -> Plane:
 def _contact(
     model: Any, mujoco: Any, links: Mapping[int, str], first: int, second: int, pair: int
 ) -> Contact:
-    """Return the contact of two geoms, a fixed plane first."""
-    is_plane = model.geom_type[first] == PLANE
+    """Return the contact of two geoms, a fixed plane or height field first."""
+    is_ground = model.geom_type[first] in (PLANE, FIELD)
     contact = Contact(
-        _name(model, second) if is_plane else _name(model, first, second),
+        _name(model, second) if is_ground else _name(model, first, second),
         _solid(model, links, second),
-        _plane(model, first) if is_plane else _solid(model, links, first),
+        _ground(model, first) if is_ground else _solid(model, links, first),
     )
     if pair >= 0:
         return replace(

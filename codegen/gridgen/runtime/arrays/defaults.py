@@ -79,11 +79,9 @@ def _place(q: Array) -> tuple[int, int] | None:
 
 def _made(name: str, shape: tuple[int, ...], q: Array, own: NDArray[np.float64] | None) -> Array:
     known: dict[str, ArrayLike] = {"gravity": STANDARD_GRAVITY, "offset": np.eye(4)}
-    numbers: ArrayLike = known.get(name, np.zeros(shape))
     if name in BY_PRECISION:
-        numbers = np.full(shape, BY_PRECISION[name][q.dtype.name])
-        own = None
-    return _placed(numbers if own is None else own, name, q)
+        own = np.full(shape, BY_PRECISION[name][q.dtype.name])
+    return _placed(known.get(name, np.zeros(shape)) if own is None else own, name, q)
 
 
 def _placed(numbers: Any, name: str, q: Array) -> Array:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridgen.errors import OptionError, ShapeError
-from gridgen.functions.arrays import CONSTANT_IN_TIME, FEEDBACK, TIME_FIRST
+from gridgen.functions.arrays import CONSTANT_IN_TIME, FEEDBACK, TIME_FIRST, closed
 from gridgen.functions.calls import RolloutSettings, RolloutWords
 from gridgen.functions.types import Array
 from gridgen.kernel import Shape
@@ -126,6 +126,7 @@ def in_time(robot: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]
     Raises:
         ShapeError: an array has other axes.
     """
+    shapes = {name: closed(shapes[name], array.shape) for name, array in arrays.items()}
     counts = {name: max(array.ndim - len(shapes[name]), 0) for name, array in arrays.items()}
     most = max(0, *(count - (name not in CONSTANT_IN_TIME) for name, count in counts.items()))
     tau = arrays["tau"]

@@ -12,6 +12,7 @@ from gridgen.functions.arrays import (
     CONSTANT_IN_TIME,
     CONSTANT_PARAMETERS,
     FEEDBACK,
+    OPEN,
     cotangent,
 )
 from gridgen.kernel import MOST_STAGED, Kernel, KernelKey, Shape
@@ -67,6 +68,11 @@ class RolloutArrayView(ArrayView):
     is_parameter: bool  #: whether it is a parameter of the robot, constant in time.
     is_bound: bool  #: whether it is a bound at which states end.
     known: str  #: declaration of that value; joint torques are modified before use.
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has no fixed length."""
+        return OPEN in self.shape
 
 
 @dataclass(frozen=True)
@@ -249,6 +255,7 @@ def _call_view(
         known = _OF_DIFFERENCE
     else:
         others = {array.name: f"{array.name}_now.x" for array in program.inputs}
+        others |= {name: f"{name}.row()" for name, shape in kernel.inputs.items() if OPEN in shape}
         others |= {cotangent(name): f"{name}_part" for name in key.wrt}
         others |= {name: f"{name}_seen.x" for name in _seen(kernel)}
         known = others | _OF_STEP
