@@ -117,7 +117,7 @@ class Case:
         words = {"frame": self.robot.frame_names[-1], "reference": "local", "frames": None}
         positional = [self.array(name) for name in row.arguments]
         options = {name: words[name] for name in row.words}
-        not_taken = ("params", *CONTACT_INPUTS, *ACTUATOR_INPUTS)
+        not_taken = ("params", "offsets", *CONTACT_INPUTS, *ACTUATOR_INPUTS)
         taken = (name for name in row.options if name in ARRAYS and name not in not_taken)
         return positional, options | {name: self.array(name) for name in taken}
 
