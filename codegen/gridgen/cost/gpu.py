@@ -76,7 +76,7 @@ def predicted(demand: Demand, device: Device, batch: int) -> Prediction:
     issued = demand.instructions * -(-most * warps // SCHEDULERS)
     pace = demand.pace if _is_cached(demand, device) else max(demand.pace, device.fetched_pace)
     alone = pace * demand.instructions + device.latency * demand.trips
-    extra = _beyond_the_caches(demand, device, at_once * warps)
+    extra = _beyond_the_caches(demand, device, at_once)
     moved = batch * demand.traffic.sectors * SECTOR + blocks * warps * extra
     terms: dict[Bound, float] = {
         "issue": max(issued, pipes * most * warps * WARP) / device.clock,
@@ -102,15 +102,16 @@ def roofline_bound(demand: Demand, device: Device, batch: int) -> float:
     return max(arithmetic, batch * demand.traffic.bytes / device.bandwidth)
 
 
-def _beyond_the_caches(demand: Demand, device: Device, warps: int) -> float:
+def _beyond_the_caches(demand: Demand, device: Device, blocks: int) -> float:
     """Return the bytes that a warp exchanges with L2 for its code and its local memory.
 
     Every warp fetches straight-line code that exceeds the instruction caches. Local memory stays in
-    L1, which shares its memory with the blocks' shared memory, unless all warps together need
-    more.
+    L1, which shares its memory with the blocks' shared memory, unless all resident blocks
+    together need more.
     """
     code = 0.0 if _is_cached(demand, device) else demand.code_bytes
-    fits_l1 = warps * WARP * demand.local_bytes <= device.shared
+    local_bytes = demand.threads_per_block * demand.local_bytes
+    fits_l1 = blocks * (local_bytes + demand.shared_bytes) <= device.shared
     local = 0.0 if fits_l1 else demand.local_moves * WARP * 4
     return code + local
 

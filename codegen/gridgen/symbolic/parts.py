@@ -47,8 +47,9 @@ LONGEST_JOINED, LONGEST_JOINED_DOUBLE = 12_000, 7_000
 #: the values again.
 MOST_WAITING = 256
 #: Values that are parked at once at most: 13 kB of a GPU's shared memory for a warp, in float32. A
-#: multiprocessor then runs seven warps of a humanoid's forward dynamics.
-MOST_PARKED = 103
+#: multiprocessor then runs eight warps of arm7's gradient of forward dynamics, and seven of a
+#: humanoid's forward dynamics.
+MOST_PARKED = 101
 
 
 @dataclass(frozen=True)
