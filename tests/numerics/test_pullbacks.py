@@ -52,7 +52,7 @@ CASES = [
     for robot in (*ROBOTS, SCREWS)
     for name, computation in COMPUTATIONS.items()
     if not computation.key.step
-    for plan in (plan_lines, plan_loops)
+    for plan in (plan_lines, plan_loops)[: 1 + computation.method.in_loops]
     for is_short in [name in LOOPED if plan is plan_loops or robot is SCREWS else name not in LONG]
 ]
 
