@@ -3,9 +3,9 @@
     python benchmarks/collisions.py [--seconds 10]
 
 One thread, float32 for grid-gen. The robot is panda. Its spheres cover its meshes with two
-excesses, and both libraries test the same spheres and the same pairs of links. Configurations are
-random within the limits, an edge is a straight line between two of them. Peers that take longer get
-fewer. Times are the least of those of the processor. Writes
+excesses, or a capsule is around each link. Both libraries test the same spheres and the same pairs
+of links. Configurations are random within the limits, an edge is a straight line between two of
+them. Peers that take longer get fewer. Times are the least of those of the processor. Writes
 benchmarks/results/tables/collisions.csv.
 """
 
@@ -36,12 +36,10 @@ from gridgen.model.readers import read_robot
 ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "tables" / "collisions.csv"
 FINGER = {"panda_finger_joint1": 0.04}
-#: Configurations of grid-gen's calls, and of those of the peer; points of an edge; obstacles.
-STATES, FEW, POINTS, OBSTACLES = 4096, 64, 32, 40
+#: Configurations of grid-gen's calls, and of those of the peer; edges, and their points; obstacles.
+STATES, FEW, EDGES, POINTS, OBSTACLES = 4096, 64, 1024, 32, 40
 #: Published times, not measured here.
 PUBLISHED = [("59", "", "edge of a plan", "VAMP, published", "10000")]
-#: Protrusions of the spheres [m].
-EXCESSES = (0.04, 0.08)
 
 
 class Peer:
@@ -57,10 +55,10 @@ class Peer:
         named: dict[str, list[int]] = {}
         for link, listed in spheres.items():
             frame = self.model.frames[self.model.getFrameId(link, pinocchio.FrameType.BODY)]
-            for k, (*center, radius) in enumerate(listed):
-                place = frame.placement * pinocchio.SE3(np.eye(3), np.array(center))
-                ball = coal.Sphere(radius)
-                found = pinocchio.GeometryObject(f"{link}_{k}", frame.parentJoint, place, ball)
+            for k, numbers in enumerate(listed):
+                place, solid = solid_of(*np.split(np.array(numbers), [3, -1]))
+                place = frame.placement * place
+                found = pinocchio.GeometryObject(f"{link}_{k}", frame.parentJoint, place, solid)
                 named.setdefault(link, []).append(self.geometry.addGeometryObject(found))
         for a, b in robot.self_collision_pairs:
             for i in named[a]:
@@ -83,8 +81,29 @@ class Peer:
         ]
 
 
+def solid_of(start: Any, end: Any, radius: Any) -> tuple[Any, Any]:
+    """Return the place and the shape of a sphere, which has no end, or of a capsule."""
+    if not len(end):
+        return pinocchio.SE3(np.eye(3), start), coal.Sphere(*radius)
+    turn = pinocchio.Quaternion.FromTwoVectors(np.eye(3)[2], end - start).matrix()
+    solid = coal.Capsule(*radius, np.linalg.norm(end - start))
+    return pinocchio.SE3(turn, (start + end) / 2), solid
+
+
+def capsule_around(spheres: list[Any]) -> list[tuple[float, ...]]:
+    """Return a capsule around spheres, along their longest extent."""
+    centers, radii = np.array(spheres)[:, :3], np.array(spheres)[:, 3]
+    middle = centers.mean(axis=0)
+    axis = np.linalg.svd(centers - middle, full_matrices=False)[2][0]
+    along = (centers - middle) @ axis
+    across = np.linalg.norm(centers - middle - along[:, None] * axis, axis=1)
+    radius = (across + radii).max()
+    ends = [middle + axis * limit for limit in (along.min(), along.max())]
+    return [(*np.concatenate(ends).tolist(), float(radius))]
+
+
 def main() -> None:
-    """Measure both sets of spheres and write the table."""
+    """Measure all sets of spheres and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=10.0, help="for each set of spheres")
     seconds = parser.parse_args().seconds
@@ -92,18 +111,20 @@ def main() -> None:
     with RESULT.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("spheres", "pairs of links", "computed", "by", "ns"))
-        for excess in EXCESSES:
-            for row in measured(excess, seconds):
+        for excess, capsules in ((0.04, False), (0.08, False), (0.04, True)):
+            for row in measured(excess, capsules, seconds):
                 writer.writerow(row)
                 print(" | ".join(map(str, row)))
         writer.writerows(PUBLISHED)
 
 
-def measured(excess: float, seconds: float) -> list[tuple[Any, ...]]:
-    """Return a row for each computation and library."""
+def measured(excess: float, capsules: bool, seconds: float) -> list[tuple[Any, ...]]:
+    """Return a row for each computation and library; a capsule around each link, or spheres."""
     file = urdf_file("panda")
     urdf = str(file)
     spheres = spheres_of_links(read_robot(file, MOST_BODIES), excess)
+    if capsules:
+        spheres = {link: capsule_around(listed) for link, listed in spheres.items()}
     robot = gridgen.load(urdf, spheres=spheres, lock=FINGER, backend="cpu")
     peer = Peer(urdf, robot, spheres)
 
@@ -111,7 +132,7 @@ def measured(excess: float, seconds: float) -> list[tuple[Any, ...]]:
     lower, upper = np.array(robot.lower_limits), np.array(robot.upper_limits)
     exact = rng.uniform(lower, upper, (STATES, robot.nq))
     q = exact.astype(np.float32)
-    ends = exact[: STATES // POINTS], np.roll(exact[: STATES // POINTS], 1, axis=0)
+    ends = exact[:EDGES], np.roll(exact[:EDGES], 1, axis=0)
     edges = np.linspace(*ends, POINTS, axis=1).astype(np.float32)
     sizes = np.full((OBSTACLES, 1), 0.1)
     world = gridgen.world(spheres=np.hstack([rng.uniform(-1, 1, (OBSTACLES, 3)), sizes]), like=q)
@@ -141,10 +162,11 @@ def measured(excess: float, seconds: float) -> list[tuple[Any, ...]]:
         call()
     named = {" | ".join(key): call for key, (call, _) in calls.items()}
     times = interleaved(named, seconds, thread_time)
-    sizes_of = len(robot.sphere_links), len(robot.self_collision_pairs)
+    count = f"{len(robot.sphere_links)}{' capsules' * capsules}"
+    sizes_of = count, len(robot.self_collision_pairs)
     return [
-        (*sizes_of, *key, f"{times[' | '.join(key)].least / count * 1e9:.1f}")
-        for key, (_, count) in calls.items()
+        (*sizes_of, *key, f"{times[' | '.join(key)].least / states * 1e9:.1f}")
+        for key, (_, states) in calls.items()
     ]
 
 

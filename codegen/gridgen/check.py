@@ -382,7 +382,12 @@ def compare_function(
         conditions = conditioning(M, inputs["h"], inputs["tau"], references[0])
         return _worst(function, dtype, measured.errors, conditions)
     if key.function != "forward_dynamics" or key.step or key.products:
-        return _worst(function, dtype, measured.errors, amplification(M), factor=factor)
+        conditions = amplification(M)
+        if key.function == "step" and key.method == "variational":
+            # The sine of a joint that turns by many radians has their rounding error.
+            turns = np.abs(references[1]).max(axis=1) * np.ravel(inputs["dt"])
+            conditions = conditions * np.maximum(1.0, turns)
+        return _worst(function, dtype, measured.errors, conditions, factor=factor)
     ((result, reference),) = pairs
     (bias,) = evaluate_reference(tree, KernelKey("bias_forces", inputs=key.inputs).name, inputs)
     conditions = conditioning(M, bias, inputs["tau"], reference)

@@ -10,6 +10,7 @@ namespace gridgen {
 // Traits of a search F, in addition to those of a function:
 //
 //   nq, poses       numbers of a configuration; number of target poses
+//   lower, upper    limits of positions
 //   joints          elements of q that starts differ in
 //   count           number of starts
 //   starts          their values: a row for each of `joints`
@@ -91,9 +92,15 @@ template <class T, class F> class Search {
         return int(at(&place, 0, found));
     }
 
-    // Begins at the next start: the given configuration, then the starts by distance.
+    // Begins at the next start: the given configuration within the limits, then the starts by distance.
     GRIDGEN_DEVICE void start(int lane) {
         load<F::nq>(q_next_, q0_, lane);
+        GRIDGEN_UNROLLED
+        for (int j = 0; j < F::nq; ++j) {
+            S& x = at(q_next_, j, lane);
+            if (x < S(F::lower[j])) x = S(F::lower[j]);
+            if (x > S(F::upper[j])) x = S(F::upper[j]);
+        }
         const int wanted = int(at(given_, first_setting, lane)) + tried_[lane]++;
         int found = -1;
         GRIDGEN_ROLLED

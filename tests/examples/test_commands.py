@@ -49,6 +49,7 @@ HERE = {
     r"python benchmarks/accuracy.py .*": ("--robots pendulum --longest 100", "gravity_forces"),
     r"python benchmarks/calls.py.*": ("--functions mass_matrix --seconds 0.01", "cuda +mass"),
     r"python benchmarks/collisions.py": ("--seconds 0.1", "self-collision"),
+    r"python benchmarks/contact_gpu.py": ("--models hopper", "hopper"),
     r"python benchmarks/contact_statistics.py": (
         "--models hopper --states 20 --samples 4",
         "hopper",

@@ -103,7 +103,7 @@ def test_kernels_of_a_gpu_give_the_bits_of_the_cpu(
         backend = PTX_TARGETS[backend].name
     on_gpu = gridgen.load(urdf_path("arm7"), backend=backend)  # type: ignore[arg-type]
     _, targets = problems(robot_of("arm7"), "flange", 37)
-    options = {"seeds": 3, "rest": [0.1] * 7}
+    options = {"seeds": 2, "rest": [0.1] * 7}
     found, expected = (
         robot.inverse_kinematics(targets.astype(dtype), "flange", **options)
         for robot in (on_gpu, robot_of("arm7"))
@@ -245,6 +245,16 @@ def test_a_target_out_of_reach_is_reported() -> None:
     assert_array_equal(again.q[1:], found.q[1:])
 
 
+def test_a_start_beyond_the_limits_leads_within() -> None:
+    """Also where it solves the problem, and of joints that move no frame."""
+    robot = robot_of("arm7")
+    q = np.zeros((2, 7)) + np.array(robot.lower_limits) - 0.05
+    targets = robot.forward_kinematics(q, ["link4"])
+    for options in ({"q0": q}, {"rest": q}, {"q0": q, "seeds": 1, "keep": "all"}):
+        found = robot.inverse_kinematics(targets, ["link4"], **options)
+        assert are_within_limits(robot, found.q)
+
+
 def test_an_angle_of_pi_is_an_error() -> None:
     robot = robot_of("arm6")
     q, targets = problems(robot, "tool0", 20)
@@ -272,15 +282,26 @@ def test_refusals() -> None:
         robot.inverse_kinematics(target, "tool")
     with pytest.raises(ModelError, match="no joint moves"):
         robot.inverse_kinematics(target, robot.frame_names[0])
-    with pytest.raises(ShapeError, match="targets has shape"):
-        robot.inverse_kinematics(np.eye(3), "tool0")
+    for wrong in (np.eye(3), np.zeros(3), np.zeros((5, 7)), np.zeros((4, 3, 4))):
+        with pytest.raises(
+            ShapeError, match=r"targets has shape .*\(4, 4\) or \(B, 4, 4\), for the"
+        ):
+            robot.inverse_kinematics(wrong, "tool0")
+    with pytest.raises(ShapeError, match=r"\(2, 4, 4\) or \(B, 2, 4, 4\), for a list of 2"):
+        robot.inverse_kinematics(target[None], ["tool0", "forearm_link"])
+    for weights, message in (([0, 0], "are all 0"), ([1, -1], "has -1"), ([np.nan, 1], "has nan")):
+        with pytest.raises(ParameterError, match=f"pose_weights {message}"):
+            robot.inverse_kinematics(target, "tool0", pose_weights=weights)
+    with pytest.raises(OptionError, match="seeds is 129; give at most 128, the number of starts"):
+        robot.inverse_kinematics(target, "tool0", seeds=129)
+    robot.inverse_kinematics(target, "tool0", seeds=129, q0=np.zeros(6))
     with pytest.raises(DtypeError, match="targets has dtype int64"):
         robot.inverse_kinematics(np.eye(4, dtype=np.int64), "tool0")
     with pytest.raises(DtypeError, match="q0"):
         robot.inverse_kinematics(target, "tool0", q0=np.zeros(6, np.float32))
     with pytest.raises(ShapeError, match="pose_weights"):
         robot.inverse_kinematics(target, "tool0", pose_weights=[1, 2, 3])
-    with pytest.raises(ParameterError, match=r"targets\[1, 0\] is no pose"):
+    with pytest.raises(ParameterError, match=r"targets\[1\] is no pose"):
         robot.inverse_kinematics(np.stack([target, 1.01 * target]), "tool0")
     for word, value in (
         ("seeds", 0),
@@ -478,3 +499,25 @@ def test_jax_differentiates_and_maps() -> None:
         assert_allclose((bar * motion).sum(), (change**2).sum(), rtol=1e-5)
         one = jax.vmap(lambda pose: robot.inverse_kinematics(pose, "flange").q)(targets)
         assert_array_equal(one, robot.inverse_kinematics(np.asarray(targets), "flange").q)
+
+
+@pytest.mark.exhaustive
+def test_second_derivatives_of_jax_are_differences_of_first_ones() -> None:
+    jax = pytest.importorskip("jax")
+    robot, weights = robot_of("arm6"), np.random.default_rng(1).normal(size=6)
+    (q,), motion = problems(robot, "tool0", 1)[0], np.random.default_rng(2).normal(size=6)
+
+    def solved(pose: object) -> object:
+        found = robot.inverse_kinematics(pose, "tool0", q0=q, tolerance=(1e-11, 1e-11))
+        return found.q @ weights
+
+    def pose_at(time: float) -> FloatArray:
+        return jax.numpy.array(robot.forward_kinematics(q + time * motion, "tool0"))
+
+    with jax.enable_x64(True):
+        slope = jax.grad(solved)
+        D = (pose_at(1e-6) - pose_at(-1e-6)) / 2e-6
+        H = jax.hessian(solved)(pose_at(0.0))
+        wanted = (slope(pose_at(1e-6)) - slope(pose_at(-1e-6))) / 2e-6
+    found = np.einsum("ijkl,kl->ij", H, D)
+    assert_allclose(found, wanted, atol=1e-4 * np.abs(wanted).max())

@@ -69,11 +69,17 @@ class Called:
         self.address = ctypes.cast(entry, ctypes.c_void_p).value if entry else 0
 
     def run(self) -> None:
-        """Compute the results of all times."""
+        """Compute the results of all times, in SIMD lanes of problems or of times."""
         batch, times = self._lead
-        at = np.minimum(np.arange(times)[:, None], self.arrays[:, 4] - 1)
-        table = np.empty((times, len(self.arrays), 3), np.int64)
-        table[..., 0] = self.arrays[:, 0] + at * self.arrays[:, 3]
-        table[..., 1:] = self.arrays[:, 1:3]
-        for t in range(times if batch else 0):
-            self._entry(ctypes.c_void_p(table[t].ctypes.data), 0, batch, batch)
+        data, problem, component, time, count = self.arrays.T
+        size = self._references[0].itemsize
+        common = min([times, *count[count > 1]]) if batch < times else 0
+        calls = [(data + b * problem * size, time // size) for b in range(batch if common else 0)]
+        calls += [
+            (data + np.minimum(t, count - 1) * time, problem)
+            for t in range(common, times if batch else common)
+        ]
+        for i, (begin, stride) in enumerate(calls):
+            states = common if common and i < batch else batch
+            table = np.stack([begin, stride, component], axis=1)
+            self._entry(table.ctypes.data, 0, states, states)

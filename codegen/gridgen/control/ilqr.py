@@ -31,8 +31,8 @@ _TRUSTED = 0.25
 _SHARE = 1e-4
 #: Regularization of the states: least positive, largest, and factor between trials.
 _LEAST, _MOST, _FACTOR = 1e-6, 1e8, 10.0
-#: Least number of problems that a thread solves.
-_LEAST_PART = 16
+#: Least number of problems that a thread solves, and whose linearizations fill SIMD lanes.
+_LEAST_PART, _LEAST_LANES = 16, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +227,7 @@ class _Solver:
         """Return the call that linearizes the steps of trajectories."""
         robot, options, dtype = self._robot, {**self._typed_options}, self._dtype
         lead = tau.shape[:2]
-        if options.pop("substeps", 1) > 1:
+        if options.pop("substeps", 1) > 1 or len(q) < _LEAST_LANES:  # all steps in one batch
             found = robot.rollout_gradient(q, qd, tau, self._dt, **self._typed_options)
             return Called(None, [(array, array.shape[2:]) for array in found], lead)
         other = {"integrator": options.pop("integrator")}

@@ -310,6 +310,17 @@ _VARIANTS: dict[str, tuple[Any, str, tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
+def _of_frames() -> set[str]:
+    """Return the arrays with a row for each frame, and their changes of first and second order."""
+    names = {"targets", "pose_weights"}
+    for _ in range(2):
+        names |= {change(name) for name in names for change in (cotangent, tangent)}
+    return names
+
+
+_OF_FRAMES = _of_frames()
+
+
 @dataclass(frozen=True)
 class SearchIteration(Computation):
     """One iteration of inverse kinematics for some frames, or the correction of a solution.
@@ -355,9 +366,7 @@ class SearchIteration(Computation):
     def shape(self, name: str, tree: KinematicTree) -> Shape:
         """See ``Computation``."""
         shape = super().shape(name, tree)
-        names = ("targets", "pose_weights")
-        is_of_frames = name in (*names, *map(cotangent, names), *map(tangent, names))
-        return (len(self.frames), *shape) if is_of_frames else shape
+        return (len(self.frames), *shape) if name in _OF_FRAMES else shape
 
     def refusal(self, tree: KinematicTree) -> str | None:
         """See ``Computation``."""

@@ -180,11 +180,11 @@ def variational(state: State, tau: Numbers, dt: Numbers) -> Gradient:
     moving, torques = [*map(Dual, rate, units[3 * n :])], [*map(Dual, tau, units[2 * n : 3 * n])]
     at_start, at_end = ends(begin, moving, torques, Dual(step))
     residual = [a - b for a, b in zip(at_start, momenta_of(begin)[0], strict=True)]
-    equations, momenta = (
+    equations, momenta = (  # rows: a residual or a momentum
         [[own.get(k, zero) for k in range(4 * n)] for own in map(slopes_of, tangents_of(found))]
         for found in (residual, at_end)
     )
-    rates = [[zero - row[k] for k in columns] for row in equations]
+    rates: Square = [[zero - row[k] for k in columns] for row in equations]
     _solve_dense([row[3 * n :] for row in equations], rates)
     path = [step * v for v in rate]
     dq = changes.positions(path, changes.sum((step, rates)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from gridgen.functions.steps import POSE
 from gridgen.kernel import KernelKey, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.rotations import logarithm_gradient, normalized, rotation_vector
-from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.scalars import Scalar, Scalars, entries
 from gridgen.symbolic.spatial import dot, matmul, transpose
 
 #: The function of the key, and the variant that computes no derivatives.
@@ -122,7 +122,7 @@ class CostComputation(Computation):
     def refusal(self, tree: KinematicTree) -> str | None:
         """See ``Computation``."""
         for part in self.key.parts:
-            for one in self._used(part):
+            for one in self._used(part, tree):
                 if reason := one.refusal(tree):
                     return f"cost of {part.function}: {reason}"
             bounds = getattr(tree, part.function) if part.function in LIMITS else ()
@@ -130,7 +130,7 @@ class CostComputation(Computation):
                 return f"cost of {part.function}: limits require joints with one coordinate"
         return None
 
-    def _used(self, part: KernelKey) -> list[FunctionComputation]:
+    def _used(self, part: KernelKey, tree: KinematicTree) -> list[FunctionComputation]:
         """Return the functions of a term: its value, then its derivatives."""
         names = {
             "q": ("difference", "difference_gradient"),
@@ -152,7 +152,10 @@ class CostComputation(Computation):
             found.append(FunctionComputation(key, POSE, POSE.algorithm, frame))
             key = KernelKey("jacobian", frame=part.frame, reference=axes)
             found.append(FunctionComputation(key, row, row.methods[""], frame))
-        return found[:1] if self._is_value else found
+        return [
+            replace(one, parameters=tuple(n for n in one.row.parameters if n in tree.parameters))
+            for one in (found[:1] if self._is_value else found)
+        ]
 
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
         """See ``Computation``."""
@@ -217,7 +220,12 @@ class CostComputation(Computation):
                 (sign * (entry - limit), {i: sign * one}) if math.isfinite(limit) else (one, {})
                 for i, (entry, limit) in enumerate(zip(q[tree.nq - nv :], limits, strict=True))
             ]
-        evaluate = [partial(f.results, tree, scalars=scalars) for f in self._used(part)]
+        own = {name: [*map(scalars.constant, entries(v))] for name, v in tree.parameters.items()}
+
+        def results(used: FunctionComputation, state: Inputs) -> Sequence[Any]:
+            return used.results(tree, {**own, **state}, scalars)
+
+        evaluate = [partial(results, used) for used in self._used(part, tree)]
         if kind == "q":
             ends = {"q0": target, "q1": q}
             (r,) = evaluate[0](ends)

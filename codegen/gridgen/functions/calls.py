@@ -62,6 +62,9 @@ class RolloutWords(NamedTuple):
 
 #: Least damping by the size of an element: above the rounding of a product of Jacobians.
 FLOOR = {4: 1e-5, 8: 1e-9}
+#: Number of starts whose poses are compared with the targets: a multiple of the widest pack. More
+#: starts need fewer iterations, and take longer to compare.
+STARTS = 128
 #: Part of the way to the rest posture that an iteration takes in the null space.
 TO_REST = 0.5
 

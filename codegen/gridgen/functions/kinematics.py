@@ -179,13 +179,14 @@ class Frames(Calls):
             targets:      poses of the frames in the base, homogeneous (B, n, 4, 4) for a list of n
                           frames, (B, 4, 4) for the name of one [1 and m].
             frames:       name of a link (merged links included), or list of names.
-            q0:           first start (B, nq) or (nq,), for example the last solution of a
-                          trajectory [rad or m]; also the place of a floating base in other starts.
+            q0:           first start (B, nq) or (nq,), clamped to the limits, for example the last
+                          solution of a trajectory [rad or m]; also the place of a floating base in
+                          other starts.
             rest:         rest posture (B, nq) or (nq,): motions that do not change the poses lead
                           towards it; the default of ``q0``.
             pose_weights: factors of the position and of the orientation error of each frame, (n, 2)
                           or (B, n, 2), or (2,) for all; 0 omits one. Default: 1.
-            seeds:        most starts.
+            seeds:        most starts, 1 to 128; ``q0`` or ``rest`` is one more.
             iterations:   most iterations from a start.
             tolerance:    largest position error [m] and largest orientation error [rad] of a
                           solution.

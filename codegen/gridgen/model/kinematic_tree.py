@@ -260,7 +260,7 @@ class SphereModel:
 
     Attributes:
         links: those that move first.
-        pairs: indices of links whose spheres may touch, the nearest pairs first.
+        pairs: indices of links whose spheres may touch, the most frequent ones first.
     """
 
     links: tuple[LinkSpheres, ...] = ()

@@ -11,8 +11,8 @@ from gridgen.errors import ParameterError
 from gridgen.functions.types import Array
 from gridgen.runtime.arrays.libraries import on_gpu
 
-#: Inputs that are homogeneous transforms.
-POSES = ("targets", "offset", "offsets")
+#: Inputs of any function that are homogeneous transforms.
+POSES = ("offset", "offsets")
 #: Largest error of a product of rows of a rotation, and of the last row; more is a mistake.
 TOLERANCE = 1e-3
 

@@ -120,3 +120,14 @@ def test_derivatives_of_costs(name: str, floating: bool, loss: str, residual: st
     expected = steps(lambda *x: np.concatenate(near(*x)[1:3], axis=1))
     assert_close(H, expected[:, : 2 * nv, : 2 * nv], STEPS, "Hessian by the state")
     assert_close(l_uu[..., None] * np.eye(nv), expected[:, 2 * nv :, 2 * nv :], STEPS, "by torques")
+
+
+def test_parameters_that_are_inputs_have_the_robots_values() -> None:
+    found = []
+    key = KernelKey("trajectory_cost", parts=(KernelKey("momentum", "quadratic"),), label="cost")
+    for parameters in ((), "all"):
+        tree = gridgen.load(OWN / "gripper.urdf", parameters=parameters)._module._tree
+        q, qd, _, tau = random_states(tree, STATES)
+        x = {"q": q, "qd": qd, "tau": tau, "cost_terms": np.ones((STATES, 13))}
+        found.append(np.concatenate(evaluate_reference(tree, key, x)[1:], axis=1))
+    assert_close(found[1], found[0], STEPS, "with parameters")

@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from gridgen.errors import OptionError
-from gridgen.functions.calls import FLOOR, TO_REST, SearchSettings, Solutions
+from gridgen.errors import OptionError, ParameterError, ShapeError
+from gridgen.functions.calls import FLOOR, STARTS, TO_REST, SearchSettings, Solutions
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
 from gridgen.naming import show_value
-from gridgen.runtime.arrays.layout import array_like, check_dtype
-from gridgen.runtime.arrays.libraries import adopt, is_traced, is_wrapped
+from gridgen.runtime.arrays.layout import array_like, check_dtype, check_like
+from gridgen.runtime.arrays.libraries import adopt, is_traced, is_wrapped, on_gpu
 from gridgen.runtime.calls.evaluation import check_choice
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.configurations import neutral
 from gridgen.runtime.module.description import RobotRecord
+from gridgen.runtime.poses import check_poses
 
 
 def search(
@@ -30,33 +31,49 @@ def search(
         OptionError: an option is invalid.
     """
     targets = targets if hasattr(targets, "shape") else adopt(targets, "targets")
-    if not (is_traced(targets) or is_wrapped(targets)):
-        plain = targets.detach() if hasattr(targets, "detach") else targets
-        check_dtype(adopt(plain, "targets"), "targets")
+    count = len(kernel.key.parts)
+    shape = (4, 4) if isinstance(frames, str) else (count, 4, 4)
+    if tuple(targets.shape[-len(shape) :]) != shape:
+        raise ShapeError(
+            f"targets has shape {tuple(targets.shape)}; give homogeneous transforms, {shape} or "
+            f"(B, {', '.join(map(str, shape))}), for "
+            f"{'the name of a link' if isinstance(frames, str) else f'a list of {count}'}"
+        )
+    if (poses := _plain(targets, "targets")) is not None:
+        check_dtype(poses, "targets")
+        check_poses("targets", poses)
+        for name in ("q0", "rest", "pose_weights"):
+            if hasattr(given := getattr(settings, name), "shape"):
+                if (own := _plain(given, name)) is not None:
+                    check_like(own, name, poses, "targets")
     if isinstance(frames, str):
         targets = targets[..., None, :, :]
     check_choice("keep", settings.keep, ("best", "all"))
     keeps_all = settings.keep == "all"
-    count = _count("seeds", settings.seeds)
+    begin = settings.rest if settings.q0 is None else settings.q0
+    seeds, starts = _count("seeds", settings.seeds), STARTS + (begin is not None)
+    if seeds > starts:
+        raise OptionError(f"seeds is {seeds}; give at most {starts}, the number of starts")
     tolerance = _numbers("tolerance", settings.tolerance, 2)
     to_rest = 0.0 if settings.rest is None else TO_REST
     numbers = np.array(
-        [*tolerance, _count("iterations", settings.iterations), count, 0.0, 0.0, 0.0]
+        [*tolerance, _count("iterations", settings.iterations), seeds, 0.0, 0.0, 0.0]
     )
-    begin = settings.rest if settings.q0 is None else settings.q0
     numbers[4:] = begin is None, to_rest, FLOOR.get(targets.dtype.itemsize, 0.0)
     if keeps_all:
-        numbers = np.tile(numbers, (count, 1))
-        numbers[:, 3], numbers[:, 4] = 1, numbers[:, 4] + np.arange(count)
+        numbers = np.tile(numbers, (seeds, 1))
+        numbers[:, 3], numbers[:, 4] = 1, numbers[:, 4] + np.arange(seeds)
         targets = targets[..., None, :, :, :]
     if begin is None:
         begin = np.clip(neutral(known.space), known.lower_limits, known.upper_limits)
         begin = _array(begin, targets, is_own=True)
     rest = begin if settings.rest is None else settings.rest
     weights = np.ones(2) if settings.pose_weights is None else settings.pose_weights
+    if settings.pose_weights is not None and (own := _plain(weights, "pose_weights")) is not None:
+        _check_weights(own)
     is_own = weights is not settings.pose_weights or not hasattr(weights, "shape")
-    if _is_list(weights) and np.ndim(weights) == 1:
-        weights = np.tile(weights, (len(kernel.key.parts), 1))
+    if len(np.shape(weights)) == 1:
+        weights = _repeated(weights, count)
     arrays = [
         *(_array(array, targets) for array in (begin, rest)),
         _array(weights, targets, is_own=is_own),
@@ -73,6 +90,38 @@ def solutions(results: Sequence[Array]) -> Solutions:
     """Return the record of a search's results."""
     q, success, residual = results
     return Solutions(q, success > 0, residual)
+
+
+def _plain(value: Any, name: str) -> Array | None:
+    """Return an argument as an array; ``None`` for one that a framework traces."""
+    if is_traced(value) or is_wrapped(value):
+        return None
+    return adopt(value.detach() if hasattr(value, "detach") else value, name)
+
+
+def _repeated(weights: Any, count: int) -> Any:
+    """Return the weights of one link for each of several."""
+    if hasattr(weights, "expand"):
+        return weights.expand(count, -1)
+    if hasattr(weights, "aval"):  # of JAX
+        return sys.modules["jax"].numpy.tile(weights, (count, 1))
+    return np.tile(weights, (count, 1))
+
+
+def _check_weights(weights: Array) -> None:
+    """Raise unless weights are positive or 0, on the CPU.
+
+    Raises:
+        ParameterError: a weight is negative or not finite, or all are 0.
+    """
+    if on_gpu(weights) or weights.dtype.kind not in "fiu" or not weights.size:
+        return
+    if (bad := weights[~((weights >= 0.0) & np.isfinite(weights))]).size or not weights.any():
+        raise ParameterError(
+            f"pose_weights has {bad.flat[0]}; give finite factors, 0 or more"
+            if bad.size
+            else "pose_weights are all 0: give at least one error a positive factor"
+        )
 
 
 def _with_starts(array: Array, axes: int) -> Array:

@@ -14,7 +14,7 @@ from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.inverse_kinematics import SearchIteration, moving_velocities
 from gridgen.dynamics.state import State
 from gridgen.functions.arrays import configurations
-from gridgen.functions.calls import FLOOR, TO_REST
+from gridgen.functions.calls import FLOOR, STARTS, TO_REST
 from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import number_literal
@@ -22,9 +22,8 @@ from gridgen.schedules.tables import TableView, braces, called, definition, wrap
 from gridgen.schedules.views import FunctionView, array_view
 from gridgen.symbolic.scalars import FloatScalars
 
-#: Number of starts whose poses are compared with the targets: a multiple of the widest pack. More
-#: starts need fewer iterations, and take longer to compare.
-STARTS = 128
+#: Limit of positions without one.
+NO_LIMIT = 1e30
 
 
 @dataclass(frozen=True)
@@ -98,6 +97,9 @@ def _traits(
     words = ", ".join(f"{name} = {value}" for name, value in numbers.items())
     yield from definition(f"gridgen::Axes axes[] = {braces(map(braces, shapes))}")
     yield from definition(f"int {words}")
+    for name, limits in (("lower", tree.lower_limits), ("upper", tree.upper_limits)):
+        literals = (number_literal(min(max(limit, -NO_LIMIT), NO_LIMIT)) for limit in limits)
+        yield from definition(f"double {name}[] = {braces(literals)}")
     yield from definition(f"double floors[] = {braces(FLOOR.values())}, to_rest = {TO_REST}")
     yield from definition(f"int joints[] = {braces(joints)}")
 
