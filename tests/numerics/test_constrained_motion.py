@@ -194,7 +194,9 @@ def test_linearized_steps_are_those_of_complex_steps(
 ) -> None:
     tree = held_tree(name, floating)
     x = random_states(tree, 2, np.random.default_rng(5))
-    x["active"][0], x["dt"][:], x["proximal"][:] = 1.0, 0.05, PROXIMAL["float64"]
+    x["active"][0], x["proximal"][:] = 1.0, PROXIMAL["float64"]
+    # The iterations of the variational method converge in short steps.
+    x["dt"][:] = 0.001 if integrator == "variational" else 0.05
     x["compliance"] += 0.1  # the loop is open: its constraints contradict each other
     A, B = evaluate_reference(tree, f"step_gradient_{integrator}", x)
     n = tree.nv

@@ -64,6 +64,8 @@ def test_it_is_that_of_complex_steps(
     rng = np.random.default_rng(3)
     q, qd, _, tau = random_states(tree, STATES)
     x = {"q": q, "qd": 3.0 * qd, "tau": tau, "dt": rng.uniform(0.01, 0.3, STATES)}
+    if integrator == "variational":  # whose iterations converge in short steps
+        x["dt"] /= 100.0
     x["gravity"] = rng.normal(size=3)
     names = f"step_{integrator}", f"step_gradient_{integrator}"
     if loads:
