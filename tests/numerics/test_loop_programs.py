@@ -150,7 +150,7 @@ def test_a_large_robot_of_everything(mimic: bool, loaded: bool) -> None:
     Those that can read loads read them in every run.
     """
     trees = [
-        load_tree(random_robot(25, 1, mimic=has_mimic), True, joint_dynamics=True)
+        load_tree(random_robot(15, 1, mimic=has_mimic), True, joint_dynamics=True)
         for has_mimic in (False, True)
     ]
     tree = trees[mimic]

@@ -6,6 +6,8 @@ That compilers keep to it is shown on fewer robots (test_cpu.py).
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,14 @@ from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules import KernelSelection, Schedules
 from helpers.programs import plan_thread
-from helpers.robots import LARGE_ROBOTS, MAIN_ROBOTS, OWN_ROBOTS, TESTED_APART, refused
+from helpers.robots import (
+    LARGE_ROBOTS,
+    MAIN_ROBOTS,
+    OWN_ROBOTS,
+    TESTED_APART,
+    exhaustive,
+    refused,
+)
 from numerics.robots import Arrays, load_tree, run_program, urdf_path
 
 STATES = 3
@@ -34,6 +43,8 @@ LONG = [
 #: robots in every run.
 STEPS = [c.name for c in COMPUTATIONS.values() if c.key.function in ("step", "step_gradient")]
 STEPPED = ("arm6", "gripper", "quadruped")
+#: Our robots whose functions are tried with their optional inputs in every run.
+LOADED = ("cart_pole", "gripper")
 
 
 def check(tree: KinematicTree, function: str | KernelKey, x: Arrays) -> None:
@@ -95,14 +106,24 @@ def params(*functions: str) -> list[object]:
 
 @pytest.mark.parametrize(("name", "floating"), params())
 def test_programs_compute_what_the_reference_computes(name: str, floating: bool) -> None:
+    check_all(name, floating, {False, name in LOADED})
+
+
+@pytest.mark.parametrize("floating", exhaustive(False, True))
+@pytest.mark.parametrize("name", [n for n in OWN_ROBOTS if n not in (*LARGE_ROBOTS, *LOADED)])
+def test_programs_with_optional_inputs_do_too(name: str, floating: bool) -> None:
+    check_all(name, floating, {True})
+
+
+def check_all(name: str, floating: bool, with_inputs: Collection[bool]) -> None:
+    """Check all programs that are not long, with optional inputs, without, or both."""
     tree = load_tree(urdf_path(name), floating)
     x = states(tree)
     kernels, _ = Schedules(tree).select(KernelSelection(GENERATED, [tree.bodies[-1].name]))
-    is_own = name in OWN_ROBOTS and name not in LARGE_ROBOTS
     for kernel in kernels:
         if kernel.team is not None or kernel.calls or kernel.name in (*LONG, *STEPS):
             continue
-        if is_own or not kernel.key.inputs:
+        if bool(kernel.key.inputs) in with_inputs:
             check(tree, kernel.key, x)
 
 
