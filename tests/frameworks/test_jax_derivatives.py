@@ -14,7 +14,7 @@ from frameworks.jax_for_tests import SUBJECTS, case
 from gridgen.errors import ModelError
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.robot import open_module
-from helpers.robots import TESTED_APART
+from helpers.robots import INTEGRATORS, TESTED_APART
 from numerics.robots import load_robot, urdf_path
 
 #: Of a mass of a gram, a ten-thousandth more is much.
@@ -50,7 +50,7 @@ def test_every_function_by_every_argument(x64: None, subject: str, function: str
     check_grads(jax.jit(chosen.call), chosen.arguments, 1, ["rev"], rtol=1e-4, atol=1e-4, eps=STEP)
 
 
-@pytest.mark.parametrize("integrator", FUNCTIONS["step_gradient"].methods)
+@pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_every_integrator(x64: None, integrator: str) -> None:
     chosen = case(SUBJECTS["arm6"], "step", integrator=integrator)
     check_grads(jax.jit(chosen.call), chosen.arguments, 1, ["rev"], rtol=1e-4, atol=1e-4, eps=STEP)

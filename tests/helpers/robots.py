@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gridgen.functions import FUNCTIONS
 from gridgen.kernel import KernelKey
 from gridgen.model.description import RobotDescription
 from gridgen.model.readers.urdf import parse_urdf
@@ -78,6 +79,9 @@ TESTED_APART = (
     "collision_free",
     "step_hessian",
 )
+
+#: Integrators whose accelerations are those of forward dynamics, with constraints too.
+INTEGRATORS = tuple(name for name in FUNCTIONS["step_gradient"].methods if name != "variational")
 
 #: Constraints of our own robots: a joint that stands still, points in the world, a loop.
 CONSTRAINTS: dict[str, list[dict[str, object]]] = {

@@ -13,7 +13,6 @@ from gridgen.dynamics.functions import COMPUTATIONS, refusal
 from gridgen.dynamics.minverse import inverse_by_responses
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import ModelError
-from gridgen.functions import FUNCTIONS
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.thread.plan import plan_lines, plan_loops
 from helpers.dynamics import (
@@ -26,7 +25,7 @@ from helpers.dynamics import (
 )
 from helpers.oracle import Oracle
 from helpers.random_robots import mujoco_robots, robots
-from helpers.robots import needs
+from helpers.robots import INTEGRATORS, needs
 from numerics.robots import load_tree, resisting, run_program
 
 STATES = 2
@@ -34,8 +33,6 @@ STATES = 2
 TOLERANCE = 1e-12
 #: What an eigenvalue of a mass matrix, scaled to a diagonal of ones, has where it is not zero.
 REGULAR = 1e-9
-#: Integrators whose accelerations, and derivatives, are those of forward dynamics.
-STEPS = tuple(FUNCTIONS["step_gradient"].methods)
 
 
 def examples(count: int) -> settings:
@@ -143,7 +140,7 @@ def look_at_derivatives(tree: KinematicTree, x: dict[str, Array]) -> None:
     wanted = derivatives(value(tree, "forward_dynamics_crba", moved))
     found = np.concatenate(evaluate_reference(tree, "forward_dynamics_gradient", x), axis=2)
     assert_close(found, wanted, "forward_dynamics_gradient", limit)
-    for name in STEPS:
+    for name in INTEGRATORS:
         q_end, qd_end = evaluate_reference(tree, f"step_{name}", moved)
         begin = np.concatenate([evaluate_reference(tree, f"step_{name}", x)[0]] * count)
         way = value(tree, "difference", {"q0": begin, "q1": q_end})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,11 @@ from numpy.testing import assert_allclose
 import gridgen
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenWarning, ModelError, OptionError, ShapeError
-from gridgen.functions import FUNCTIONS
 from gridgen.model.readers.mujoco import from_model
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
 from helpers.dynamics import load_tree
-from helpers.robots import OWN
+from helpers.robots import INTEGRATORS, OWN
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::gridgen.errors.GridGenWarning"),
@@ -174,8 +174,10 @@ def test_products_are_those_of_differences() -> None:
     assert beyond.any()
 
 
-@pytest.mark.parametrize("touches", [False, True])
-@pytest.mark.parametrize("integrator", FUNCTIONS["step_gradient"].methods)
+@pytest.mark.parametrize(
+    ("integrator", "touches"),
+    [*itertools.product(INTEGRATORS, (False, True)), ("variational", False)],
+)
 def test_linearized_steps_are_those_of_differences(integrator: str, touches: bool) -> None:
     peer, size = Peer("implicitfast", touches=touches), 1e-6
     tree, n = peer.tree(), peer.model.nv
