@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gridgen.dynamics.functions import computation_of
 from gridgen.functions import FUNCTIONS
 from gridgen.kernel import KernelKey
 from gridgen.model.description import RobotDescription
@@ -241,10 +242,16 @@ def refused(why: Callable[..., str | None]) -> pytest.MarkDecorator:
 
 
 def refused_kernel(tree: KinematicTree, key: KernelKey) -> str | None:
-    """Return why a kernel does not support the robot: mimic joints or free joints."""
+    """Return why a kernel does not support the robot: mimic joints, free joints, its length."""
     why = Schedules(tree).of(key).refusal(key)
-    assert not why or tree.has_mimic or "free" in why, why
+    assert not why or tree.has_mimic or "free" in why or "operations" in why, why
     return why
+
+
+def refusal(tree: KinematicTree, name: str) -> str | None:
+    """Return why a function by its name does not support the robot, or is too long for it."""
+    key = computation_of(tree, name).key
+    return Schedules(tree).of(key).refusal(key)
 
 
 def spread(cases, functions, each):

@@ -17,7 +17,7 @@ import pytest
 
 from gridgen.backends.cpu.backend import CpuBackend
 from gridgen.check import compare_function, random_states
-from gridgen.dynamics.functions import COMPUTATIONS, frame_computations, refusal
+from gridgen.dynamics.functions import COMPUTATIONS, frame_computations
 from gridgen.errors import GridGenError
 from gridgen.functions import FUNCTIONS as REGISTRY
 from gridgen.functions import GENERATED
@@ -25,7 +25,7 @@ from gridgen.functions.steps import STEPS
 from gridgen.functions.types import REFERENCES
 from gridgen.model.tree import KinematicTree
 from gridgen.modules import TracedModule
-from helpers.robots import LARGE_ROBOTS, MAIN_ROBOTS, OWN_ROBOTS, example_urdfs, refused
+from helpers.robots import LARGE_ROBOTS, MAIN_ROBOTS, OWN_ROBOTS, example_urdfs, refusal, refused
 from numerics.robots import load_robot, load_tree, urdf_path
 
 #: Whole SIMD packs and a part of one, more than one block of states.

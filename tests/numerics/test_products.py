@@ -11,7 +11,7 @@ import pytest
 import gridgen
 from gridgen.check import random_states, relative_errors
 from gridgen.dynamics.arrays import array_shape
-from gridgen.dynamics.functions import COMPUTATIONS, computation_of, product_of, refusal
+from gridgen.dynamics.functions import COMPUTATIONS, computation_of, product_of
 from gridgen.dynamics.products import ProductComputation
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import DtypeError, GridGenError, OptionError, ShapeError
@@ -19,7 +19,7 @@ from gridgen.kernel import KernelKey, Product
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.thread.plan import plan_lines, plan_loops
 from gridgen.symbolic.program import Program
-from helpers.robots import refused
+from helpers.robots import refusal, refused
 from numerics.robots import load_robot, load_tree, run_program, urdf_path
 
 Plan = Callable[[KinematicTree, KernelKey], Program]

@@ -11,7 +11,7 @@ import gridgen
 from gridgen.backends import BackendName
 from gridgen.check import amplification, amplification_at_frame, random_states, relative_errors
 from gridgen.dynamics.arrays import array_shape
-from gridgen.dynamics.functions import COMPUTATIONS, computation_of, frame_computations, refusal
+from gridgen.dynamics.functions import COMPUTATIONS, computation_of, frame_computations
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenError, ModelError, OptionError, ShapeError
 from gridgen.functions import FUNCTIONS
@@ -22,7 +22,7 @@ from gridgen.modules import TracedModule
 from gridgen.robot import Robot
 from gridgen.schedules.thread.plan import plan_lines, plan_loops
 from gridgen.symbolic.program import Program
-from helpers.robots import refused
+from helpers.robots import refusal, refused
 from numerics.robots import Arrays, load_robot, load_tree, run_program, urdf_path
 
 Plan = Callable[[KinematicTree, KernelKey], Program]
