@@ -242,9 +242,7 @@ class Terms:
 
 def _columns(robot: Robot, cost: Cost, B: int, T: int) -> list[Array]:
     """Return the weights (1, T + 1, m), the target and the width of a term."""
-    kind, nv = cost.residual, robot.nv
-    fixed = {"position": 3, "center_of_mass": 3, "orientation": 3, "momentum": 6}
-    m = fixed.get(kind, nv)
+    kind, m = cost.residual, extents(cost.residual, robot)[0]
     weights = np.zeros((1, T + 1, m))
     try:
         weights[:, :-1] = cost.weights
@@ -253,12 +251,11 @@ def _columns(robot: Robot, cost: Cost, B: int, T: int) -> list[Array]:
         raise ShapeError(f"weights of {kind}: give a number or {m} numbers") from error
     columns = [weights]
     if kind not in LIMITS:
-        shape = {"q": (robot.nq,), "orientation": (3, 3)}.get(kind, (m,))
         default = {"q": robot.neutral(), "orientation": np.eye(3)}.get(kind, np.zeros(m))
         target = np.asarray(default if cost.target is None else cost.target, float)
-        times, count = T + (kind != "tau"), len(shape)
+        times, shape = T + (kind != "tau"), default.shape
         try:
-            lead = target.shape[:-count]
+            lead = target.shape[: -len(shape)]
             found = np.broadcast_to(target, (len(target) if len(lead) == 2 else 1, times, *shape))
             if len(found) not in (1, B):
                 raise ValueError("problems")
