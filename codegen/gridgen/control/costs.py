@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -235,8 +234,7 @@ class Terms:
             none = np.zeros((0, 1, 2 * nv))
             return TrajectoryCost(cost, none, none[..., :nv], none[..., :nv], none, none[..., None])
         l_x, l_u, l_uu, l_xx = results[1:]
-        p = math.isqrt(l_xx.shape[-1] - 2 * nv)
-        dense = l_xx[..., 2 * nv :].reshape(B, T, p, p)
+        dense = l_xx[..., 2 * nv :].reshape(B, T, self.coupled, self.coupled)
         return TrajectoryCost(cost, l_x, l_u[:, :-1], l_uu[:, :-1], l_xx[..., : 2 * nv], dense)
 
 
