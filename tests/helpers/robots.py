@@ -243,14 +243,14 @@ def refused(why: Callable[..., str | None]) -> pytest.MarkDecorator:
 
 def refused_kernel(tree: KinematicTree, key: KernelKey) -> str | None:
     """Return why a kernel does not support the robot: mimic joints, free joints, its length."""
-    why = Schedules(tree).of(key).refusal(key)
+    why = refusal(tree, key)
     assert not why or tree.has_mimic or "free" in why or "operations" in why, why
     return why
 
 
-def refusal(tree: KinematicTree, name: str) -> str | None:
-    """Return why a function by its name does not support the robot, or is too long for it."""
-    key = computation_of(tree, name).key
+def refusal(tree: KinematicTree, function: str | KernelKey) -> str | None:
+    """Return why a function does not support the robot, or is too long for it."""
+    key = computation_of(tree, function).key if isinstance(function, str) else function
     return Schedules(tree).of(key).refusal(key)
 
 

@@ -15,6 +15,7 @@ import gridgen
 from fake_gpu.ptx.backend import PTX_TARGETS
 from gridgen.backends import TARGETS
 from gridgen.check import random_states
+from gridgen.dynamics import variational
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.rollout import evaluate_rollout
 from gridgen.functions import FUNCTIONS
@@ -121,6 +122,22 @@ def test_variational_steps_conserve_momentum() -> None:
     for _ in range(20):
         x["q"], x["qd"] = evaluate_reference(tree, "step_variational", x)
     assert np.abs(momentum() - start).max() <= 1e-9 * np.abs(start).max()
+
+
+@pytest.mark.parametrize(("name", "floating"), [("arm7", False), ("quadruped", True)])
+def test_iterations_of_variational_steps_converge_in_short_steps(
+    name: str, floating: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In steps in which joints turn by at most 0.05 rad."""
+    tree = load_tree(urdf_path(name), floating)
+    x = random_states(tree, 20, np.random.default_rng(1))
+    x["qd"] *= 4.0 / np.abs(x["qd"]).max(1, keepdims=True)
+    x["dt"][:] = 0.05 / 4.0
+    (x["tau"],) = evaluate_reference(tree, "bias_forces", x)
+    _, found = evaluate_reference(tree, "step_variational", x)
+    monkeypatch.setattr(variational, "ITERATIONS", 40)
+    _, expected = evaluate_reference(tree, "step_variational", x)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize(("name", "floating"), [("gripper", False), ("arm6", True)])

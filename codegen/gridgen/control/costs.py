@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -235,16 +234,13 @@ class Terms:
             none = np.zeros((0, 1, 2 * nv))
             return TrajectoryCost(cost, none, none[..., :nv], none[..., :nv], none, none[..., None])
         l_x, l_u, l_uu, l_xx = results[1:]
-        p = math.isqrt(l_xx.shape[-1] - 2 * nv)
-        dense = l_xx[..., 2 * nv :].reshape(B, T, p, p)
+        dense = l_xx[..., 2 * nv :].reshape(B, T, self.coupled, self.coupled)
         return TrajectoryCost(cost, l_x, l_u[:, :-1], l_uu[:, :-1], l_xx[..., : 2 * nv], dense)
 
 
 def _columns(robot: Robot, cost: Cost, B: int, T: int) -> list[Array]:
     """Return the weights (1, T + 1, m), the target and the width of a term."""
-    kind, nv = cost.residual, robot.nv
-    fixed = {"position": 3, "center_of_mass": 3, "orientation": 3, "momentum": 6}
-    m = fixed.get(kind, nv)
+    kind, m = cost.residual, extents(cost.residual, robot)[0]
     weights = np.zeros((1, T + 1, m))
     try:
         weights[:, :-1] = cost.weights
@@ -253,12 +249,11 @@ def _columns(robot: Robot, cost: Cost, B: int, T: int) -> list[Array]:
         raise ShapeError(f"weights of {kind}: give a number or {m} numbers") from error
     columns = [weights]
     if kind not in LIMITS:
-        shape = {"q": (robot.nq,), "orientation": (3, 3)}.get(kind, (m,))
         default = {"q": robot.neutral(), "orientation": np.eye(3)}.get(kind, np.zeros(m))
         target = np.asarray(default if cost.target is None else cost.target, float)
-        times, count = T + (kind != "tau"), len(shape)
+        times, shape = T + (kind != "tau"), default.shape
         try:
-            lead = target.shape[:-count]
+            lead = target.shape[: -len(shape)]
             found = np.broadcast_to(target, (len(target) if len(lead) == 2 else 1, times, *shape))
             if len(found) not in (1, B):
                 raise ValueError("problems")

@@ -62,7 +62,7 @@ def backward(
 
     Args:
         steps:   computes the derivatives of the steps by the states (n, n) and controls (n, m).
-        costs:   computes the derivatives of the cost, as ``CostComputation``.
+        costs:   computes the cost and its derivatives, the results of ``CostComputation``.
         efforts: controls (B, T, m); their type is that of all inputs.
         limits:  of the changed controls (m,).
         near:    regularization of the states (B,).

@@ -356,7 +356,7 @@ class Conversion:
         H = [[H[i][j] for j in range(3 * n)] for i in range(3 * n)]
         turns, torques = [*enumerate(units, v + 3)], range(2 * n + v, 2 * n + v + 3)
         tau, p, a = (self._linear(x) for x in (self.natural["tau"], weights, qdd))
-        slopes: list[list[Scalar]] = [[*row] for i in range(v, v + 3) for row in [_row(rates, i)]]
+        slopes = [[entry for by in rates for entry in by[i]] for i in range(v, v + 3)]
         pushed = [dot(weights, [row[k] for row in rates[2]]) for k in range(v, v + 3)]
         force: Vector = (pushed[0], pushed[1], pushed[2])
         for k, unit in turns:
@@ -416,8 +416,6 @@ class Conversion:
 
     def _turned(self, result: Any, shape: Sequence[str | int]) -> Any:
         """Return an array with its linear axes in the world's directions."""
-        if not shape:
-            return result
         if "nv" not in shape:
             return result
         if shape[0] != "nv":
@@ -426,11 +424,6 @@ class Conversion:
         block = self._linear(rows)
         rows[self._v : self._v + 3] = [_combined(row, block) for row in self._R]
         return rows
-
-
-def _row(rates: Sequence[Square], i: int) -> list[Scalar]:
-    """Return a row of derivatives by positions, velocities and torques."""
-    return [entry for matrix in rates for entry in matrix[i]]
 
 
 def _combined(factors: Sequence[Scalar], arrays: Sequence[Any]) -> Any:

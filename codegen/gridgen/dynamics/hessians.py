@@ -10,12 +10,10 @@ space. It is the symmetric part of the derivative of a gradient.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
-from gridgen.dynamics.configurations import integrate, own_joints
+from gridgen.dynamics.configurations import own_joints
 from gridgen.dynamics.conventions import Conversion, natural
 from gridgen.dynamics.derivatives import (
     Accelerations,
@@ -23,9 +21,9 @@ from gridgen.dynamics.derivatives import (
     inverse_dynamics_gradient,
 )
 from gridgen.dynamics.friction import curvature
-from gridgen.dynamics.integrators import Commutators, scaled, velocities_after
+from gridgen.dynamics.integrators import scaled, velocities_after
 from gridgen.dynamics.kinematics import joint_rate
-from gridgen.dynamics.linearization import Changes, converted
+from gridgen.dynamics.linearization import MOVES, Changes, converted, stages, terms
 from gridgen.dynamics.mass import second_moments
 from gridgen.dynamics.motion_derivatives import EffortRow, add_wrenches, along, followed
 from gridgen.dynamics.second_derivatives import FromAbove, quadratic_row, turned_row
@@ -309,83 +307,41 @@ constant_acceleration = partial(_step, share=0.5)
 implicit = partial(_step, is_damping_implicit=True)
 
 
-@dataclass(frozen=True)
-class _Move:
-    """A state of an explicit method of several stages; factors are in units of the step.
-
-    Attributes:
-        along:  factors of the velocities whose sum is the path from the initial configuration.
-        faster: factors of the accelerations whose sum is the change of the velocity.
-        twist:  factor of the commutator of two velocities in the path, and their numbers.
-    """
-
-    along: tuple[float, ...]
-    faster: tuple[float, ...]
-    twist: tuple[float, int, int] | None = None
-
-
-def _stages(
-    state: State, tau: Numbers, dt: Numbers, costate: Numbers, *, moves: Sequence[_Move]
-) -> Square:
-    """Return the Hessian of a step of several stages, as ``_step``, in reverse from its end.
-
-    Args:
-        moves: states of the stages after the first, then that at the end.
-    """
+def _stages(state: State, tau: Numbers, dt: Numbers, costate: Numbers, *, name: str) -> Square:
+    """Return the Hessian of a step of several stages, as ``_step``, in reverse from its end."""
     step, n, changes, axes = dt[0], state.tree.nv, Changes(state), range(state.tree.nv)
-    commutators, zero = Commutators(state), state.scalars.constant(0.0)
-    found, speeds = [_Accelerations(state, tau)], [state.qd]
-    # Changes of the configurations, the velocities and the accelerations.
-    places: list[Square] = [[]]
-    rates, gains = [changes.velocities()], [changes.accelerations(found[0].rates)]
-    paths: list[tuple[list[Scalar], Square]] = []
+    moves, zero = MOVES[name], state.scalars.constant(0.0)
+    found: list[_Accelerations] = []
 
-    def terms(factors: Sequence[float], arrays: Sequence[Any]) -> list[tuple[Scalar, Any]]:
-        return [(step * f, array) for f, array in zip(factors, arrays, strict=False) if f]
+    def evaluate(there: State) -> Accelerations:
+        found.append(_Accelerations(there, tau))
+        return found[-1].rates
 
-    def total(pairs: Sequence[tuple[Scalar, Numbers]]) -> list[Scalar]:
-        factors = [factor for factor, _ in pairs]
-        return [dot(factors, [array[i] for _, array in pairs]) for i in axes]
-
-    for move in moves:
-        path, along = total(terms(move.along, speeds)), changes.sum(*terms(move.along, rates))
-        if move.twist:
-            factor, a, b = step * step * move.twist[0], *move.twist[1:]
-            path = commutators.add(path, factor, speeds[a], speeds[b])
-            changes.commutated(along, factor, (speeds[a], rates[a]), (speeds[b], rates[b]))
-        paths.append((path, along))
-        if move is moves[-1]:
-            break
-        gained = total(terms(move.faster, [one.rates.qdd for one in found]))
-        speeds.append([state.qd[i] + gained[i] for i in axes])
-        rates.append(changes.velocities(1.0, changes.sum(*terms(move.faster, gains))))
-        places.append(changes.positions(path, along))
-        found.append(_Accelerations(state.at(integrate(state, path), speeds[-1]), tau))
-        gains.append(changes.accelerations(found[-1].rates, (places[-1], rates[-1])))
+    states = stages(state, step, moves, evaluate)
     H: Square = state.scalars.matrix("H", 3 * n, 3 * n)
     # Derivatives of the costate's sum by the velocities and the accelerations of the stages.
     by_speed, by_gain = ([[zero] * n for _ in found] for _ in range(2))
     by_place, by_end = [costate[i] for i in axes], [costate[i + n] for i in axes]
-    for k in reversed(range(len(moves))):
-        move, (path, along), rate = moves[k], paths[k], found[k].rates
-        slopes: Numbers = _add_paths(changes, by_place, path, along, H)
-        for factor, by in terms(move.along, by_speed):
+    for k, move in reversed([*enumerate(moves)]):
+        end, own, rates = states[k + 1], states[k], found[k].rates
+        slopes: Numbers = _add_paths(changes, by_place, end.path, end.along, H)
+        for factor, by in terms(step, move.along, by_speed):
             by[:] = [x + factor * y for x, y in zip(by, slopes, strict=True)]
-        for factor, by in terms(move.faster, by_gain):
+        for factor, by in terms(step, move.faster, by_gain):
             by[:] = [x + factor * y for x, y in zip(by, by_end, strict=True)]
         if move.twist:
-            factor, a, b = step * step * move.twist[0], *move.twist[1:]
-            ends = (speeds[a], rates[a], by_speed[a]), (speeds[b], rates[b], by_speed[b])
-            _add_commutators(changes, [factor * x for x in slopes], *ends, H)
+            factor, ends = step * step * move.twist[0], move.twist[1:]
+            one, other = ((states[a].speed, states[a].rate, by_speed[a]) for a in ends)
+            _add_commutators(changes, [factor * x for x in slopes], one, other, H)
         weights = by_gain[k]
         if k == 0:
             found[0].add_hessian(weights, H)
             break
-        own: Square = state.scalars.matrix("H", 3 * n, 3 * n)
-        found[k].add_hessian(weights, own)
-        _add_congruent(changes, own, (places[k], rates[k]), H)
-        by_place = [dot(weights, [row[j] for row in rate.by_q]) for j in axes]
-        by_end = [by_speed[k][j] + dot(weights, [row[j] for row in rate.by_qd]) for j in axes]
+        curved: Square = state.scalars.matrix("H", 3 * n, 3 * n)
+        found[k].add_hessian(weights, curved)
+        _add_congruent(changes, curved, (own.place, own.rate), H)
+        by_place = [dot(weights, [row[j] for row in rates.by_q]) for j in axes]
+        by_end = [by_speed[k][j] + dot(weights, [row[j] for row in rates.by_qd]) for j in axes]
     return H
 
 
@@ -438,18 +394,7 @@ def _add_commutators(
                 H[k][j] = H[k][j] + entry
 
 
-midpoint = partial(_stages, moves=(_Move((0.5,), (0.5,)), _Move((0.0, 1.0), (0.0, 1.0))))
-trapezoidal = partial(_stages, moves=(_Move((1.0,), (1.0,)), _Move((0.5, 0.5), (0.5, 0.5))))
-_WEIGHTS = (1.0 / 6.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 6.0)
-rk4 = partial(
-    _stages,
-    moves=(
-        _Move((0.5,), (0.5,)),
-        _Move((0.0, 0.5), (0.0, 0.5), (0.125, 0, 1)),
-        _Move((0.0, 0.0, 1.0), (0.0, 0.0, 1.0)),
-        _Move(_WEIGHTS, _WEIGHTS, (1.0 / 12.0, 0, 3)),
-    ),
-)
+midpoint, trapezoidal, rk4 = (partial(_stages, name=name) for name in MOVES)
 
 
 def _add_paths(

@@ -159,10 +159,16 @@ def scaled(state: State, factor: Scalar, v: Numbers) -> list[Scalar]:
     return _each(state, lambda j: factor * v[j])
 
 
-def moved(state: State, v: Numbers, change: tuple[Scalar, Numbers]) -> list[Scalar]:
-    """Return v + factor rate, for ``change`` = (factor, rate)."""
-    factor, rate = change
-    return _each(state, lambda j: v[j] + factor * rate[j])
+def moved(state: State, v: Numbers, *changes: tuple[Scalar, Numbers]) -> list[Scalar]:
+    """Return v and the sum of factor rate, for ``changes`` = (factor, rate)."""
+
+    def entry(j: int) -> Scalar:
+        total = v[j]
+        for factor, rate in changes:
+            total = total + factor * rate[j]
+        return total
+
+    return _each(state, entry)
 
 
 def weighted(state: State, a: Numbers, b: Numbers, c: Numbers, d: Numbers) -> list[Scalar]:

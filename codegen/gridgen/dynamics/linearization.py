@@ -8,9 +8,10 @@ q, qd and tau. The code differentiates the steps of ``gridgen.dynamics.integrato
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from gridgen.dynamics import integrators
 from gridgen.dynamics.actuators import actuated, damped
@@ -34,7 +35,6 @@ from gridgen.dynamics.integrators import (
     moved,
     scaled,
     velocities_after,
-    weighted,
 )
 from gridgen.dynamics.linear import ldlt_solve
 from gridgen.dynamics.state import Numbers, State
@@ -73,7 +73,7 @@ def _step(
     step, changes = dt[0], Changes(state)
     rates = _accelerations(state, tau, step if is_damping_implicit else None)
     change = changes.accelerations(rates)
-    faster, along = (changes.velocities(step, change), changes.after(share, step, change))
+    faster, along = (changes.velocities((step, change)), changes.after(share, step, change))
     path = scaled(state, step, velocities_after(state, step, share, rates.qdd))
     return changes.result(changes.positions(path, changes.sum((step, along))), faster)
 
@@ -84,80 +84,98 @@ constant_acceleration = partial(_step, share=0.5)
 implicit = partial(_step, is_damping_implicit=True)
 
 
-def midpoint(state: State, tau: Numbers, dt: Numbers) -> Gradient:
-    """Return the linearization of ``integrators.midpoint``."""
+@dataclass(frozen=True)
+class Move:
+    """A state of an explicit method after the initial one; factors are in units of the step.
+
+    Attributes:
+        along:  factors of the velocities whose sum is the path from the initial configuration.
+        faster: factors of the accelerations whose sum is the change of the velocity.
+        twist:  factor of the commutator of two velocities in the path, and their numbers.
+    """
+
+    along: tuple[float, ...]
+    faster: tuple[float, ...]
+    twist: tuple[float, int, int] | None = None
+
+
+_WEIGHTS = (1.0 / 6.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 6.0)
+#: The methods of ``integrators`` with several stages; the last state is that at the end.
+MOVES = {
+    "midpoint": (Move((0.5,), (0.5,)), Move((0.0, 1.0), (0.0, 1.0))),
+    "trapezoidal": (Move((1.0,), (1.0,)), Move((0.5, 0.5), (0.5, 0.5))),
+    "rk4": (
+        Move((0.5,), (0.5,)),
+        Move((0.0, 0.5), (0.0, 0.5), (0.125, 0, 1)),
+        Move((0.0, 0.0, 1.0), (0.0, 0.0, 1.0)),
+        Move(_WEIGHTS, _WEIGHTS, (1.0 / 12.0, 0, 3)),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A state of a step of several stages.
+
+    Attributes:
+        path, along: path from the initial configuration, and its change.
+        place:       change of the configuration.
+        speed, rate: velocities, and their change.
+        qdd, gain:   accelerations, and their change; empty at the end.
+    """
+
+    path: Numbers
+    along: Square
+    place: Square
+    speed: Numbers
+    rate: Square
+    qdd: Numbers
+    gain: Square
+
+
+def stages(
+    state: State, step: Scalar, moves: Sequence[Move], evaluate: Callable[[State], Accelerations]
+) -> list[Stage]:
+    """Return the states of a step; ``evaluate`` returns accelerations and their derivatives."""
+    changes, rates = Changes(state), evaluate(state)
+    gain = changes.accelerations(rates)
+    found = [Stage((), [], [], state.qd, changes.velocities(), rates.qdd, gain)]
+    for move in moves:
+        (factor, first), *others = summed = terms(step, move.along, found)
+        path = scaled(state, factor, first.speed)
+        if others:
+            path = moved(state, path, *((f, one.speed) for f, one in others))
+        along = changes.sum(*((f, one.rate) for f, one in summed))
+        if move.twist:
+            factor, a, b = step * step * move.twist[0], *(found[k] for k in move.twist[1:])
+            Commutators(state).add(path, factor, a.speed, b.speed)
+            changes.commutated(along, factor, (a.speed, a.rate), (b.speed, b.rate))
+        gained = terms(step, move.faster, found)
+        speed = moved(state, state.qd, *((f, one.qdd) for f, one in gained))
+        rate = changes.velocities(*((f, one.gain) for f, one in gained))
+        place = changes.positions(path, along)
+        if move is moves[-1]:
+            return [*found, Stage(path, along, place, speed, rate, (), [])]
+        rates = evaluate(state.at(integrate(state, path), speed))
+        gain = changes.accelerations(rates, (place, rate))
+        found.append(Stage(path, along, place, speed, rate, rates.qdd, gain))
+    return found
+
+
+def terms(step: Scalar, factors: Sequence[float], found: Sequence[Any]) -> list[tuple[Scalar, Any]]:
+    """Return the terms of a sum over states, without those that are zero."""
+    return [(step * f, one) for f, one in zip(factors, found, strict=False) if f]
+
+
+def _stages(state: State, tau: Numbers, dt: Numbers, *, name: str) -> Gradient:
+    """Return the linearization of a step of several stages of ``integrators``."""
     if state.tree.contact_model.contacts:
-        return contact_step_gradient(state, tau, dt, integrators.midpoint)
-    qd, changes, step, half = state.qd, Changes(state), dt[0], 0.5 * dt[0]
-    first = _accelerations(state, tau)
-    middle = moved(state, qd, (half, first.qdd))
-    slower = changes.velocities(half, changes.accelerations(first))
-    path = scaled(state, half, qd)
-    there = _accelerations(state.at(integrate(state, path), middle), tau)
-    dq = changes.positions(path, changes.sum((half, changes.velocities())))
-    faster = changes.velocities(step, changes.accelerations(there, (dq, slower)))
-    end = changes.positions(scaled(state, step, middle), changes.sum((step, slower)))
-    return changes.result(end, faster)
+        return contact_step_gradient(state, tau, dt, getattr(integrators, name))
+    end = stages(state, dt[0], MOVES[name], lambda there: _accelerations(there, tau))[-1]
+    return Changes(state).result(end.place, end.rate)
 
 
-def trapezoidal(state: State, tau: Numbers, dt: Numbers) -> Gradient:
-    """Return the linearization of ``integrators.trapezoidal``."""
-    if state.tree.contact_model.contacts:
-        return contact_step_gradient(state, tau, dt, integrators.trapezoidal)
-    qd, changes, step, half = state.qd, Changes(state), dt[0], 0.5 * dt[0]
-    first = _accelerations(state, tau)
-    path, ahead = scaled(state, step, qd), moved(state, qd, (step, first.qdd))
-    there = _accelerations(state.at(integrate(state, path), ahead), tau)
-    dq = changes.positions(path, changes.sum((step, changes.velocities())))
-    start = changes.accelerations(first)
-    last = changes.accelerations(there, (dq, changes.velocities(step, start)))
-    faster = changes.velocities(half, changes.sum((1.0, start), (1.0, last)))
-    middle = moved(state, qd, (half, first.qdd))
-    slower = changes.velocities(half, start)
-    end = changes.positions(scaled(state, step, middle), changes.sum((step, slower)))
-    return changes.result(end, faster)
-
-
-def rk4(state: State, tau: Numbers, dt: Numbers) -> Gradient:
-    """Return the linearization of ``integrators.rk4``."""
-    if state.tree.contact_model.contacts:
-        return contact_step_gradient(state, tau, dt, integrators.rk4)
-    qd, changes, step, half = state.qd, Changes(state), dt[0], 0.5 * dt[0]
-    sixth, twist = step * (1.0 / 6.0), 0.5 * half * half
-    commutators = Commutators(state)
-
-    def rates(path: Numbers, qd: Numbers) -> Accelerations:
-        return _accelerations(state.at(integrate(state, path), qd), tau)
-
-    v1, dv1 = qd, changes.velocities()
-    first = _accelerations(state, tau)
-    da1 = changes.accelerations(first)
-
-    v2, dv2 = moved(state, qd, (half, first.qdd)), changes.velocities(half, da1)
-    path = scaled(state, half, v1)
-    dq = changes.positions(path, changes.sum((half, dv1)))
-    second = rates(path, v2)
-    da2 = changes.accelerations(second, (dq, dv2))
-
-    v3, dv3 = moved(state, qd, (half, second.qdd)), changes.velocities(half, da2)
-    path = commutators.add(scaled(state, half, v2), twist, v1, v2)
-    along = changes.commutated(changes.sum((half, dv2)), twist, (v1, dv1), (v2, dv2))
-    dq = changes.positions(path, along)
-    third = rates(path, v3)
-    da3 = changes.accelerations(third, (dq, dv3))
-
-    v4, dv4 = moved(state, qd, (step, third.qdd)), changes.velocities(step, da3)
-    path = scaled(state, step, v3)
-    dq = changes.positions(path, changes.sum((step, dv3)))
-    da4 = changes.accelerations(rates(path, v4), (dq, dv4))
-
-    twist = 0.5 * step * sixth
-    path = scaled(state, sixth, weighted(state, v1, v2, v3, v4))
-    path = commutators.add(path, twist, v1, v4)
-    along = changes.sum((sixth, dv1), (2.0 * sixth, dv2), (2.0 * sixth, dv3), (sixth, dv4))
-    along = changes.commutated(along, twist, (v1, dv1), (v4, dv4))
-    faster = changes.sum((1.0, da1), (2.0, da2), (2.0, da3), (1.0, da4))
-    return changes.result(changes.positions(path, along), changes.velocities(sixth, faster))
+midpoint, trapezoidal, rk4 = (partial(_stages, name=name) for name in MOVES)
 
 
 def variational(state: State, tau: Numbers, dt: Numbers) -> Gradient:
@@ -285,9 +303,9 @@ class Changes:
                 total[i][k] = entry
         return total
 
-    def velocities(self, factor: Scalar = 0.0, change: Square | None = None) -> Square:
-        """Return the change of qd + factor v, where v has the given change."""
-        total = self._zero_change("faster") if change is None else self.sum((factor, change))
+    def velocities(self, *terms: tuple[Scalar, Square]) -> Square:
+        """Return the change of qd plus factors times vectors that have the given changes."""
+        total = self.sum(*terms) if terms else self._zero_change("faster")
         for j in self.state.tree.velocities.outward():
             at = j + self.state.tree.nv
             total[j][at] = total[j][at] + 1.0
@@ -295,7 +313,7 @@ class Changes:
 
     def after(self, share: float, step: Scalar, change: Square) -> Square:
         """Return the change of ``velocities_after``, for one of the accelerations."""
-        return self.velocities(share * step, change) if share else self.velocities()
+        return self.velocities((share * step, change)) if share else self.velocities()
 
     def accelerations(
         self, rates: Accelerations, state: tuple[Square, Square] | None = None

@@ -167,7 +167,7 @@ class CostComputation(Computation):
         given = iter(x["cost_terms"])
         for part in self.key.parts:
             kind = part.function
-            count, size, _ = extents(kind, tree)
+            count, size, coupled = extents(kind, tree)
             scalars.begin("cost", -1)
             weights = [next(given) for _ in range(count)]
             target = [next(given) for _ in range(size)]
@@ -180,7 +180,7 @@ class CostComputation(Computation):
                     l_u[i], l_uu[i] = l_u[i] + slope, l_uu[i] + curvature
                 for a, entry in row.items():
                     l_x[a] = l_x[a] + entry * slope
-                    if kind in ("qd", *LIMITS) or (kind == "q" and a >= extents(kind, tree)[2]):
+                    if a >= coupled:
                         diagonal[a] = diagonal[a] + curvature
                         continue
                     for b, other in row.items():

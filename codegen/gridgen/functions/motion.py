@@ -55,10 +55,13 @@ _SOURCES = {
 INTEGRATORS = {name: title for name, (title, _) in _SOURCES.items()}
 #: Numbers of evaluations of those that evaluate forward dynamics several times.
 MULTI_STAGE = {"midpoint": 2, "trapezoidal": 2, "rk4": 4}
-#: Those with Hessians of steps.
+#: Those with Hessians of steps, and with loops.
 _EXPLICIT = tuple(name for name in INTEGRATORS if name != "variational")
-_OF_VARIATIONAL = ("of_variational_steps",)
-_REFUSALS = ("of_a_singular_mass_matrix",)
+
+
+def _refusals(integrator: str, *others: str) -> tuple[str, ...]:
+    of_method = () if integrator in _EXPLICIT else ("of_variational_steps",)
+    return ("of_a_singular_mass_matrix", *others, *of_method)
 
 
 class Motion(Calls):
@@ -71,7 +74,7 @@ class Motion(Calls):
             name: Algorithm(
                 f"integrators.{name}",
                 source,
-                refusals=_REFUSALS if name in _EXPLICIT else (*_REFUSALS, *_OF_VARIATIONAL),
+                refusals=_refusals(name),
                 title=title,
                 in_loops=name in _EXPLICIT,
             )
@@ -139,10 +142,7 @@ class Motion(Calls):
             name: Algorithm(
                 f"linearization.{name}",
                 f"chain rule along step_{name}",
-                refusals=(
-                    *(*_REFUSALS, "of_contacts_in_the_world"),
-                    *(_OF_VARIATIONAL if name == "variational" else ()),
-                ),
+                refusals=_refusals(name, "of_contacts_in_the_world"),
                 title=INTEGRATORS[name],
                 in_loops=name in _EXPLICIT,
             )
@@ -190,7 +190,7 @@ class Motion(Calls):
             name: Algorithm(
                 f"hessians.{name}",
                 f"second derivatives along step_{name}, summed before they are formed",
-                refusals=(*_REFUSALS, "of_constraints", "of_contacts", "of_actuators"),
+                refusals=_refusals(name, "of_constraints", "of_contacts", "of_actuators"),
                 title=INTEGRATORS[name],
                 in_loops=name not in MULTI_STAGE,
             )
