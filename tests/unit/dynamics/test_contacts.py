@@ -278,11 +278,7 @@ def test_friction_and_radii_are_inputs() -> None:
             "parallel and max_pairs; give one of them",
         ),
         (
-            {
-                "ground": [
-                    {"link": "FL_foot", "radius": 0.02, "solimp": (0.9, 0.95, 0.01, 0.5, 1.1)}
-                ]
-            },
+            {"ground": [{"link": "FL_foot", "radius": 0.02, "solimp": (0.9, 0.9, 0.1, 0.5, 1.1)}]},
             "the power 1.1; give a multiple of 1/64 up to 10",
         ),
         ({"contact": True}, "no link touches a plane or another link: name links"),

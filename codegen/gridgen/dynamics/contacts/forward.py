@@ -158,9 +158,7 @@ def contact_residual(state: State, tau: Numbers) -> Scalar:
     found = solution(state, actuated(state, tau))
     torques = found.problem.torques(found.problem.forces)
     errors = [x - y - t for x, y, t in zip(found.Ma, found.b, torques, strict=True)]
-    squares = [
-        total(x * x / found.M[j][j] for j, x in enumerate(each)) for each in (errors, found.b)
-    ]
+    squares = [total(x * x / found.M[j][j] for j, x in enumerate(own)) for own in (errors, found.b)]
     error = state.scalars.sqrt(squares[0] / (squares[1] + LEAST * LEAST))
     for distance in found.problem.beyond:
         one, zero = map(state.scalars.constant, (1.0, 0.0))
