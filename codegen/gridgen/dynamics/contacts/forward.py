@@ -11,11 +11,11 @@ from itertools import chain
 from gridgen.dynamics.actuators import actuated, damped
 from gridgen.dynamics.configurations import integrate
 from gridgen.dynamics.constraints import Rows
-from gridgen.dynamics.contacts.gradient import tangent_of, undifferentiated
 from gridgen.dynamics.contacts.softness import LEAST
 from gridgen.dynamics.contacts.solver import Problem, total
 from gridgen.dynamics.crba import factorized, mass_matrix
 from gridgen.dynamics.derivatives import inverse_dynamics_gradient
+from gridgen.dynamics.dual_states import tangent_of, undifferentiated
 from gridgen.dynamics.kinematics import all_motions, each
 from gridgen.dynamics.linear import Factorization, ldlt, ldlt_solve
 from gridgen.dynamics.rnea import body_forces, torques_of_forces
