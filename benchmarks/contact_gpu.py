@@ -157,8 +157,8 @@ def measure(name: str, arch: str, device: Device, batch: int) -> str:
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    models = ("hopper", "ant", "quadruped", "go2", "humanoid")
-    parser.add_argument("--models", nargs="*", default=models)
+    models = ("hopper", "half_cheetah", "ant", "hand", "quadruped elliptic", "quadruped pyramidal")
+    parser.add_argument("--models", nargs="*", default=[*models, "go2", "humanoid"])
     parser.add_argument("--arch", default="sm_120")
     parser.add_argument("--batch", type=int, default=8192)
     options = parser.parse_args()

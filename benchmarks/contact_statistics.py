@@ -23,7 +23,13 @@ import gridgen
 from gridgen.model.readers.mujoco import from_model
 from gridgen.model.tree import build_tree
 from gridgen.options import RobotOptions
-from helpers.contacts import contacts_of, forces_at_points
+from helpers.contacts import (
+    contacts_of,
+    forces_at_points,
+    has_converged,
+    iterate_to_the_end,
+    local,
+)
 
 STEPS, EVERY = 500, 10
 #: Largest torque of each joint [N m], by model; others have the first.
@@ -111,16 +117,15 @@ class Case:
     def errors(self, seen: list[tuple[np.ndarray, ...]], count: int) -> list[float]:
         """Return the states, contacts of each, and largest relative errors of float64, float32."""
         model, data = self.model, mujoco.MjData(self.model)
-        model.opt.tolerance, model.opt.iterations = 0.0, 200
-        model.opt.ls_iterations, model.opt.ls_tolerance = 100, 1e-10
+        iterate_to_the_end(model)
         rows, wanted, contacts, touches = [], [], [], 0
         for k in np.random.default_rng(0).permutation(len(seen)):
             data.qpos[:], data.qvel[:], data.qfrc_applied[:] = seen[k]
             data.qacc_warmstart[:] = 0.0
             mujoco.mj_forward(model, data)
-            if data.ncon and self._has_converged(data):
+            if data.ncon and has_converged(model, data):
                 rows.append(k)
-                wanted.append(self._local(data))
+                wanted.append(local(model, data, data.qacc, shifted=True))
                 contacts.append(contacts_of(model, data))
                 touches += data.ncon
             if len(rows) == count:
@@ -139,21 +144,6 @@ class Case:
                 scale = np.maximum(np.abs(other).max(axis=1, keepdims=True), 1.0)
                 found.append(float((np.abs(array - other) / scale).max()))
         return found
-
-    def _has_converged(self, data: Any) -> bool:
-        model = self.model
-        M = np.zeros((model.nv, model.nv))
-        mujoco.mj_fullM(model, data, M)
-        rest = M @ (data.qacc - data.qacc_smooth) - data.qfrc_constraint
-        return bool(np.abs(rest).max() < 1e-9 * max(1.0, np.abs(data.qfrc_constraint).max()))
-
-    def _local(self, data: Any) -> np.ndarray:
-        """Return accelerations of gridgen."""
-        qdd = data.qacc.copy()
-        if self.roots == 6:
-            R = data.xmat[1].reshape(3, 3)
-            qdd[:3] = R.T @ qdd[:3] - np.cross(data.qvel[3:6], R.T @ data.qvel[:3])
-        return qdd
 
 
 def row(*cells: object) -> str:

@@ -30,7 +30,7 @@ from mujoco import rollout
 import gridgen
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from helpers.contacts import hand
+from helpers.contact_models import hand
 from helpers.robots import example_urdf
 
 ROBOTS = Path(__file__).parents[1] / "robots"

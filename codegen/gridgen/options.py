@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -268,6 +269,25 @@ def _entries(option: str, given: object, example: str) -> tuple[Mapping[str, Any
                 f"{where} has {show_value(entry)}; give a dictionary for each, such as {example}"
             )
     return tuple(given)
+
+
+def numbers_of(
+    where: str, key: str, value: object, count: int, least: float = -math.inf
+) -> tuple[float, ...]:
+    """Return the numbers of an entry of an option.
+
+    Raises:
+        OptionError: the value is not that many finite numbers, or one is less than ``least``.
+    """
+    numbers = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    if len(numbers) != count or not all(
+        isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x) and x >= least
+        for x in numbers
+    ):
+        form = "a number" if count == 1 else f"{count} numbers"
+        bound = ", 0 or more" if least == 0.0 else ""
+        raise OptionError(f"{where} has {key} {show_value(value)}; give {form}{bound}")
+    return tuple(map(float, numbers))
 
 
 def read_spheres(given: object) -> str | dict[str, tuple[Any, ...]]:

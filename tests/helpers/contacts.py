@@ -1,4 +1,4 @@
-"""Contact forces of MuJoCo, contact by contact, and a hand that touches fixed objects."""
+"""MuJoCo's accelerations and contact forces in states that touch, as arrays of gridgen."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any
 
 import mujoco
 import numpy as np
+from numpy.testing import assert_allclose
 
 from gridgen.dynamics.constraints import Constraints
 from gridgen.dynamics.contacts.touching import touches
 from gridgen.dynamics.state import State
-from gridgen.model.tree import KinematicTree
+from gridgen.model.readers.mujoco import from_model
+from gridgen.model.tree import KinematicTree, build_tree
+from gridgen.options import RobotOptions
 from gridgen.symbolic.scalars import FloatScalars
 from gridgen.symbolic.spatial import add, apply
-from helpers.robots import example_urdf
 
 #: Name, position and force [N] of a contact in the world.
 Seen = tuple[str, np.ndarray, np.ndarray]
@@ -61,31 +63,116 @@ def forces_at_points(
     return forces
 
 
-def hand() -> Any:
-    """Return the model of a fixed Allegro hand about a fixed ball, with a fixed box at its tips.
+def iterate_to_the_end(model: Any) -> None:
+    """Let MuJoCo's solver iterate until it cannot improve."""
+    model.opt.tolerance, model.opt.iterations = 0.0, 200
+    model.opt.ls_iterations, model.opt.ls_tolerance = 100, 1e-10
 
-    The fingers do not touch each other. Links with their center of mass on the axes of their joints
-    have no contacts: MuJoCo's ``body_invweight0`` is zero, and the stiffness 1e15.
+
+def has_converged(model: Any, data: Any) -> bool:
+    """Return whether the constraint forces of MuJoCo's accelerations are in equilibrium."""
+    M = np.zeros((model.nv, model.nv))
+    mujoco.mj_fullM(model, data, M)
+    residual = data.efc_J.reshape(data.nefc, model.nv) @ data.qacc - data.efc_aref
+    mujoco.mj_constraintUpdate(model, data, residual, None, 0)
+    rest = M @ (data.qacc - data.qacc_smooth) - data.qfrc_constraint
+    return bool(np.abs(rest).max() < 1e-9 * max(1.0, np.abs(data.qfrc_constraint).max()))
+
+
+def local(model: Any, data: Any, v: np.ndarray, *, shifted: bool = False) -> np.ndarray:
+    """Return velocities with the linear part of free joints in the axes of their bodies.
+
+    ``shifted`` accelerations are the derivatives of these velocities.
     """
-    spec = mujoco.MjSpec.from_file(str(example_urdf("allegro_right_hand")))
-    spec.compiler.balanceinertia = True  # two tips have inertias of no body
-    sphere, box = mujoco.mjtGeom.mjGEOM_SPHERE, mujoco.mjtGeom.mjGEOM_BOX
-    slides = spec.compile().body_invweight0[:, 0] > 1e-6
-    for body in spec.bodies:
-        for geom in body.geoms:
-            kinds = 1 + 2 * (geom.type == sphere)
-            geom.contype, geom.conaffinity = 0, kinds * int(slides[body.id])
-    kind = {"conaffinity": 0, "condim": 4, "friction": [0.8, 0.01, 0.001]}
-    spec.worldbody.add_geom(
-        name="ball", type=sphere, size=[0.04, 0, 0], pos=[0.07, 0, 0.05], contype=1, **kind
-    )
-    spec.worldbody.add_geom(
-        name="block",
-        type=box,
-        size=[0.02, 0.05, 0.03],
-        pos=[0.05, -0.01, 0.12],
-        quat=[0.9, 0.1, 0.2, 0.3],
-        contype=2,
-        **kind,
-    )
-    return spec.compile()
+    v = v.copy()
+    for joint in np.flatnonzero(model.jnt_type == 0):
+        at = model.jnt_dofadr[joint]
+        R = data.xmat[model.jnt_bodyid[joint]].reshape(3, 3)
+        v[at : at + 3] = R.T @ v[at : at + 3]
+        if shifted:
+            v[at : at + 3] -= np.cross(data.qvel[at + 3 : at + 6], R.T @ data.qvel[at : at + 3])
+    return v
+
+
+class Peer:
+    """A model in random states that touch the ground, and gridgen's arrays of them."""
+
+    def __init__(self, model: Any, count: int, seed: int = 0) -> None:
+        self.model, self.data = model, mujoco.MjData(model)
+        rng = np.random.default_rng(seed)
+        self.free = [j for j in range(model.njnt) if model.jnt_type[j] == 0]
+        rows: dict[str, list[Any]] = {name: [] for name in ("q", "qd", "tau", "ctrl", "qdd")}
+        self.states: list[tuple[np.ndarray, ...]] = []
+        self.seen: list[list[Seen]] = []
+        while len(rows["q"]) < count:
+            self._place(rng)
+            data, q = self.data, self.data.qpos.copy()
+            mujoco.mj_forward(model, data)
+            if not has_converged(model, data) or not data.ncon:
+                continue
+            moved = data.qvel.copy(), data.qfrc_applied.copy(), data.ctrl.copy()
+            self.states.append((q.copy(), *moved))
+            rows["q"].append(self.permuted(q))
+            rows["qd"].append(self.local(data.qvel))
+            rows["tau"].append(self.local(data.qfrc_applied))
+            rows["ctrl"].append(data.ctrl.copy())
+            rows["qdd"].append(self.local(data.qacc, shifted=True))
+            self.seen.append(contacts_of(model, data))
+        self.x = {name: np.array(values) for name, values in rows.items()}
+        self.x["gravity"] = np.array(model.opt.gravity)
+        if not model.nu:
+            del self.x["ctrl"]
+
+    def _place(self, rng: np.random.Generator) -> None:
+        model, data = self.model, self.data
+        mujoco.mj_resetData(model, data)
+        data.qvel[:], data.qfrc_applied[:] = rng.normal(size=(2, model.nv))
+        data.qfrc_applied[:] *= 3.0
+        data.ctrl[:] = rng.normal(size=model.nu)
+        if model.jnt_limited.all():  # a hand, about what it touches
+            data.qpos[:] = rng.uniform(*np.add(model.jnt_range, (-0.02, 0.02)).T)
+            return
+        data.qpos[:] += 0.3 * rng.normal(size=model.nq)
+        for joint in self.free:
+            turn = data.qpos[model.jnt_qposadr[joint] + 3 :][:4]
+            turn /= np.linalg.norm(turn)
+        mujoco.mj_kinematics(model, data)
+        moving = [g for g in range(model.ngeom) if model.geom_bodyid[g]]
+        plane = int(np.flatnonzero(model.geom_type == 0)[0])
+        normal = data.geom_xmat[plane].reshape(3, 3)[:, 2]
+        heights = data.geom_xpos[moving] @ normal - data.geom_xpos[plane] @ normal
+        # The vertical coordinate is the second of a planar robot, and the third of a free joint.
+        data.qpos[2 if self.free else 1] -= heights.min() - rng.uniform(0.0, 0.08)
+
+    def place(self, index: int) -> None:
+        """Return to one of the states."""
+        mujoco.mj_resetData(self.model, self.data)
+        data = self.data
+        for array, own in zip(
+            (data.qpos, data.qvel, data.qfrc_applied, data.ctrl), self.states[index], strict=True
+        ):
+            array[:] = own
+
+    def permuted(self, q: np.ndarray) -> np.ndarray:
+        for joint in self.free:
+            at = self.model.jnt_qposadr[joint] + 3
+            q[at : at + 4] = np.roll(q[at : at + 4], -1)
+        return q
+
+    def local(self, v: np.ndarray, *, shifted: bool = False) -> np.ndarray:
+        """Return ``local`` of the present state."""
+        return local(self.model, self.data, v, shifted=shifted)
+
+    def tree(self, **options: Any) -> KinematicTree:
+        """Return gridgen's tree."""
+        options = {"contact": {"iterations": 100}, "actuators": self.model.nu > 0} | options
+        return build_tree(from_model(self.model), RobotOptions(joint_dynamics=True, **options))
+
+    def check(self, qdd: np.ndarray, forces: np.ndarray, tolerance: float) -> None:
+        """Compare accelerations, and the force of each contact."""
+        seen = forces_at_points(self.tree(), self.x["q"], self.seen)
+        assert seen.any(axis=(1, 2)).mean() > 0.5
+        for found, expected in ((qdd, self.x["qdd"]), (forces, seen)):
+            found, expected = (array.reshape(len(array), -1) for array in (found, expected))
+            scale = np.maximum(np.abs(expected).max(axis=1, keepdims=True), 1.0)
+            assert_allclose(found / scale, expected / scale, rtol=0.0, atol=tolerance)

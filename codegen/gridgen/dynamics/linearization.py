@@ -17,18 +17,18 @@ from gridgen.dynamics import integrators
 from gridgen.dynamics.actuators import actuated, damped
 from gridgen.dynamics.configurations import integrate, own_joints
 from gridgen.dynamics.constraint_derivatives import constrained_accelerations_gradient
-from gridgen.dynamics.contacts.gradient import (
-    constant,
-    contact_step_gradient,
-    coordinates_of,
-    undifferentiated,
-)
 from gridgen.dynamics.conventions import Conversion, natural
 from gridgen.dynamics.crba import factorized
 from gridgen.dynamics.derivatives import (
     Accelerations,
     accelerations_gradient,
     inverse_dynamics_gradient,
+)
+from gridgen.dynamics.dual_states import (
+    constant,
+    contact_step_gradient,
+    moving,
+    undifferentiated,
 )
 from gridgen.dynamics.integrators import (
     Commutators,
@@ -192,11 +192,9 @@ def variational(state: State, tau: Numbers, dt: Numbers) -> Gradient:
     axes, columns, zero = range(n), range(3 * n), scalars.constant(0.0)
     rate = solved_rate(state, tau, step)
     # Directions of positions, velocities, torques, and of the rate.
-    units = [Slopes({k: scalars.constant(1.0)}) for k in range(4 * n)]
-    q = [*map(Dual, state.q, coordinates_of(state, units[:n]))]
-    begin = replace(constant(state), q=q, qd=[*map(Dual, state.qd, units[n : 2 * n])])
-    moving, torques = [*map(Dual, rate, units[3 * n :])], [*map(Dual, tau, units[2 * n : 3 * n])]
-    at_start, at_end = ends(begin, moving, torques, Dual(step))
+    begin, units = moving(state, 4 * n)
+    along, torques = [*map(Dual, rate, units[3 * n :])], [*map(Dual, tau, units[2 * n : 3 * n])]
+    at_start, at_end = ends(begin, along, torques, Dual(step))
     residual = [a - b for a, b in zip(at_start, momenta_of(begin)[0], strict=True)]
     equations, momenta = (  # rows: a residual or a momentum
         [[own.get(k, zero) for k in range(4 * n)] for own in map(slopes_of, tangents_of(found))]

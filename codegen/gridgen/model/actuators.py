@@ -11,7 +11,7 @@ from gridgen.errors import ModelError, OptionError
 from gridgen.model.description import RobotDescription, suggestion
 from gridgen.model.kinematic_tree import Actuator, Body, Spring
 from gridgen.naming import show, show_value
-from gridgen.options import RobotOptions
+from gridgen.options import RobotOptions, numbers_of
 
 #: Gain and bias of each kind, by its entries; their terms are constant, of length, of velocity.
 _KINDS: Mapping[str, Mapping[str, float]] = {
@@ -127,7 +127,7 @@ def _actuator(where: str, entry: Mapping[str, Any], bodies: Sequence[Body]) -> A
         advice = "give True or False" if bad == "implicit" else "give a string"
         raise OptionError(f"{where} has {bad} {show_value(entry[bad])}; {advice}")
     kp, kv = (
-        _numbers(where, key, entry.get(key, _KINDS[kind].get(key, 0.0)), 1, least=0.0)[0]
+        numbers_of(where, key, entry.get(key, _KINDS[kind].get(key, 0.0)), 1, least=0.0)[0]
         for key in ("kp", "kv")
     )
     gain, bias = {
@@ -135,29 +135,15 @@ def _actuator(where: str, entry: Mapping[str, Any], bodies: Sequence[Body]) -> A
         "position": ((kp, 0.0, 0.0), (0.0, -kp, -kv)),
         "velocity": ((kv, 0.0, 0.0), (0.0, 0.0, -kv)),
         "damper": ((0.0, 0.0, -kv), (0.0, 0.0, 0.0)),
-        "general": (_numbers(where, key, entry.get(key, _TERMS[key]), 3) for key in _TERMS),
+        "general": (numbers_of(where, key, entry.get(key, _TERMS[key]), 3) for key in _TERMS),
     }[kind]
     ranges: list[tuple[float, ...]] = [
-        _numbers(where, key, entry[key], 2) if key in entry else (-math.inf, math.inf)
+        numbers_of(where, key, entry[key], 2) if key in entry else (-math.inf, math.inf)
         for key in _RANGES
     ]
     for key, (low, high) in zip(_RANGES, ranges, strict=True):
         if low > high:
             raise OptionError(f"{where} has {key} {show_value(entry[key])}; give (least, most)")
-    (gear,) = _numbers(where, "gear", entry.get("gear", 1.0), 1)
+    (gear,) = numbers_of(where, "gear", entry.get("gear", 1.0), 1)
     of_ctrl, of_force, of_joint = ranges
     return Actuator(name, joints[joint], gear, gain, bias, of_ctrl, of_force, of_joint, implicit)
-
-
-def _numbers(
-    where: str, key: str, value: Any, count: int, least: float = -math.inf
-) -> tuple[float, ...]:
-    numbers = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    if len(numbers) != count or not all(
-        isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x) and x >= least
-        for x in numbers
-    ):
-        form = "a number" if count == 1 else f"{count} numbers"
-        bound = "" if least < 0.0 else ", 0 or more"
-        raise OptionError(f"{where} has {key} {show_value(value)}; give {form}{bound}")
-    return tuple(map(float, numbers))

@@ -12,6 +12,7 @@ from gridgen.model.kinematic_tree import Body, Constraint, Frame
 from gridgen.model.pose import Pose, from_rpy
 from gridgen.model.soft import DEFAULT_SOFTNESS, Softness
 from gridgen.naming import show, show_value
+from gridgen.options import numbers_of
 
 _SHARED = {"kind", "name", "to", "stabilization", "compliance", "active", "solref", "solimp"}
 _PLACED = _SHARED | {"link", "offset", "to_offset", "to_rpy"}
@@ -167,18 +168,7 @@ class _Reader:
         least: float = -math.inf,
     ) -> tuple[float, ...]:
         given = self._entry.get(key, default or (0.0,) * count)
-        values = tuple(given) if isinstance(given, (list, tuple)) else (given,)
-        if len(values) != count or not all(
-            isinstance(value, (int, float))
-            and not isinstance(value, bool)
-            and math.isfinite(value)
-            and value >= least
-            for value in values
-        ):
-            form = "a number" if count == 1 else f"{count} numbers"
-            bound = ", 0 or more" if least == 0.0 else ""
-            raise self._error(f"{key} {show_value(given)}", f"give {form}, finite{bound}")
-        return tuple(map(float, values))
+        return numbers_of(self._where, key, given, count, least)
 
     def _error(self, what: str, remedy: str) -> OptionError:
         return OptionError(f"{self._where} has {what}: {remedy}")

@@ -26,7 +26,7 @@ from gridgen.model.soft import (
     Solid,
 )
 from gridgen.naming import show, show_value
-from gridgen.options import RobotOptions
+from gridgen.options import RobotOptions, numbers_of
 
 #: Entries of ``ground``, with the number of values of each; of ``contact`` likewise.
 OF_GROUND: Mapping[str, int] = {
@@ -58,8 +58,7 @@ def place_contacts(
             invalid.
     """
     named = {frame.name: frame for frame in frames}
-    is_given = bool(options.ground) or options.contact is not False
-    if not is_given:
+    if not options.ground and options.contact is False:
         return NO_CONTACTS
     settings = {} if isinstance(options.contact, bool) else options.contact
     chosen = _settings(description, settings)
@@ -238,10 +237,7 @@ def _values(where: str, given: Any, counts: Mapping[str, int]) -> dict[str, Any]
 
 
 def _solids(
-    where: str,
-    link: Any,
-    named: Mapping[str, Frame],
-    radius: float | None = None,
+    where: str, link: Any, named: Mapping[str, Frame], radius: float | None = None
 ) -> list[tuple[str, Solid]]:
     """Return the shapes of a link that are covered, and their names; or a sphere of a radius."""
     if link not in named:
@@ -275,21 +271,8 @@ def _numbers(where: str, given: Any, counts: Mapping[str, int]) -> dict[str, Any
     for key, value in given.items():
         if key not in counts:
             raise OptionError(f"{where} has {show_value(key)}; choose {', '.join(counts)}")
-        count = counts[key]
-        numbers = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-        if not count:
-            found[key] = value
-            continue
-        is_signed = key == "solref"
-        if len(numbers) != count or not all(
-            isinstance(x, (int, float))
-            and not isinstance(x, bool)
-            and math.isfinite(x)
-            and (x >= 0.0 or is_signed)
-            for x in numbers
-        ):
-            form = "a number, 0 or more" if count == 1 else f"{count} numbers"
-            raise OptionError(f"{where} has {key} {show_value(value)}; give {form}")
-        numbers = tuple(map(float, numbers))
-        found[key] = numbers[0] if count == 1 else numbers
+        found[key] = value
+        if count := counts[key]:
+            numbers = numbers_of(where, key, value, count, -math.inf if key == "solref" else 0.0)
+            found[key] = numbers[0] if count == 1 else numbers
     return found

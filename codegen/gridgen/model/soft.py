@@ -131,6 +131,12 @@ class Contact:
         return (self.solid, self.other) if isinstance(self.other, Solid) else (self.solid,)
 
     @property
+    def ratio(self) -> float:
+        """Friction of the second tangent relative to that of the first."""
+        first, second = self.friction[:2]
+        return second / first if first else 1.0
+
+    @property
     def count(self) -> int:
         """Number of points that may touch at a time."""
         return 1 + self.is_parallel if isinstance(self.other, Solid) else self.solid.count

@@ -291,12 +291,8 @@ class SoftConstraints:
             axes = [[*axis, *zeros] for axis in axes] + [[*zeros, *axis] for axis in turns]
         least = scalars.constant(LEAST_FRICTION)
         sliding = scalars.select(sliding - LEAST_FRICTION, least, sliding)
-        first = contact.friction[0]
-        factors = [
-            sliding,
-            scalars.constant(contact.friction[1] / first) * sliding if first else sliding,
-        ]
-        friction = [*factors, *map(scalars.constant, contact.friction[2:])][: contact.condim - 1]
+        ratio, *others = map(scalars.constant, (contact.ratio, *contact.friction[2:]))
+        friction = [sliding, ratio * sliding, *others][: contact.condim - 1]
         columns = self._columns(index for index, _ in touch.path)
         back = None if touch.axes < 0 else self._frame.pose(-1, touch.axes).R
         inside = touch.distance - scalars.constant(contact.margin)

@@ -11,11 +11,11 @@ from itertools import chain
 from gridgen.dynamics.actuators import actuated, damped
 from gridgen.dynamics.configurations import integrate
 from gridgen.dynamics.constraints import Rows
-from gridgen.dynamics.contacts.gradient import tangent_of, undifferentiated
 from gridgen.dynamics.contacts.softness import LEAST
 from gridgen.dynamics.contacts.solver import Problem, total
 from gridgen.dynamics.crba import factorized, mass_matrix
 from gridgen.dynamics.derivatives import inverse_dynamics_gradient
+from gridgen.dynamics.dual_states import tangent_of, undifferentiated
 from gridgen.dynamics.kinematics import all_motions, each
 from gridgen.dynamics.linear import Factorization, ldlt, ldlt_solve
 from gridgen.dynamics.rnea import body_forces, torques_of_forces
@@ -158,9 +158,7 @@ def contact_residual(state: State, tau: Numbers) -> Scalar:
     found = solution(state, actuated(state, tau))
     torques = found.problem.torques(found.problem.forces)
     errors = [x - y - t for x, y, t in zip(found.Ma, found.b, torques, strict=True)]
-    squares = [
-        total(x * x / found.M[j][j] for j, x in enumerate(each)) for each in (errors, found.b)
-    ]
+    squares = [total(x * x / found.M[j][j] for j, x in enumerate(own)) for own in (errors, found.b)]
     error = state.scalars.sqrt(squares[0] / (squares[1] + LEAST * LEAST))
     for distance in found.problem.beyond:
         one, zero = map(state.scalars.constant, (1.0, 0.0))

@@ -11,15 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gridgen.dynamics.constraints import Constraints
-from gridgen.dynamics.contacts.touching import Ends, Touch, apart, meeting, shape_at
+from gridgen.dynamics.contacts.touching import FAR, Ends, Touch, apart, meeting, shape_at
 from gridgen.model.soft import Contact, Solid
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import Vector, constants
 
 #: Half of the segment in place of a sphere [m], where others are capsules.
 _DOT = (1e-12, 0.0, 0.0)
-#: A distance beyond all others [m].
-_FAR = 1e9
 
 
 @dataclass(frozen=True)
@@ -43,10 +41,8 @@ class Nearest:
 
 def kind_of(contact: Contact) -> tuple[object, ...]:
     """Return what the nearest pairs of a list have in common."""
-    first, second, *rest = contact.friction
-    ratio = second / first if first else 0.0
     softness = contact.softness, contact.friction_solref, contact.margin
-    return contact.condim, ratio, *rest, *softness
+    return contact.condim, contact.ratio, *contact.friction[2:], *softness
 
 
 def nearest(
@@ -80,7 +76,7 @@ def nearest(
     fixed = [scalars.constant(solid.radii[0]) for solid in solids]
 
     slots: list[tuple[Scalar, Scalar]] = []
-    rest = scalars.constant(_FAR)
+    rest = scalars.constant(FAR)
     for n, number in enumerate(numbers):
         here, there = pairs[number]
         known_squares = [squares[there], squares[here]] if shapes[0][1] else None
@@ -123,11 +119,9 @@ def nearest(
                 path.append((body, here - there))
         weights = [scalars.constant(weight_of(solid)) for solid in solids]
         first, second = (_picked(at, weights, scalars) for at in places)
-        steps = [scalars.constant(0.0)]
-        for n in range(len(numbers) - 1):
-            one, zero = scalars.constant(1.0), scalars.constant(0.0)
-            steps.append(scalars.select(index - (n + 0.5), one, zero))
-        steps.append(scalars.constant(1.0))
+        one, zero = scalars.constant(1.0), scalars.constant(0.0)
+        between = [index - (n + 0.5) for n in range(len(numbers) - 1)]
+        steps = [zero, *(scalars.select(test, one, zero) for test in between), one]
         found.append(
             Nearest(
                 known[numbers[0]],

@@ -34,7 +34,7 @@ PARALLEL = 1e-15
 Ends = tuple[Vector, Sequence[Vector]]
 #: Joints that move a shape relative to another one, with their signs.
 Path = Sequence[tuple[int, Scalar]]
-#: Distance of a point that does not exist [m].
+#: Distance of a point that does not exist, beyond all others [m].
 FAR = 1e6
 #: Of a point: its distance from a plane, with the plane's normal and tangents.
 Surface = Callable[[Vector], tuple[Scalar, Vector, Sequence[Vector]]]

@@ -49,9 +49,7 @@ def read_actuators(
         is_off = 0 <= group < GROUPS and option.disableactuator & (1 << group)
         for key in AFFINE:
             word = key.replace("type", "prm")
-            count = 1 + 2 * int(getattr(model, f"actuator_{key}")[index])
-            if key == "biastype":
-                count = 3 if count > 1 else 0
+            count = 3 if getattr(model, f"actuator_{key}")[index] else int(key == "gaintype")
             if is_off or is_disabled("ACTUATION"):
                 count = 0
             given = getattr(model, f"actuator_{word}")[index, :count].tolist()

@@ -88,7 +88,9 @@ def uncovered(model: Any, mujoco: Any) -> list[str]:
         if gap := _gap(model, a, b):
             gaps.setdefault(gap, []).append(_name(model, a, b))
     found = [f"{gap} ({listing(names, 3)})" for gap, names in gaps.items()]
-    found += {name for field, name in FORCES.items() if np.any(getattr(model, field, 0.0))}
+    found += dict.fromkeys(
+        name for field, name in FORCES.items() if np.any(getattr(model, field, 0.0))
+    )
     if model.opt.noslip_iterations:
         found.append("the noslip solver")
     flags, known = model.opt.enableflags, mujoco.mjtEnableBit.__members__

@@ -1,4 +1,4 @@
-"""Linearization of steps with soft contacts, on dual numbers with all columns at once."""
+"""States over dual numbers with all columns at once, and steps linearized on them."""
 
 from __future__ import annotations
 
@@ -28,18 +28,23 @@ def contact_step_gradient(
     state: State, tau: Numbers, dt: Numbers, step: Step
 ) -> tuple[Matrix, Matrix]:
     """Return A and B of a step; see ``gridgen.dynamics.linearization``."""
-    n, scalars = state.tree.nv, state.scalars
-    one, zero = scalars.constant(1.0), scalars.constant(0.0)
-    units = [Slopes({k: one}) for k in range(3 * n)]
-    q = [*map(Dual, state.q, coordinates_of(state, units[:n]))]
-    moved = replace(constant(state), q=q, qd=[*map(Dual, state.qd, units[n : 2 * n])])
-    q_next, qd_next = step(moved, [*map(Dual, tau, units[2 * n :])], [*map(Dual, dt)])
+    n, zero = state.tree.nv, state.scalars.constant(0.0)
+    begin, units = moving(state, 3 * n)
+    q_next, qd_next = step(begin, [*map(Dual, tau, units[2 * n :])], [*map(Dual, dt)])
     turns = tangent_of(state, values_of([*q_next]), tangents_of([*q_next]))
     rows = [
         [own.get(k, zero) for k in range(3 * n)]
         for own in map(slopes_of, (*turns, *tangents_of([*qd_next])))
     ]
     return [row[: 2 * n] for row in rows], [row[2 * n :] for row in rows]
+
+
+def moving(state: State, count: int) -> tuple[State, list[Slopes]]:
+    """Return a state that moves by a column for each of dq and qd, and that many columns."""
+    n, one = state.tree.nv, state.scalars.constant(1.0)
+    units = [Slopes({k: one}) for k in range(count)]
+    q = [*map(Dual, state.q, _coordinates_of(state, units[:n]))]
+    return replace(constant(state), q=q, qd=[*map(Dual, state.qd, units[n : 2 * n])]), units
 
 
 def constant(state: State) -> State:
@@ -62,7 +67,7 @@ def _mapped(state: State, change: Callable[[Sequence[Any]], Sequence[Any]]) -> S
     return replace(state, given=given, **known)
 
 
-def coordinates_of(state: State, change: Sequence[Slopes]) -> list[Scalar]:
+def _coordinates_of(state: State, change: Sequence[Slopes]) -> list[Scalar]:
     """Return the change of coordinates for a change of the configuration."""
     found: list[Scalar] = [0.0] * state.tree.nq
     for body in state.tree.bodies:
