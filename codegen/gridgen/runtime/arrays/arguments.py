@@ -22,7 +22,7 @@ from gridgen.functions.arrays import (
 )
 from gridgen.functions.calls import RolloutSettings, RolloutWords
 from gridgen.functions.types import Array
-from gridgen.functions.worlds import LAYOUTS
+from gridgen.functions.worlds import check_layout
 from gridgen.kernel import Kernel, Shape
 from gridgen.naming import show_value
 from gridgen.runtime.arrays.defaults import default, number
@@ -328,8 +328,8 @@ def adopted(
     check_like(array, name, q, first)
     if name == "active":
         check_active(array)
-    if name in LAYOUTS and not on_gpu(array):
-        LAYOUTS[name](array)
+    if not on_gpu(array):
+        check_layout(name, array)
     if name == "params":
         description.parameters.check(array)
     if name in POSES:
