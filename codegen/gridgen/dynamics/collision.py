@@ -309,12 +309,12 @@ def _free_query(model: SphereModel) -> Query:
 @lru_cache(maxsize=16)
 def _soft_query(model: SphereModel, of_world: bool) -> Query:
     """Return the search of a soft minimum, with that of its derivatives."""
+    arrays: tuple[str, ...] = ()
+    name, tables = "pair", _tables(model)
+    work, found = 25 * _pair_count(model), _soft_pairs
     if of_world:
-        name, tables, arrays = "obstacle", _tables(model)[:2], ("world",)
+        name, tables, arrays = "obstacle", tables[:2], ("world",)
         work, found = 200 * model.firsts[model.moving], _soft_obstacles
-    else:
-        name, tables, arrays = "pair", _tables(model), ()
-        work, found = 25 * _pair_count(model), _soft_pairs
     gradient = Query(
         _function(model, f"soft_{name}_slopes"),
         tables,
@@ -393,7 +393,7 @@ def _soft_minimum(distances: Numbers, temperature: Numbers) -> tuple[Numbers, Nu
 
 
 def _soft_pairs(
-    model: SphereModel, numbers: Sequence[Numbers], _: Sequence[Numbers]
+    model: SphereModel, numbers: Sequence[Numbers], world: Sequence[Numbers]
 ) -> tuple[list[Numbers], list[Numbers]]:
     """Return the soft minimum of all pairs of spheres, and its derivatives by their numbers."""
     *centers, temperature = numbers

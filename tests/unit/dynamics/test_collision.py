@@ -326,8 +326,17 @@ def test_soft_minima_are_those_of_all_pairs() -> None:
 
 def test_soft_minima_are_refused(robot: gridgen.Robot) -> None:
     torch = pytest.importorskip("torch")
-    with pytest.raises(OptionError, match=r"temperature is -0\.1; give a positive number"):
-        robot.soft_self_distance(np.zeros((2, 7)), -0.1)
+    zeros = np.zeros((2, 7))
+    robot.soft_self_distance(zeros, np.full(2, 0.1))  # later calls skip some validation
+    for wrong in (-0.1, 0.0, np.inf, np.nan):
+        match = f"temperature is {wrong}; give a positive finite number"
+        for given in (wrong, np.array([0.1, wrong]), np.array(wrong)):
+            with pytest.raises(OptionError, match=match):
+                robot.soft_self_distance(zeros, given)
+            with pytest.raises(OptionError, match=match):
+                robot.soft_world_distance(zeros, {"spheres": [(1, 1, 1, 0.1)]}, given)
+            with pytest.raises(OptionError, match=match):
+                robot.vjp("soft_self_distance", np.ones(2), zeros, given)
     q = torch.zeros((2, 7), dtype=torch.float64, requires_grad=True)
     soft = robot.soft_self_distance(q).sum()
     with pytest.raises(ModelError, match="no products of second order"):
