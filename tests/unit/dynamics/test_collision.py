@@ -295,7 +295,7 @@ def test_derivatives_are_those_of_finite_differences(robot: gridgen.Robot) -> No
 
 
 def test_soft_minima_are_those_of_all_pairs() -> None:
-    """Of the distances of every pair of spheres, and to each of several obstacles."""
+    """They include the distance of every pair of spheres, and that to each of several obstacles."""
     tree = tree_of("gripper", False)
     x = states(tree)
     centers, t = centers_of(tree, x["q"], "gripper", False), x["temperature"]
