@@ -16,7 +16,7 @@ namespace gridgen {
 constexpr float far_away = 1e9f;
 constexpr int world_head = 8, grid_head = 4, record_size = 12, terrain_head = 6;
 // Factor of the radius of a capsule against a grid: spheres half a radius apart cover it.
-constexpr float wide = 1.031f;
+constexpr double wide = 1.031;
 
 template <class T> GRIDGEN_DEVICE T least(T a, T b) { return select<T>(a - b, a, b); }
 template <class T> GRIDGEN_DEVICE T most(T a, T b) { return select<T>(b - a, a, b); }
@@ -64,7 +64,7 @@ GRIDGEN_DEVICE void nearest_of_axes(Point<T> r, Point<T> a, T aa, Point<T> b, T 
     s = within_axis((ab * t - ar) / aa);
 }
 
-// The spheres of a robot, of which `capsules` have an axis.
+// The spheres of a robot; `capsules` of them have an axis.
 template <class T, int size, class Radii, int capsules> struct Spheres {
     static constexpr bool has_axes = capsules > 0;
     const T (&centers)[size];
@@ -115,7 +115,7 @@ template <class T, int size, class Radii, int capsules> struct Spheres {
         if constexpr (capsules > 0) {
             if (const int a = axis(k); a >= 0) {
                 s = obstacle.place(center(k), center(a), radius(a), own);
-                own = Shape::is_convex ? own : wide * own;
+                own = Shape::is_convex ? own : Real<T>(wide) * own;
                 return along(center(k), s, center(a));
             }
         }
@@ -138,6 +138,53 @@ template <class T, class S> GRIDGEN_DEVICE T apart(const S& spheres, Point<T> c,
     return beyond(dot(gap, gap), reach + (spheres.radius(i) + spheres.radius(j)));
 }
 
+// Calls `act` with each pair of spheres of links a and b whose distance is less than `reach` in any state:
+// i, j, the vector between their nearest points, the places of these, the sum of the radii, and a number
+// that is negative where it is less. A pair of links farther apart than `far_reach` is left out.
+template <class T, class S, class Act>
+GRIDGEN_DEVICE void each_near_pair(const S& spheres, int a, int b, const T& far_reach, const T& reach,
+                                   const Act& act) {
+    const int around = spheres.around(a), other = spheres.around(b);
+    if (!any_negative(apart(spheres, spheres.center(around), around, other, far_reach))) return;
+    GRIDGEN_ROLLED
+    for (int i = spheres.first(a); i < spheres.first(a + 1); ++i) {
+        const Point<T> c = spheres.center(i);
+        if (!any_negative(apart(spheres, c, i, other, far_reach))) continue;
+        GRIDGEN_ROLLED
+        for (int j = spheres.first(b); j < spheres.first(b + 1); ++j) {
+            T s, t;
+            const Point<T> gap = spheres.gap(c, i, j, s, t);
+            const Real<T> both = spheres.radius(i) + spheres.radius(j);
+            const T nearer = beyond(dot(gap, gap), reach + both);
+            if (any_negative(nearer)) act(i, j, gap, s, t, both, nearer);
+        }
+    }
+}
+
+// Calls `visitor.act` with each moving sphere that is nearer to an obstacle than `reach` in any state: its
+// index, point, place and radius, and a number that is negative where it is; see `each_near_pair`. Adds
+// the distances of an obstacle that may have NaN to `visitor.total`.
+template <class T, class Visitor, class Shape>
+GRIDGEN_DEVICE void each_near(Visitor& visitor, const Shape& obstacle, const T* x, const T& far_reach,
+                              const T& reach) {
+    const auto& spheres = visitor.spheres;
+    GRIDGEN_ROLLED
+    for (int link = 0; link < spheres.moving(); ++link) {
+        const int around = spheres.around(link);
+        const T bound = far_reach + spheres.radius(around);
+        if (Shape::is_convex && !any_negative(obstacle.nearer(spheres.center(around), bound))) continue;
+        GRIDGEN_ROLLED
+        for (int k = spheres.first(link); k < spheres.first(link + 1); ++k) {
+            T s;
+            Real<T> own;
+            const Point<T> c = spheres.facing(obstacle, k, s, own);
+            const T nearer = obstacle.nearer(c, reach + own);
+            if (!Shape::is_convex) visitor.total = visitor.total + nearer;
+            if (any_negative(nearer)) visitor.act(obstacle, x, k, c, s, own, nearer);
+        }
+    }
+}
+
 // Returns the smallest distance.
 template <class T, int capsules = 0, int size, class Radii>
 GRIDGEN_LARGE T nearest_pair(const Numbers<T, size>& numbers, const Radii& radii, const int* links,
@@ -149,31 +196,18 @@ GRIDGEN_LARGE T nearest_pair(const Numbers<T, size>& numbers, const Radii& radii
     reach = broadcast<T>(-far_away);
     GRIDGEN_ROLLED
     for (int p = 0; p < pairs[0]; ++p) {
-        const int a = pairs[1 + 2 * p], b = pairs[2 + 2 * p];
-        const int i = spheres.around(a), j = spheres.around(b);
-        if (!any_negative(apart(spheres, spheres.center(i), i, j, best))) continue;
-        GRIDGEN_ROLLED
-        for (int i = spheres.first(a); i < spheres.first(a + 1); ++i) {
-            const Point<T> c = spheres.center(i);
-            if (!any_negative(apart(spheres, c, i, j, best))) continue;
-            GRIDGEN_ROLLED
-            for (int j = spheres.first(b); j < spheres.first(b + 1); ++j) {
-                T s, t;
-                const Point<T> gap = spheres.gap(c, i, j, s, t);
-                const Real<T> both = spheres.radius(i) + spheres.radius(j);
-                const T nearer = beyond(dot(gap, gap), best + both);
-                if (!any_negative(nearer)) continue;
-                best = select<T>(nearer, sqrt(dot(gap, gap)) - both, best);
-                first = select<T>(nearer, Real<T>(i), first);
-                second = select<T>(nearer, Real<T>(j), second);
-                reach = select<T>(nearer, both, reach);
-                pair = select<T>(nearer, Real<T>(p), pair);
-                if constexpr (capsules > 0) {
-                    place = select<T>(nearer, s, place);
-                    other = select<T>(nearer, t, other);
-                }
+        const auto replace = [&](int i, int j, Point<T> gap, T s, T t, Real<T> both, T nearer) {
+            best = select<T>(nearer, sqrt(dot(gap, gap)) - both, best);
+            first = select<T>(nearer, Real<T>(i), first);
+            second = select<T>(nearer, Real<T>(j), second);
+            reach = select<T>(nearer, both, reach);
+            pair = select<T>(nearer, Real<T>(p), pair);
+            if constexpr (capsules > 0) {
+                place = select<T>(nearer, s, place);
+                other = select<T>(nearer, t, other);
             }
-        }
+        };
+        each_near_pair(spheres, pairs[1 + 2 * p], pairs[2 + 2 * p], best, best, replace);
     }
     reach = reach + spheres.zero();
     return best;
@@ -500,32 +534,13 @@ template <class T, class S> struct Nearest {
         record[3] = -best;
     }
     template <class Shape> GRIDGEN_DEVICE bool visit(const Shape& obstacle, const T* x) {
-        GRIDGEN_ROLLED
-        for (int link = 0; link < spheres.moving(); ++link) {
-            const int around = spheres.around(link);
-            const T reach = best + spheres.radius(around);
-            if (Shape::is_convex && !any_negative(obstacle.nearer(spheres.center(around), reach)))
-                continue;
-            GRIDGEN_ROLLED
-            for (int k = spheres.first(link); k < spheres.first(link + 1); ++k) {
-                T s;
-                Real<T> own;
-                const Point<T> c = spheres.facing(obstacle, k, s, own);
-                const T nearer = obstacle.nearer(c, best + own);
-                if (!Shape::is_convex) total = total + nearer;
-                if (!any_negative(nearer)) continue;
-                replace(obstacle, x, c, k, nearer, own);
-                place = select<T>(nearer, s, place);
-            }
-        }
+        each_near(*this, obstacle, x, best, best);
         return false;
     }
-
-  private:
-    // Replaces it where `nearer` is negative.
+    // Replaces the nearest obstacle where `nearer` is negative.
     template <class Shape>
-    GRIDGEN_DEVICE void replace(const Shape& obstacle, const T* x, Point<T> c, int k, T nearer,
-                                Real<T> own) {
+    GRIDGEN_DEVICE void act(const Shape& obstacle, const T* x, int k, Point<T> c, T s, Real<T> own,
+                            T nearer) {
         T made[record_size];
         for (int j = 0; j < record_size; ++j) made[j] = broadcast<T>(0);
         obstacle.write(x, c, made);
@@ -533,6 +548,7 @@ template <class T, class S> struct Nearest {
         sphere = select<T>(nearer, Real<T>(k), sphere);
         radius = select<T>(nearer, own, radius);
         kind = select<T>(nearer, Real<T>(Shape::kind), kind);
+        place = select<T>(nearer, s, place);
         for (int j = 0; j < record_size; ++j) record[j] = select<T>(nearer, made[j], record[j]);
     }
 };
@@ -585,50 +601,25 @@ template <class T, class S, int size> struct Soft {
             if (const int a = spheres.axis(k); a >= 0) move(a, place * change);
     }
     GRIDGEN_DEVICE void visit_pair(int a, int b) {
-        const int around = spheres.around(a), other = spheres.around(b);
-        const T far_end = end + temperature;
-        if (!any_negative(apart(spheres, spheres.center(around), around, other, far_end))) return;
-        GRIDGEN_ROLLED
-        for (int i = spheres.first(a); i < spheres.first(a + 1); ++i) {
-            const Point<T> c = spheres.center(i);
-            if (!any_negative(apart(spheres, c, i, other, far_end))) continue;
-            GRIDGEN_ROLLED
-            for (int j = spheres.first(b); j < spheres.first(b + 1); ++j) {
-                T s, t;
-                const Point<T> gap = spheres.gap(c, i, j, s, t);
-                const Real<T> both = spheres.radius(i) + spheres.radius(j);
-                const T nearer = beyond(dot(gap, gap), end + both);
-                if (!any_negative(nearer)) continue;
-                const T term = add(nearer, sqrt(dot(gap, gap)) - both);
-                if constexpr (size > 0) {
-                    const Point<T> change = term * unit(gap);
-                    move(i, change, s);
-                    move(j, broadcast<T>(-1) * change, t);
-                }
+        const auto act = [&](int i, int j, Point<T> gap, T s, T t, Real<T> both, T nearer) {
+            const T term = add(nearer, sqrt(dot(gap, gap)) - both);
+            if constexpr (size > 0) {
+                const Point<T> change = term * unit(gap);
+                move(i, change, s);
+                move(j, broadcast<T>(-1) * change, t);
             }
-        }
+        };
+        each_near_pair(spheres, a, b, end + temperature, end, act);
     }
-    template <class Shape> GRIDGEN_DEVICE bool visit(const Shape& obstacle, const T*) {
-        const T far_end = end + temperature;
-        GRIDGEN_ROLLED
-        for (int link = 0; link < spheres.moving(); ++link) {
-            const int around = spheres.around(link);
-            const T reach = far_end + spheres.radius(around);
-            if (Shape::is_convex && !any_negative(obstacle.nearer(spheres.center(around), reach)))
-                continue;
-            GRIDGEN_ROLLED
-            for (int k = spheres.first(link); k < spheres.first(link + 1); ++k) {
-                T s;
-                Real<T> own;
-                const Point<T> c = spheres.facing(obstacle, k, s, own);
-                const T nearer = obstacle.nearer(c, end + own);
-                if (!Shape::is_convex) total = total + nearer;
-                if (!any_negative(nearer)) continue;
-                const T term = add(nearer, obstacle.distance(c) - own);
-                if constexpr (size > 0) move(k, term * obstacle.slope(c), s);
-            }
-        }
+    template <class Shape> GRIDGEN_DEVICE bool visit(const Shape& obstacle, const T* x) {
+        each_near(*this, obstacle, x, end + temperature, end);
         return false;
+    }
+    template <class Shape>
+    GRIDGEN_DEVICE void act(const Shape& obstacle, const T*, int k, Point<T> c, T s, Real<T> own,
+                            T nearer) {
+        const T term = add(nearer, obstacle.distance(c) - own);
+        if constexpr (size > 0) move(k, term * obstacle.slope(c), s);
     }
     // The soft minimum; the derivatives by the centers.
     GRIDGEN_DEVICE T value() const {
@@ -636,7 +627,8 @@ template <class T, class S, int size> struct Soft {
         return fnma(temperature, log(terms), best) + spheres.zero() + (total - total);
     }
     template <class... Slopes> GRIDGEN_DEVICE void write(Slopes&... results) const {
-        const T scale = broadcast<T>(1) / select<T>(-sum, sum, Real<T>(1)), zero = spheres.zero() + (total - total);
+        const T scale = broadcast<T>(1) / select<T>(-sum, sum, Real<T>(1));
+        const T zero = spheres.zero() + (total - total);
         int k = 0;
         ((results = fma(scale, slopes[k++], zero)), ...);
     }

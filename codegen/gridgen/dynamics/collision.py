@@ -86,22 +86,23 @@ def world_distance(state: State, world: Sequence[Scalar]) -> tuple[Scalar, Scala
 
 def soft_self_distance(state: State, temperature: Sequence[Scalar]) -> Scalar:
     """Return the soft minimum of the distances of all pairs of spheres that may touch."""
-    return _soft(state, _soft_pair_query(state.tree.spheres), temperature, ())
+    return _soft(state, temperature)
 
 
 def soft_world_distance(
     state: State, world: Sequence[Scalar], temperature: Sequence[Scalar]
 ) -> Scalar:
     """Return the soft minimum of the distances of all moving spheres to all obstacles."""
-    return _soft(state, _soft_world_query(state.tree.spheres), temperature, world)
+    return _soft(state, temperature, world)
 
 
 def _soft(
-    state: State, query: Query, temperature: Sequence[Scalar], world: Sequence[Scalar]
+    state: State, temperature: Sequence[Scalar], world: Sequence[Scalar] | None = None
 ) -> Scalar:
     scalars, centers = state.scalars, _flat(_centers(state))
     scalars.begin("distance", -1)
-    (found,) = scalars.query(query, [*centers, *temperature], world)
+    query = _soft_query(state.tree.spheres, world is not None)
+    (found,) = scalars.query(query, [*centers, *temperature], () if world is None else world)
     return found
 
 
@@ -306,45 +307,29 @@ def _free_query(model: SphereModel) -> Query:
 
 
 @lru_cache(maxsize=16)
-def _soft_pair_query(model: SphereModel) -> Query:
-    tables, work = _tables(model), 25 * _pair_count(model)
+def _soft_query(model: SphereModel, of_world: bool) -> Query:
+    """Return the search of a soft minimum, with that of its derivatives."""
+    arrays: tuple[str, ...] = ()
+    name, tables = "pair", _tables(model)
+    work, found = 25 * _pair_count(model), _soft_pairs
+    if of_world:
+        name, tables, arrays = "obstacle", tables[:2], ("world",)
+        work, found = 200 * model.firsts[model.moving], _soft_obstacles
     gradient = Query(
-        _function(model, "soft_pair_slopes"),
+        _function(model, f"soft_{name}_slopes"),
         tables,
-        (),
+        arrays,
         _slopes(model),
         2 * work,
-        lambda x, _: _soft_pairs(model, x)[1],
+        lambda numbers, world: found(model, numbers, world)[1],
     )
     return Query(
-        _function(model, "soft_pairs"),
+        _function(model, f"soft_{name}s"),
         tables,
-        (),
+        arrays,
         ("soft",),
         work,
-        lambda x, _: _soft_pairs(model, x)[0],
-        gradient,
-    )
-
-
-@lru_cache(maxsize=16)
-def _soft_world_query(model: SphereModel) -> Query:
-    tables, work = _tables(model)[:2], 200 * model.firsts[model.moving]
-    gradient = Query(
-        _function(model, "soft_obstacle_slopes"),
-        tables,
-        ("world",),
-        _slopes(model),
-        2 * work,
-        lambda x, world: _soft_obstacles(model, x, world)[1],
-    )
-    return Query(
-        _function(model, "soft_obstacles"),
-        tables,
-        ("world",),
-        ("soft",),
-        work,
-        lambda x, world: _soft_obstacles(model, x, world)[0],
+        lambda numbers, world: found(model, numbers, world)[0],
         gradient,
     )
 
@@ -408,7 +393,7 @@ def _soft_minimum(distances: Numbers, temperature: Numbers) -> tuple[Numbers, Nu
 
 
 def _soft_pairs(
-    model: SphereModel, numbers: Sequence[Numbers]
+    model: SphereModel, numbers: Sequence[Numbers], world: Sequence[Numbers]
 ) -> tuple[list[Numbers], list[Numbers]]:
     """Return the soft minimum of all pairs of spheres, and its derivatives by their numbers."""
     *centers, temperature = numbers

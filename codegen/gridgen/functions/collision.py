@@ -106,7 +106,7 @@ class Collisions(Calls):
 
         Args:
             q:           joint positions (B, nq) [rad or m]
-            temperature: softness (B,), or one number [m], positive.
+            temperature: softness (B,), or one number [m], positive and finite.
             out:         array for the result.
             options:     ``backend`` overrides the robot's.
 
@@ -114,7 +114,8 @@ class Collisions(Calls):
             clearance: (B,) [m]
 
         Raises:
-            ModelError: the robot was loaded without spheres, or no pair of links may touch.
+            ModelError:  the robot was loaded without spheres, or no pair of links may touch.
+            OptionError: the temperature is not positive and finite.
         """
         return self._call(Request("soft_self_distance", (q, temperature), out, options))
 
@@ -142,7 +143,7 @@ class Collisions(Calls):
         Args:
             q:           joint positions (B, nq) [rad or m]
             world:       as in ``world_distance``.
-            temperature: softness (B,), or one number [m], positive.
+            temperature: softness (B,), or one number [m], positive and finite.
             out:         array for the result.
             options:     ``backend`` overrides the robot's.
 
@@ -151,7 +152,8 @@ class Collisions(Calls):
 
         Raises:
             ModelError:  the robot was loaded without spheres.
-            OptionError: obstacles have another shape.
+            OptionError: obstacles have another shape, or the temperature is not positive and
+                         finite.
         """
         arrays = (q, as_world(world, q), temperature)
         return self._call(Request("soft_world_distance", arrays, out, options))

@@ -19,6 +19,8 @@ from gridgen.naming import one_line, show_value
 #: Obstacles by name, in order of the array.
 SOLIDS = ("spheres", "capsules", "boxes", "half_spaces")
 _LIBRARIES = {"torch": "torch", "cupy": "cupy", "jax": "jax.numpy", "jaxlib": "jax.numpy"}
+# Values are validated in these; those of other libraries may be on a GPU.
+_ON_HOST = (list, tuple, np.ndarray)
 _LEAST_GRID = 2
 # Numbers of unit vectors, by kind of obstacle; largest difference of their length from one.
 _UNITS = (None, None, slice(3, 7), slice(0, 3))
@@ -64,7 +66,7 @@ def world(
     for k, (name, values, size) in enumerate(zip(SOLIDS, given, WORLD_SIZES, strict=True)):
         if values is not None and (not hasattr(values, "__len__") or len(values)):
             found = array(values, name, (-1, size))
-            if isinstance(values, (list, tuple, np.ndarray)):
+            if isinstance(values, _ON_HOST):
                 _check_solids(name, np.asarray(values, float), _UNITS[k], _SIZES[k])
             counts[k] = float(found.shape[-2])
             parts.append(found.reshape(*found.shape[:-2], -1))
@@ -111,9 +113,10 @@ def terrain(heights: Any, *, half_lengths: Any, center: Any = (0.0, 0.0), like: 
     rows, columns = values.shape[-2:]
     number = _reader("terrain", None)
     halves, middle = number(half_lengths, "half_lengths", (2,)), number(center, "center", (2,))
-    given = [halves, middle, *([values] if isinstance(values, np.ndarray) else [])]
-    if not all(np.isfinite(array).all() for array in given) or not (halves > 0.0).all():
-        raise OptionError("terrain: give finite heights and center, and positive half_lengths")
+    if not (halves > 0.0).all():
+        raise OptionError(
+            f"terrain: half_lengths is {show_value(half_lengths)}; give positive lengths [m]"
+        )
     if min(rows, columns) < _LEAST_GRID:
         raise OptionError(f"terrain: heights has {rows} x {columns} points; give 2 x 2 or more")
     steps = 2.0 * halves / (columns - 1, rows - 1)
@@ -141,6 +144,10 @@ def _reader(what: str, like: Any) -> Callable[[Any, str, tuple[int, ...]], Any]:
             raise OptionError(
                 f"{what}: {name} is {show_value(values)}: {one_line(error)}"
             ) from error
+        if isinstance(values, _ON_HOST):
+            numbers = np.asarray(values, float)
+            if (wrong := numbers[~np.isfinite(numbers)]).size:
+                raise OptionError(f"{what}: {name} has {wrong[0]}; give finite numbers")
         own = tuple(found.shape)[-len(shape) :]
         if len(own) != len(shape) or any(n not in (m, -1) for m, n in zip(own, shape, strict=True)):
             text = ", ".join("n" if extent < 0 else str(extent) for extent in shape)
@@ -165,56 +172,56 @@ def _joined(parts: list[Any], like: Any) -> Any:
 
 def _check_solids(name: str, rows: Any, unit: slice | None, sizes: slice) -> None:
     """Raise for obstacles with numbers that are none of an obstacle."""
-    wrong = ~np.isfinite(rows).all(axis=-1) | (rows[..., sizes] < 0.0).any(axis=-1)
+    wrong = (rows[..., sizes] < 0.0).any(axis=-1)
     if unit is not None:
         wrong |= abs(np.linalg.norm(rows[..., unit], axis=-1) - 1.0) > _NOT_UNIT
     if wrong.any():
         raise OptionError(
-            f"world: {name} has {show_value(rows[wrong][0].tolist())}; give finite numbers, no "
-            "negative lengths, and normals and quaternions of length one"
+            f"world: {name} has {show_value(rows[wrong][0].tolist())}; give no negative lengths, "
+            "and normals and quaternions of length one"
         )
 
 
-def check_world(array: Any) -> None:
-    """Raise unless an array on the host is a world: a kernel has no length to check it with."""
-    head = np.asarray(array[..., :WORLD_HEAD])
+def _length_of_world(head: Any) -> float:
+    """Return the length of a world with these first numbers; NaN if they are not those of one."""
+    if (head < 0.0).any() or (head != np.floor(head)).any():
+        return math.nan
+    grid = GRID_HEAD + float(np.prod(head[4:7])) if head[4:7].any() else 0.0
+    return WORLD_HEAD + float(np.dot(head[:4], WORLD_SIZES)) + grid
+
+
+def _length_of_terrain(head: Any) -> float:
+    """Return the length of a terrain, as ``_length_of_world``."""
+    rows, columns = head[:2]
+    is_whole = rows == np.floor(rows) and columns == np.floor(columns)
+    is_valid = is_whole and min(rows, columns) >= _LEAST_GRID and min(head[4:]) > 0.0
+    return TERRAIN_HEAD + float(rows * columns) if is_valid else math.nan
+
+
+_LENGTHS = {
+    "world": (WORLD_HEAD, _length_of_world, "spheres=..., boxes=..."),
+    "terrain": (TERRAIN_HEAD, _length_of_terrain, "heights, half_lengths=(x, y)"),
+}
+
+
+def check_layout(name: str, array: Any) -> None:
+    """Raise unless an array on the host has the layout of its name, if that has a layout.
+
+    A kernel has no length to check it with.
+    """
+    if name not in _LENGTHS:
+        return
+    size, length_of, arguments = _LENGTHS[name]
+    head = np.asarray(array[..., :size])
     flat = head.reshape(-1, head.shape[-1] if head.ndim else 1)
-    if flat.size and flat.shape[1] == WORLD_HEAD and (flat == flat[0]).all():
-        counts = flat[0]
-        wanted = WORLD_HEAD + float(np.dot(counts[:4], WORLD_SIZES))
-        if counts[4:7].any():
-            wanted += GRID_HEAD + float(np.prod(counts[4:7]))
-        is_whole = bool((counts >= 0.0).all() and (counts == np.floor(counts)).all())
-        if is_whole and array.shape[-1] == wanted:
-            return
-    elif not flat.size:
+    if not flat.size:
+        return
+    if flat.shape[1] == size and (flat == flat[0]).all() and array.shape[-1] == length_of(flat[0]):
         return
     raise ShapeError(
-        f"world has shape {tuple(array.shape)} and numbers {show_value(flat[0].tolist())} at its "
-        "begin, which do not fit; make it by gridgen.world(spheres=..., boxes=...)"
+        f"{name} has shape {tuple(array.shape)} and numbers {show_value(flat[0].tolist())} at its "
+        f"begin, which do not fit; make it by gridgen.{name}({arguments})"
     )
-
-
-def check_terrain(array: Any) -> None:
-    """Raise unless an array on the host is a terrain: a kernel has no length to check it with."""
-    head = np.asarray(array[..., :TERRAIN_HEAD])
-    flat = head.reshape(-1, head.shape[-1] if head.ndim else 1)
-    if flat.size and flat.shape[1] == TERRAIN_HEAD and (flat == flat[0]).all():
-        rows, columns = flat[0, :2]
-        is_whole = min(rows, columns) >= _LEAST_GRID and min(flat[0, 4:]) > 0.0
-        is_whole = is_whole and rows == np.floor(rows) and columns == np.floor(columns)
-        if is_whole and array.shape[-1] == TERRAIN_HEAD + rows * columns:
-            return
-    elif not flat.size:
-        return
-    raise ShapeError(
-        f"terrain has shape {tuple(array.shape)} and numbers {show_value(flat[0].tolist())} at its "
-        "begin, which do not fit; make it by gridgen.terrain(heights, half_lengths=(x, y))"
-    )
-
-
-#: Checks of arrays without a fixed length, by name.
-LAYOUTS = {"world": check_world, "terrain": check_terrain}
 
 
 def as_world(given: Any, like: Any) -> Any:
@@ -223,7 +230,7 @@ def as_world(given: Any, like: Any) -> Any:
         return world(like=like)
     if not isinstance(given, Mapping):
         if isinstance(given, np.ndarray):
-            check_world(given)
+            check_layout("world", given)
         return given
     known = {*SOLIDS, "grid"}
     if unknown := [name for name in given if name not in known]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gridgen.errors import OptionError
-from gridgen.functions.worlds import check_terrain
+from gridgen.functions.worlds import check_layout
 from gridgen.model.description import RobotDescription, Shape, suggestion
 from gridgen.model.kinematic_tree import Frame
 from gridgen.model.pose import Pose
@@ -180,7 +180,7 @@ def _settings(description: RobotDescription, given: Mapping[str, Any]) -> dict[s
                 f"{where} has terrain {show_value(values['terrain'])}; give one height field, a "
                 "result (n,) of gridgen.terrain"
             )
-        check_terrain(field)
+        check_layout("terrain", field)
         values["terrain"] = tuple(field.tolist())
     return values
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridgen.model.description import Shape
+from gridgen.model.pose import Pose
 
 #: Default excess [m].
 EXCESS = 0.02
@@ -36,9 +37,15 @@ def covering(shape: Shape, excess: float = EXCESS) -> list[tuple[float, ...]]:
         shape:  the shape; a sphere and a capsule are returned as they are.
         excess: largest distance by which a sphere protrudes [m].
     """
-    rotation, found = np.array(shape.pose.rotation), []
-    for *points, radius in _covered(tuple(shape.half_lengths), tuple(shape.radii), excess):
-        turned = np.reshape(points, (-1, 3)) @ rotation.T + np.array(shape.pose.translation)
+    own = _covered(tuple(shape.half_lengths), tuple(shape.radii), excess)
+    return moved_by(shape.pose, own)
+
+
+def moved_by(pose: Pose, spheres: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:
+    """Return spheres and capsules in the outer frame of a pose."""
+    rotation, found = np.array(pose.rotation), []
+    for *points, radius in spheres:
+        turned = np.reshape(points, (-1, 3)) @ rotation.T + np.array(pose.translation)
         found.append((*turned.reshape(-1).tolist(), radius))
     return found
 

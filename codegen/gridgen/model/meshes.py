@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gridgen.errors import UrdfError
-from gridgen.model.cover import EXCESS, Sphere, cover, covering
+from gridgen.model.cover import EXCESS, cover, covering, moved_by
 from gridgen.model.description import Mesh, RobotDescription
 from gridgen.model.readers.optional import library
 from gridgen.naming import one_line, show
@@ -41,7 +41,7 @@ def spheres_of_links(
     return found
 
 
-def _of_mesh(source: str, mesh: Mesh, excess: float) -> list[Sphere]:
+def _of_mesh(source: str, mesh: Mesh, excess: float) -> list[tuple[float, ...]]:
     trimesh = library("trimesh", source, "spheres of meshes require")
     tree = library("scipy.spatial", source, "spheres of meshes require").cKDTree
     vertices, faces = mesh.triangles or _read(trimesh, source, mesh)
@@ -60,9 +60,7 @@ def _of_mesh(source: str, mesh: Mesh, excess: float) -> list[Sphere]:
     array = np.array(own)
     uncovered = np.min([np.linalg.norm(points - s[:3], axis=1) - s[3] for s in array], axis=0) > 0.0
     assert not uncovered.any(), "the spheres do not cover the mesh"
-    rotation, translation = np.array(mesh.pose.rotation), np.array(mesh.pose.translation)
-    centers = array[:, :3] @ rotation.T + translation
-    return [(*c, sphere[3]) for c, sphere in zip(centers.tolist(), own, strict=True)]
+    return moved_by(mesh.pose, own)
 
 
 def _read(trimesh: Any, source: str, mesh: Mesh) -> tuple[Any, Any]:

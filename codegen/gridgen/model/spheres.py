@@ -140,7 +140,7 @@ def places_on_axes(between: Points, axes: Points, others: Points) -> tuple[Point
 
 
 def bound_of(spheres: Sequence[Sphere | Capsule]) -> Sphere:
-    """Return a small sphere around spheres: the center moves to the farthest, in ever less steps.
+    """Return a small sphere around spheres: its center moves to the farthest in smaller steps.
 
     Source: Badoiu and Clarkson 2003.
     """
@@ -172,7 +172,7 @@ def _pairs(
     limits: tuple[Sequence[float], Sequence[float]],
     named: Mapping[str, Frame],
 ) -> tuple[tuple[int, int], ...]:
-    """Return the pairs of links that may touch, first those that most often do for a test."""
+    """Return the pairs of links that may touch; those that touch most often per test come first."""
     excluded = set()
     for pair in allowed or ():
         for name in pair:

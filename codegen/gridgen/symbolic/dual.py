@@ -261,7 +261,7 @@ class ColumnScalars(DualScalars):
         either = slopes_of(a_slopes), slopes_of(b_slopes)
         slopes = Slopes(
             (k, self.inner.select(test, *(self._scalar(own.get(k, 0.0)) for own in either)))
-            for k in {**either[0], **either[1]}
+            for k in either[0] | either[1]
         )
         value = self.inner.select(test, self._scalar(a), self._scalar(b))
         return Dual(value, slopes or 0.0)

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -126,9 +127,7 @@ def distances_to(ends: np.ndarray, radius: float, obstacles: Mapping[str, Any]) 
     for numbers in obstacles["capsules"]:
         found.append(apart(own, solid(numbers[:3], numbers[3:6], numbers[6])))
     for numbers in obstacles["boxes"]:
-        turn = coal.Quaternion(*numbers[[6, 3, 4, 5]]) if hasattr(coal, "Quaternion") else None
-        turn = rotation(numbers[3:7]) if turn is None else turn.matrix()
-        place = coal.Transform3s(turn, numbers[:3])
+        place = coal.Transform3s(rotation(numbers[3:7]), numbers[:3])
         found.append(distance(coal.Box(*(2 * numbers[7:])), place))
     for *normal, offset in obstacles["half_spaces"]:
         plane = coal.Halfspace(np.array(normal), offset)
@@ -296,7 +295,7 @@ def test_derivatives_are_those_of_finite_differences(robot: gridgen.Robot) -> No
 
 
 def test_soft_minima_are_those_of_all_pairs() -> None:
-    """Of the distances of every pair of spheres, and to each of several obstacles."""
+    """They include the distance of every pair of spheres, and that to each of several obstacles."""
     tree = tree_of("gripper", False)
     x = states(tree)
     centers, t = centers_of(tree, x["q"], "gripper", False), x["temperature"]
@@ -327,8 +326,17 @@ def test_soft_minima_are_those_of_all_pairs() -> None:
 
 def test_soft_minima_are_refused(robot: gridgen.Robot) -> None:
     torch = pytest.importorskip("torch")
-    with pytest.raises(OptionError, match=r"temperature is -0\.1; give a positive number"):
-        robot.soft_self_distance(np.zeros((2, 7)), -0.1)
+    zeros = np.zeros((2, 7))
+    robot.soft_self_distance(zeros, np.full(2, 0.1))  # later calls skip some validation
+    for wrong in (-0.1, 0.0, np.inf, np.nan):
+        match = f"temperature is {wrong}; give a positive finite number"
+        for given in (wrong, np.array([0.1, wrong]), np.array(wrong)):
+            with pytest.raises(OptionError, match=match):
+                robot.soft_self_distance(zeros, given)
+            with pytest.raises(OptionError, match=match):
+                robot.soft_world_distance(zeros, {"spheres": [(1, 1, 1, 0.1)]}, given)
+            with pytest.raises(OptionError, match=match):
+                robot.vjp("soft_self_distance", np.ones(2), zeros, given)
     q = torch.zeros((2, 7), dtype=torch.float64, requires_grad=True)
     soft = robot.soft_self_distance(q).sum()
     with pytest.raises(ModelError, match="no products of second order"):
@@ -435,6 +443,10 @@ def test_an_array_that_is_no_world_is_refused(
             "give a positive length",
         ),
         ({"grid": np.zeros((2, 2, 2))}, "give origin, spacing and values"),
+        (
+            {"grid": {"origin": (0, 0, 0), "spacing": 0.1, "values": np.full((2, 2, 2), np.nan)}},
+            "values of grid has nan; give finite numbers",
+        ),
         ({"spheres": [(0, 0, 0, np.nan)]}, "spheres has .*nan.*; give finite numbers"),
         ({"spheres": [(0, 0, 0, -0.1)]}, "no negative lengths"),
         ({"boxes": [(0, 0, 0, 0, 0, 0, 2, 1, 1, 1)]}, "quaternions of length one"),
@@ -475,19 +487,25 @@ def test_robots_without_spheres_are_refused() -> None:
 
 
 def test_pairs_are_those_that_touch_in_some_configurations() -> None:
+    """Others touch in all configurations or in none, by coal, or a joint connects them."""
     tree = tree_of("arm7", False)
-    x = random_states(tree, 2000, np.random.default_rng(5))
+    x = random_states(tree, 60, np.random.default_rng(5))
     centers = centers_of(tree, x["q"], "arm7", False)
-    named = set(tree.spheres.pair_names)
-    bodies = {link.name: link.body for link in tree.spheres.links}
-    for a, first in centers.items():
-        for b, second in centers.items():
-            if (a, b) in named:
-                every = np.linalg.norm(first[0][0, :, :, None] - second[0][0, :, None], axis=3)
-                touch = (every < np.add.outer(first[1], second[1])).any(axis=(1, 2)).mean()
-                assert touch < 1.0
-                assert abs(bodies[a] - bodies[b]) > 1
-    assert named
+    solids = {
+        link: [[*map(solid, *ends[:, i], radii)] for i in range(60)]
+        for link, (ends, radii) in centers.items()
+    }
+    named, counts = {frozenset(pair) for pair in tree.spheres.pair_names}, []
+    for first, second in combinations(tree.spheres.links, 2):
+        every = zip(solids[first.name], solids[second.name], strict=True)
+        touch = sum(min(apart(x, y) for x in one for y in other) < 0.0 for one, other in every)
+        if {first.name, second.name} in named:
+            assert abs(first.body - second.body) > 1
+            counts.append(touch)
+        else:
+            assert abs(first.body - second.body) <= 1 or touch in (0, 60)
+    assert max(counts) < 60
+    assert sum(counts) > 60
     assert tree.spheres.moving == len(tree.spheres.links) - 1
 
 
@@ -607,9 +625,7 @@ def test_spheres_cover_solids_and_protrude_little(
     ball, here = coal.Sphere(1e-9), coal.Transform3s.Identity()
 
     def distance(point: np.ndarray) -> float:
-        at = coal.Transform3s(np.eye(3), point)
-        request = coal.DistanceRequest()
-        return float(coal.distance(ball, at, kind, here, request, coal.DistanceResult()))
+        return apart((ball, coal.Transform3s(np.eye(3), point)), (kind, here))
 
     inside = np.array([p for p in points[:3000] if distance(p) < 0.0])
     moved = (inside @ place[0].T + place[1]) @ align

@@ -239,8 +239,8 @@ def test_wrong_options_say_what_to_do() -> None:
     for given, message in (
         ({"heights": np.zeros(4), "half_lengths": (1, 1)}, r"heights has shape \(4,\); give"),
         ({"heights": np.zeros((1, 4)), "half_lengths": (1, 1)}, "give 2 x 2 or more"),
-        ({"heights": np.zeros((2, 4)), "half_lengths": (1, 0)}, "positive half_lengths"),
-        ({"heights": np.full((2, 2), np.nan), "half_lengths": (1, 1)}, "give finite heights"),
+        ({"heights": np.zeros((2, 4)), "half_lengths": (1, 0)}, "positive lengths"),
+        ({"heights": np.full((2, 2), np.nan), "half_lengths": (1, 1)}, "heights has nan; give"),
         ({"heights": np.zeros((2, 4)), "half_lengths": 1}, r"half_lengths has shape \(\)"),
     ):
         with pytest.raises(OptionError, match=message):

@@ -22,10 +22,10 @@ from gridgen.functions.arrays import (
 )
 from gridgen.functions.calls import RolloutSettings, RolloutWords
 from gridgen.functions.types import Array
-from gridgen.functions.worlds import LAYOUTS
+from gridgen.functions.worlds import check_layout
 from gridgen.kernel import Kernel, Shape
 from gridgen.naming import show_value
-from gridgen.runtime.arrays.defaults import default, number
+from gridgen.runtime.arrays.defaults import TEMPERATURE, check_temperatures, default, number
 from gridgen.runtime.arrays.ends import SharedNumbers
 from gridgen.runtime.arrays.layout import check_dtype, check_like, result_arrays, spread
 from gridgen.runtime.arrays.libraries import adopt, namespace, on_gpu, restored
@@ -328,8 +328,10 @@ def adopted(
     check_like(array, name, q, first)
     if name == "active":
         check_active(array)
-    if name in LAYOUTS and not on_gpu(array):
-        LAYOUTS[name](array)
+    if name == TEMPERATURE:
+        check_temperatures(array)
+    if not on_gpu(array):
+        check_layout(name, array)
     if name == "params":
         description.parameters.check(array)
     if name in POSES:

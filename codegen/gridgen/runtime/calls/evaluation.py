@@ -33,7 +33,7 @@ from gridgen.naming import show
 from gridgen.progress import announced
 from gridgen.runtime.arrays import staging
 from gridgen.runtime.arrays.arguments import Call, checked_call, results_given
-from gridgen.runtime.arrays.defaults import default, number
+from gridgen.runtime.arrays.defaults import TEMPERATURE, default, no_temperatures, number
 from gridgen.runtime.arrays.layout import DTYPES, on_device, result_arrays
 from gridgen.runtime.arrays.libraries import (
     adopt,
@@ -260,6 +260,9 @@ class Evaluator:
         params, active = inputs.get("params"), inputs.get("active")
         if params is not None and not self._description.parameters.are_accepted(params):
             return False
+        soft = inputs.get(TEMPERATURE)
+        if type(soft) is np.ndarray and (soft.dtype.kind != "f" or no_temperatures(soft).any()):
+            return False
         for name in POSES:
             pose = inputs.get(name)
             if pose is not None and (type(pose) is not np.ndarray or no_poses(pose).any()):
@@ -325,6 +328,8 @@ class Evaluator:
         for i, name in numbers:
             if type(value := arrays[i]) is float:
                 arrays = (*arrays[:i], number(value, name, q), *arrays[i + 1 :])
+            elif not self._are_accepted({name: value}):
+                return None
         return self._computed_directly(entry, arrays + rest, q, request.out)
 
     def _evaluate_directly(
