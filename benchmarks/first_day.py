@@ -218,7 +218,7 @@ class Bench:
 
 
 def on_the_ground() -> Robot:
-    """Return arm7 with two spheres, one of which may touch the ground."""
+    """Return arm7 with two spheres for distances, and one that may touch the ground."""
     sphere = [(0.0, 0.0, 0.0, 0.1)]
     return gridgen.load(
         ROOT / "robots" / "arm7.urdf",

@@ -427,7 +427,7 @@ class Resolver:
 
 
 def _hashable(frame: Any) -> Any:
-    """Return the frames of a call, of which a list becomes a tuple."""
+    """Return the frames of a call, a list of them as a tuple."""
     return frame if frame is None or isinstance(frame, str) else listed_frames(frame)
 
 
