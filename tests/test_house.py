@@ -118,6 +118,7 @@ NO_NAMES = {
     "functions/record.py:_written_out": "a signature",
     "functions/record.py:functions_of": "a sentence",
     "dynamics/functions.py:_unambiguous": "names of links",
+    "dynamics/inverse_kinematics.py:shape": "names of arrays",
     "schedules/team/bodies.py:_names": "paths of a record's numbers",
     "rendering.py:render": "names of templates",
     "emit/library.py:render_library": "names of files",

@@ -181,9 +181,8 @@ class RobotOptions:
     allowed_collisions: str | os.PathLike[str] | Sequence[Sequence[str]] | None = None
 
     def __post_init__(self) -> None:
-        check_switch("floating_base", self.floating_base)
-        check_switch("joint_dynamics", self.joint_dynamics)
-        check_switch("gyroscopic", self.gyroscopic)
+        for option in ("floating_base", "joint_dynamics", "gyroscopic", "check_parameters"):
+            check_switch(option, getattr(self, option))
         width = self.friction_width
         is_number = isinstance(width, (float, int)) and not isinstance(width, bool)
         if not is_number or not 0.0 <= width < np.inf:
@@ -196,13 +195,11 @@ class RobotOptions:
             )
         if self.gyroscopic and not self.rotors:
             raise OptionError("gyroscopic is True without rotors; give rotors={joint: ...} too")
-        check_switch("check_parameters", self.check_parameters)
         # Trees that are built with these options are compared and hashed.
         for option in ("armature", "parameters"):
             value = getattr(self, option)
-            if type(value) in (list, np.ndarray):
-                value = value.tolist() if isinstance(value, np.ndarray) else value
-                object.__setattr__(self, option, tuple(value) if type(value) is list else value)
+            value = value.tolist() if type(value) is np.ndarray else value
+            object.__setattr__(self, option, tuple(value) if type(value) is list else value)
         if not isinstance(self.mappings, (Mapping, type(None))):
             raise OptionError(
                 f"mappings is {show_value(self.mappings)}; give a dictionary of a xacro file's "
@@ -464,13 +461,10 @@ class GenerateOptions(RobotOptions):
         object.__setattr__(self, "output", Path(self.output))
         if not isinstance(self.name, (str, type(None))):
             raise OptionError(f"name is {show_value(self.name)}; give a string")
-        check_switch("variants", self.variants)
-        check_switch("vjp", self.vjp)
-        check_switch("jvp", self.jvp)
-        check_switch("casadi", self.casadi)
-        check_switch("force", self.force)
-        _check_count("longest_program", self.longest_program)
-        _check_count("longest_gpu_program", self.longest_gpu_program)
+        for option in ("variants", "vjp", "jvp", "casadi", "force"):
+            check_switch(option, getattr(self, option))
+        for option in ("longest_program", "longest_gpu_program"):
+            _check_count(option, getattr(self, option))
         for option in ("functions", "integrators", "frames", "inputs"):
             names = getattr(self, option)
             is_several = isinstance(names, (tuple, list))

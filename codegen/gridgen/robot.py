@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -24,16 +23,12 @@ from gridgen.frameworks.trajectories import linearized
 from gridgen.functions import (
     COMPILED,
     FUNCTIONS,
-    GENERATED,
     CompiledName,
     Declared,
-    Function,
     FunctionName,
 )
 from gridgen.functions.arrays import BEGINNING_AND_TORQUES
 from gridgen.functions.calls import Request, RolloutSettings, SearchSettings, Solutions
-from gridgen.functions.parts import key_of
-from gridgen.functions.record import Algorithm
 from gridgen.functions.types import (
     Array,
     ArrayLike,
@@ -46,7 +41,7 @@ from gridgen.functions.types import (
     Unpack,
 )
 from gridgen.functions.worlds import as_world
-from gridgen.kernel import Kernel, KernelKey
+from gridgen.kernel import Kernel
 from gridgen.naming import show_value
 from gridgen.runtime import configurations
 from gridgen.runtime.arrays.layout import DTYPES, array_like
@@ -55,7 +50,7 @@ from gridgen.runtime.calls.evaluation import Evaluator, check_choice
 from gridgen.runtime.calls.hybrid import HybridDynamics
 from gridgen.runtime.calls.products import Products
 from gridgen.runtime.calls.resolved import Evaluation, Resolved
-from gridgen.runtime.calls.resolver import Resolver, listed_frames
+from gridgen.runtime.calls.resolver import Resolver
 from gridgen.runtime.calls.search import solutions
 from gridgen.runtime.drawings import Drawn
 from gridgen.runtime.exports import Exported
@@ -306,8 +301,7 @@ class Robot(Declared, Drawn, Exported):
                     return found
         elif is_transformed(arrays[0], (*arrays[1:], *request.options.values())):
             return torch_calls().call(self, request)
-        resolved = self.resolver.resolve(request, offer=True)
-        return self._evaluations[resolved.evaluation](resolved)
+        return self._run(self.resolver.resolve(request, offer=True))
 
     def _run(self, resolved: Resolved) -> Any:
         """Compute a call."""
@@ -427,32 +421,12 @@ class Robot(Declared, Drawn, Exported):
             ModelError:  the robot does not support the function.
             DeviceError: ``device`` is ``cuda`` and no GPU is available.
         """
-        row, key = self._planned_key(function, frame, reference)
+        row, key = self.resolver.planned_key(function, frame, reference)
         check_choice("dtype", dtype, tuple(DTYPES.values()))
         check_batch(batch)
         if not isinstance(device, str):
             raise OptionError(f"device is {show_value(device)}; give cpu or sm_90, for example")
         return self._evaluator.planner.plan(key, row, batch, place_named(device), dtype)
-
-    def _planned_key(
-        self, function: Any, frame: str | Sequence[str] | None, reference: str
-    ) -> tuple[Function, KernelKey]:
-        """Return the function to plan, or the one that represents fused functions; its key."""
-        if isinstance(function, (tuple, list)):
-            parts = self.resolver.read_parts(function)
-            name = ", ".join(part.name for part in parts)
-            row = replace(parts[0].row, name=name, methods={"": Algorithm("several")})
-            return row, key_of(parts)
-        check_choice("function", function, GENERATED)
-        row = FUNCTIONS[function]
-        method = next(iter(row.methods))
-        if row.method_word == "method":
-            method = self.resolver.method(row, "auto", "auto")
-        key = KernelKey(function, method)
-        if row.of_frame or (row.has_frames and frame is not None):
-            wanted = frame if frame is None or isinstance(frame, str) else listed_frames(frame)
-            key = self.resolver.key_of_frames(row, key, wanted, reference)
-        return row, key
 
     def tune(
         self,

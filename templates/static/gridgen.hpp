@@ -78,7 +78,8 @@ constexpr long long fixed_size<R, std::enable_if_t<(R::SizeAtCompileTime > 0)>> 
 template <class R, class = void> constexpr bool is_eigen = false;
 template <class R> constexpr bool is_eigen<R, std::void_t<decltype(R::IsRowMajor)>> = true;
 
-// The elements of an argument in row-major order: of a range itself, or of a copy for other layouts.
+// The elements of an argument in row-major order: of a range itself, or of a copy for other layouts. An
+// argument with -1 rows has any number of elements.
 template <class S, int Rows, int Columns> class Elements {
 public:
     S* data() { return copied_ ? copy_.data() : data_; }
@@ -89,8 +90,8 @@ protected:
     explicit Elements(S* data) : data_(data) {}
     template <class R> explicit Elements(R& range, int) : data_(range.data()) {
         constexpr long long size = fixed_size<std::remove_const_t<R>>;
-        static_assert(size == -1 || size == Rows * Columns, "another number of elements");
-        bool fits = static_cast<long long>(range.size()) == Rows * Columns;
+        static_assert(size == -1 || Rows < 0 || size == Rows * Columns, "another number of elements");
+        bool fits = Rows < 0 || static_cast<long long>(range.size()) == Rows * Columns;
         if constexpr (is_eigen<R>) {
             if constexpr (Columns > 1 && Rows > 1) {
                 fits = range.rows() == Rows && range.cols() == Columns;

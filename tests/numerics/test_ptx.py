@@ -140,6 +140,9 @@ def test_what_nvrtc_makes_gives_the_bits_of_other_backends(
 def test_sines_by_calls_give_the_bits_of_the_cpu(function: str) -> None:
     """Code that would exceed the instruction caches has them, of large angles too."""
     robot = ("humanoid", True)
+    sources = robot_of(*robot, "compute_90")._module
+    text = sources.sources(sources.kernels.by_name[function]).files
+    assert any("true> angles([&]" in part for part in text.values())
     x = dict(states(*robot, "float32"))
     x["q"][::7, -3:] *= 1e6
     found = evaluate(robot, function, x, "compute_90")

@@ -27,7 +27,6 @@ from gridgen.dynamics.configurations import difference, integrate
 from gridgen.dynamics.frames import find_frame, jacobian, pose
 from gridgen.dynamics.linear import ldlt, ldlt_solve
 from gridgen.dynamics.state import Numbers, State
-from gridgen.functions.arrays import cotangent, tangent
 from gridgen.kernel import KernelKey, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment
@@ -310,15 +309,8 @@ _VARIANTS: dict[str, tuple[Any, str, tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
-def _of_frames() -> set[str]:
-    """Return the arrays with a row for each frame, and their changes of first and second order."""
-    names = {"targets", "pose_weights"}
-    for _ in range(2):
-        names |= {change(name) for name in names for change in (cotangent, tangent)}
-    return names
-
-
-_OF_FRAMES = _of_frames()
+#: Beginnings of the names of arrays with a row for each frame: these, and their changes.
+_OF_FRAMES = ("targets", "pose_weights")
 
 
 @dataclass(frozen=True)
@@ -366,7 +358,7 @@ class SearchIteration(Computation):
     def shape(self, name: str, tree: KinematicTree) -> Shape:
         """See ``Computation``."""
         shape = super().shape(name, tree)
-        return (len(self.frames), *shape) if name in _OF_FRAMES else shape
+        return (len(self.frames), *shape) if name.startswith(_OF_FRAMES) else shape
 
     def refusal(self, tree: KinematicTree) -> str | None:
         """See ``Computation``."""

@@ -125,7 +125,7 @@ class Request:
     settings: RolloutSettings | None = None
 
     def __post_init__(self) -> None:
-        """Convert ``active``, which may have booleans or integers."""
+        """Convert ``active``, which may have booleans or integers; replace missing torques."""
         if self.options.get("active") is not None:
             self.options = _in_numbers(self.options, self.arrays[0])
         ctrl: Any = self.options.get("ctrl")

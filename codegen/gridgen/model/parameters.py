@@ -30,7 +30,14 @@ JOINT_PARAMETERS = ("armature", "damping", "joint_friction")
 ALL = "all"
 #: The keyword for the places of constraints in their links.
 OFFSETS = "offsets"
-_WORDS = (ALL, *JOINT_PARAMETERS, OFFSETS)
+# Keywords, and what they select.
+_WORDS = {
+    ALL: "all bodies",
+    "armature": "the joints' armatures",
+    "damping": "the joints' damping",
+    "joint_friction": "the joints' friction",
+    OFFSETS: "the places of constraints",
+}
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,7 @@ def choose_parameters(
         if name in _WORDS and name in links:
             raise OptionError(
                 f"{robot}: parameters has {show(name)}, which is both a link and the keyword for "
-                f"{_MEANINGS[name]}: rename the link in the URDF"
+                f"{_WORDS[name]}: rename the link in the URDF"
             )
         if name not in _WORDS and name not in links:
             near = similar(name, (*links, *_WORDS)) or tuple(links)[:3]
@@ -88,15 +95,6 @@ def choose_parameters(
         )
     joints = tuple(name for name in JOINT_PARAMETERS if name in names)
     return ParameterChoice(chosen, ALL in names, joints, OFFSETS in names)
-
-
-_MEANINGS = {
-    ALL: "all bodies",
-    "armature": "the joints' armatures",
-    "damping": "the joints' damping",
-    "joint_friction": "the joints' friction",
-    OFFSETS: "the places of constraints",
-}
 
 
 def as_names(parameters: object) -> tuple[str, ...]:
@@ -156,13 +154,12 @@ def own_parameters(
     elif choice.links:
         links = {link.name: link for link in description.links}
         own["params"] = tuple(_of_link(links[name]) for name in choice.links)
-    if "armature" in choice.joints:
-        own["armature"] = armatures(bodies)
-    if "damping" in choice.joints:
-        own["damping"] = losses(bodies, "damping")
-    if "joint_friction" in choice.joints:
-        own["joint_friction"] = losses(bodies, "friction")
-    return own
+    joints = {
+        "armature": armatures(bodies),
+        "damping": losses(bodies, "damping"),
+        "joint_friction": losses(bodies, "friction"),
+    }
+    return own | {name: joints[name] for name in choice.joints}
 
 
 def own_inputs(

@@ -54,11 +54,10 @@ def angle_lines(angles: Sequence[Expr], are_called: bool) -> list[str]:
         are_called: whether a GPU calls a function for each.
     """
     numbers = ", ".join(expression(angle, {}) for angle in angles)
-    size = f"<T, {len(angles)}>"
-    kind = f"Angles<T, {len(angles)}, true>" if are_called else f"Angles{size}"
+    count, called = len(angles), ", true" * are_called
     return [
-        f"const gridgen::{kind} {ANGLES}([&] {{",
-        *_wrap(f"    return gridgen::Numbers{size}{{{numbers}}};"),
+        f"const gridgen::Angles<T, {count}{called}> {ANGLES}([&] {{",
+        *_wrap(f"    return gridgen::Numbers<T, {count}>{{{numbers}}};"),
         "});",
     ]
 

@@ -56,6 +56,8 @@ template <class S> static void run()
     for (int i = 0; i < 6 * nv; ++i) require(J_array[i] == J[i], "matrix in a container");
     const std::vector<S> longer(nq + 1);
     require(is_refused([&] { robot::forward_dynamics(longer, qd, tau, found); }), "a longer one");
+    gridgen::In<S, -1> any = longer, other = tau_array;  // arrays of any length, as obstacles are
+    require(any.data() == longer.data() && other.data() == tau_array.data(), "any length");
 
 #if __cplusplus >= 202002L
     const std::span<const S, nq> fixed(q);

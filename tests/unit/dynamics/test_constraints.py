@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -149,10 +149,7 @@ def test_contacts_with_the_world_are_pinocchios(name: str, floating: bool, given
     if any(one.kind == "frame" for one in tree.constraints):
         # Of frames that move Pinocchio has another acceleration, that of twist coordinates.
         for i in range(4):
-            J = jacobian(tree, x, i)[
-                np.repeat(x["active"][i] > 0, [c.rows for c in tree.constraints])
-            ]
-            x["qd"][i] -= np.linalg.pinv(J) @ J @ x["qd"][i]
+            keep_still(tree, x, i)
     qdd, forces = evaluate_reference(tree, "constrained_forward_dynamics", x)
     for i in range(4):
         wanted = peer.dynamics(x, i)
@@ -246,9 +243,13 @@ def test_products_with_derivatives_are_those_of_complex_steps(
 ) -> None:
     """The program of a product, by all its inputs, and the reference steps through the function."""
     tree = load_tree(name, constraints=CONSTRAINTS[name])
-    computation = computation_of(tree, function)
-    wrt = tuple(n for n in computation.inputs if n not in ("active", "gravity"))
-    key = computation.key.product(kind, wrt)
+    inputs = computation_of(tree, function).inputs
+    check_product(tree, function, kind, [n for n in inputs if n not in ("active", "gravity")])
+
+
+def check_product(tree: KinematicTree, function: str, kind: str, wrt: Sequence[str]) -> None:
+    """Compare the program of a product with the reference."""
+    key = computation_of(tree, function).key.product(kind, tuple(wrt))
     kernel = computation_of(tree, key).kernel(tree)
     rng = np.random.default_rng(4)
     x = random_states(tree, 3, rng) | random_changes([kernel], 3, rng)
@@ -286,8 +287,7 @@ def test_loops_are_pinocchios_where_they_are_closed(
     entry["to_offset"] = at.translation.tolist()
     entry["to_rpy"] = pinocchio.rpy.matrixToRpy(at.rotation).tolist()
     tree = load_tree(name, floating, constraints=[entry])
-    J = jacobian(tree, x, 0)
-    x["qd"][0] -= np.linalg.pinv(J) @ J @ x["qd"][0]
+    keep_still(tree, x, 0)
     qdd, forces = evaluate_reference(tree, "constrained_forward_dynamics", x)
     peer = Peer(tree, robot_path(name))
     wanted = peer.dynamics(x, 0)
@@ -319,6 +319,13 @@ def jacobian(tree: KinematicTree, x: dict[str, np.ndarray], i: int) -> np.ndarra
     """Return the Jacobian of all constraints in one state."""
     here, *_ = rows_at(tree, {name: value[i : i + 1] for name, value in x.items()})
     return np.array([[float(np.squeeze(entry)) for entry in row] for row in here.rows])
+
+
+def keep_still(tree: KinematicTree, x: dict[str, np.ndarray], i: int, rcond: float = 1e-15) -> None:
+    """Remove from the velocities of a state those that move what active constraints hold."""
+    rows = [one.rows for one in tree.constraints]
+    J = jacobian(tree, x, i)[np.repeat(x["active"][i] > 0, rows)]
+    x["qd"][i] -= np.linalg.pinv(J, rcond=rcond) @ J @ x["qd"][i]
 
 
 def rows_at(tree: KinematicTree, x: dict[str, np.ndarray], q: Any = None) -> tuple[Any, State]:
@@ -452,8 +459,7 @@ def test_redundant_constraints_have_forces_of_least_norm(name: str) -> None:
     x = rigid(random_states(tree, 3, np.random.default_rng(5)))
     x["active"][:] = 1.0
     for i in range(3):  # points of one body, held at other velocities, would contradict each other
-        J = jacobian(tree, x, i)
-        x["qd"][i] -= np.linalg.pinv(J, rcond=1e-9) @ J @ x["qd"][i]
+        keep_still(tree, x, i, 1e-9)
     qdd, forces = evaluate_reference(tree, "constrained_forward_dynamics", x)
     (A,) = evaluate_reference(tree, "delassus", x)
     (free,) = evaluate_reference(tree, "forward_dynamics_crba", x)
@@ -636,8 +642,7 @@ def test_gradients_of_redundant_constraints() -> None:
     tree = load_tree("solo12", True, constraints=given)
     x = rigid(random_states(tree, 1, np.random.default_rng(13)))
     x["active"][:] = 1.0
-    J = jacobian(tree, x, 0)
-    x["qd"][0] -= np.linalg.pinv(J, rcond=1e-9) @ J @ x["qd"][0]
+    keep_still(tree, x, 0, 1e-9)
     for matrix, wanted in stepped(tree, x):
         if matrix.shape[1] == tree.nv:
             close(matrix, wanted, 1e-6)
@@ -651,8 +656,7 @@ def test_gradients_are_pinocchios(name: str, floating: bool, given: list) -> Non
     x["active"][0] = 1.0
     rows = [one.rows for one in tree.constraints]
     for i in range(2):
-        J = jacobian(tree, x, i)[np.repeat(x["active"][i] > 0, rows)]
-        x["qd"][i] -= np.linalg.pinv(J) @ J @ x["qd"][i]
+        keep_still(tree, x, i)
     found = evaluate_reference(tree, GRADIENT, x)
     for i in range(2):
         wanted = peer.gradients(x, i)
@@ -687,8 +691,7 @@ def test_offsets_in_a_call_are_pinocchios_placements(
     x["restitution"][:] = x["restitution"][:, :1]
     every = [placed_at(tree, offsets) for offsets in x["offsets"]]
     for i, here in enumerate(every):
-        J = jacobian(here, x, i)
-        x["qd"][i] -= np.linalg.pinv(J) @ J @ x["qd"][i]
+        keep_still(here, x, i)
     impact = evaluate_reference(tree, "impulse_dynamics", x)
     gradients = evaluate_reference(tree, GRADIENT, x)
     dynamics = evaluate_reference(tree, "constrained_forward_dynamics", x)
@@ -746,15 +749,7 @@ def test_products_by_offsets_are_those_of_complex_steps(
     name: str, function: str, kind: str
 ) -> None:
     tree = load_tree(name, constraints=CONSTRAINTS[name], parameters="offsets")
-    key = computation_of(tree, function).key.product(kind, ("q", "offsets"))
-    kernel = computation_of(tree, key).kernel(tree)
-    rng = np.random.default_rng(4)
-    x = random_states(tree, 2, rng) | random_changes([kernel], 2, rng)
-    x["active"][:] = 1.0
-    found = run(plan_lines(tree, key), {n: list(x[n].reshape(2, -1).T) for n in kernel.inputs})
-    for result, wanted in zip(found.values(), evaluate_reference(tree, key, x), strict=True):
-        numbers = np.stack([np.broadcast_to(entry, 2) for entry in result], axis=1)
-        close(numbers.reshape(wanted.shape), wanted, 1e-9)
+    check_product(tree, function, kind, ("q", "offsets"))
 
 
 def test_compiled_code_reads_offsets() -> None:

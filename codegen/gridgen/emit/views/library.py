@@ -110,13 +110,10 @@ class ParameterView:
 
 
 @dataclass(frozen=True)
-class LibraryArrayView:
-    """One array argument of a SIMD function."""
+class LibraryArrayView(ArrayView):
+    """One array argument of a SIMD function; its text includes unit and layout."""
 
-    name: str  #: ``q``.
-    size: int  #: its elements for one state.
     use: str  #: ``read`` or ``written``.
-    text: str  #: description and layout.
     is_result: bool  #: whether it is written.
     has_default: bool  #: whether it may be NULL.
     is_shared: bool  #: whether all states share it.
@@ -277,8 +274,9 @@ def _array(array: ArrayView, kind: str) -> LibraryArrayView:
     return LibraryArrayView(
         name=array.name,
         size=array.size,
-        use="read" if kind else "written",
         text=text + how + (", or NULL" if has_default else ""),
+        unit=array.unit,
+        use="read" if kind else "written",
         is_result=not kind,
         has_default=has_default,
         is_shared=is_shared,

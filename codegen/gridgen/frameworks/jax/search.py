@@ -1,4 +1,4 @@
-"""Inverse kinematics that JAX traces: the search has no derivative, its correction has."""
+"""Inverse kinematics that JAX traces: the derivative of its solutions is that of a correction."""
 
 from __future__ import annotations
 
@@ -32,8 +32,6 @@ def evaluate(module: Module, resolved: Resolved) -> Any:
         Operation(module, replace(kernel.key, variant=variant)) for variant in ("", "correction")
     )
 
-    place = [*shapes].index("targets")
-
     def searched(*arrays: Any) -> Any:
         return tuple(call(search, *arrays))
 
@@ -45,7 +43,8 @@ def evaluate(module: Module, resolved: Resolved) -> Any:
             here = {**known, "targets": targets}
             return call(correction, *(here[name] for name in correction.inputs))[0]
 
-        _, change = jax.jvp(corrected, (arrays[place],), (tangents[place],))
+        motion = dict(zip(shapes, tangents, strict=True))["targets"]
+        _, change = jax.jvp(corrected, (known["targets"],), (motion,))
         return results, (change, jnp.zeros_like(success), jnp.zeros_like(residual))
 
     found = jax.custom_jvp(searched)

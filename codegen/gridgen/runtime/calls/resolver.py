@@ -20,6 +20,7 @@ from gridgen.functions.parts import (
     read_parts,
     search_key,
 )
+from gridgen.functions.record import Algorithm
 from gridgen.functions.types import REFERENCES, Array
 from gridgen.kernel import WITH_EFFORTS, Kernel, KernelKey
 from gridgen.naming import show, show_value, similar
@@ -96,8 +97,7 @@ class Resolver:
         schedule, method = request.schedule, request.method
         options: dict[str, Any] = request.options  # type: ignore[assignment]
         row = FUNCTIONS[function]
-        if frame is not None and not isinstance(frame, str):
-            frame = listed_frames(frame)
+        frame = _hashable(frame)
         backend: str | None = None
         given: tuple[str, ...] = ()
         if options:
@@ -218,11 +218,11 @@ class Resolver:
         idents = dict(zip(known.frame_names, known.frame_idents, strict=True))
         return read_parts(functions, idents, self._method_unasked)
 
-    def _method_unasked(self, row: Function) -> str:
+    def _method_unasked(self, row: Function, schedule: str = "thread") -> str:
         """Return the default algorithm of a function with several."""
         if row.method_word != "method":
             return next(iter(row.methods))
-        return self.method(row, "auto", "thread")
+        return self.method(row, "auto", schedule)
 
     def check_known(self, row: Function, options: Mapping[str, Any]) -> None:
         """Raise for a keyword argument that a function does not have, as Python does."""
@@ -290,6 +290,22 @@ class Resolver:
         found = self._planner.choice(key, row, batch, place, dtype, method == "auto")
         return (found.method or method, found.schedule) if found else (method, "auto")
 
+    def planned_key(
+        self, function: Any, frame: str | Sequence[str] | None, reference: str
+    ) -> tuple[Function, KernelKey]:
+        """Return the function to plan, or the one that represents fused functions; its key."""
+        if isinstance(function, (tuple, list)):
+            parts = self.read_parts(function)
+            name = ", ".join(part.name for part in parts)
+            row = replace(parts[0].row, name=name, methods={"": Algorithm("several")})
+            return row, key_of(parts)
+        check_choice("function", function, GENERATED)
+        row = FUNCTIONS[function]
+        key = KernelKey(function, self._method_unasked(row, "auto"))
+        if row.of_frame or (row.has_frames and frame is not None):
+            key = self.key_of_frames(row, key, _hashable(frame), reference)
+        return row, key
+
     def offered_unasked(self) -> list[str]:
         """Return the robot's default functions, without those of a frame."""
         every = (FUNCTIONS[name] for name in GENERATED)
@@ -317,12 +333,9 @@ class Resolver:
             method = next(iter(row.methods))
         if row.has_team_kernels:
             method, schedule = self._planned(row, method, q, backend)
-        if not row.of_frame and not row.has_frames:
-            frame = None
-        elif frame is not None and not isinstance(frame, str):
-            frame = listed_frames(frame)
+        named = _hashable(frame) if row.of_frame or row.has_frames else None
         reference = reference if row.of_frame else ""
-        return self._choose(row, schedule, method, frame, reference, (), "")[0]
+        return self._choose(row, schedule, method, named, reference, (), "")[0]
 
     def _choose(
         self,
@@ -411,6 +424,11 @@ class Resolver:
                 "(all: frame_names)"
             )
         return names.index(name)
+
+
+def _hashable(frame: Any) -> Any:
+    """Return the frames of a call, a list of them as a tuple."""
+    return frame if frame is None or isinstance(frame, str) else listed_frames(frame)
 
 
 def listed_frames(frames: object) -> tuple[Any, ...]:

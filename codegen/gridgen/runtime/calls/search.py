@@ -56,10 +56,8 @@ def search(
         raise OptionError(f"seeds is {seeds}; give at most {starts}, the number of starts")
     tolerance = _numbers("tolerance", settings.tolerance, 2)
     to_rest = 0.0 if settings.rest is None else TO_REST
-    numbers = np.array(
-        [*tolerance, _count("iterations", settings.iterations), seeds, 0.0, 0.0, 0.0]
-    )
-    numbers[4:] = begin is None, to_rest, FLOOR.get(targets.dtype.itemsize, 0.0)
+    most, floor = _count("iterations", settings.iterations), FLOOR.get(targets.dtype.itemsize, 0.0)
+    numbers = np.array([*tolerance, most, seeds, begin is None, to_rest, floor])
     if keeps_all:
         numbers = np.tile(numbers, (seeds, 1))
         numbers[:, 3], numbers[:, 4] = 1, numbers[:, 4] + np.arange(seeds)
@@ -68,10 +66,12 @@ def search(
         begin = np.clip(neutral(known.space), known.lower_limits, known.upper_limits)
         begin = _array(begin, targets, is_own=True)
     rest = begin if settings.rest is None else settings.rest
-    weights = np.ones(2) if settings.pose_weights is None else settings.pose_weights
-    if settings.pose_weights is not None and (own := _plain(weights, "pose_weights")) is not None:
+    weights = settings.pose_weights
+    is_own = not hasattr(weights, "shape")
+    if weights is None:
+        weights = np.ones(2)
+    elif (own := _plain(weights, "pose_weights")) is not None:
         _check_weights(own)
-    is_own = weights is not settings.pose_weights or not hasattr(weights, "shape")
     if len(np.shape(weights)) == 1:
         weights = _repeated(weights, count)
     arrays = [
@@ -116,12 +116,10 @@ def _check_weights(weights: Array) -> None:
     """
     if on_gpu(weights) or weights.dtype.kind not in "fiu" or not weights.size:
         return
-    if (bad := weights[~((weights >= 0.0) & np.isfinite(weights))]).size or not weights.any():
-        raise ParameterError(
-            f"pose_weights has {bad.flat[0]}; give finite factors, 0 or more"
-            if bad.size
-            else "pose_weights are all 0: give at least one error a positive factor"
-        )
+    if (bad := weights[~((weights >= 0.0) & np.isfinite(weights))]).size:
+        raise ParameterError(f"pose_weights has {bad.flat[0]}; give finite factors, 0 or more")
+    if not weights.any():
+        raise ParameterError("pose_weights are all 0: give at least one error a positive factor")
 
 
 def _with_starts(array: Array, axes: int) -> Array:
