@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, combinations
 from typing import Any
 
@@ -242,7 +242,7 @@ def _sampled(
             size = np.sqrt(sum(x**2 for x in position[first : first + 4]))
             position = [x / size if k >= first else x for k, x in enumerate(position)]
         turn, slide = joint.transform(index, position, scalars)
-        R, p = (_stacked(entries) for entries in (turn, slide))
+        R, p = _stacked(chain.from_iterable(turn), 3, 3), _stacked(slide, 3)
         above = poses[body.parent + 1]
         here = np.array(body.rotation)
         R, p = here @ R, (here @ p[..., None])[..., 0] + np.array(body.translation)
@@ -250,17 +250,10 @@ def _sampled(
     return poses
 
 
-def _stacked(entries: Any) -> Points:
-    """Return nested tuples of numbers of all samples as an array, samples first."""
-    flat = np.asarray(np.broadcast_arrays(*_leaves(entries), np.zeros(SAMPLES))[:-1])
-    shape = (3, 3) if isinstance(entries[0], (tuple, list)) else (3,)
-    return flat.T.reshape(SAMPLES, *shape)
-
-
-def _leaves(entries: Any) -> list[Any]:
-    if not isinstance(entries, (tuple, list)):
-        return [entries]
-    return [leaf for entry in entries for leaf in _leaves(entry)]
+def _stacked(entries: Iterable[Any], *shape: int) -> Points:
+    """Return numbers of all samples as an array, samples first."""
+    columns = [np.broadcast_to(entry, SAMPLES) for entry in entries]
+    return np.stack(columns, axis=-1).reshape(SAMPLES, *shape)
 
 
 def _at(place: list[tuple[Any, Any]], link: LinkSpheres, points: Any) -> Points:
