@@ -279,7 +279,7 @@ auto backward(Step& s, Number dt, Number near) {
 template <int...> struct Sizes {};
 
 // An array of problems and times: strides of problems and elements, stride of times in bytes, and
-// number of times, of which the last one repeats.
+// number of times; the last one repeats.
 struct Given {
     char* data;
     int64 batch, component, time, times;

@@ -252,7 +252,7 @@ def test_a_rollout_is_a_step_again_and_again(
     backend: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Bit for bit; of which one state becomes NaN on the way, and no other takes notice."""
+    """Bit for bit. One state becomes NaN on the way, which does not change the others."""
     if backend in PTX_TARGETS:
         pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
         monkeypatch.setitem(TARGETS, "emulated", PTX_TARGETS[backend])

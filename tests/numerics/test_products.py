@@ -48,7 +48,7 @@ CASES = [
     for plan in (plan_lines, plan_loops)[: 1 + computation.method.in_loops]
 ]
 EXHAUSTIVE = pytest.mark.exhaustive
-#: Two kinds of products, of which the second is of the first.
+#: Kinds of products of products.
 ORDERS = [("vjp", "vjp"), ("vjp", "jvp"), ("jvp", "vjp")]
 SECOND = [
     pytest.param(*robot, name, *kinds, marks=marks)

@@ -30,7 +30,7 @@ Plan = Callable[[KinematicTree, KernelKey], Program]
 STATES = 3
 #: A mimic joint and branches; a free joint and a slide.
 ROBOTS = [("gripper", False), ("cart_pole", True)]
-#: Helical joints, of which what goes back through loops is looked at in every run.
+#: Helical joints: every run tests how derivatives go back through their loops.
 SCREWS = ("screws", True)
 #: Programs that take long to trace and to step through.
 LONG = {
