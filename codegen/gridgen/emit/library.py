@@ -54,12 +54,10 @@ def render_library(
     taken = {kernel.name for kernel in kernels}
     for kernel in kernels:
         if is_search(kernel.key):
-            instructions = programs[kernel.calls[0].name].cpu.instructions * _ITERATIONS
+            work = programs[kernel.calls[0].name].cpu.instructions * _ITERATIONS
             found = search_view(tree, kernel)
-            functions[kernel.name] = library_view(
-                kernel, ident, (kernel.name,), found, instructions
-            )
-        if kernel.key.function == "inverse_kinematics":
+            functions[kernel.name] = library_view(kernel, ident, (kernel.name,), found, work)
+        if kernel.key.function == "inverse_kinematics":  # also its iteration and its correction
             continue
         both = programs[kernel.name]
         on_cpu = cpu_view(tree, kernel, both, gpu_view(tree, kernel, both))
