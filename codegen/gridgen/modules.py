@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeVar
 
 from gridgen.backends import Rows, Sources
 from gridgen.collector import collected_rarely
@@ -218,13 +219,56 @@ def _is_made_freely(key: KernelKey) -> bool:
     return bool(key.parts or key.frame or key.bodies)
 
 
+Found = TypeVar("Found", covariant=True)
+
+
+class _Decided(Mapping[str, Found]):
+    """What is found for the keys of kernels, by name, each at its first use.
+
+    Args:
+        keys: all keys, by name.
+        find: returns what belongs to a key, or ``None`` if nothing does.
+    """
+
+    def __init__(
+        self, keys: Mapping[str, KernelKey], find: Callable[[KernelKey], Found | None]
+    ) -> None:
+        self._keys, self._find = keys, cache(find)
+
+    def __getitem__(self, name: str) -> Found:
+        if (found := self._find(self._keys[name])) is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, key in self._keys.items() if self._find(key) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 class PossibleKernels(Kernels):
     """Every kernel that a robot can have, with any of the optional inputs."""
 
     def __init__(self, robot: str, schedules: Schedules) -> None:
-        super().__init__(robot, *schedules.select(KernelSelection(GENERATED)))
+        super().__init__(robot, (), {})
         self._schedules = schedules
+        selection = KernelSelection(GENERATED)
+        self._keys = {key.name: key for each in schedules.all for key in each.keys(selection)}
+        self.by_name = _Decided(self._keys, self._supported)
+        self.refusals = _Decided(self._keys, self._refusal)
         self._made: dict[str, Kernel] = {}
+
+    @property
+    def identity(self) -> str:
+        """Nothing: the robot determines its kernels."""
+        return ""
+
+    def _refusal(self, key: KernelKey) -> str | None:
+        return self._schedules.of(key).refusal(key)
+
+    def _supported(self, key: KernelKey) -> Kernel | None:
+        return self._schedules.kernel(key) if key.name not in self.refusals else None
 
     def has(self, key: KernelKey) -> bool:
         """Return whether a kernel exists for a key; see ``Kernels``."""
@@ -237,7 +281,7 @@ class PossibleKernels(Kernels):
         if key.name in self.by_name or not (is_made_freely or base.name in self.by_name):
             return super().find(key)
         if key.name not in self._made:
-            if (reason := self._schedules.of(key).refusal(key)) is not None:
+            if (reason := self._refusal(key)) is not None:
                 told = reason if is_made_freely else f"{key.name}: {reason}"
                 raise ModelError(f"{self._robot}: no {told}")
             self._made[key.name] = self._schedules.kernel(key)
@@ -246,14 +290,14 @@ class PossibleKernels(Kernels):
     def named(self, name: str) -> Kernel:
         """Return the kernel with a name, created when necessary; see ``Kernels``."""
         if name not in self.by_name:
-            for kernel in self.by_name.values():
-                for inputs in subsets(kernel.key.inputs):
-                    if (key := replace(kernel.key, inputs=inputs)).name == name:
+            for known in self._keys.values():
+                for inputs in subsets(known.inputs):
+                    if (key := replace(known, inputs=inputs)).name == name:
                         return self.find(key)
         return super().named(name)
 
     def _reason(self, name: str) -> str:
-        near = similar(name, self.by_name)
+        near = similar(name, self._keys)
         unknown = f"did you mean {' or '.join(near)}?" if near else "there is none (all: functions)"
         return self.refusals.get(name, unknown)
 

@@ -106,9 +106,9 @@ class Robot(Declared, Drawn, Exported):
         register_operators()
 
     def _describe_shortly(self) -> str:
-        kernels = sorted(self._module.kernels.by_name)
+        kernels = self._module.kernels.identity
         unchecked = () if self._description.parameters.are_checked else ("unchecked",)
-        text = "\n".join((self._description.digest, self._backend, *unchecked, *kernels))
+        text = "\n".join((self._description.digest, self._backend, *unchecked, kernels))
         return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     def __reduce__(self) -> tuple[Any, ...]:
