@@ -5,35 +5,34 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from gridgen.backends import Rows, Sources
+from gridgen.backends import Sources
 from gridgen.collector import collected_rarely
 from gridgen.dynamics.functions import frame_idents
-from gridgen.emit.expressions import Expressions
-from gridgen.emit.render import render_sources, with_called
-from gridgen.emit.writer import write_folder
 from gridgen.errors import ModelError
 from gridgen.functions import GENERATED
 from gridgen.kernel import Kernel, KernelKey, Work
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import robot_ident, similar
 from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
-from gridgen.report import Drawings
 from gridgen.runtime.module.description import ModuleRecord, RobotRecord
 from gridgen.runtime.module.files import WholeModule
 from gridgen.runtime.module.kernels import Kernels, subsets
 from gridgen.schedules import KernelSelection, Schedules
-from gridgen.schedules.rollout.view import plan_paths
-from gridgen.schedules.thread.plan import Programs, has_pairs, plan_programs, plan_rows
 from gridgen.source_cache import cached_sources
 from gridgen.version import __version__
+
+if TYPE_CHECKING:  # what traces and writes text is imported when it is needed
+    from gridgen.emit.expressions import Expressions
+    from gridgen.report import Drawings
+    from gridgen.schedules.thread.plan import Programs
 
 
 def record_of(tree: KinematicTree, ident: str, limits: tuple[int, int]) -> RobotRecord:
@@ -107,11 +106,15 @@ class GeneratedModule(WholeModule):
     @property
     def drawings(self) -> Drawings:
         """Drawings of the robot."""
+        from gridgen.report import Drawings
+
         return Drawings(self.tree, self, self.programs.__getitem__)
 
     @property
     def expressions(self) -> Expressions:
         """Expressions of the robot's functions."""
+        from gridgen.emit.expressions import Expressions
+
         return Expressions(self.tree)
 
     def write(self, compiled: Mapping[str, bytes] = MappingProxyType({}), *, force: bool) -> None:
@@ -121,6 +124,8 @@ class GeneratedModule(WholeModule):
             compiled: further files to write.
             force:    also replace files that grid-gen has not written.
         """
+        from gridgen.emit.writer import write_folder
+
         files: dict[str, str | bytes] = {**self.files, **compiled}
         write_folder(self.folder, files, self.tree.source, self.tree.digest, force)
 
@@ -183,15 +188,21 @@ class TracedModule:
     @property
     def drawings(self) -> Drawings:
         """Drawings of the robot."""
+        from gridgen.report import Drawings
+
         return Drawings(self._tree, self, self._programs)
 
     @property
     def expressions(self) -> Expressions:
         """Expressions of the robot's functions."""
+        from gridgen.emit.expressions import Expressions
+
         return Expressions(self._tree)
 
     def _programs(self, name: str) -> Programs:
         """Return the programs of a kernel."""
+        from gridgen.schedules.thread.plan import plan_programs
+
         return plan_programs(self._tree, self.kernels.by_name[name].key, *self._limits)
 
     def _kept(self, kernel: Kernel) -> Sources:
@@ -205,6 +216,9 @@ class TracedModule:
         )
 
     def _traced(self, kernel: Kernel) -> Sources:
+        from gridgen.emit.render import render_sources, sources_of, with_called
+        from gridgen.schedules.thread.plan import plan_programs
+
         with collected_rarely():
             programs = {
                 called.name: plan_programs(self._tree, called.key, *self._limits)
@@ -300,47 +314,6 @@ class PossibleKernels(Kernels):
         near = similar(name, self._keys)
         unknown = f"did you mean {' or '.join(near)}?" if near else "there is none (all: functions)"
         return self.refusals.get(name, unknown)
-
-
-def sources_of(
-    ident: str,
-    files: Mapping[str, str],
-    programs: Mapping[str, Programs],
-    kernels: Iterable[Kernel],
-) -> Sources:
-    """Return text to compile, with the memory requirements of its kernels."""
-    kernels = tuple(kernels)
-    rows = _rows_of(programs) | {
-        kernel.name: Rows((), 0, over_time=plan_paths(kernel).numbers)
-        for kernel in kernels
-        if kernel.calls and kernel.is_over_time
-    }
-    return Sources(ident, files, _room_of(programs, kernels), rows)
-
-
-def _room_of(programs: Mapping[str, Programs], kernels: Iterable[Kernel]) -> dict[str, int]:
-    """Return the scratch numbers per state of kernels with loops."""
-    rollouts = {
-        kernel.name: max(programs[key.name].gpu.room for key in kernel.calls)
-        for kernel in kernels
-        if kernel.calls
-    }
-    rooms = {name: both.gpu.room for name, both in programs.items()} | rollouts
-    return {name: room for name, room in rooms.items() if room}
-
-
-def _rows_of(programs: Mapping[str, Programs]) -> dict[str, Rows]:
-    """Return the row layout of kernels that stage rows in shared memory."""
-    rows: dict[str, Rows] = {}
-    for name, both in programs.items():
-        program, split = both.gpu, both.gpu_parts
-        if (staging := plan_rows(program)) is not None:
-            in_place = {array.name for array in program.inputs} - set(staging.inputs)
-            arrays = (*program.inputs, *program.outputs)
-            lengths = tuple(0 if array.name in in_place else array.size for array in arrays)
-            parked = 0 if split is None else split.parked
-            rows[name] = Rows(lengths, staging.numbers, parked, pairs=has_pairs(program))
-    return rows
 
 
 @cache
