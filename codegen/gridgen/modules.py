@@ -22,10 +22,12 @@ from gridgen.kernel import Kernel, KernelKey, Work
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import robot_ident, similar
 from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
+from gridgen.progress import announced
 from gridgen.runtime.module.description import ModuleRecord, RobotRecord
 from gridgen.runtime.module.files import WholeModule
 from gridgen.runtime.module.kernels import Kernels, subsets
 from gridgen.schedules import KernelSelection, Schedules
+from gridgen.schedules.thread.schedule import remedies
 from gridgen.source_cache import cached_sources
 from gridgen.version import __version__
 
@@ -219,7 +221,9 @@ class TracedModule:
         from gridgen.emit.render import render_sources, sources_of, with_called
         from gridgen.schedules.thread.plan import plan_programs
 
-        with collected_rarely():
+        task = f"tracing {kernel.name} of {self._tree.name}"
+        shorter = f"once, then cached; for a shorter program, {remedies(self._tree, kernel.key)}"
+        with announced(task, shorter), collected_rarely():
             programs = {
                 called.name: plan_programs(self._tree, called.key, *self._limits)
                 for called in with_called(self._schedules, [kernel])
@@ -237,7 +241,7 @@ Found = TypeVar("Found", covariant=True)
 
 
 class _Decided(Mapping[str, Found]):
-    """What is found for the keys of kernels, by name, each at its first use.
+    """Results of a function of kernel keys, by name, each computed at its first use.
 
     Args:
         keys: all keys, by name.

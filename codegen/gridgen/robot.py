@@ -497,7 +497,8 @@ class Robot(Declared, Drawn, Exported):
                        The default is that of a call.
             frame:     link for the functions of a link, or a list of links for one kernel.
             reference: as in a call.
-            progress:  called with a text for each kernel; by default a terminal shows the texts.
+            progress:  called with a text for each kernel; by default the standard error shows
+                       them if they take long.
 
         Raises:
             OptionError:  an argument is not one of the choices.

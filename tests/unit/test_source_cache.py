@@ -93,9 +93,8 @@ def counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
 def test_loading_counts_nothing_and_each_kernel_is_counted_once(counted: list[str]) -> None:
     def loaded() -> gridgen.Robot:
-        return gridgen.load(
-            OWN / "quadruped.urdf", floating_base=True, ground=[{"link": "FL_foot", "radius": 0.02}], contact=True
-        )
+        ground = [{"link": "FL_foot", "radius": 0.02}]
+        return gridgen.load(OWN / "quadruped.urdf", floating_base=True, ground=ground, contact=True)
 
     robot = loaded()
     assert counted == []
@@ -105,7 +104,8 @@ def test_loading_counts_nothing_and_each_kernel_is_counted_once(counted: list[st
     assert sorted(once) == ["step_rk4", "step_semi_implicit"]
     work.count_operations.cache_clear()
     again = loaded()
-    assert "step_semi_implicit" in again.kernels and "step_rk4" in again.kernels
+    assert "step_semi_implicit" in again.kernels
+    assert "step_rk4" in again.kernels
     assert counted == once  # no second time
     assert "step_variational" not in again.kernels
 

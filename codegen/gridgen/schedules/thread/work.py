@@ -14,6 +14,7 @@ from gridgen.dynamics.functions import computation_of
 from gridgen.kernel import KernelKey, Work
 from gridgen.model.tree import KinematicTree
 from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
+from gridgen.progress import announced
 from gridgen.source_cache import cached_text
 from gridgen.symbolic.scalars import FoldingScalars, LongProgramError
 
@@ -93,5 +94,6 @@ def count_operations(
 
 def _count(tree: KinematicTree, spec: Computation, scalars: FoldingScalars) -> None:
     inputs = {name: scalars.inputs(math.prod(spec.shape(name, tree))) for name in spec.inputs}
-    with suppress(LongProgramError):
-        spec.algorithm(tree, inputs, scalars)
+    with announced(f"counting the operations of {spec.key.name} of {tree.name}"):
+        with suppress(LongProgramError):
+            spec.algorithm(tree, inputs, scalars)
