@@ -36,8 +36,9 @@ LONGEST_GPU_PROGRAM = LONGEST_PROGRAM
 DEFAULT_FUNCTIONS = tuple(name for name in GENERATED if FUNCTIONS[name].is_default)
 #: The functions that are generated on request only.
 LEFT_OUT = tuple(name for name in GENERATED if name not in DEFAULT_FUNCTIONS)
-#: The integrators of modules by default: a variational step has a long program.
-DEFAULT_INTEGRATORS = tuple(name for name in INTEGRATORS if name != "variational")
+#: The integrators of modules by default: those that compute one acceleration per step. Programs of
+#: the others are several times as long.
+DEFAULT_INTEGRATORS = ("semi_implicit", "euler", "implicit")
 #: Endings of files with constraints.
 CONSTRAINT_FILES = (".json", ".yaml", ".yml")
 #: The word for the spheres of a file's own collision shapes.
@@ -415,8 +416,8 @@ class GenerateOptions(RobotOptions):
         name:           name of the module; by default the robot's name as an identifier.
         functions:      the functions to generate, of ``gridgen.functions``; an empty tuple means
                         all except ``LEFT_OUT``.
-        integrators:    integrators of steps and rollouts; an empty tuple means all except
-                        ``variational``, whose programs are long.
+        integrators:    integrators of steps and rollouts; an empty tuple means those of
+                        ``DEFAULT_INTEGRATORS``.
         frames:         links of the URDF whose Jacobians are generated, and their derivatives
                         unless ``functions`` names one of the two.
         inputs:         optional inputs of the dynamics, of ``OPTIONAL_INPUTS``: each function that

@@ -38,6 +38,7 @@ from gridgen.functions.arrays import OPTIONAL_INPUTS
 from gridgen.functions.motion import INTEGRATORS
 from gridgen.naming import show
 from gridgen.options import (
+    DEFAULT_INTEGRATORS,
     DTYPE_CHOICES,
     LEFT_OUT,
     LONGEST_GPU_PROGRAM,
@@ -149,7 +150,7 @@ def _parser() -> Parser:
         "--integrators",
         metavar="NAME,...",
         help=f"integrators of steps and rollouts, of {', '.join(INTEGRATORS)}; repeatable "
-        "(default: without variational)",
+        f"(default: {', '.join(DEFAULT_INTEGRATORS)})",
     )
     parser.add_list(
         "--frame",
