@@ -16,8 +16,6 @@ from gridgen.symbolic.printer import wrap
 _MOST_NAMED = 8
 #: A constant without an origin has a name if it is this long and occurs so often.
 _LONG, _OFTEN = 7, 3
-#: Origins in a comment.
-_LISTED = 3
 _LITERAL = re.compile(r"\bR\((-?)([0-9][0-9.e+-]*)\)")
 _AXES = "xyz"
 
@@ -43,10 +41,9 @@ def with_named_constants(
             names[value] = f"k{len(names)}"
         else:
             continue
-        listed = [origin for _, _, origin in found[:_LISTED]]
-        more = [f"{len(found) - _LISTED} more"] if len(found) > _LISTED else []
-        text = "; ".join([*listed, *more]) or "computed from others"
-        definitions.append(f"inline constexpr double {names[value]} = {value};  // {text}")
+        text = found[0][2] if found else "computed from others"
+        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        definitions.append(f"inline constexpr double {names[value]} = {value};  // {text}{more}")
     return definitions, [_named(names, one) for one in functions]
 
 
