@@ -1,11 +1,11 @@
 """The parts of the manual that are derived: `make golden` writes them, a test compares them.
 
-A place in a page is a comment of two words, a kind and a name, and ends with another comment:
+A place in a page begins with a comment of a kind and a name, and ends with another comment::
 
-    <!-- Data: name -->       a table of benchmarks/results/tables
-    <!-- File: name -->       a page of benchmarks/results, without its title
-    <!-- API: name -->        the docstring of a class or function, with those of its members
-    <!-- Functions: group --> the docstrings of a group of functions, or of other methods of Robot
+* ``<!-- Data: name -->``: a table of benchmarks/results/tables
+* ``<!-- File: name -->``: a page of benchmarks/results, without its title
+* ``<!-- API: name -->``: the docstring of a class or function, with those of its members
+* ``<!-- Functions: group -->``: the docstrings of a group of functions, or of methods of Robot
 
 python docs/derived.py
 """

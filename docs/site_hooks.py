@@ -1,4 +1,4 @@
-"""What the manual's pages need beside Markdown: formulas as MathML, links that stay inside."""
+"""Hooks of the site: formulas become MathML, links out of the manual become text."""
 
 from __future__ import annotations
 

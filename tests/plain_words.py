@@ -23,7 +23,11 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 #: Modules whose docstrings and messages the tests check.
-MODULES = sorted((ROOT / "codegen" / "gridgen").rglob("*.py"))
+MODULES = sorted(
+    path
+    for folder in ("codegen/gridgen", "docs", "examples")
+    for path in (ROOT / folder).rglob("*.py")
+)
 
 #: Parts of a page that are written by a command.
 DERIVED = re.compile(r"<!-- (?:The table|\w+:).*?<!-- End.*?-->", flags=re.DOTALL)
