@@ -112,7 +112,7 @@ def _chips(facts: Facts) -> list[tuple[str, str]]:
         ("total mass", f"{total:.4g} kg"),
         ("heaviest body", f"{heaviest.name}: {heaviest.mass:.3g} kg{share}"),
         ("reach from the root link", f"about {distance:.3g} m, by {link}"),
-        ("base", "floating" if tree.bodies[0].joint_type.is_free else "fixed"),
+        ("base", "floating" if tree.floating_base else "fixed"),
         *((name, str(number)) for name, number in (("nq", tree.nq), ("nv", tree.nv))),
         ("bodies", str(len(tree.bodies))),
         ("tree levels", str(len(tree.levels))),
