@@ -343,14 +343,19 @@ def test_a_module_names_what_it_has_and_nothing_else(tmp_path):
 
 
 def test_what_a_robot_cannot_have_is_no_name_of_its_module(tmp_path):
-    gripper = OWN / "gripper.urdf"  # whose finger follows another
     names = ("forward_dynamics", "center_of_mass")
-    options = gridgen.GenerateOptions(output=tmp_path, functions=names)
-    text = gripper.read_text().replace('<mass value="', '<mass value="0.0" was="')
+    text = PENDULUM.read_text().replace('<mass value="', '<mass value="0.0" was="')
+    text = re.sub(r"<inertia .*?/>", NO_INERTIA, text)
+    options = gridgen.GenerateOptions(output=tmp_path)
     with pytest.warns(gridgen.GridGenWarning):
-        made = gridgen.generate(re.sub(r"<inertia .*?/>", NO_INERTIA, text), options)
+        made = gridgen.generate(text, options)
     source = (made.folder / "__init__.py").read_text()
-    assert not set(names) & set(re.findall(r"(\w+) = robot\.", source))
+    there = set(re.findall(r"(\w+) = robot\.", source))
+    assert "gravity_forces" in there
+    assert not set(names) & there
+    options = gridgen.GenerateOptions(output=tmp_path, functions=("gravity_forces", *names))
+    with pytest.raises(gridgen.ModelError, match=r"no forward_dynamics: .*; no center_of_mass: "):
+        gridgen.generate(text, options)
 
 
 def test_the_help_and_the_manual_name_the_default(capsys):

@@ -214,7 +214,7 @@ def test_a_root_that_carries_a_free_joint_gets_no_second_one() -> None:
     """Also behind a fixed joint, but not a free joint that another joint carries."""
     chain = [*links("base", "a", "b"), joint_text("i", "base", "a", "fixed")]
     free = joint_text("j", "a", "b", "floating", axis=None)
-    with pytest.raises(OptionError, match='joint "j" is already a free joint.*omit floating_base'):
+    with pytest.raises(OptionError, match=r'joint "j" is already a free joint.*omit floating_base'):
         tree_of(*chain, free, floating_base=True)
     tree = tree_of(*chain, free)
     assert tree.floating_base
