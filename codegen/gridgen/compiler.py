@@ -205,27 +205,31 @@ def _check_requests(
     kernels: Sequence[Kernel],
 ) -> None:
     """Raise unless each function, integrator and input that the options name has a kernel."""
-    keys = [kernel.key for kernel in kernels]
-    idents, of_frames = frame_idents(schedules.tree), {(key.function, key.frame) for key in keys}
-    requests: list[tuple[str, bool, dict[str, Any]]] = []
-    for name in options.functions:
-        for frame in options.frames if FUNCTIONS[name].of_frame else ():
-            words = {"functions": (name,), "frames": (frame,)}
-            requests.append((f"{name} of {frame}", (name, idents[frame]) in of_frames, words))
-        if not FUNCTIONS[name].of_frame:
-            has_any = any(key.function == name for key in keys)
-            requests.append((name, has_any, {"functions": (name,)}))
-    for name in options.integrators:
-        has_any = any(key.method == name for key in keys)
-        requests.append((f"integrator {name}", has_any, {"integrators": (name,)}))
+    keys, idents = [kernel.key for kernel in kernels], frame_idents(schedules.tree)
+    alone = replace(wanted, fused=(), searches=())
+    # A request, whether it has a kernel, and the selection whose refusals explain why not.
+    requests: list[tuple[str, bool, KernelSelection]] = []
+    for function in options.functions:
+        own = replace(alone, functions=(function,))
+        is_there = any(key.function == function for key in keys)
+        if not FUNCTIONS[function].of_frame:
+            requests.append((function, is_there, own))
+            continue
+        for frame in options.frames:
+            is_there = any((key.function, key.frame) == (function, idents[frame]) for key in keys)
+            requests.append((f"{function} of {frame}", is_there, replace(own, frames=(frame,))))
+    for method in options.integrators:
+        own = replace(alone, integrators=(method,))
+        requests.append((f"integrator {method}", any(key.method == method for key in keys), own))
     for name in options.inputs:
-        requests.append((f"input {name}", any(name in key.inputs for key in keys), {}))
+        requests.append((f"input {name}", any(name in key.inputs for key in keys), alone))
     for kind in options.products:
-        requests.append((kind, any(key.products for key in keys), {"products": (kind,)}))
+        own = replace(alone, products=(kind,))
+        requests.append((kind, any(key.products for key in keys), own))
     reasons = []
-    for what, is_there, words in requests:
+    for what, is_there, selection in requests:
         if not is_there:
-            _, refused = schedules.select(replace(wanted, fused=(), searches=(), **words))
+            _, refused = schedules.select(selection)
             reason = next(iter(refused.values()), "no function of the module has it: omit it")
             reasons.append(f"no {what}: {reason}")
     if reasons:
