@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import PurePath
 from typing import Any
 
 import jinja2
@@ -61,7 +62,7 @@ def render_page(facts: Facts) -> str:
     plan = _plan(facts)
     view = {
         "title": tree.name,
-        "subtitle": f"{tree.source} - grid-gen {facts.version}",
+        "subtitle": f"{PurePath(tree.source).name} - grid-gen {facts.version}",
         "chips": _chips(facts),
         "remarks": tree.remarks,
         "refusals": tuple(facts.refused.items()),
