@@ -19,7 +19,7 @@ from typing import Any
 
 from gridgen.backends.cpu.units import LIBRARY_FLAGS
 from gridgen.collector import collected_rarely
-from gridgen.dynamics.functions import fused_keys, search_keys
+from gridgen.dynamics.functions import frame_idents, fused_keys, search_keys
 from gridgen.emit.library import render_library
 from gridgen.emit.render import (
     array_data,
@@ -30,6 +30,7 @@ from gridgen.emit.render import (
 )
 from gridgen.emit.writer import check_folder
 from gridgen.errors import ModelError, OptionError
+from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import OPEN
 from gridgen.functions.types import BackendChoice
 from gridgen.kernel import Kernel, KernelKey
@@ -150,6 +151,7 @@ def make_module(
         searches,
     )
     kernels, refused = schedules.select(wanted)
+    _check_requests(schedules, options, wanted, kernels)
     _check_names(kernels, refused, fused)
     if reasons := [refused[key.name] for key in searches if key.name in refused]:
         raise ModelError(f"inverse_kinematics: no {reasons[0]}")
@@ -194,6 +196,44 @@ def make_module(
     files["__init__.py"] = render_module(tree, name, __version__, kernels, called)
     files[MODEL_FILE] = model_text(record.as_data())
     return GeneratedModule(options.output / name, tree, programs, files, record)
+
+
+def _check_requests(
+    schedules: Schedules,
+    options: GenerateOptions,
+    wanted: KernelSelection,
+    kernels: Sequence[Kernel],
+) -> None:
+    """Raise unless each function, integrator and input that the options name has a kernel."""
+    keys, idents = [kernel.key for kernel in kernels], frame_idents(schedules.tree)
+    alone = replace(wanted, fused=(), searches=())
+    # A request, whether it has a kernel, and the selection whose refusals explain why not.
+    requests: list[tuple[str, bool, KernelSelection]] = []
+    for function in options.functions:
+        own = replace(alone, functions=(function,))
+        is_there = any(key.function == function for key in keys)
+        if not FUNCTIONS[function].of_frame:
+            requests.append((function, is_there, own))
+            continue
+        for frame in options.frames:
+            is_there = any((key.function, key.frame) == (function, idents[frame]) for key in keys)
+            requests.append((f"{function} of {frame}", is_there, replace(own, frames=(frame,))))
+    for method in options.integrators:
+        own = replace(alone, integrators=(method,))
+        requests.append((f"integrator {method}", any(key.method == method for key in keys), own))
+    for name in options.inputs:
+        requests.append((f"input {name}", any(name in key.inputs for key in keys), alone))
+    for kind in options.products:
+        own = replace(alone, products=(kind,))
+        requests.append((kind, any(key.products for key in keys), own))
+    reasons = []
+    for what, is_there, selection in requests:
+        if not is_there:
+            _, refused = schedules.select(selection)
+            reason = next(iter(refused.values()), "no function of the module has it: omit it")
+            reasons.append(f"no {what}: {reason}")
+    if reasons:
+        raise ModelError(f"{schedules.tree.source}: {'; '.join(reasons)}")
 
 
 def _check_names(

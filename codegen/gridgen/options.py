@@ -97,7 +97,8 @@ class RobotOptions:
     """Options of a robot that complement its file.
 
     Attributes:
-        floating_base:  put a free joint under the root: q begins with x y z qx qy qz qw.
+        floating_base:  put a free joint under the root: q begins with x y z qx qy qz qw. A file
+                        whose root link already carries a free joint is refused.
         joint_dynamics: include joint damping and friction of the file (tau += d qd + c sign(qd)). A
                         free joint has none; each of the three joints of a planar joint has its
                         values.

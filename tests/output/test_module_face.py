@@ -354,15 +354,20 @@ def test_a_module_names_what_it_has_and_nothing_else(tmp_path):
         assert set(functions_of(face)) | {"robot", "both"} >= set(face.__all__)
 
 
+@pytest.mark.filterwarnings("ignore::gridgen.GridGenWarning")
 def test_what_a_robot_cannot_have_is_no_name_of_its_module(tmp_path):
-    gripper = OWN / "gripper.urdf"  # whose finger follows another
     names = ("forward_dynamics", "center_of_mass")
-    options = gridgen.GenerateOptions(output=tmp_path, functions=names)
-    text = gripper.read_text().replace('<mass value="', '<mass value="0.0" was="')
-    with pytest.warns(gridgen.GridGenWarning):
-        made = gridgen.generate(re.sub(r"<inertia .*?/>", NO_INERTIA, text), options)
+    text = PENDULUM.read_text().replace('<mass value="', '<mass value="0.0" was="')
+    text = re.sub(r"<inertia .*?/>", NO_INERTIA, text)
+    options = gridgen.GenerateOptions(output=tmp_path)
+    named = gridgen.GenerateOptions(output=tmp_path, functions=("gravity_forces", *names))
+    made = gridgen.generate(text, options)
+    with pytest.raises(gridgen.ModelError, match=r"no forward_dynamics: .*; no center_of_mass: "):
+        gridgen.generate(text, named)
     source = (made.folder / "__init__.py").read_text()
-    assert not set(names) & set(re.findall(r"(\w+) = robot\.", source))
+    there = set(re.findall(r"(\w+) = robot\.", source))
+    assert "gravity_forces" in there
+    assert not set(names) & there
 
 
 def test_the_help_and_the_manual_name_the_default(capsys):
