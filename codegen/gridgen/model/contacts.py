@@ -93,7 +93,7 @@ def place_contacts(
     placed = []
     for contact in (_widened(one, smooth) for one in contacts) if smooth else contacts:
         solid, *others = (_placed(one, named[one.link]) for one in contact.solids)
-        if max(one.body for one in (solid, *others)) >= 0:
+        if solid.body != (others[0].body if others else -1):
             edges = [one.edges for one in contact.solids]
             is_parallel = has_two and edges == [1, 1]
             other = (*others, contact.other)[0]
