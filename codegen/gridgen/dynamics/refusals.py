@@ -159,8 +159,8 @@ def of_free_joints_that_nothing_holds(tree: KinematicTree) -> str | None:
     if not free:
         return None
     return (
-        f"no constraint holds the free joint {show(tree.bodies[min(free)].joint)}, which has no motor: "
-        "constrain a point of the robot to the world, such as a foot"
+        f"no constraint holds the free joint {show(tree.bodies[min(free)].joint)}, which has no "
+        "motor: constrain a point of the robot to the world, such as a foot"
     )
 
 

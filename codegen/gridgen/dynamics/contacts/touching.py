@@ -301,9 +301,7 @@ def _unit_or(vector: Vector, otherwise: Vector, scalars: Scalars) -> Vector:
     square = dot(vector, vector)
     test = square - TINY
     length = scalars.sqrt(scalars.select(test, scalars.constant(1.0), square))
-    x, y, z = (
-        scalars.select(test, a, b / length) for a, b in zip(otherwise, vector, strict=True)
-    )
+    x, y, z = (scalars.select(test, a, b / length) for a, b in zip(otherwise, vector, strict=True))
     return x, y, z
 
 

@@ -197,6 +197,7 @@ class _Reader:
             for index in range(self.model.neq):
                 self.equality(index)
         self.note_forces()
+        self.note_integrator()
         if names := used(self.model, self.mujoco):
             problem = f"uses {listing(names)}, which gridgen does not support"
             self.made.note("the model", problem, "compare results with MuJoCo's")
@@ -440,7 +441,6 @@ class _Reader:
             found.append("gravity compensation")
         if found:
             self.made.note("the model", f"has {', '.join(found)}, which gridgen ignores", _F)
-        self.note_integrator()
         if model.nmocap:
             advice = "give their motion as the motion of the base, or attach them by joints"
             self.made.note("the model", "has mocap bodies, which gridgen treats as fixed", advice)
@@ -450,27 +450,17 @@ class _Reader:
             self.made.note("the model", problem, "pass gravity= to them")
 
     def note_integrator(self) -> None:
-        """Record an integrator of the file that has derivatives of velocities beyond damping."""
-        model, kinds = self.model, self.mujoco.mjtIntegrator.__members__
-        names = {int(kind): name.removeprefix("mjINT_").lower() for name, kind in kinds.items()}
-        word = names[model.opt.integrator]
-        first = np.flatnonzero(model.jnt_type == FREE)
-        alone = [b for b in model.jnt_bodyid[first] if b not in model.body_parentid]
-        if word in ("implicit", "discrete"):
-            problem = f"has the integrator {word}, which gridgen does not have"
-        elif word == "implicitfast" and alone and self.turns_implicitly():
-            name = self.model.body(alone[0]).name or f"body{alone[0]}"
-            problem = (
-                f"has the integrator implicitfast, which includes the gyroscopic forces of {name}, "
-                "a free body without others; gridgen's integrators do not"
-            )
-        else:
+        """Record an integrator of the file that gridgen does not have."""
+        model, kinds = self.model, self.mujoco.mjtIntegrator
+        word = kinds(model.opt.integrator).name.removeprefix("mjINT_").lower()
+        free = model.jnt_bodyid[model.jnt_type == FREE]
+        alone = [self.link_of[body] for body in free if body not in model.body_parentid]
+        if word == "implicitfast" and alone and "mjINT_DISCRETE" in kinds.__members__:
+            word += f" with gyroscopic terms of free bodies without children ({listing(alone, 3)})"
+        elif word not in ("implicit", "discrete"):
             return
-        self.made.note("the model", problem, 'compare steps of integrator="implicit" with MuJoCo')
-
-    def turns_implicitly(self) -> bool:
-        """Return whether this MuJoCo's ``implicitfast`` includes gyroscopic forces."""
-        return "mjINT_DISCRETE" in self.mujoco.mjtIntegrator.__members__  # both since 4.0
+        problem = f"its integrator is {word}, which gridgen does not have"
+        self.made.note("the model", problem, "compare its steps with those of MuJoCo")
 
     def refused(self, subject: str, problem: str, advice: str) -> ModelError:
         """Return the error for an unsupported feature."""

@@ -40,7 +40,13 @@ FORCES = {
 }
 """Fields of contacts that gridgen ignores."""
 
-FLAGS = {"OVERRIDE": "contact parameters of the option", "DIAGEXACT": "exact regularizers"}
+FLAGS = {
+    "OVERRIDE": "contact parameters of the option",
+    "DIAGEXACT": "exact regularizers",
+    "SLEEP": "sleeping bodies",
+    "IPC": "the flag ipc",
+    "SPECULATIVE": "speculative contacts",
+}
 """Flags (``mjENBL_<name>``) that gridgen ignores."""
 
 PLANE, FIELD, MESH = 0, 1, 7
