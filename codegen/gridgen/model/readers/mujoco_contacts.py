@@ -15,6 +15,7 @@ from gridgen.model.description import Mesh, Shape, collision_shape, listing
 from gridgen.model.pose import Pose, apply, from_quaternion, vector3
 from gridgen.model.soft import (
     DEFAULT_SOFTNESS,
+    LEAST_FRICTION,
     Contact,
     ContactModel,
     HeightField,
@@ -239,7 +240,7 @@ def _contact(
         return replace(
             contact,
             condim=int(model.pair_dim[pair]),
-            friction=tuple(model.pair_friction[pair].tolist()),
+            friction=_friction(model.pair_friction[pair]),
             softness=_softness(model.pair_solref[pair], model.pair_solimp[pair]),
             friction_solref=solref_of(model.pair_solreffriction[pair], (0.0, 0.0)),
             margin=float(model.pair_margin[pair] - model.pair_gap[pair] * _margin_rules(mujoco)[1]),
@@ -293,13 +294,16 @@ def _mixed(model: Any, mujoco: Any, a: int, b: int) -> dict[str, Any]:
         else np.minimum(first, second)
     )
     solimp = share * model.geom_solimp[a] + (1.0 - share) * model.geom_solimp[b]
-    slide, spin, roll = friction.tolist()
     return {
         "condim": condim,
-        "friction": (slide, slide, spin, roll, roll),
+        "friction": _friction(friction[[0, 0, 1, 2, 2]]),
         "softness": _softness(solref, solimp),
         "margin": margin - gap * has_gap,
     }
+
+
+def _friction(given: Any) -> Any:
+    return tuple(np.maximum(given, LEAST_FRICTION).tolist())
 
 
 def _joint(model: Any, index: int) -> JointSoftness:
