@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import stat
+import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -38,6 +40,8 @@ DEFAULT_FUNCTIONS = tuple(name for name in GENERATED if FUNCTIONS[name].is_defau
 LEFT_OUT = tuple(name for name in GENERATED if name not in DEFAULT_FUNCTIONS)
 #: The integrators of modules by default: a variational step has a long program.
 DEFAULT_INTEGRATORS = tuple(name for name in INTEGRATORS if name != "variational")
+#: Bytes of the longest file of an option. Values, and levels of them, in the largest option.
+LONGEST_FILE, MOST_VALUES, DEEPEST = 32 * 2**20, 1 << 25, 16
 #: Endings of files with constraints.
 CONSTRAINT_FILES = (".json", ".yaml", ".yml")
 #: The word for the spheres of a file's own collision shapes.
@@ -182,6 +186,8 @@ class RobotOptions:
     allowed_collisions: str | os.PathLike[str] | Sequence[Sequence[str]] | None = None
 
     def __post_init__(self) -> None:
+        for one in fields(self):
+            object.__setattr__(self, one.name, plain(one.name, getattr(self, one.name)))
         for option in ("floating_base", "joint_dynamics", "gyroscopic", "check_parameters"):
             check_switch(option, getattr(self, option))
         width = self.friction_width
@@ -199,7 +205,6 @@ class RobotOptions:
         # Trees that are built with these options are compared and hashed.
         for option in ("armature", "parameters"):
             value = getattr(self, option)
-            value = value.tolist() if type(value) is np.ndarray else value
             object.__setattr__(self, option, tuple(value) if type(value) is list else value)
         if not isinstance(self.mappings, (Mapping, type(None))):
             raise OptionError(
@@ -212,7 +217,7 @@ class RobotOptions:
         if not is_list or not all(isinstance(name, str) for name in self.order):
             raise OptionError(f"order is {show_value(self.order)}; give a list of joints' names")
         object.__setattr__(self, "order", tuple(self.order))
-        if self.convention not in CONVENTIONS:
+        if not isinstance(self.convention, str) or self.convention not in CONVENTIONS:
             raise OptionError(
                 f"convention is {show_value(self.convention)}; choose one of "
                 f"{', '.join(CONVENTIONS)}"
@@ -224,8 +229,6 @@ class RobotOptions:
         if isinstance(self.ground, str) or not isinstance(self.ground, Sequence):
             raise OptionError(f"ground is {show_value(self.ground)}; give a list of links")
         object.__setattr__(self, "ground", tuple(self.ground))
-        if isinstance(self.contact, Mapping):
-            object.__setattr__(self, "contact", _plain(self.contact))
         object.__setattr__(self, "spheres", read_spheres(self.spheres))
         object.__setattr__(self, "allowed_collisions", read_allowed(self.allowed_collisions))
 
@@ -236,7 +239,9 @@ class RobotOptions:
 
     def as_data(self) -> dict[str, Any]:
         """Return the options of the robot as JSON data."""
-        return {field.name: _plain(getattr(self, field.name)) for field in _OF_ROBOT}
+        data = json.dumps({one.name: getattr(self, one.name) for one in _OF_ROBOT})
+        found: dict[str, Any] = json.loads(data)
+        return found
 
 
 def read_constraints(given: object) -> tuple[Mapping[str, Any], ...]:
@@ -255,7 +260,7 @@ def _entries(option: str, given: object, example: str) -> tuple[Mapping[str, Any
     """Return the dictionaries of an option; arguments as of ``read_constraints``."""
     where = option
     if isinstance(given, (str, os.PathLike)):
-        where, given = f"{option}: {os.fspath(given)}", _file(Path(given), option)
+        where, given = f"{option}: {os.fspath(given)}", _file(given, option)
     if not isinstance(given, (list, tuple)):
         raise OptionError(
             f"{where} is {show_value(given)}; give a list of dictionaries, or the path of a file "
@@ -294,7 +299,7 @@ def read_spheres(given: object) -> str | dict[str, tuple[Any, ...]]:
     if isinstance(given, str) and given == PRIMITIVES:
         return given
     if isinstance(given, (str, os.PathLike)):
-        path, where = Path(given), f"spheres: {given}"
+        path, where = Path(given), f"spheres: {os.fspath(given)}"
         given = _spheres_of_urdf(path) if path.suffix == ".urdf" else _file(path, "spheres")
         for key in ("robot_cfg", "kinematics", "collision_spheres"):
             if isinstance(given, Mapping) and key in given:
@@ -308,7 +313,7 @@ def read_spheres(given: object) -> str | dict[str, tuple[Any, ...]]:
         )
     found = {}
     for name, listed in given.items():
-        if not isinstance(name, str) or not isinstance(listed, (list, tuple, np.ndarray)):
+        if not isinstance(name, str) or not isinstance(listed, (list, tuple)):
             raise OptionError(
                 f"{where}: {show_value(name)} has {show_value(listed)}; give a list of spheres "
                 "(x, y, z, radius) by the name of a link"
@@ -321,7 +326,7 @@ def _spheres_of_urdf(path: Path) -> dict[str, list[Any]]:
     """Return the spheres of a URDF file whose collision shapes are spheres."""
     found: dict[str, list[Any]] = {}
     try:
-        for link in ElementTree.parse(path).getroot().iter("link"):
+        for link in ElementTree.fromstring(_text(path, "spheres")).iter("link"):
             for shape in link.iter("collision"):
                 sphere, origin = shape.find("geometry/sphere"), shape.find("origin")
                 if sphere is None:
@@ -332,7 +337,7 @@ def _spheres_of_urdf(path: Path) -> dict[str, list[Any]]:
                 place = "0 0 0" if origin is None else origin.get("xyz", "0 0 0")
                 numbers = map(float, (*place.split(), sphere.get("radius", "")))
                 found.setdefault(link.get("name", ""), []).append([*numbers])
-    except (OSError, ValueError, ElementTree.ParseError) as error:
+    except (ValueError, ElementTree.ParseError) as error:
         raise OptionError(f"spheres: {path}: {one_line(error)}") from error
     return found
 
@@ -342,8 +347,6 @@ def _numbers(where: str, sphere: Any) -> Any:
         if sphere.keys() != {"center", "radius"} or not isinstance(sphere["center"], (list, tuple)):
             raise OptionError(f"{where} has {show_value(sphere)}; a sphere has center and radius")
         return (*sphere["center"], sphere["radius"])
-    if isinstance(sphere, np.ndarray):
-        return tuple(sphere.tolist())
     return tuple(sphere) if isinstance(sphere, (list, tuple)) else sphere
 
 
@@ -352,10 +355,12 @@ def read_allowed(given: object) -> tuple[tuple[str, str], ...] | None:
     if given is None:
         return None
     if isinstance(given, (str, os.PathLike)):
+        text = _text(given, "allowed_collisions")
         try:
-            root = ElementTree.parse(given).getroot()
-        except (OSError, ElementTree.ParseError) as error:
-            raise OptionError(f"allowed_collisions: {given}: {one_line(error)}") from error
+            root = ElementTree.fromstring(text)
+        except (ValueError, ElementTree.ParseError) as error:
+            name = os.fspath(given)
+            raise OptionError(f"allowed_collisions: {name}: {one_line(error)}") from error
         listed = root.iter("disable_collisions")
         given = [(one.get("link1", ""), one.get("link2", "")) for one in listed]
     is_listed = isinstance(given, (list, tuple)) and all(
@@ -372,39 +377,114 @@ def read_allowed(given: object) -> tuple[tuple[str, str], ...] | None:
     return tuple((a, b) for a, b in given)  # type: ignore[attr-defined]
 
 
-def _file(path: Path, option: str) -> object:
-    """Return the content of the file of an option."""
+def _text(path: str | os.PathLike[str], option: str) -> str:
+    """Return the text of a regular file of an option, of ``LONGEST_FILE`` bytes at most."""
+    where = f"{option}: {os.fspath(path)}"
     try:
-        text = path.read_text(encoding="utf-8")
-        if path.suffix == ".json":
-            return json.loads(text)
-        if path.suffix not in CONSTRAINT_FILES:
-            raise OptionError(f"{option}: {path} is no file of {', '.join(CONSTRAINT_FILES)}")
-        import yaml  # type: ignore[import-untyped,unused-ignore]
+        with open(path, "rb") if stat.S_ISREG(os.stat(path).st_mode) else open(os.devnull) as file:
+            data = file.read(LONGEST_FILE + 1)
+        if isinstance(data, str):
+            raise OptionError(f"{where}: not a regular file; give the path of one")
+        if len(data) > LONGEST_FILE:
+            raise OptionError(f"{where}: longer than {LONGEST_FILE // 2**20} MiB; make it shorter")
+        return data.decode()
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a null character in a path
+        raise OptionError(f"{where}: {one_line(error)}") from error
+
+
+def _file(given: str | os.PathLike[str], option: str) -> object:
+    """Return the content of the file of an option."""
+    path, text = Path(given), _text(given, option)
+    where = f"{option}: {path}"
+    if path.suffix not in CONSTRAINT_FILES:
+        raise OptionError(f"{where} is no file of {', '.join(CONSTRAINT_FILES)}")
+    try:
+        found = json.loads(text, object_pairs_hook=_once) if path.suffix == ".json" else _yaml(text)
     except ImportError:
         raise OptionError(
-            f"{option}: {path}: YAML is read by the package pyyaml, which is not installed: "
-            "pip install pyyaml, or give a JSON file"
+            f"{where}: YAML is read by the package pyyaml, which is not installed: pip install "
+            "pyyaml, or give a JSON file"
         ) from None
-    except (OSError, ValueError) as error:
-        raise OptionError(f"{option}: {path}: {one_line(error)}") from error
+    except RecursionError:
+        raise OptionError(f"{where}: nested in more than {DEEPEST} levels") from None
+    except ValueError as error:
+        raise OptionError(f"{where}: {one_line(error)}") from error
+    return plain(option, found)
+
+
+def _once(pairs: Sequence[tuple[object, Any]]) -> dict[Any, Any]:
+    """Return a dictionary of a file, whose keys are all different.
+
+    Raises:
+        ValueError: a key occurs twice.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"has {show_value(twice)} twice in a dictionary; remove one")
+    return found
+
+
+def _yaml(text: str) -> object:
+    """Return the content of a YAML file.
+
+    Raises:
+        ImportError: the package is missing.
+        ValueError:  it is not YAML, or a key occurs twice.
+    """
+    import yaml  # type: ignore[import-untyped,unused-ignore]
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc,unused-ignore]
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            _once([(key.value, key) for key, _ in node.value if isinstance(key.value, str)])
+            found: dict[Any, Any] = super().construct_mapping(node, deep)
+            return found
+
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, Loader)
     except yaml.YAMLError as error:
-        raise OptionError(f"{option}: {path}: {one_line(error)}") from error
+        raise ValueError(one_line(error)) from error
+
+
+def plain(option: str, value: object) -> Any:
+    """Return the value of an option with numbers, strings, lists, tuples and dictionaries in it.
+
+    Arrays become lists. A value that contains none of these is returned as it is.
+
+    Raises:
+        OptionError: it contains another type, an integer beyond float64, more than ``MOST_VALUES``
+            values or ``DEEPEST`` levels (as one that contains itself), or a key that is no string.
+    """
+    left = MOST_VALUES
+
+    def within(value: object, depth: int) -> object:
+        nonlocal left
+        left -= 1
+        if depth > DEEPEST or left < 0:
+            most = f"{DEEPEST} levels" if depth > DEEPEST else f"{MOST_VALUES} values"
+            raise OptionError(f"{option} has more than {most}; make it smaller")
+        if isinstance(value, (np.ndarray, np.generic)):
+            value = value.tolist()
+        if isinstance(value, Mapping):
+            if odd := [key for key in value if not isinstance(key, str)]:
+                raise OptionError(f"{option} has the key {show_value(odd[0])}; give a string")
+            return {key: within(entry, depth + 1) for key, entry in value.items()}
+        if isinstance(value, (list, tuple)):
+            made = [within(entry, depth + 1) for entry in value]
+            return made if isinstance(value, list) else tuple(made)
+        if isinstance(value, int) and abs(value) > sys.float_info.max:
+            raise OptionError(f"{option} has {show_value(value)}; give a smaller number")
+        if depth and not isinstance(value, (int, float, str, type(None))):
+            raise OptionError(f"{option} has {show_value(value)}; give a number or a string")
+        return value
+
+    return within(value, 0)
 
 
 _OF_ROBOT = fields(RobotOptions)
 #: The options of a robot that its file describes completely.
 DEFAULT_ROBOT = RobotOptions()
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {name: _plain(entry) for name, entry in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_plain(entry) for entry in value]
-    return value.tolist() if hasattr(value, "tolist") else value
 
 
 @dataclass(frozen=True, kw_only=True)

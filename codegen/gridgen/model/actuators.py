@@ -79,7 +79,7 @@ def _expanded(
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield entries with the joints of their patterns, each where it is in the list."""
     joints = {body.joint for body in bodies}
-    taken = {entry["joint"] for entry in listed if entry.get("joint") in joints}
+    taken = joints & {str(entry.get("joint")) for entry in listed}
     for index, entry in enumerate(listed):
         where, pattern = f"{source}: actuators[{index}]", entry.get("joint")
         if not isinstance(pattern, str) or pattern in joints or not set(pattern) & set("*?["):
@@ -114,7 +114,7 @@ def _actuator(where: str, entry: Mapping[str, Any], bodies: Sequence[Body]) -> A
         raise OptionError(f"{where} has {show(unknown[0])}; a {kind} has {', '.join(known)}")
     joint = entry.get("joint")
     joints = {body.joint: index for index, body in enumerate(bodies)}
-    if joint not in joints:
+    if not isinstance(joint, str) or joint not in joints:
         hint = suggestion(str(joint), joints)
         raise OptionError(f"{where} has joint {show_value(joint)}: no joint that moves{hint}")
     body = bodies[joints[joint]]

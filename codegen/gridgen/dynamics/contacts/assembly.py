@@ -15,7 +15,7 @@ from gridgen.dynamics.contacts.touching import Touch, touches
 from gridgen.dynamics.kinematics import BodyMotion, base_motion
 from gridgen.dynamics.state import State
 from gridgen.model.kinematic_tree import KinematicTree
-from gridgen.model.soft import Contact, Softness, Solid
+from gridgen.model.soft import LEAST_FRICTION, Contact, Softness, Solid
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import (
@@ -29,9 +29,6 @@ from gridgen.symbolic.spatial import (
     sub,
     transpose,
 )
-
-#: MuJoCo's least coefficient of friction (mjMINMU).
-LEAST_FRICTION = 1e-5
 
 
 class SoftConstraints:
