@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen import check
-from gridgen.commands import console
+from gridgen import check, progress
 from gridgen.commands import main as cli
 from gridgen.commands import tune as tune_command
 from gridgen.cost import profile
@@ -38,9 +37,8 @@ DAMPING, FRICTION = 0.02, 0.01
 
 
 @pytest.fixture
-def run(tmp_path, capsys, monkeypatch):
+def run(tmp_path, capsys):
     """Run grid-gen in this process: its status, what it printed, and its errors."""
-    monkeypatch.setattr(console, "PATIENCE", 1e6)  # what a slow machine takes is no matter
 
     def run_cli(*arguments):
         try:
@@ -268,9 +266,10 @@ def test_quiet(run):
 
 
 def test_a_run_that_takes_long_names_its_steps(run, monkeypatch):
-    monkeypatch.setattr(console, "PATIENCE", 0.0)
+    monkeypatch.delenv(progress.QUIET_VARIABLE)
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
     _, _, errors = run(PENDULUM, "--functions", "mass_matrix")
-    assert "grid-gen: tracing mass_matrix ...\ngrid-gen: writing the text ...\n" in errors
+    assert "grid-gen: tracing 1 of 1: mass_matrix ...\ngrid-gen: writing the text ...\n" in errors
     assert run(PENDULUM, "--functions", "mass_matrix", "--quiet") == (0, "", "")
 
 
@@ -604,7 +603,6 @@ def test_what_no_call_leads_to_is_there_when_asked_for(tmp_path):
 @pytest.fixture
 def tune(tmp_path, capsys, monkeypatch):
     """Run grid-gen tune in this process, with a folder for profiles: as ``run``."""
-    monkeypatch.setattr(console, "PATIENCE", 1e6)
     monkeypatch.setattr(profile, "cache_folder", tmp_path.joinpath)
 
     def run_tune(*arguments):

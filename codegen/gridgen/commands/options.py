@@ -335,5 +335,5 @@ def robot_text(argument: str) -> bytes | str | Path:
 
     if sys.stdin is None:
         raise GridGenError("-: the standard input is closed; give the path of a URDF file")
-    with announced("reading a URDF from standard input", everywhere=True):
+    with announced("reading a URDF from standard input"):
         return sys.stdin.buffer.read(MAX_BYTES + 1)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from gridgen.backends import Rows, Sources
 from gridgen.dynamics.arrays import array_shape
 from gridgen.emit.views.module import fused_view, method_views, signature_views
 from gridgen.functions.arrays import ARRAYS
@@ -14,11 +15,11 @@ from gridgen.model.tree import KinematicTree
 from gridgen.rendering import render
 from gridgen.schedules import Schedules
 from gridgen.schedules.interface import is_rollout, is_search
-from gridgen.schedules.rollout.view import rollout_view
+from gridgen.schedules.rollout.view import plan_paths, rollout_view
 from gridgen.schedules.search.view import search_view
 from gridgen.schedules.team.bodies import BODIES_FILE, bodies_text
 from gridgen.schedules.team.schedule import TeamSchedule
-from gridgen.schedules.thread.plan import Programs
+from gridgen.schedules.thread.plan import Programs, has_pairs, plan_rows
 from gridgen.schedules.thread.view import constant_views, cpu_view, gpu_view
 from gridgen.schedules.views import RobotView, robot_view
 from gridgen.template_root import static_text
@@ -134,6 +135,47 @@ def render_team(
     """Render the file with a schedule's kernels."""
     view = schedule.view(robot, kernels, **options)
     return render(f"{schedule.name}/robot_{schedule.name}.cuh.jinja", view)
+
+
+def sources_of(
+    ident: str,
+    files: Mapping[str, str],
+    programs: Mapping[str, Programs],
+    kernels: Iterable[Kernel],
+) -> Sources:
+    """Return text to compile, with the memory requirements of its kernels."""
+    kernels = tuple(kernels)
+    rows = _rows_of(programs) | {
+        kernel.name: Rows((), 0, over_time=plan_paths(kernel).numbers)
+        for kernel in kernels
+        if kernel.calls and kernel.is_over_time
+    }
+    return Sources(ident, files, _room_of(programs, kernels), rows)
+
+
+def _room_of(programs: Mapping[str, Programs], kernels: Iterable[Kernel]) -> dict[str, int]:
+    """Return the scratch numbers per state of kernels with loops."""
+    rollouts = {
+        kernel.name: max(programs[key.name].gpu.room for key in kernel.calls)
+        for kernel in kernels
+        if kernel.calls
+    }
+    rooms = {name: both.gpu.room for name, both in programs.items()} | rollouts
+    return {name: room for name, room in rooms.items() if room}
+
+
+def _rows_of(programs: Mapping[str, Programs]) -> dict[str, Rows]:
+    """Return the row layout of kernels that stage rows in shared memory."""
+    rows: dict[str, Rows] = {}
+    for name, both in programs.items():
+        program, split = both.gpu, both.gpu_parts
+        if (staging := plan_rows(program)) is not None:
+            in_place = {array.name for array in program.inputs} - set(staging.inputs)
+            arrays = (*program.inputs, *program.outputs)
+            lengths = tuple(0 if array.name in in_place else array.size for array in arrays)
+            parked = 0 if split is None else split.parked
+            rows[name] = Rows(lengths, staging.numbers, parked, pairs=has_pairs(program))
+    return rows
 
 
 def render_module(
