@@ -4,6 +4,7 @@ A place in a page begins with a comment of a kind and a name, and ends with anot
 
 * ``<!-- Data: name -->``: a table of benchmarks/results/tables
 * ``<!-- File: name -->``: a page of benchmarks/results, without its title
+* ``<!-- Options: record -->``: the options of the command line that a record has
 * ``<!-- API: name -->``: the docstring of a class or function, with those of its members
 * ``<!-- Functions: group -->``: the docstrings of a group of functions, or of methods of Robot
 
@@ -22,14 +23,17 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import gridgen.options
+from gridgen.commands.options import flags_of, help_of
 from gridgen.functions import FUNCTIONS
+from gridgen.options import rows
 from gridgen.robot import Robot
 
 PAGES = Path(__file__).parent
 RESULTS = PAGES.parent / "benchmarks" / "results"
 TABLES = RESULTS / "tables"
 PLACE = re.compile(
-    r"(<!-- (Data|File|API|Functions): (.+?) -->\n).*?(<!-- End of the \w+\. -->\n)",
+    r"(<!-- (Data|File|Options|API|Functions): (.+?) -->\n).*?(<!-- End of the \w+\. -->\n)",
     flags=re.DOTALL,
 )
 # Methods of Robot that are no functions of the registry; the others describe the model.
@@ -62,6 +66,18 @@ def result(name: str) -> str:
     """Return a page of results without its title."""
     text = (RESULTS / f"{name}.md").read_text(encoding="utf-8")
     return re.sub(r"\A# .*\n+", "", text)
+
+
+def options(name: str) -> str:
+    """Return a table of the options of the command line that a record declares itself."""
+    lines = ["| option | effect |", "|---|---|"]
+    for one, default, row in rows(getattr(gridgen.options, name)):
+        flags = ", ".join(f"`{flag}`" for flag in flags_of(one, row))
+        value = f" `{row.metavar}`" if row.metavar else ""
+        text = help_of(default, row, is_markdown=True).replace("|", r"\|")
+        text = re.sub(r"docs/(\w+)\.md", r"[\1](\1.md)", text)
+        lines.append(f"| {flags}{value} | {text} |")
+    return "\n".join(lines)
 
 
 def groups() -> dict[str, list[str]]:
@@ -174,6 +190,7 @@ def _entries(text: str) -> list[tuple[str, str]]:
 _WRITERS: dict[str, Callable[[str], str]] = {
     "Data": table,
     "File": result,
+    "Options": options,
     "API": reference,
     "Functions": functions,
 }

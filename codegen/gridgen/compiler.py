@@ -32,12 +32,14 @@ from gridgen.model.validation import check_body_count
 from gridgen.model.walk import count_bodies
 from gridgen.modules import GeneratedModule, TracedModule, record_of
 from gridgen.naming import robot_ident, show_value
+from gridgen.option_values import anything
 from gridgen.options import (
     DEFAULT_INTEGRATORS,
     DEFAULT_ROBOT,
     GenerateOptions,
     RobotOptions,
     keywords_of,
+    option,
 )
 from gridgen.progress import Progress, Step, announced
 from gridgen.robot import Robot
@@ -55,7 +57,9 @@ MOST_BODIES = 2048
 class LoadOptions(RobotOptions):
     """How to load a robot; ``RobotOptions`` describes the robot's own options."""
 
-    backend: BackendChoice = "auto"  #: ``auto``, ``cpu``, ``cuda`` or ``emulated``.
+    backend: BackendChoice = option(
+        "auto", anything, "``auto``, ``cpu``, ``cuda`` or ``emulated``."
+    )
 
 
 @keywords_of(LoadOptions)

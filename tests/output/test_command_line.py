@@ -305,7 +305,7 @@ def test_long_programs_have_loops(run, module, tmp_path):
 def test_an_output_without_a_reader(options, status, errors, tmp_path):
     if "full" in options and not Path("/dev/full").exists():
         pytest.skip("no /dev/full")
-    grid_gen = f'"{sys.executable}" -m gridgen.commands.main "{PENDULUM}"'
+    grid_gen = f'"{sys.executable}" -m gridgen "{PENDULUM}"'
     command = f"{grid_gen} -o out --functions mass_matrix {options}"
     result = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
