@@ -53,7 +53,7 @@ from gridgen.runtime.calls.launch_cache import LaunchCache, layout_key
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.configurations import needs_normalizing, normalize
 from gridgen.runtime.module.description import Module
-from gridgen.runtime.parameters import neither_0_nor_1
+from gridgen.runtime.parameters import RANGES, out_of_range
 from gridgen.runtime.planning.devices import place_of
 from gridgen.runtime.planning.planner import Planner
 from gridgen.runtime.poses import POSES, no_poses
@@ -274,7 +274,7 @@ class Evaluator:
 
     def _are_accepted(self, inputs: Mapping[str, Any]) -> bool:
         """Return whether compiled code may read these inputs without a message."""
-        params, active = inputs.get("params"), inputs.get("active")
+        params = inputs.get("params")
         if params is not None and not self._description.parameters.are_accepted(params):
             return False
         soft = inputs.get(TEMPERATURE)
@@ -284,7 +284,13 @@ class Evaluator:
             pose = inputs.get(name)
             if pose is not None and (type(pose) is not np.ndarray or no_poses(pose).any()):
                 return False
-        return active is None or (type(active) is np.ndarray and not neither_0_nor_1(active).any())
+        for name in RANGES:
+            given = inputs.get(name)
+            if given is not None and (
+                type(given) is not np.ndarray or out_of_range(name, given).any()
+            ):
+                return False
+        return True
 
     def _are_usual(self, kernel: KernelRecord, inputs: dict[str, Array | None]) -> bool:
         """Return whether NumPy arrays can be launched without adaptation."""
