@@ -38,7 +38,7 @@ from gridgen.runtime.arrays.times import (
     without_time,
 )
 from gridgen.runtime.module.description import RobotRecord
-from gridgen.runtime.parameters import check_active
+from gridgen.runtime.parameters import RANGES, check_range
 from gridgen.runtime.poses import POSES, check_poses
 
 # Scalars for all states, of any type: converted to the type of the states.
@@ -326,8 +326,8 @@ def adopted(
     array = adopt(value, name, q)
     check_dtype(array, name)
     check_like(array, name, q, first)
-    if name == "active":
-        check_active(array)
+    if name in RANGES:
+        check_range(name, array)
     if name == TEMPERATURE:
         check_temperatures(array)
     check_length(name, array)
