@@ -240,7 +240,7 @@ def test_what_rarely_occurs_has_mujocos_numbers(text: str) -> None:
     mujoco.mj_forward(model, data)
     assert data.ncon
     options: dict[str, Any] = {"convention": "mujoco", "joint_dynamics": True}
-    tree = build_tree(from_model(model), RobotOptions(contact={"iterations": 100}, **options))
+    tree = build_tree(from_model(model), RobotOptions(contact=True, **options))
     x = {"q": data.qpos, "qd": data.qvel, "tau": np.zeros(model.nv)}
     x = {name: array.copy()[None] for name, array in x.items()}
     x["gravity"] = np.array(model.opt.gravity)

@@ -69,7 +69,7 @@ def read_contacts(
     contacts = []
     if not is_disabled(model, mujoco, "CONTACT", "CONSTRAINT"):
         for a, b, pair in _pairs(model, mujoco):
-            if _gap(model, a, b) is None:
+            if _gap(model, a, b, pair) is None:
                 contacts.append(_contact(model, mujoco, links, a, b, pair))
     return ContactModel(
         tuple(contacts),
@@ -94,8 +94,8 @@ def is_disabled(model: Any, mujoco: Any, *names: str) -> bool:
 def uncovered(model: Any, mujoco: Any) -> list[str]:
     """Return what gridgen ignores of the contacts of a model."""
     gaps: dict[str, list[str]] = {}
-    for a, b, _ in _pairs(model, mujoco):
-        if gap := _gap(model, a, b):
+    for a, b, pair in _pairs(model, mujoco):
+        if gap := _gap(model, a, b, pair):
             gaps.setdefault(gap, []).append(_name(model, a, b))
     found = [f"{gap} ({listing(names, 3)})" for gap, names in gaps.items()]
     found += dict.fromkeys(
@@ -146,9 +146,9 @@ def _pairs(model: Any, mujoco: Any) -> Iterator[tuple[int, int, int]]:
                 yield (*_in_order(model, a, b), -1)
 
 
-def _gap(model: Any, a: int, b: int) -> str | None:
+def _gap(model: Any, a: int, b: int, pair: int) -> str | None:
     """Return what gridgen does not cover in a contact of two geoms; ``None`` for nothing."""
-    if model.geom_gap[a] < 0.0 or model.geom_gap[b] < 0.0:
+    if (model.geom_gap[[a, b]] if pair < 0 else model.pair_gap[[pair]]).min() < 0.0:
         return "contacts with a negative gap"
     first, second = (solid_of("", shape_of(model, geom)) for geom in (a, b))
     if (kind := model.geom_type[a]) in (PLANE, FIELD):
