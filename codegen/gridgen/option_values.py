@@ -289,7 +289,7 @@ def _file(given: str | os.PathLike[str], option: str) -> object:
         raise OptionError(f"{where}: nested in more than {DEEPEST} levels") from None
     except ValueError as error:
         raise OptionError(f"{where}: {one_line(error)}") from error
-    return plain(option, found)
+    return plain(option, found, len(text) + 1)  # more are repetitions of aliases
 
 
 def _once(pairs: Sequence[tuple[object, Any]]) -> dict[Any, Any]:
@@ -323,27 +323,27 @@ def _yaml(text: str) -> object:
 
     try:
         return yaml.load(text, Loader)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, LookupError, AttributeError, TypeError) as error:  # a tag's value
         raise ValueError(one_line(error)) from error
 
 
-def plain(option: str, value: object) -> Any:
+def plain(option: str, value: object, most: int = MOST_VALUES) -> Any:
     """Return the value of an option with numbers, strings, lists, tuples and dictionaries in it.
 
     Arrays become lists. A value that contains none of these is returned as it is.
 
     Raises:
-        OptionError: it contains another type, an integer beyond float64, more than ``MOST_VALUES``
-            values or ``DEEPEST`` levels (as one that contains itself), or a key that is no string.
+        OptionError: it contains another type, an integer beyond float64, more than ``most`` values
+            or ``DEEPEST`` levels (as one that contains itself), or a key that is no string.
     """
-    left = MOST_VALUES
+    left = most
 
     def within(value: object, depth: int) -> object:
         nonlocal left
         left -= 1
         if depth > DEEPEST or left < 0:
-            most = f"{DEEPEST} levels" if depth > DEEPEST else f"{MOST_VALUES} values"
-            raise OptionError(f"{option} has more than {most}; make it smaller")
+            limit = f"{DEEPEST} levels" if depth > DEEPEST else f"{most} values"
+            raise OptionError(f"{option} has more than {limit}; make it smaller")
         if isinstance(value, (np.ndarray, np.generic)):
             value = value.tolist()
         if isinstance(value, Mapping):

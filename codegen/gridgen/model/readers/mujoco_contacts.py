@@ -69,7 +69,7 @@ def read_contacts(
     contacts = []
     if not is_disabled(model, mujoco, "CONTACT", "CONSTRAINT"):
         for a, b, pair in _pairs(model, mujoco):
-            if _gap(model, a, b) is None:
+            if _gap(model, a, b, pair) is None:
                 contacts.append(_contact(model, mujoco, links, a, b, pair))
     return ContactModel(
         tuple(contacts),
@@ -94,9 +94,8 @@ def is_disabled(model: Any, mujoco: Any, *names: str) -> bool:
 def uncovered(model: Any, mujoco: Any) -> list[str]:
     """Return what gridgen ignores of the contacts of a model."""
     gaps: dict[str, list[str]] = {}
-    for a, b, _ in _pairs(model, mujoco):
-        if gap := _gap(model, a, b):
-            gaps.setdefault(gap, []).append(_name(model, a, b))
+    for a, b, gap in uncovered_pairs(model, mujoco):
+        gaps.setdefault(gap, []).append(_name(model, a, b))
     found = [f"{gap} ({listing(names, 3)})" for gap, names in gaps.items()]
     found += dict.fromkeys(
         name for field, name in FORCES.items() if np.any(getattr(model, field, 0.0))
@@ -109,6 +108,13 @@ def uncovered(model: Any, mujoco: Any) -> list[str]:
     ]
 
 
+def uncovered_pairs(model: Any, mujoco: Any) -> Iterator[tuple[int, int, str]]:
+    """Yield the geoms that may touch and whose contact gridgen ignores, and why."""
+    for a, b, pair in _pairs(model, mujoco):
+        if gap := _gap(model, a, b, pair):
+            yield a, b, gap
+
+
 def _name(model: Any, *geoms: int) -> str:
     return ":".join(model.geom(geom).name or f"geom{geom}" for geom in geoms)
 
@@ -118,10 +124,10 @@ def _pairs(model: Any, mujoco: Any) -> Iterator[tuple[int, int, int]]:
     kinds, body = model.geom_type, model.geom_bodyid
     skips_parents = not is_disabled(model, mujoco, "FILTERPARENT")
     for pair in range(model.npair):
-        both = _in_order(model, model.pair_geom1[pair], model.pair_geom2[pair])
-        first, second = model.body_weldid[body[[*both]]]
+        geoms = _in_order(model, model.pair_geom1[pair], model.pair_geom2[pair])
+        first, second = model.body_weldid[body[[*geoms]]]
         if first != second:
-            yield (*both, pair)
+            yield (*geoms, pair)
     listed = {tuple(sorted(g)) for g in zip(model.pair_geom1, model.pair_geom2, strict=True)}
     excluded = {(int(word) >> 16, int(word) & 0xFFFF) for word in model.exclude_signature}
     may = [g for g in range(model.ngeom) if model.geom_contype[g] or model.geom_conaffinity[g]]
@@ -146,9 +152,9 @@ def _pairs(model: Any, mujoco: Any) -> Iterator[tuple[int, int, int]]:
                 yield (*_in_order(model, a, b), -1)
 
 
-def _gap(model: Any, a: int, b: int) -> str | None:
+def _gap(model: Any, a: int, b: int, pair: int) -> str | None:
     """Return what gridgen does not cover in a contact of two geoms; ``None`` for nothing."""
-    if model.geom_gap[a] < 0.0 or model.geom_gap[b] < 0.0:
+    if (model.geom_gap[[a, b]] if pair < 0 else model.pair_gap[[pair]]).min() < 0.0:
         return "contacts with a negative gap"
     first, second = (solid_of("", shape_of(model, geom)) for geom in (a, b))
     if (kind := model.geom_type[a]) in (PLANE, FIELD):
