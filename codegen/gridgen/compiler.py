@@ -44,7 +44,7 @@ from gridgen.options import (
 from gridgen.progress import Progress, Step, announced
 from gridgen.robot import Robot
 from gridgen.runtime.module.description import ModuleRecord
-from gridgen.runtime.module.files import MODEL_FILE
+from gridgen.runtime.module.files import MODEL_FILE, is_shared, placed
 from gridgen.runtime.module.kernels import Kernels
 from gridgen.schedules import KernelSelection, Schedules
 from gridgen.version import __version__
@@ -135,6 +135,7 @@ def make_module(
         model_text,
         render_module,
         render_sources,
+        shared_headers,
         sources_of,
         with_called,
     )
@@ -190,9 +191,10 @@ def make_module(
         with_searches,
         programs,
         LIBRARY_FLAGS,
-        list(files),
+        [name for name in files if not is_shared(name)],
         casadi=options.casadi,
     )
+    files = placed(files | shared_headers(files))
     record = ModuleRecord(
         record_of(tree, name, limits),
         array_data(tree, kernels),

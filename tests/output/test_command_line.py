@@ -30,7 +30,7 @@ CODEGEN = Path(__file__).parents[2] / "codegen"
 ROBOTS = CODEGEN.parent / "robots"
 PENDULUM = ROBOTS / "pendulum.urdf"
 QUADRUPED = ROBOTS / "quadruped.urdf"
-FILES = {"__init__.py", "model.json", "gridgen_math.cuh", "gridgen_simd.h"}
+FILES = {"__init__.py", "model.json", "include/gridgen/gridgen_math.cuh"}
 
 MASS, LENGTH, INERTIA, GRAVITY = 1.0, 0.4, 0.0125, 9.81  # of the pendulum, m and kg
 DAMPING, FRICTION = 0.02, 0.01
@@ -65,13 +65,19 @@ def module(tmp_path):
     return import_module
 
 
+def contents(folder):
+    """Return the content of every file of a module by its path there."""
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
 # -- what is written ----------------------------------------------------------------------------
 
 
 def test_a_pendulum_held_level(run, module, tmp_path):
     status, _, errors = run(PENDULUM)
     assert (status, errors) == (0, "")
-    written = {path.name for path in (tmp_path / "out" / "pendulum").iterdir()}
+    written = contents(tmp_path / "out" / "pendulum").keys()
     assert written >= FILES | {"pendulum.cuh", "pendulum.cu", "pendulum_simd.h"}
     pendulum = module("pendulum")
     level = [np.pi / 2]
@@ -242,7 +248,7 @@ def test_json(run, tmp_path):
     folder = tmp_path / "out" / "pendulum"
     assert summary["robot"] == "pendulum"
     assert Path(summary["folder"]) == folder
-    sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+    sizes = {name: len(content) for name, content in contents(folder).items()}
     assert sizes.pop("manifest.json") > 0  # it lists the others
     assert summary["files"] == sizes
     counts = {key: summary[key] for key in ("bodies", "joints", "levels", "nq", "nv")}
@@ -547,10 +553,10 @@ def test_a_folder_that_is_not_a_module_is_never_touched(run, tmp_path):
 def test_a_failed_run_leaves_the_module_as_it_was(run, tmp_path):
     run(PENDULUM)
     folder = tmp_path / "out" / "pendulum"
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    before = contents(folder)
     (tmp_path / "r.urdf").write_text(BROKEN.replace('"r"', '"pendulum"'))
     assert run(tmp_path / "r.urdf")[0] == 2
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert contents(folder) == before
 
 
 def test_a_module_is_replaced_whole(run, tmp_path):

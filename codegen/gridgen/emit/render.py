@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -24,32 +25,8 @@ from gridgen.schedules.thread.view import constant_views, cpu_view, gpu_view
 from gridgen.schedules.views import RobotView, robot_view
 from gridgen.template_root import static_text
 
-#: Headers that the rendered files include: the same in every module.
-STATIC_FILES = (
-    "gridgen_math.cuh",
-    "gridgen_angles.cuh",
-    "gridgen.h",
-    "gridgen_simd.h",
-    "gridgen_share.h",
-    "gridgen_call.h",
-    "gridgen_states.cuh",
-    "gridgen_pairs.cuh",
-    "gridgen_shared.cuh",
-)
-#: Additional header of modules with searches of nearest pairs.
-QUERY_FILE = "gridgen_distance.cuh"
-#: Additional headers of modules with rollouts.
-ROLLOUT_FILES = ("gridgen_rollout.cuh", "gridgen_rollout_simd.h")
-#: Additional headers of modules with searches.
-SEARCH_FILES = ("gridgen_search.cuh", "gridgen_search_simd.h")
-_TEAM_STATIC_FILES = (
-    "gridgen_scan.cuh",
-    "gridgen_articulated.cuh",
-    "gridgen_columns.cuh",
-    "gridgen_branches.cuh",
-    "gridgen_blocks.cuh",
-    "gridgen_pipeline.cuh",
-)
+# Headers that are the same in every module.
+_SHARED = re.compile(r'^ *#include "(gridgen\w*\.\w+)"', re.MULTILINE)
 
 
 def render_sources(
@@ -95,10 +72,20 @@ def render_sources(
         f"{ident}.cu": render("thread/robot.cu.jinja", view),
         f"{ident}_simd.h": render("thread/robot_simd.h.jinja", view_of_cpu),
     }
-    static = STATIC_FILES + ROLLOUT_FILES * bool(rollouts) + SEARCH_FILES * bool(searches)
-    static += (QUERY_FILE,) * has_queries
-    files |= headers | {name: static_text(name) for name in static}
-    return files | (team_headers() if with_team else {})
+    files |= headers
+    return files | shared_headers(files)
+
+
+def shared_headers(files: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers that files include, directly or not: the same in every module."""
+    found: dict[str, str] = {}
+    waiting = [*files.values()]
+    while waiting:
+        for name in _SHARED.findall(waiting.pop()):
+            if name not in files and name not in found:
+                found[name] = bodies_text() if name == BODIES_FILE else static_text(name)
+                waiting.append(found[name])
+    return found
 
 
 def with_called(schedules: Schedules, kernels: Sequence[Kernel]) -> list[Kernel]:
@@ -122,11 +109,6 @@ def _team_files(
             file = f"{robot.ident}_{schedule.name}.cuh"
             files[file] = render_team(schedule, robot, mine)
     return files
-
-
-def team_headers() -> dict[str, str]:
-    """Return the headers of these files, the same in every module."""
-    return {BODIES_FILE: bodies_text()} | {name: static_text(name) for name in _TEAM_STATIC_FILES}
 
 
 def render_team(
