@@ -22,6 +22,7 @@ STAGES = (
     "collector",
     "kernel",
     "functions",
+    "option_values",
     "options",
     "template_root",
     "user_cache",
@@ -46,6 +47,7 @@ STAGES = (
     "compiler",
     "wheel",
     "commands",
+    "__main__",
     "mpi",
 )
 GENERATOR_LIBRARIES = {"jinja2", "lxml", "mpmath", "rich", "sympy"}

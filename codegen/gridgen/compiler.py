@@ -19,8 +19,9 @@ from typing import Any
 
 from gridgen.backends.cpu.units import LIBRARY_FLAGS
 from gridgen.collector import collected_rarely
-from gridgen.dynamics.functions import fused_keys, search_keys
+from gridgen.dynamics.functions import frame_idents, fused_keys, search_keys
 from gridgen.errors import ModelError, OptionError
+from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import OPEN
 from gridgen.functions.types import BackendChoice
 from gridgen.kernel import Kernel, KernelKey
@@ -31,12 +32,14 @@ from gridgen.model.validation import check_body_count
 from gridgen.model.walk import count_bodies
 from gridgen.modules import GeneratedModule, TracedModule, record_of
 from gridgen.naming import robot_ident, show_value
+from gridgen.option_values import anything
 from gridgen.options import (
     DEFAULT_INTEGRATORS,
     DEFAULT_ROBOT,
     GenerateOptions,
     RobotOptions,
     keywords_of,
+    option,
 )
 from gridgen.progress import Progress, Step, announced
 from gridgen.robot import Robot
@@ -54,7 +57,9 @@ MOST_BODIES = 2048
 class LoadOptions(RobotOptions):
     """How to load a robot; ``RobotOptions`` describes the robot's own options."""
 
-    backend: BackendChoice = "auto"  #: ``auto``, ``cpu``, ``cuda`` or ``emulated``.
+    backend: BackendChoice = option(
+        "auto", anything, "``auto``, ``cpu``, ``cuda`` or ``emulated``."
+    )
 
 
 @keywords_of(LoadOptions)
@@ -156,6 +161,7 @@ def make_module(
         searches,
     )
     kernels, refused = schedules.select(wanted)
+    _check_requests(schedules, options, wanted, kernels)
     _check_names(kernels, refused, fused)
     if reasons := [refused[key.name] for key in searches if key.name in refused]:
         raise ModelError(f"inverse_kinematics: no {reasons[0]}")
@@ -202,6 +208,44 @@ def make_module(
     files["__init__.py"] = render_module(tree, name, __version__, kernels, called)
     files[MODEL_FILE] = model_text(record.as_data())
     return GeneratedModule(options.output / name, tree, programs, files, record)
+
+
+def _check_requests(
+    schedules: Schedules,
+    options: GenerateOptions,
+    wanted: KernelSelection,
+    kernels: Sequence[Kernel],
+) -> None:
+    """Raise unless each function, integrator and input that the options name has a kernel."""
+    keys, idents = [kernel.key for kernel in kernels], frame_idents(schedules.tree)
+    alone = replace(wanted, fused=(), searches=())
+    # A request, whether it has a kernel, and the selection whose refusals explain why not.
+    requests: list[tuple[str, bool, KernelSelection]] = []
+    for function in options.functions:
+        own = replace(alone, functions=(function,))
+        is_there = any(key.function == function for key in keys)
+        if not FUNCTIONS[function].of_frame:
+            requests.append((function, is_there, own))
+            continue
+        for frame in options.frames:
+            is_there = any((key.function, key.frame) == (function, idents[frame]) for key in keys)
+            requests.append((f"{function} of {frame}", is_there, replace(own, frames=(frame,))))
+    for method in options.integrators:
+        own = replace(alone, integrators=(method,))
+        requests.append((f"integrator {method}", any(key.method == method for key in keys), own))
+    for name in options.inputs:
+        requests.append((f"input {name}", any(name in key.inputs for key in keys), alone))
+    for kind in options.products:
+        own = replace(alone, products=(kind,))
+        requests.append((kind, any(key.products for key in keys), own))
+    reasons = []
+    for what, is_there, selection in requests:
+        if not is_there:
+            _, refused = schedules.select(selection)
+            reason = next(iter(refused.values()), "no function of the module has it: omit it")
+            reasons.append(f"no {what}: {reason}")
+    if reasons:
+        raise ModelError(f"{schedules.tree.source}: {'; '.join(reasons)}")
 
 
 def _check_names(

@@ -311,7 +311,7 @@ def test_long_programs_have_loops(run, module, tmp_path):
 def test_an_output_without_a_reader(options, status, errors, tmp_path):
     if "full" in options and not Path("/dev/full").exists():
         pytest.skip("no /dev/full")
-    grid_gen = f'"{sys.executable}" -m gridgen.commands.main "{PENDULUM}"'
+    grid_gen = f'"{sys.executable}" -m gridgen "{PENDULUM}"'
     command = f"{grid_gen} -o out --functions mass_matrix {options}"
     result = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
@@ -419,6 +419,15 @@ def test_bad_input(arguments, message, grid_gen, tmp_path):
         (["--functions", "mass_matrix,neutral"], "neutral is in every"),
         (["--integrators", "heun"], 'no integrator "heun"; choose among semi_implicit'),
         (["--integrators", "rk4", "--functions", "mass_matrix"], "omit it, or add step"),
+        (
+            ["--functions", "self_distance,mass_matrix,delassus"],
+            "(grid-gen: --spheres); no delassus: the robot has no constraints: load it with",
+        ),
+        (
+            ["--functions", "mass_matrix_inverse,point_inertia", "--frame", "base", "--vjp"],
+            'no point_inertia of base: the origin of link "base" moves in 0',
+        ),
+        (["--functions", "integrate", "--inputs", "f_ext"], "no input f_ext: no function of"),
         (["--frame", "elbow"], 'frame_names lists its frames: "base", "rod"'),
         (["--frame", "rodd"], 'no frame "rodd"; did you mean "rod"'),
         (["--backend", "gpu", "--check"], "choose one of cpu, cuda, emulated"),

@@ -360,8 +360,13 @@ class KinematicTree(Branches):
 
     @property
     def floating_base(self) -> bool:
-        """Whether body 0 is the root link on a free joint."""
-        return self.options.floating_base
+        """Whether body 0 is on a free joint, of the file or of the option of that name."""
+        return self.bodies[0].joint_type.is_free
+
+    @cached_property
+    def free(self) -> tuple[Body, ...]:
+        """Bodies on free joints."""
+        return tuple(body for body in self.bodies if body.joint_type.is_free)
 
     @cached_property
     def mujoco_base(self) -> int | None:
