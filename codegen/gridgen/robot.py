@@ -106,9 +106,9 @@ class Robot(Declared, Drawn, Exported):
         register_operators()
 
     def _describe_shortly(self) -> str:
-        kernels = sorted(self._module.kernels.by_name)
+        kernels = self._module.kernels.identity
         unchecked = () if self._description.parameters.are_checked else ("unchecked",)
-        text = "\n".join((self._description.digest, self._backend, *unchecked, *kernels))
+        text = "\n".join((self._description.digest, self._backend, *unchecked, kernels))
         return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -502,7 +502,8 @@ class Robot(Declared, Drawn, Exported):
                        The default is that of a call.
             frame:     link for the functions of a link, or a list of links for one kernel.
             reference: as in a call.
-            progress:  called with a text for each kernel; by default a terminal shows the texts.
+            progress:  called with a text for each kernel; by default the standard error shows
+                       them if they take long.
 
         Raises:
             OptionError:  an argument is not one of the choices.

@@ -12,7 +12,8 @@ ROBOTS = Path(__file__).parents[2] / "robots"
 
 def contents(folder: Path) -> dict[str, bytes]:
     """Return the files of a module."""
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
 @pytest.fixture(scope="module")

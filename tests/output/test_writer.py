@@ -55,9 +55,30 @@ def test_a_module_lists_its_files(module):
 
 
 def test_a_module_is_replaced_by_one_of_other_files(module):
-    write(module, {"__init__.py": "", "other.h": ""})
-    assert sorted(content(module)) == ["__init__.py", "manifest.json", "other.h"]
+    for other in ("include/gridgen/a.h", "include/gridgen/b.h", "other.h"):
+        write(module, {"__init__.py": "", other: ""})
+        assert sorted(content(module)) == sorted(["__init__.py", "manifest.json", other])
+        assert [path.name for path in module.parent.iterdir()] == ["arm"]
+    assert not (module / "include").exists()
+
+
+def test_files_of_the_user_beside_shared_headers_stay(module):
+    write(module, {"include/gridgen/a.h": "", "include/b.h": ""})
+    (module / "include" / "gridgen" / "mine.h").write_text("own")
+    (module / "include" / "notes").mkdir()
+    (module / "include" / "notes" / "today").write_text("own")
+    refused(module, "mine.h is not a file of grid-gen")
+    write(module, {"include/gridgen/a.h": ""}, force=True)
+    own = ["include/gridgen/mine.h", "include/notes/today"]
+    assert sorted(content(module)) == ["include/gridgen/a.h", *own, "manifest.json"]
     assert [path.name for path in module.parent.iterdir()] == ["arm"]
+
+
+def test_a_file_in_the_place_of_a_folder_is_named(module):
+    (module / "include").write_text("own")
+    with pytest.raises(OptionError, match=r"include is not a folder: move it away"):
+        write(module, {"include/gridgen/a.h": ""}, force=True)
+    assert content(module)["include"] == b"own"
 
 
 def test_what_importing_a_module_leaves_is_no_obstacle(module):

@@ -62,6 +62,7 @@ def write_folder(
         try:
             fresh.mkdir()
             for name, data in content.items():
+                (fresh / name).parent.mkdir(parents=True, exist_ok=True)
                 (fresh / name).write_bytes(data)
             _swap(folder, fresh, old)
             for path in replaced:
@@ -196,12 +197,13 @@ def _move_content(old: Path, folder: Path) -> None:
     if not old.is_dir():
         return
     for item in sorted(old.iterdir()):
+        place = folder / item.name
         if item.is_dir() and not item.is_symlink():
-            with suppress(OSError):  # empty, as one of bytecode now is
-                item.rmdir()
+            if place.is_dir() or not any(_files(item)):  # without files, as of bytecode now
+                _move_content(item, place)
                 continue
-        if not os.path.lexists(folder / item.name):
-            item.rename(folder / item.name)
+        if not os.path.lexists(place):
+            item.rename(place)
     old.rmdir()
 
 
@@ -217,6 +219,9 @@ def _check_no_folders(folder: Path, names: Iterable[str]) -> None:
     for name in names:
         if (folder / name).is_dir():
             raise OptionError(f"{folder / name} is a folder: move it away")
+        for above in (folder / name).relative_to(folder).parents:
+            if os.path.lexists(folder / above) and not (folder / above).is_dir():
+                raise OptionError(f"{folder / above} is not a folder: move it away")
 
 
 def _is_bytecode(name: str) -> bool:

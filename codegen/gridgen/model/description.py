@@ -181,7 +181,8 @@ class RobotDescription:
         joints:   joints.
         source:   name of the file in messages.
         digest:   SHA-256 of the input.
-        in_order: whether sibling joints are in file order, not sorted by name.
+        in_order: whether coordinates are in the order of the joints, not depth first with siblings
+                  by name.
         contact_model: soft constraints of the file.
         constraints: constraints of the file, in the form of the option; ``actuators`` likewise.
         springs:  stiffness of joints by name, and their position without force.

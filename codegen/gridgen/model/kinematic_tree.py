@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -351,6 +352,11 @@ class KinematicTree(Branches):
 
     def __hash__(self) -> int:
         return hash((self.digest, self.options))  # caches look robots up often
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of the robot with its options, the same in every process."""
+        return hashlib.sha256(f"{self.options.as_data()}{self!r}".encode()).hexdigest()
 
     @property
     def floating_base(self) -> bool:

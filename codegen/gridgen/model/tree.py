@@ -220,7 +220,8 @@ def _check_convention(
 
 def _number(parts: Parts, order: Sequence[str]) -> list[tuple[int, int]]:
     """Return the first coordinate and velocity of each body; a mimic joint has its leader's."""
-    joints = {moving.joint: moving for moving in parts.moving if moving.coupling is None}
+    listed = sorted(parts.moving, key=lambda moving: moving.place)
+    joints = {moving.joint: moving for moving in listed if moving.coupling is None}
     own: dict[str, tuple[int, int]] = {}
     q_index = v_index = 0
     for name in _in_order(joints, order):

@@ -53,6 +53,7 @@ class Moving:
     armature: tuple[float, ...] = ()
     total: Lump = NO_MASS
     rest: Lump = NO_MASS  # without links whose inertias are inputs
+    place: int = -1  # of the joint in a file whose order counts
 
     @property
     def nq(self) -> int:
@@ -102,6 +103,8 @@ def walk(
     joints = description.joints
     for joint in joints if description.in_order else sorted(joints, key=lambda joint: joint.name):
         below[joint.parent].append(joint)
+    in_order = joints if description.in_order else ()
+    places = {joint.name: place for place, joint in enumerate(in_order)}
     children = {joint.child for joint in description.joints}
     root = next(link for link in description.links if link.name not in children)
     fresh = _fresh_names({joint.name for joint in description.joints} | set(below))
@@ -145,9 +148,10 @@ def walk(
             parts.oddities.append(oddity)
             visit(joint.child, parent, placement @ displacement(joint, (coupling.offset,)))
         else:
-            parts.moving.extend(
-                _moving_bodies(joint, coupling, parent, placement, len(parts.moving), fresh)
-            )
+            made = _moving_bodies(joint, coupling, parent, placement, len(parts.moving), fresh)
+            for one in made:
+                one.place = places.get(joint.name, -1)
+            parts.moving.extend(made)
             visit(joint.child, len(parts.moving) - 1, NO_DISPLACEMENT)
     return parts
 

@@ -153,15 +153,18 @@ def contact_forward_dynamics(state: State, tau: Numbers) -> tuple[list[Scalar], 
 
 
 def contact_residual(state: State, tau: Numbers) -> Scalar:
-    """Return the error of the torques, relative to those without constraints.
+    """Return the error of the torques, relative to those without constraints and of these.
 
     1 or more if more than ``max_pairs`` of one kind touch.
     """
     found = solution(state.on_fixed_base, actuated(state, tau))
     torques = found.problem.torques(found.problem.forces)
     errors = [x - y - t for x, y, t in zip(found.Ma, found.b, torques, strict=True)]
-    squares = [total(x * x / found.M[j][j] for j, x in enumerate(own)) for own in (errors, found.b)]
-    error = state.scalars.sqrt(squares[0] / (squares[1] + LEAST * LEAST))
+    error, free, forced = (
+        total(x * x / found.M[j][j] for j, x in enumerate(own))
+        for own in (errors, found.b, torques)
+    )
+    error = state.scalars.sqrt(error / (free + forced + LEAST * LEAST))
     for distance in found.problem.beyond:
         one, zero = map(state.scalars.constant, (1.0, 0.0))
         error = error + state.scalars.select(distance, one, zero)
