@@ -248,6 +248,14 @@ def test_parameters_that_no_body_has_are_refused_where_they_are_numbers() -> Non
         jax.jit(lambda q: robot.mass_matrix(q, params=params))(q)
 
 
+def test_obstacles_that_are_none_are_refused_where_they_are_numbers() -> None:
+    robot = load_robot(urdf_path("two_link"), spheres={"forearm": [(0.0, 0.0, 0.0, 0.1)]})
+    world = gridgen.world(spheres=[(1.0, 1.0, 1.0, 0.1)], like=np.zeros(0, np.float32))
+    world[0] = 1e6
+    with pytest.raises(gridgen.ShapeError, match="world has shape"):
+        jax.jit(lambda q: robot.collision_free(q, world))(numbers(robot.nq))
+
+
 def test_rows_that_jax_traces_are_checked_as_others_are(x64: None) -> None:
     """On rows of every kind: of bodies, of points, plates and rods, and somewhat beyond these."""
     robot, rng = load_robot(urdf_path("gripper"), parameters="all"), np.random.default_rng(3)

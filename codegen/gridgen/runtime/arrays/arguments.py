@@ -22,13 +22,12 @@ from gridgen.functions.arrays import (
 )
 from gridgen.functions.calls import RolloutSettings, RolloutWords
 from gridgen.functions.types import Array
-from gridgen.functions.worlds import check_layout
 from gridgen.kernel import Kernel, Shape
 from gridgen.naming import show_value
-from gridgen.runtime.arrays.defaults import TEMPERATURE, check_temperatures, default, number
+from gridgen.runtime.arrays.defaults import default, number
 from gridgen.runtime.arrays.ends import SharedNumbers
 from gridgen.runtime.arrays.layout import check_dtype, check_like, result_arrays, spread
-from gridgen.runtime.arrays.libraries import adopt, namespace, on_gpu, restored
+from gridgen.runtime.arrays.libraries import adopt, namespace, restored
 from gridgen.runtime.arrays.staging import Operand, apart, numbers_of, operand
 from gridgen.runtime.arrays.times import (
     followed_in,
@@ -37,9 +36,8 @@ from gridgen.runtime.arrays.times import (
     stored_steps,
     without_time,
 )
+from gridgen.runtime.arrays.validation import validate
 from gridgen.runtime.module.description import RobotRecord
-from gridgen.runtime.parameters import check_active
-from gridgen.runtime.poses import POSES, check_poses
 
 # Scalars for all states, of any type: converted to the type of the states.
 _SINGLE = (float, int, np.floating, np.integer)
@@ -315,27 +313,20 @@ def adopted(
 
     Raises:
         DtypeError, DeviceError: it has another type or device.
-        ParameterError: a row of ``params`` is not physically valid, or a pose is none.
+        OptionError, ParameterError, ShapeError: as of ``validate``.
     """
     if value is None and name in DEFAULTED:
         return default(name, shape, q, description.parameters.own.get(name))
     if isinstance(value, SharedNumbers):
         return default(name, shape, q, np.reshape(value.numbers, shape))
     if not shape and isinstance(value, _SINGLE) and not isinstance(value, bool):
-        return number(_as_float(value, name), name, q)
+        single = _as_float(value, name)
+        validate(description, name, np.asarray(single))
+        return number(single, name, q)
     array = adopt(value, name, q)
     check_dtype(array, name)
     check_like(array, name, q, first)
-    if name == "active":
-        check_active(array)
-    if name == TEMPERATURE:
-        check_temperatures(array)
-    if not on_gpu(array):
-        check_layout(name, array)
-    if name == "params":
-        description.parameters.check(array)
-    if name in POSES:
-        check_poses(name, array)
+    validate(description, name, array)
     return array
 
 

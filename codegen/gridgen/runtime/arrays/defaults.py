@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gridgen.backends.cuda.failures import failures
-from gridgen.errors import OptionError
 from gridgen.functions.arrays import BY_PRECISION, STANDARD_GRAVITY
 from gridgen.functions.types import Array
 from gridgen.runtime.arrays.libraries import check_no_capture, namespace, on_gpu
@@ -21,8 +20,6 @@ from gridgen.runtime.arrays.libraries import check_no_capture, namespace, on_gpu
 _MADE: dict[tuple[Any, ...], Array] = {}
 # Bound of the cache, for callers that pass a new number in every call.
 _MOST_NUMBERS = 256
-#: Input whose numbers are positive.
-TEMPERATURE = "temperature"
 _NUMBERS: dict[tuple[Any, ...], Array] = {}
 
 
@@ -56,11 +53,8 @@ def number(value: float, name: str, q: Array) -> Array:
         q:     as in ``default``; on a GPU, the current one.
 
     Raises:
-        OptionError: it is a temperature that is not positive, or infinite.
         DeviceError: as ``default``.
     """
-    if name == TEMPERATURE and not 0.0 < value < np.inf:
-        check_temperatures(np.asarray(value))
     key = namespace(q), _place(q), q.dtype, value
     made = _NUMBERS.get(key)
     if made is not None:
@@ -72,24 +66,6 @@ def number(value: float, name: str, q: Array) -> Array:
     # On the stream that reads it: other streams can reuse the memory only after that.
     _check_can_bring(name, q)
     return namespace(q).asarray(np.asarray(value, q.dtype))
-
-
-def no_temperatures(array: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which numbers are not positive and finite."""
-    found: NDArray[np.bool_] = ~((array > 0.0) & (array < np.inf))
-    return found
-
-
-def check_temperatures(array: Array) -> None:
-    """Raise unless all numbers are positive and finite.
-
-    Arrays on a GPU are not validated: that would synchronize the device.
-
-    Raises:
-        OptionError: a number is not.
-    """
-    if not on_gpu(array) and (wrong := array[no_temperatures(array)]).size:
-        raise OptionError(f"temperature is {wrong[0]}; give a positive finite number")
 
 
 def _place(q: Array) -> tuple[int, int] | None:

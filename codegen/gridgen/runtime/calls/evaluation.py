@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, NamedTuple, get_args
@@ -25,7 +25,7 @@ from gridgen.backends.cpu.direct import DirectCall, DirectKernel, as_arguments
 from gridgen.backends.cuda.failures import ERRORS, raise_device_error
 from gridgen.backends.interface import Arguments
 from gridgen.errors import DeviceError, DtypeError, OptionError
-from gridgen.functions.arrays import OPEN, configurations
+from gridgen.functions.arrays import OPEN
 from gridgen.functions.calls import Request, RolloutSettings
 from gridgen.functions.types import Array, BackendChoice
 from gridgen.kernel import Kernel as KernelRecord
@@ -33,7 +33,7 @@ from gridgen.naming import show
 from gridgen.progress import announced
 from gridgen.runtime.arrays import staging
 from gridgen.runtime.arrays.arguments import Call, checked_call, results_given
-from gridgen.runtime.arrays.defaults import TEMPERATURE, default, no_temperatures, number
+from gridgen.runtime.arrays.defaults import default, number
 from gridgen.runtime.arrays.layout import DTYPES, on_device, result_arrays
 from gridgen.runtime.arrays.libraries import (
     adopt,
@@ -47,15 +47,14 @@ from gridgen.runtime.arrays.libraries import (
 from gridgen.runtime.arrays.staging import Batch, Operand, Run, run_in_place
 from gridgen.runtime.arrays.streaming import run_streamed
 from gridgen.runtime.arrays.streams import caller_streams, first_adopted
+from gridgen.runtime.arrays.validation import are_valid, validate
 from gridgen.runtime.calls.chunks import Scratch, arguments_of, chunks, loop_room, workspace
 from gridgen.runtime.calls.launch_cache import LaunchCache, layout_key
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.configurations import needs_normalizing, normalize
 from gridgen.runtime.module.description import Module
-from gridgen.runtime.parameters import neither_0_nor_1
 from gridgen.runtime.planning.devices import place_of
 from gridgen.runtime.planning.planner import Planner
-from gridgen.runtime.poses import POSES, no_poses
 
 BACKENDS: tuple[str, ...] = get_args(BackendChoice)
 #: Bytes of the widest pack: one number for each of several states.
@@ -198,6 +197,7 @@ class Evaluator:
                 with on_device(first):
                     for name in kernel.numbers:
                         if type(value := inputs[name]) is float:
+                            validate(self._description, name, np.asarray(value))
                             inputs[name] = number(value, name, first)
             if resolved.backend is None and resolved.settings is None:
                 results = self._evaluate_directly(kernel, inputs, out)
@@ -235,7 +235,8 @@ class Evaluator:
         is_cached = backend_name is None and not kernel.along
         key = layout_key(kernel.name, values, out, settings) if is_cached else None
         if key is not None and (layout := self._launches.get(key)) is not None:
-            if not layout.on_host or self._are_usual(kernel, inputs):
+            robot = self._description
+            if not layout.on_host or are_valid(robot, inputs, unit_quaternions=True):
                 results = layout.computed(values, out)
                 if results is not None:
                     return results
@@ -254,30 +255,6 @@ class Evaluator:
                 launch = functools.partial(compiled.launch, call.states, like, call.trail)
                 self._launches.note(key, values, call, compiled.kernel, launch)
         return results
-
-    def _are_accepted(self, inputs: Mapping[str, Any]) -> bool:
-        """Return whether compiled code may read these inputs without a message."""
-        params, active = inputs.get("params"), inputs.get("active")
-        if params is not None and not self._description.parameters.are_accepted(params):
-            return False
-        soft = inputs.get(TEMPERATURE)
-        if type(soft) is np.ndarray and (soft.dtype.kind != "f" or no_temperatures(soft).any()):
-            return False
-        for name in POSES:
-            pose = inputs.get(name)
-            if pose is not None and (type(pose) is not np.ndarray or no_poses(pose).any()):
-                return False
-        return active is None or (type(active) is np.ndarray and not neither_0_nor_1(active).any())
-
-    def _are_usual(self, kernel: KernelRecord, inputs: dict[str, Array | None]) -> bool:
-        """Return whether NumPy arrays can be launched without adaptation."""
-        space = self._description.space
-        if not self._are_accepted(inputs):
-            return False
-        return not space.free or not any(
-            (q := inputs[name]) is not None and needs_normalizing(space, q, name)
-            for name in configurations(kernel.inputs)
-        )
 
     def checked(
         self,
@@ -322,13 +299,14 @@ class Evaluator:
         if options:
             if any([value is None for value in options.values()]):
                 return None
-            if not self._are_accepted(options):
+            if not are_valid(self._description, options):
                 return None
             rest = tuple(map(options.get, names, rest))
         for i, name in numbers:
             if type(value := arrays[i]) is float:
-                arrays = (*arrays[:i], number(value, name, q), *arrays[i + 1 :])
-            elif not self._are_accepted({name: value}):
+                value = number(value, name, q)
+                arrays = (*arrays[:i], value, *arrays[i + 1 :])
+            if not are_valid(self._description, {name: value}):
                 return None
         return self._computed_directly(entry, arrays + rest, q, request.out)
 
@@ -342,7 +320,7 @@ class Evaluator:
         entry = self._direct.get((kernel.name, q.dtype))
         if entry is None:
             return None
-        if not self._are_accepted(inputs):
+        if not are_valid(self._description, inputs):
             return None
         for name, numbers in entry.defaults.items():
             if inputs[name] is None:

@@ -1,0 +1,177 @@
+"""Inputs are validated by every way into a kernel: of first calls, of later ones, of bound ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridgen
+from gridgen.backends import Sources
+from gridgen.errors import GridGenError, ModelError
+from gridgen.functions import FUNCTIONS, GENERATED
+from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS, extents_of, shape_of
+from gridgen.functions.calls import Request, RolloutSettings
+from gridgen.modules import TracedModule
+from gridgen.runtime.arrays.validation import RULES
+from gridgen.runtime.calls import evaluation
+from helpers.dynamics import robot_path
+from helpers.robots import GROUND
+
+#: States and time steps of a call.
+STATES, STEPS = 3, 2
+WORLD = gridgen.world(spheres=[(5.0, 5, 5, 0.1)], boxes=[(3.0, 0, 0, 0, 0, 0, 1, 1, 1, 1)])
+FIELD = gridgen.terrain(np.zeros((3, 4)), half_lengths=(1, 1))
+#: Robots that together have all inputs.
+ROBOTS: dict[str, dict[str, Any]] = {
+    "constraints": {
+        "constraints": [{"kind": "point", "link": "tip"}],
+        "parameters": ("all", "armature", "damping", "joint_friction", "offsets"),
+        "spheres": {"base": [(0.0, 0, 0, 0.3)], "forearm": [(0.0, 0, 0, 0.3)]},
+    },
+    "contacts": {
+        "ground": GROUND["two_link"],
+        "contact": {"terrain": FIELD},
+        "parameters": ("all",),
+    },
+}
+
+
+class Recorder:
+    """A backend whose kernels compute nothing, and do not read their arrays.
+
+    Attributes:
+        launches: number of launches.
+        direct:   stands for compiled code that reads NumPy arrays itself.
+    """
+
+    at_once = 64
+
+    def __init__(self, *, is_direct: bool) -> None:
+        self.launches = 0
+        self.direct = self._direct if is_direct else None
+
+    def kernel(self, *_: Any) -> Any:
+        return self
+
+    def __call__(self, *_: Any) -> None:
+        self.launches += 1
+
+    def prepare(self, *_: Any) -> Callable[[], None]:
+        return self
+
+    def has_unit_quaternions(self, arguments: Any, batch: int) -> bool:
+        return True
+
+    def _direct(self, *arrays: Any) -> Any:
+        """Compute arrays of the types that compiled code reads."""
+        if any(type(array) is not np.ndarray for array in arrays):
+            return None
+        self.launches += 1
+        return True
+
+
+@pytest.fixture(params=["launch", "direct"])
+def recorder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    recorder = Recorder(is_direct=request.param == "direct")
+    monkeypatch.setattr(evaluation, "backend", lambda name: recorder)
+    monkeypatch.setattr(TracedModule, "sources", lambda self, kernel: Sources("fake", {}))
+    return recorder
+
+
+def good(robot: gridgen.Robot, name: str, *, timed: bool) -> np.ndarray:
+    """Return a valid input of several states."""
+    kind = ARRAYS[name]
+    if kind.is_configuration:
+        array = robot.neutral()
+    elif kind.numbers == "obstacles":
+        array = {"world": WORLD, "terrain": FIELD}[name]
+    elif name in robot._description.parameters.own:
+        array = robot.parameters(name)
+    elif name == "offset":
+        array = np.eye(4)
+    else:
+        array = np.full(shape_of(name, extents_of(robot)), 0.5)
+    lead = (STATES, STEPS) if timed else (STATES,)
+    return np.broadcast_to(array, (*lead, *array.shape)).copy()
+
+
+def spoiled(name: str, array: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield copies of a valid input with invalid numbers."""
+    kind = ARRAYS[name]
+    changes: dict[str, list[tuple[Any, Any]]] = {
+        "0 or 1": [((..., 0), 0.5), ((..., 0), np.nan)],
+        "positive": [(..., 0.0), (..., -1.0), (..., np.inf), (..., np.nan)],
+        "poses": [((..., 0, 0), 2.0), ((..., 3, 3), 0.0)],
+        "factors": [((..., 0), -1.0), ((..., 0), np.nan), (..., 0.0)],
+        "bodies": [((..., 0), -1.0), ((..., 0), np.nan), ((..., 4), -100.0)],
+        "obstacles": [((..., i), wrong) for i in (0, 1) for wrong in (1e9, -1.0, 2.5, np.nan)],
+        "": [((..., slice(3, 7)), 2.0), ((..., 6), 1.1)],  # quaternions
+    }
+    assert changes.keys() == {*RULES, ""}
+    for place, wrong in changes[kind.numbers]:
+        found = array.copy()
+        found[-1:][place] = wrong
+        yield found
+
+
+def requests(robot: gridgen.Robot) -> Iterator[Request]:
+    """Yield a valid call with all inputs of each function."""
+    known = robot._description
+    for name in GENERATED:
+        row = FUNCTIONS[name]
+        optional = [array for key in row.optional_inputs for array in OPTIONAL_INPUTS[key].arrays]
+        names = (
+            *row.arguments,
+            *optional,
+            *(n for n in row.parameters if n in known.parameters.own),
+        )
+        settings = RolloutSettings() if name == "rollout" else None
+        timed = ("tau", "ctrl") if settings else ()
+        arrays = {array: good(robot, array, timed=array in timed) for array in names}
+        given = tuple(arrays.pop(argument) for argument in row.arguments)
+        words = (robot.frame_names[-1], "local") if row.of_frame else (None, "")
+        method = "semi_implicit" if row.method_word == "integrator" else "auto"
+        yield Request(name, given, None, arrays, "auto", method, *words, settings)
+
+
+@pytest.mark.parametrize("kind", ROBOTS)
+def test_every_input_is_validated_by_every_way_into_a_kernel(kind: str, recorder: Recorder) -> None:
+    """After a valid call, no kernel reads arrays of the same layout with invalid numbers."""
+    robot = gridgen.load(robot_path("two_link"), floating_base=True, **ROBOTS[kind])
+    tried: set[str] = set()
+    for request in requests(robot):
+        try:
+            kernel = robot.resolver.resolve(request).kernel
+        except ModelError:  # the robot does not support it
+            continue
+        call = partial(robot._call, request)
+        for name, array in arrays_of(request).items():
+            if name not in kernel.inputs or not is_validated(name, recorder):
+                continue
+            tried.add(name)
+            call()
+            for wrong in spoiled(name, array):
+                valid, before = array.copy(), recorder.launches
+                array[...] = wrong
+                with pytest.raises(GridGenError):
+                    call()
+                assert recorder.launches == before
+                array[...] = valid
+                call()
+                assert recorder.launches > before
+    assert tried >= {"constraints": {"active", "offset"}, "contacts": {"offset"}}[kind]
+
+
+def arrays_of(request: Request) -> dict[str, Any]:
+    names = FUNCTIONS[request.function].arguments
+    return {**dict(zip(names, request.arrays, strict=True)), **request.options}
+
+
+def is_validated(name: str, recorder: Recorder) -> bool:
+    """Return whether Python validates an input; compiled code validates quaternions itself."""
+    kind = ARRAYS[name]
+    return bool(kind.numbers) or (kind.is_configuration and recorder.direct is None)
