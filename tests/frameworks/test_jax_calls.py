@@ -249,7 +249,7 @@ def test_parameters_that_no_body_has_are_refused_where_they_are_numbers() -> Non
 
 
 def test_obstacles_that_are_none_are_refused_where_they_are_numbers() -> None:
-    robot = load_robot(urdf_path("two_link"), spheres={"forearm": [(0.0, 0.0, 0.0, 0.1)]})
+    robot = gridgen.load(urdf_path("two_link"), spheres={"forearm": [(0.0, 0.0, 0.0, 0.1)]})
     world = gridgen.world(spheres=[(1.0, 1.0, 1.0, 0.1)], like=np.zeros(0, np.float32))
     world[0] = 1e6
     with pytest.raises(gridgen.ShapeError, match="world has shape"):

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+from gridgen.backends.process import ended_by_termination
+
 _Result = TypeVar("_Result")
 
 
@@ -26,7 +28,7 @@ def side_by_side(
     """
     has_affinity = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    with ThreadPoolExecutor(jobs or cores, "gridgen-compile") as pool:
+    with ended_by_termination(), ThreadPoolExecutor(jobs or cores, "gridgen-compile") as pool:
         futures: dict[str, Future[_Result]] = {n: pool.submit(t) for n, t in tasks.items()}
         try:
             for count, (name, future) in enumerate(futures.items(), 1):

@@ -11,11 +11,12 @@ import pytest
 
 import gridgen
 from gridgen.backends import Sources
-from gridgen.errors import GridGenError, ModelError
+from gridgen.errors import GridGenError, ModelError, OptionError
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS, extents_of, shape_of
 from gridgen.functions.calls import Request, RolloutSettings
 from gridgen.modules import TracedModule
+from gridgen.runtime.arrays import defaults
 from gridgen.runtime.arrays.validation import RULES
 from gridgen.runtime.calls import evaluation
 from helpers.dynamics import robot_path
@@ -175,3 +176,23 @@ def is_validated(name: str, recorder: Recorder) -> bool:
     """Return whether Python validates an input; compiled code validates quaternions itself."""
     kind = ARRAYS[name]
     return bool(kind.numbers) or (kind.is_configuration and recorder.direct is None)
+
+
+def test_calls_with_new_numbers_each_time_do_not_fill_the_memory(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bounds of a rollout, and time steps; both are validated in each call."""
+    monkeypatch.setattr(defaults, "_MOST_NUMBERS", 4)
+    monkeypatch.setattr(defaults, "_NUMBERS", {})
+    robot = gridgen.load(robot_path("two_link"))
+    q = np.zeros((STATES, 2))
+    for i in range(10):
+        dt, done = 0.01 + 1e-4 * i, {"elbow": (-1.0, 1.0 + i)}
+        robot.rollout(q, q, np.zeros((STATES, STEPS, 2)), dt, done=done)
+        robot.step(q, q, q, dt)
+    assert len(defaults._NUMBERS) == 4
+    made = len(defaults._MADE)
+    with pytest.raises(OptionError, match="whose ends are exchanged"):
+        robot.rollout(q, q, np.zeros((STATES, STEPS, 2)), dt, done={"elbow": (1.0, -1.0)})
+    robot.rollout(q, q, np.zeros((STATES, STEPS, 2)), dt, done={"elbow": (-1.0, 20.0)})
+    assert len(defaults._MADE) == made

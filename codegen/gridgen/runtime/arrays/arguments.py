@@ -318,7 +318,7 @@ def adopted(
     if value is None and name in DEFAULTED:
         return default(name, shape, q, description.parameters.own.get(name))
     if isinstance(value, SharedNumbers):
-        return default(name, shape, q, np.reshape(value.numbers, shape))
+        return number(value.numbers, name, q, shape)
     if not shape and isinstance(value, _SINGLE) and not isinstance(value, bool):
         single = _as_float(value, name)
         validate(description, name, np.asarray(single))
