@@ -22,7 +22,7 @@ _ERROR = re.compile(
 # Messages of compilers for a full disk.
 _DISK_FULL = ("No space left on device", "Disk quota exceeded", "NoSpaceLeft")
 
-# Exit statuses of a program that SIGKILL ended, its own and that of a shell: the system sends it when
+# Exit statuses of a program that SIGKILL ended, its own and of a shell: the system sends it when
 # memory runs out.
 _KILLED = (-9, 128 + 9)
 # Messages of compilers without memory, and of drivers whose compiler was killed.

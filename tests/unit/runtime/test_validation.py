@@ -18,7 +18,7 @@ from gridgen.functions.calls import Request, RolloutSettings
 from gridgen.modules import TracedModule
 from gridgen.runtime.arrays import defaults
 from gridgen.runtime.arrays.validation import RULES
-from gridgen.runtime.calls import evaluation
+from gridgen.runtime.calls import compiled
 from helpers.dynamics import robot_path
 from helpers.robots import GROUND
 
@@ -46,14 +46,10 @@ class Recorder:
 
     Attributes:
         launches: number of launches.
-        direct:   stands for compiled code that reads NumPy arrays itself.
     """
 
-    at_once = 64
-
-    def __init__(self, *, is_direct: bool) -> None:
+    def __init__(self) -> None:
         self.launches = 0
-        self.direct = self._direct if is_direct else None
 
     def kernel(self, *_: Any) -> Any:
         return self
@@ -64,21 +60,26 @@ class Recorder:
     def prepare(self, *_: Any) -> Callable[[], None]:
         return self
 
+
+class DirectRecorder(Recorder):
+    """One for compiled code that reads NumPy arrays itself, and validates quaternions."""
+
+    at_once = 64
+
     def has_unit_quaternions(self, arguments: Any, batch: int) -> bool:
         return True
 
-    def _direct(self, *arrays: Any) -> Any:
-        """Compute arrays of the types that compiled code reads."""
+    def direct(self, *arrays: Any) -> Any:
         if any(type(array) is not np.ndarray for array in arrays):
             return None
         self.launches += 1
         return True
 
 
-@pytest.fixture(params=["launch", "direct"])
+@pytest.fixture(params=[Recorder, DirectRecorder])
 def recorder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    recorder = Recorder(is_direct=request.param == "direct")
-    monkeypatch.setattr(evaluation, "backend", lambda name: recorder)
+    recorder: Recorder = request.param()
+    monkeypatch.setattr(compiled, "backend", lambda name: recorder)
     monkeypatch.setattr(TracedModule, "sources", lambda self, kernel: Sources("fake", {}))
     return recorder
 
@@ -141,7 +142,7 @@ def requests(robot: gridgen.Robot) -> Iterator[Request]:
 
 @pytest.mark.parametrize("kind", ROBOTS)
 def test_every_input_is_validated_by_every_way_into_a_kernel(kind: str, recorder: Recorder) -> None:
-    """After a valid call, no kernel reads arrays of the same layout with invalid numbers."""
+    """After a valid call, and in a bound one, no kernel reads arrays with invalid numbers."""
     robot = gridgen.load(robot_path("two_link"), floating_base=True, **ROBOTS[kind])
     tried: set[str] = set()
     for request in requests(robot):
@@ -155,15 +156,18 @@ def test_every_input_is_validated_by_every_way_into_a_kernel(kind: str, recorder
                 continue
             tried.add(name)
             call()
+            bound = robot._binder.bind(robot.resolver.resolve(request))
             for wrong in spoiled(name, array):
                 valid, before = array.copy(), recorder.launches
                 array[...] = wrong
-                with pytest.raises(GridGenError):
-                    call()
+                for again in (call, bound):
+                    with pytest.raises(GridGenError):
+                        again()
                 assert recorder.launches == before
                 array[...] = valid
                 call()
-                assert recorder.launches > before
+                bound()
+                assert recorder.launches == before + 2
     assert tried >= {"constraints": {"active", "offset"}, "contacts": {"offset"}}[kind]
 
 
@@ -175,7 +179,7 @@ def arrays_of(request: Request) -> dict[str, Any]:
 def is_validated(name: str, recorder: Recorder) -> bool:
     """Return whether Python validates an input; compiled code validates quaternions itself."""
     kind = ARRAYS[name]
-    return bool(kind.numbers) or (kind.is_configuration and recorder.direct is None)
+    return bool(kind.numbers) or (kind.is_configuration and type(recorder) is Recorder)
 
 
 def test_calls_with_new_numbers_each_time_do_not_fill_the_memory(

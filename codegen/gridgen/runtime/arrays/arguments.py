@@ -27,7 +27,7 @@ from gridgen.naming import show_value
 from gridgen.runtime.arrays.defaults import default, number
 from gridgen.runtime.arrays.ends import SharedNumbers
 from gridgen.runtime.arrays.layout import check_dtype, check_like, result_arrays, spread
-from gridgen.runtime.arrays.libraries import adopt, namespace, restored
+from gridgen.runtime.arrays.libraries import adopt, empty, has_own_stream, namespace, restored
 from gridgen.runtime.arrays.staging import Operand, apart, numbers_of, operand
 from gridgen.runtime.arrays.times import (
     followed_in,
@@ -61,7 +61,7 @@ class Call(NamedTuple):
     #: extents of the time axes of inputs that were given with one.
     times: Mapping[str, int] = _NO_TIMES
     outputs: Sequence[Operand] = ()  #: arrays for the results, including the caller's.
-    out: Any = None  #: the caller's argument for the results.
+    out: Any = None  #: the caller's argument for the results; of tensors, also new ones.
     result_shapes: Sequence[Shape] = ()  #: shapes of the results for the caller.
 
     @property
@@ -131,11 +131,19 @@ class Call(NamedTuple):
             for name in states:
                 if (extent := moments.get(name)) is not None:
                     shapes[name] = (*lead, extent, *states[name])
-        arrays = result_arrays(out, shapes, self.q)
+        given = out
+        if out is None:
+            like = self.like if has_own_stream(self.like) else self.q
+            made = [empty(shape, like) for shape in shapes.values()]
+            arrays = [adopt(array, name) for name, array in zip(shapes, made, strict=True)]
+            if like is not self.q:
+                given = made[0] if len(made) == 1 else tuple(made)
+        else:
+            arrays = result_arrays(out, shapes, self.q)
         pairs = zip(states.items(), arrays, strict=True)
         outputs = [self.laid(name, shape, array) for (name, shape), array in pairs]
         outputs = outputs if out is None else apart(outputs, self.inputs)
-        return Call(*self[:7], outputs, out, [*shapes.values()])  # faster than _replace
+        return Call(*self[:7], outputs, given, [*shapes.values()])  # faster than _replace
 
     def laid(self, name: str, shape: Shape, array: Array) -> Operand:
         """Return an array of the call with its leading axes, and a time axis if it has one.
@@ -318,7 +326,7 @@ def adopted(
     if value is None and name in DEFAULTED:
         return default(name, shape, q, description.parameters.own.get(name))
     if isinstance(value, SharedNumbers):
-        return number(value.numbers, name, q, shape)
+        return number(value, name, q, shape)
     if not shape and isinstance(value, _SINGLE) and not isinstance(value, bool):
         single = _as_float(value, name)
         validate(description, name, np.asarray(single))

@@ -6,7 +6,7 @@ device.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -45,27 +45,38 @@ def validate(robot: RobotRecord, name: str, array: Array) -> None:
         rule.check(robot, name, array)
 
 
-def are_valid(
-    robot: RobotRecord, inputs: Mapping[str, Any], *, unit_quaternions: bool = False
-) -> bool:
-    """Return whether compiled code may read inputs that are NumPy arrays, or ``None``.
+def acceptance(
+    robot: RobotRecord, inputs: Iterable[str], *, unit_quaternions: bool
+) -> Callable[[Sequence[Any]], bool] | None:
+    """Return a test of whether compiled code may read NumPy arrays; ``None`` if it always may.
 
     Args:
         robot:  the robot.
-        inputs: arrays by name.
-        unit_quaternions: whether compiled code requires unit quaternions without a test of its own.
+        inputs: names of the arrays; those of a call may be ``None``.
+        unit_quaternions: whether quaternions must have unit norm up to rounding.
     """
-    for name, value in inputs.items():
-        if value is None:
-            continue
+    tests: list[tuple[int, str, Callable[[RobotRecord, str, Numbers], bool]]] = []
+    for i, name in enumerate(inputs):
         kind = ARRAYS[name]
         if (rule := RULES.get(kind.numbers)) is not None:
-            if type(value) is not np.ndarray or not rule.accepts(robot, name, value):
-                return False
+            tests.append((i, name, rule.accepts))
         elif unit_quaternions and robot.space.free and kind.is_configuration:
-            if needs_normalizing(robot.space, value, name):
+            tests.append((i, name, _has_unit_quaternions))
+
+    def are_accepted(values: Sequence[Any]) -> bool:
+        for i, name, accepts in tests:
+            value = values[i]
+            if value is None:
+                continue
+            if type(value) is not np.ndarray or not accepts(robot, name, value):
                 return False
-    return True
+        return True
+
+    return are_accepted if tests else None
+
+
+def _has_unit_quaternions(robot: RobotRecord, name: str, q: Numbers) -> bool:
+    return not needs_normalizing(robot.space, q, name)
 
 
 # -- the rules --------------------------------------------------------------------------------

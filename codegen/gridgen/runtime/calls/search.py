@@ -12,10 +12,9 @@ from gridgen.errors import OptionError, ShapeError
 from gridgen.functions.calls import FLOOR, STARTS, TO_REST, SearchSettings, Solutions
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
-from gridgen.naming import show_value
+from gridgen.naming import check_choice, show_value
 from gridgen.runtime.arrays.layout import array_like, check_dtype, check_like
 from gridgen.runtime.arrays.libraries import adopt, is_traced, is_wrapped
-from gridgen.runtime.calls.evaluation import check_choice
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.configurations import neutral
 from gridgen.runtime.module.description import RobotRecord
