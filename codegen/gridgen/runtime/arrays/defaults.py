@@ -78,7 +78,7 @@ def _kept(
     name: str,
     q: Array,
 ) -> Array:
-    """Return numbers as an array on the device of ``q``, and cache it if there is room."""
+    """Return numbers as an array on the device of ``q``, and cache it below the bound."""
     array = np.asarray(numbers, q.dtype)
     is_kept = len(cache) < most
     if on_gpu(q):

@@ -83,8 +83,8 @@ class Prepared(NamedTuple):
 class PreparedCalls(dict[Key, Prepared]):
     """The prepared calls of one robot.
 
-    A key is that of a layout of arrays (``layout_key``), or of compiled code that reads the layout
-    itself: by the name of a kernel and the type of ``q``, or by the words of a request.
+    The key of a layout of arrays is ``layout_key``. That of compiled code, which reads the layout
+    itself, is the name of a kernel and the type of ``q``, or the words of a request.
 
     Args:
         robot: the robot.
