@@ -1,6 +1,7 @@
 """PyTorch's tensors on this machine's GPU: work goes to PyTorch's current stream, and into graphs.
 
-Skipped without a GPU or without PyTorch; `make gpu-test` runs it where both are there.
+Skipped without a GPU or without PyTorch; `make gpu-test` runs it where both are there. On a machine
+without a GPU, `test_fake_gpu.py` runs it with the fake one and a CPU build of PyTorch.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ except DeviceError as error:
 if not torch.cuda.is_available():
     pytest.skip("this PyTorch has no CUDA", allow_module_level=True)
 
-URDF = Path(__file__).resolve().parents[2] / "robots" / "arm7.urdf"
+URDF = Path(__file__).resolve().parents[2] / "robots" / "two_link.urdf"
+STATES = 1000
 #: Cycles for which a stream is kept busy, some tenths of a second: whoever does not wait is early.
 BUSY = 500_000_000
 
@@ -35,7 +37,7 @@ def robot() -> gridgen.Robot:
 
 def states(seed: int) -> list[Any]:
     """Return q, qd, qdd on the GPU."""
-    drawn = np.random.default_rng(seed).uniform(-2, 2, (3, 1000, 7)).astype(np.float32)
+    drawn = np.random.default_rng(seed).uniform(-2, 2, (3, STATES, 2)).astype(np.float32)
     return [torch.from_numpy(x).cuda() for x in drawn]
 
 
@@ -52,7 +54,7 @@ def test_work_waits_for_what_the_stream_was_told_and_is_waited_for(
     robot: gridgen.Robot, bound: bool
 ) -> None:
     tensors, later = states(0), states(1)
-    wanted, out = expected(robot, later), torch.zeros(1000, 7, device="cuda")
+    wanted, out = expected(robot, later), torch.zeros(STATES, 2, device="cuda")
     if bound:
         call = robot.bind("inverse_dynamics", *tensors, out=out)
     else:
@@ -85,7 +87,7 @@ def test_results_that_are_made_are_those_of_the_stream(robot: gridgen.Robot) -> 
 @pytest.mark.parametrize("bound", [False, True])
 def test_calls_are_captured_in_a_graph_of_pytorch(robot: gridgen.Robot, bound: bool) -> None:
     tensors, later = states(0), states(1)
-    wanted, out = expected(robot, later), torch.zeros(1000, 7, device="cuda")
+    wanted, out = expected(robot, later), torch.zeros(STATES, 2, device="cuda")
     if bound:
         call = robot.bind("inverse_dynamics", *tensors, out=out)
     else:
