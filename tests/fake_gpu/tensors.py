@@ -27,7 +27,7 @@ from fake_gpu.arrays import ndarray
 from fake_gpu.capture import Graph
 from fake_gpu.machine import Device, machine
 from fake_gpu.order import Place
-from fake_gpu.pool import Allocation, Block
+from fake_gpu.pool import Block
 from fake_gpu.streams import Queue, Stream, default_queue, synchronize
 from fake_gpu.work import Operation
 
@@ -274,9 +274,7 @@ def _empty(device: Device, like: Tensor) -> Tensor:
     return _tensor(allocation, 0, like.shape, like.stride(), like.dtype)
 
 
-def _enqueue(
-    device: Device, func: Any, args: Any, kwargs: Any, outputs: Sequence[Tensor]
-) -> None:
+def _enqueue(device: Device, func: Any, args: Any, kwargs: Any, outputs: Sequence[Tensor]) -> None:
     """Enqueue an operation, whose results are written to ``outputs`` or to its arguments."""
     given = [x for x in tree_flatten((args, kwargs))[0] if isinstance(x, torch.Tensor)]
     read = [_place(device, x) for x in given if device_of(x) and x.numel()]
@@ -309,8 +307,10 @@ def _raw(device: Device, value: Any) -> Any:
         return torch.empty(value.shape, dtype=value.dtype)
     offset = value.data_ptr() - device.pool.region.begin
     whole = torch.from_numpy(device.pool.region.bytes)
-    return whole[offset : offset + _span(value)].view(value.dtype).as_strided(
-        value.shape, value.stride()
+    return (
+        whole[offset : offset + _span(value)]
+        .view(value.dtype)
+        .as_strided(value.shape, value.stride())
     )
 
 
@@ -337,7 +337,7 @@ def _on_host(device: Device, func: Any, args: Any, kwargs: Any) -> Any:
 
 # -- installation ---------------------------------------------------------------------------------
 
-_from_dlpack = torch.from_dlpack
+_from_dlpack, _repr = torch.from_dlpack, torch.Tensor.__repr__
 
 
 def _cpu(tensor: Tensor) -> Tensor:
@@ -349,6 +349,14 @@ def _cpu(tensor: Tensor) -> Tensor:
 def _cuda(tensor: Tensor) -> Tensor:
     """Return a copy on the first device: `torch.Tensor.cuda`."""
     return torch.ops.aten._to_copy.default(tensor, device=torch.device("cuda", 0))
+
+
+def _shown(tensor: Tensor, **options: Any) -> str:
+    """Return a representation that waits for no device."""
+    device = device_of(tensor)
+    if device is None:
+        return str(_repr(tensor, **options))
+    return f"<{tensor.dtype} tensor {tuple(tensor.shape)} on fake GPU {device.number}>"
 
 
 def _device(tensor: Tensor) -> Any:
@@ -386,6 +394,7 @@ def installed(cupy: Any) -> Iterator[None]:
         ),
         mock.patch.object(torch.Tensor, "cpu", _cpu, create=True),
         mock.patch.object(torch.Tensor, "cuda", _cuda, create=True),
+        mock.patch.object(torch.Tensor, "__repr__", _shown),
         mock.patch.object(torch, "from_dlpack", from_array),
         mock.patch.object(torch._C, "_len_torch_dispatch_stack", _foreign_modes),
         mock.patch.object(cupy, "from_dlpack", to_array, create=True),

@@ -6,6 +6,8 @@ without a GPU, `test_fake_gpu.py` runs it with the fake one and a CPU build of P
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,10 @@ import pytest
 
 import gridgen
 from gridgen.backends.cuda.backend import require_device
+from gridgen.compiler import read_tree
 from gridgen.errors import DeviceError
+from gridgen.modules import TracedModule
+from gridgen.options import RobotOptions
 
 torch: Any = pytest.importorskip("torch")
 try:
@@ -163,3 +168,53 @@ def test_a_step_of_training_is_captured_in_a_graph(robot: gridgen.Robot) -> None
     found = held.clone()
     trained()
     torch.testing.assert_close(found, weights.grad, rtol=0, atol=0)
+
+
+def with_steps(x: Any) -> Any:
+    """Return joint torques of some time steps."""
+    return 0.1 * x[:, None].repeat(1, 6, 1)
+
+
+#: Calls that make results, and some also intermediate arrays or scratch memory.
+CALLS: dict[str, Callable[..., Any]] = {
+    "plain": lambda robot, q, qd, x: robot.inverse_dynamics(q, qd, x),
+    "number": lambda robot, q, qd, x: robot.step(q, qd, x, 0.01),
+    "fused": lambda robot, q, qd, x: robot.compute(("mass_matrix", "bias_forces"), q, qd),
+    "frames": lambda robot, q, qd, x: robot.forward_kinematics(q, frames=["tip", "base"]),
+    "rollout": lambda robot, q, qd, x: robot.rollout(q, qd, with_steps(x), 0.01),
+    "backward": lambda robot, q, qd, x: robot.vjp(
+        "rollout", (with_steps(x)[:, :4], None), q, qd, with_steps(x)[:, :3], 0.01
+    ),
+    "tangents": lambda robot, q, qd, x: robot.jvp("forward_dynamics", (qd, None, x), q, qd, x),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "in_loops"), [*((name, False) for name in CALLS), ("plain", True), ("backward", True)]
+)
+def test_a_graph_owns_what_a_call_allocates(
+    robot: gridgen.Robot, name: str, in_loops: bool
+) -> None:
+    """Without ``out``: neither later calls nor CuPy change the memory of a graph."""
+    tensors = states(7)
+    if in_loops:  # with scratch memory
+        robot = gridgen.Robot(TracedModule(read_tree(URDF, RobotOptions()), longest_on_gpu=0))
+    call = partial(CALLS[name], robot, *tensors)
+    call()  # compiled, and numbers are on the device
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        results = flat(call())
+    for tensor, value in zip(tensors, states(8), strict=True):
+        tensor.copy_(value)
+    wanted = [one.clone() for one in flat(call())]
+    require_device().ones((STATES, 64), np.float32)
+    graph.replay()
+    torch.cuda.synchronize()
+    for one, other in zip(results, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+def flat(results: Any) -> list[Any]:
+    """Return the tensors of a result."""
+    return [results] if torch.is_tensor(results) else [x for one in results for x in flat(one)]
