@@ -225,8 +225,9 @@ template <class S> double world_length(const S* head) {
 }
 
 template <class S> double terrain_length(const S* head) {
-    const bool is_valid = is_count(head[0]) && is_count(head[1]) && head[0] >= 2 && head[1] >= 2 &&
-                          head[4] > 0 && head[5] > 0;
+    bool is_valid = is_count(head[0]) && is_count(head[1]) && head[0] >= 2 && head[1] >= 2 &&
+                    head[4] > 0 && head[5] > 0;
+    for (int i = 0; i < 6; ++i) is_valid = is_valid && isfinite(head[i]);
     return is_valid ? 6 + double(head[0]) * double(head[1]) : -1;
 }
 

@@ -194,8 +194,9 @@ def _length_of_terrain(head: Any) -> float:
     """Return the length of a terrain, as ``_length_of_world``."""
     rows, columns = head[:2]
     is_whole = rows == np.floor(rows) and columns == np.floor(columns)
-    is_valid = is_whole and min(rows, columns) >= _LEAST_GRID and min(head[4:]) > 0.0
-    return TERRAIN_HEAD + float(rows * columns) if is_valid else math.nan
+    is_valid = is_whole and min(rows, columns) >= _LEAST_GRID and np.isfinite(head).all()
+    is_valid = is_valid and (head[4:] > 0.0).all()
+    return TERRAIN_HEAD + float(rows) * float(columns) if is_valid else math.nan
 
 
 _LENGTHS = {
@@ -226,7 +227,7 @@ def check_layout(name: str, array: Any) -> None:
     if has_layout(name, array):
         return
     size, _, arguments = _LENGTHS[name]
-    head = array.reshape(-1, *array.shape[-1:])[:1, :size].ravel().tolist()
+    head = array[(0,) * (array.ndim - 1)][:size].tolist()
     raise ShapeError(
         f"{name} has shape {tuple(array.shape)} and numbers {show_value(head)} at its "
         f"begin, which do not fit; make it by gridgen.{name}({arguments})"

@@ -110,7 +110,8 @@ def spoiled(name: str, array: np.ndarray) -> Iterator[np.ndarray]:
         "poses": [((..., 0, 0), 2.0), ((..., 3, 3), 0.0)],
         "factors": [((..., 0), -1.0), ((..., 0), np.nan), (..., 0.0)],
         "bodies": [((..., 0), -1.0), ((..., 0), np.nan), ((..., 4), -100.0)],
-        "obstacles": [((..., i), wrong) for i in (0, 1) for wrong in (1e9, -1.0, 2.5, np.nan)],
+        "obstacles": [((..., i), wrong) for i in (0, 1) for wrong in (1e9, -1.0, 2.5, np.nan)]
+        + [((..., 5), np.nan)],
         "": [((..., slice(3, 7)), 2.0), ((..., 6), 1.1)],  # quaternions
     }
     assert changes.keys() == {*RULES, ""}
