@@ -290,7 +290,7 @@ def test_refusals() -> None:
     with pytest.raises(ShapeError, match=r"\(2, 4, 4\) or \(B, 2, 4, 4\), for a list of 2"):
         robot.inverse_kinematics(target[None], ["tool0", "forearm_link"])
     for weights, wrong in (([0, 0], 0.0), ([1, -1], -1.0), ([np.nan, 1], np.nan)):
-        with pytest.raises(ParameterError, match=rf"pose_weights\[.\] is {wrong}; give finite"):
+        with pytest.raises(ParameterError, match=f"pose_weights has {wrong}; give finite"):
             robot.inverse_kinematics(target, "tool0", pose_weights=weights)
     with pytest.raises(OptionError, match="seeds is 129; give at most 128, the number of starts"):
         robot.inverse_kinematics(target, "tool0", seeds=129)

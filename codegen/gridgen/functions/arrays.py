@@ -211,18 +211,36 @@ ARRAYS: dict[str, ArrayKind] = {
         ("constraints",), "1 where a constraint holds, 0 elsewhere", "1", True, numbers="0 or 1"
     ),
     "stabilization": ArrayKind(
-        ("constraints", 2), "gains of each constraint's position and velocity", "1/s^2, 1/s", True
+        ("constraints", 2),
+        "gains of each constraint's position and velocity",
+        "1/s^2, 1/s",
+        True,
+        numbers="0 or more",
     ),
     "compliance": ArrayKind(
-        ("constraints",), "added to the diagonal of the Delassus matrix", "as that", True
+        ("constraints",),
+        "added to the diagonal of the Delassus matrix",
+        "as that",
+        True,
+        numbers="0 or more",
     ),
     "proximal": ArrayKind(
-        ("constraints",), "proximal term, in mean entries of the Delassus diagonal", "1", True
+        ("constraints",),
+        "proximal term, in mean entries of the Delassus diagonal",
+        "1",
+        True,
+        numbers="0 or more",
     ),
     "restitution": ArrayKind(
-        ("constraints",), "share of the velocity that an impact turns back", "1", True
+        ("constraints",),
+        "share of the velocity that an impact turns back",
+        "1",
+        True,
+        numbers="0 to 1",
     ),
-    "weights": ArrayKind(("constraints",), "what the squares of forces count", "1", True),
+    "weights": ArrayKind(
+        ("constraints",), "what the squares of forces count", "1", True, numbers="positive"
+    ),
     "offsets": ArrayKind(
         ("constraints", 4, 4),
         "pose of each constraint's frame in its link",
@@ -237,7 +255,9 @@ ARRAYS: dict[str, ArrayKind] = {
     "terrain": ArrayKind(
         (OPEN,), "height field, of gridgen.terrain", "m", True, is_fixed=True, numbers="obstacles"
     ),
-    "tolerance": ArrayKind((1,), "relative error of the forces at the end", "1", True),
+    "tolerance": ArrayKind(
+        (1,), "relative error of the forces at the end", "1", True, numbers="0 or more"
+    ),
     "ctrl": ArrayKind(("actuators",), "control of each actuator", "as the actuator's", True),
     "G": ArrayKind(
         ("constraint_rows", "constraint_rows"),
@@ -291,7 +311,7 @@ ARRAYS: dict[str, ArrayKind] = {
     ),
     "margin": ArrayKind((), "least distance", "m", True, is_fixed=True),
     "temperature": ArrayKind(
-        (), "softness of a soft minimum", "m", True, is_fixed=True, numbers="positive"
+        (), "softness of a soft minimum", "m", True, is_fixed=True, numbers="softness"
     ),
     "clearance": ArrayKind((), "smallest signed distance", "m"),
     "pair": ArrayKind((), "index of the nearest pair of links", "1"),

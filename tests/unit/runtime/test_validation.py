@@ -106,7 +106,10 @@ def spoiled(name: str, array: np.ndarray) -> Iterator[np.ndarray]:
     kind = ARRAYS[name]
     changes: dict[str, list[tuple[Any, Any]]] = {
         "0 or 1": [((..., 0), 0.5), ((..., 0), np.nan)],
-        "positive": [(..., 0.0), (..., -1.0), (..., np.inf), (..., np.nan)],
+        "0 or more": [(..., -1.0), (..., np.nan)],
+        "0 to 1": [(..., -0.1), (..., 1.1)],
+        "positive": [(..., 0.0), (..., np.inf)],
+        "softness": [(..., 0.0), (..., -1.0), (..., np.inf), (..., np.nan)],
         "poses": [((..., 0, 0), 2.0), ((..., 3, 3), 0.0)],
         "factors": [((..., 0), -1.0), ((..., 0), np.nan), (..., 0.0)],
         "bodies": [((..., 0), -1.0), ((..., 0), np.nan), ((..., 4), -100.0)],

@@ -22,6 +22,7 @@ from gridgen.functions.arrays import (
 )
 from gridgen.functions.calls import RolloutSettings, RolloutWords
 from gridgen.functions.types import Array
+from gridgen.functions.worlds import check_length
 from gridgen.kernel import Kernel, Shape
 from gridgen.naming import show_value
 from gridgen.runtime.arrays.defaults import default, number
@@ -334,6 +335,7 @@ def adopted(
     array = adopt(value, name, q)
     check_dtype(array, name)
     check_like(array, name, q, first)
+    check_length(name, array)
     validate(description, name, array)
     return array
 

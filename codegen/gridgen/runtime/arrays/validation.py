@@ -81,23 +81,40 @@ def _has_unit_quaternions(robot: RobotRecord, name: str, q: Numbers) -> bool:
 
 # -- the rules --------------------------------------------------------------------------------
 
+# Numbers that are invalid one by one: which, what valid ones are, and the class of the error.
+_RANGES: Mapping[str, tuple[Callable[[Numbers], Numbers], str, type[GridGenError]]] = {
+    "0 or 1": (
+        lambda x: (x != 0.0) & (x != 1.0),
+        "1 for a constraint that holds, 0 for one that does not",
+        ParameterError,
+    ),
+    "0 or more": (
+        lambda x: ~((x >= 0.0) & (x < np.inf)),
+        "finite numbers, 0 or more",
+        ParameterError,
+    ),
+    "0 to 1": (lambda x: ~((x >= 0.0) & (x <= 1.0)), "numbers from 0 to 1", ParameterError),
+    "positive": (lambda x: ~((x > 0.0) & (x < np.inf)), "positive finite numbers", ParameterError),
+    "softness": (lambda x: ~((x > 0.0) & (x < np.inf)), "a positive finite number", OptionError),
+    "factors": (
+        lambda x: ~((x >= 0.0) & (x < np.inf)) | (not x.any()),
+        "finite factors, 0 or more, and one above 0",
+        ParameterError,
+    ),
+}
 
-def _neither_0_nor_1(numbers: Numbers) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = (numbers != 0.0) & (numbers != 1.0)
-    return found
 
+def _in_range(kind: str) -> Rule:
+    wrong, valid, error = _RANGES[kind]
 
-def _not_positive(numbers: Numbers) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = ~((numbers > 0.0) & (numbers < np.inf))
-    return found
+    def accepts(_: RobotRecord, name: str, numbers: Numbers) -> bool:
+        return numbers.dtype.kind == "f" and not wrong(numbers).any()
 
+    def check(_: RobotRecord, name: str, numbers: Numbers) -> None:
+        if (bad := numbers[wrong(numbers)]).size:
+            raise error(f"{name} has {bad.flat[0]}; give {valid}")
 
-def _no_factors(numbers: Numbers) -> NDArray[np.bool_]:
-    """Return which factors are negative or not finite; all if none is positive."""
-    if numbers.dtype.kind in "fiu" and numbers.size and not numbers.any():
-        return np.ones(numbers.shape, bool)
-    found: NDArray[np.bool_] = ~((numbers >= 0.0) & (numbers < np.inf))
-    return found
+    return Rule(accepts, check)
 
 
 def _no_poses(poses: Numbers) -> NDArray[np.bool_]:
@@ -120,53 +137,22 @@ def _no_poses(poses: Numbers) -> NDArray[np.bool_]:
     return found
 
 
-def _where(
-    wrong: Callable[[Numbers], NDArray[np.bool_]],
-    error: Callable[[str, Any], GridGenError],
-) -> Rule:
-    """Return the rule of numbers that are invalid one by one.
-
-    Args:
-        wrong: returns which numbers, or which matrices, are invalid.
-        error: makes the error of the first one, from its name with its index, and the number.
-    """
-
-    def accepts(_: RobotRecord, name: str, numbers: Numbers) -> bool:
-        return numbers.dtype.kind == "f" and not wrong(numbers).any()
-
-    def check(_: RobotRecord, name: str, numbers: Numbers) -> None:
-        if (found := wrong(numbers)).any():
-            at = tuple(map(int, np.argwhere(found)[0]))
-            shown = [i for i, extent in zip(at, found.shape, strict=True) if extent > 1]
-            raise error(f"{name}{shown or ''}", numbers[at])
-
-    return Rule(accepts, check)
+def _check_poses(name: str, poses: Numbers) -> None:
+    if (wrong := _no_poses(poses)).any():
+        at = zip(np.argwhere(wrong)[0], wrong.shape, strict=True)
+        index = [int(place) for place, extent in at if extent > 1]
+        raise ParameterError(
+            f"{name}{index or ''} is no pose: give a homogeneous transform, a rotation matrix and "
+            "a translation above the row 0 0 0 1"
+        )
 
 
 #: The rules, by the kind of an array's numbers.
 RULES: Mapping[str, Rule] = {
-    "0 or 1": _where(
-        _neither_0_nor_1,
-        lambda name, number: ParameterError(
-            f"{name} is {number}; give 1 for a constraint that holds, 0 for one that does not"
-        ),
-    ),
-    "positive": _where(
-        _not_positive,
-        lambda name, number: OptionError(f"{name} is {number}; give a positive finite number"),
-    ),
-    "factors": _where(
-        _no_factors,
-        lambda name, number: ParameterError(
-            f"{name} is {number}; give finite factors, 0 or more, and one above 0"
-        ),
-    ),
-    "poses": _where(
-        _no_poses,
-        lambda name, _: ParameterError(
-            f"{name} is no pose: give a homogeneous transform, a rotation matrix and a "
-            "translation above the row 0 0 0 1"
-        ),
+    **{kind: _in_range(kind) for kind in _RANGES},
+    "poses": Rule(
+        lambda _, name, poses: not _no_poses(poses).any(),
+        lambda _, name, poses: _check_poses(name, poses),
     ),
     "bodies": Rule(
         lambda robot, _, rows: robot.parameters.are_accepted(rows),

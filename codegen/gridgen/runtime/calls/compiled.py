@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from gridgen.backends import (
 )
 from gridgen.backends.cpu.direct import DirectKernel
 from gridgen.backends.interface import Arguments
-from gridgen.errors import DeviceError
+from gridgen.errors import DeviceError, warn
 from gridgen.functions.types import Array, BackendChoice
 from gridgen.kernel import Kernel
 from gridgen.naming import check_choice
@@ -102,12 +103,17 @@ class CompiledKernels:
         module:  the robot's description and source text.
         backend: ``auto``, ``cpu``, ``cuda`` or ``emulated``.
         planner: selects launches.
+
+    Attributes:
+        not_converged: flags that kernels set if their iterations ended early; none after a warning.
     """
 
     def __init__(self, module: Module, backend: str, planner: Planner) -> None:
         check_choice("backend", backend, BACKENDS)
         self._module, self._backend, self._planner = module, backend, planner
         self._found: dict[tuple[str, Any, str], Compiled] = {}
+        self.not_converged: list[ctypes.c_int] = []
+        self._has_warned = False
 
     def forget(self) -> None:
         """Discard loaded kernels: other launches may be faster."""
@@ -132,10 +138,24 @@ class CompiledKernels:
         found = self._found.get(key)
         if found is None:
             kernel = self._compile(record, q, target)
+            flag: ctypes.c_int | None = getattr(kernel, "not_converged", None)
+            if "tolerance" in record.inputs and flag is not None and not self._has_warned:
+                flag.value = 0
+                self.not_converged.append(flag)
             has_room = record.team is None and target.teams
             numbers = self._module.sources(record).room.get(record.name, 0) if has_room else 0
             found = self._found[key] = Compiled(kernel, record, numbers, has_room)
         return found
+
+    def warn_if_not_converged(self) -> None:
+        """Warn, once, if the iterations of a kernel ended before all states had converged."""
+        if any(flag.value for flag in self.not_converged):
+            self.not_converged, self._has_warned = [], True
+            warn(
+                f"{self._module.description.name}: the contact solver has not converged in every "
+                "state; contact_residual returns the errors: load with "
+                'contact={"iterations": ...}, more than now, or give a larger tolerance'
+            )
 
     def _compile(self, record: Kernel, q: Array, target: Target) -> RunnableKernel:
         launch = THREAD_SCHEDULE

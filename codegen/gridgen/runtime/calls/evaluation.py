@@ -101,8 +101,12 @@ class Evaluator:
                 return None
             rest = tuple(map(options.get, names, rest))
         if shared or check is not None:
-            return prepared.results([*arrays, *rest], request.out)
-        return launch(arrays + rest, request.out)
+            results = prepared.results([*arrays, *rest], request.out)
+        else:
+            results = launch(arrays + rest, request.out)
+        if self.compiled.not_converged:
+            self.compiled.warn_if_not_converged()
+        return results
 
     def evaluate(self, resolved: Resolved) -> Any:
         """Validate the arguments, compile the kernel when necessary, and run it.
@@ -128,6 +132,8 @@ class Evaluator:
         except ERRORS as error:
             raise_device_error(error, gpu_of(first))
             raise
+        if self.compiled.not_converged:
+            self.compiled.warn_if_not_converged()
         if resolved.request is not None:
             self._note(resolved.request, kernel)
         return results if resolved.fused is None else resolved.fused.answer(results)
