@@ -259,6 +259,7 @@ def _parser() -> Parser:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    start = time.perf_counter()
     options = GenerateOptions(
         output=arguments.output,
         name=arguments.name,
@@ -281,12 +282,10 @@ def _run(arguments: argparse.Namespace) -> int:
     silent = arguments.quiet or arguments.json
     with progress_shown(silent) as progress, warnings_as_lines():
         targets = _check_tools(arguments)
-        start = time.perf_counter()
         from gridgen.compiler import make_module
         from gridgen.wheel import make_wheels, write_wheels
 
         module = make_module(robot_text(arguments.urdf), options, progress)
-        seconds = time.perf_counter() - start
         if arguments.name not in (None, module.folder.name):
             say(
                 f"warning: {show(arguments.name)} is not a valid module name; the module is named "
@@ -306,7 +305,7 @@ def _run(arguments: argparse.Namespace) -> int:
         write_wheels(wheels, force)
         if report is not None:
             report.save(arguments.report, force=force)
-    summary = Summary(module, seconds, resources, comparisons)
+    summary = Summary(module, time.perf_counter() - start, resources, comparisons)
     with printing():
         if arguments.json:
             print(json.dumps(summary.as_data(), indent=2))
