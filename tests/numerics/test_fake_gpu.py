@@ -31,6 +31,7 @@ from gridgen.robot import Robot
 from gridgen.runtime.arrays import defaults, staging
 from gridgen.runtime.calls import chunks, hybrid
 from gridgen.runtime.calls.evaluation import Evaluator
+from helpers.robots import exhaustive
 from helpers.scan import ROBOTS, tree_of
 
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
@@ -79,7 +80,9 @@ def test_what_is_tested_on_a_gpu_holds_on_every_schedule(name):
     run_gpu_tests("-k", chosen, "--functions", FEW, "--schedule", name)
 
 
-on_every_schedule = pytest.mark.parametrize("machine", ["late", "early", "1", "2"], indirect=True)
+on_every_schedule = pytest.mark.parametrize(
+    "machine", ["late", *exhaustive("early", "1", "2")], indirect=True
+)
 
 
 @pytest.fixture
