@@ -3,7 +3,8 @@
     python benchmarks/suite.py --output benchmarks/results/tables/suite.csv
 
 One worker runs the tests, with an empty cache; the time is that of the process and of the compilers
-that it starts. It hardly depends on what else the machine does, unlike a time on the clock.
+that it starts. It hardly depends on what else the machine does, unlike a time on the clock. If some
+tests are named, their rows in the table are renewed.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from gridgen.user_cache import FOLDER_VARIABLE
 ROOT = Path(__file__).resolve().parents[1]
 SETUP = "set-up: the environment and its packages"
 START = "start of pytest, collection of the tests"
+ALL = "**all**"
 
 
 def seconds() -> float:
@@ -71,10 +73,19 @@ def time_of_setup(extras: str) -> float:
     return seconds() - before
 
 
+def rows_of(path: Path | None) -> dict[str, tuple[int, float]]:
+    """Return the rows of a table, but for the heading and the sum."""
+    if path is None or not path.exists():
+        return {}
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [*csv.reader(file)][1:]
+    return {name: (int(count or 0), float(time)) for name, count, time in rows if name != ALL}
+
+
 def main(arguments: Sequence[str]) -> int:
     """Measure, print the slowest tests, write the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("tests", nargs="*", default=["tests"], help="what runs; all by default")
+    parser.add_argument("tests", nargs="*", help="folders whose tests run; all by default")
     parser.add_argument("--extras", help="set up an environment too, with these extras")
     parser.add_argument("--output", type=Path, help="write the table to this file, as CSV")
     options = parser.parse_args(arguments)
@@ -82,21 +93,25 @@ def main(arguments: Sequence[str]) -> int:
     record = Record()
     with tempfile.TemporaryDirectory() as folder:
         os.environ[FOLDER_VARIABLE] = folder
-        status = pytest.main(["-q", "-n", "0", *options.tests], plugins=[record])
+        status = pytest.main(["-q", "-n", "0", *(options.tests or ["tests"])], plugins=[record])
     for test, time in record.slowest.most_common(25):
         print(f"{time:7.1f} s  {test}")
-    record.times += Counter({SETUP: setup})
-    rows = [
-        (name, record.tests[name] or "", round(time)) for name, time in record.times.most_common()
-    ]
-    rows.append(("**all**", record.tests.total(), round(record.times.total())))
-    print(*(f"{time:7} s  {name}, {tests} tests" for name, tests, time in rows), sep="\n")
+    found = {name: (record.tests[name], time) for name, time in record.times.items()}
+    if options.tests:
+        del found[START]
+        found = rows_of(options.output) | found
+    if setup:
+        found[SETUP] = (0, setup)
+    rows = sorted(found.items(), key=lambda row: -row[1][1])
+    tests, times = (sum(row[1][k] for row in rows) for k in (0, 1))
+    table = [(name, count or "", round(time)) for name, (count, time) in rows]
+    table.append((ALL, tests, round(times)))
+    print(*(f"{time:7} s  {name}, {count} tests" for name, count, time in table), sep="\n")
     if options.output:
-        processor = description()["processor"]
         with options.output.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(("folder", "tests", f"processor time on one core of {processor}, s"))
-            writer.writerows(rows)
+            writer.writerow(("folder", "tests", f"s, {description()['processor']}"))
+            writer.writerows(table)
     return int(status)
 
 
