@@ -21,6 +21,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from gridgen.backends.cache import FOLDER_VARIABLE
 from gridgen.backends.cpu.compiler import host_compiler
+from gridgen.progress import QUIET_VARIABLE
+
+# A slow machine would add reports to the output that tests compare.
+os.environ[QUIET_VARIABLE] = "1"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
