@@ -31,6 +31,7 @@ from gridgen.robot import Robot
 from gridgen.runtime.arrays import defaults, staging
 from gridgen.runtime.calls import chunks, hybrid
 from gridgen.runtime.calls.evaluation import Evaluator
+from helpers.robots import exhaustive
 from helpers.scan import ROBOTS, tree_of
 
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
@@ -80,9 +81,7 @@ def test_what_is_tested_on_a_gpu_holds_on_every_schedule(name):
     run_gpu_tests("-k", chosen, "--functions", FEW, "--schedule", name)
 
 
-@pytest.mark.parametrize(
-    "schedule", ["late", *(pytest.param(n, marks=pytest.mark.exhaustive) for n in ("early", "1"))]
-)
+@pytest.mark.parametrize("schedule", ["late", *exhaustive("early", "1")])
 def test_what_is_tested_with_pytorch_on_a_gpu_holds(schedule):
     pytest.importorskip("torch")
     # In an everyday run without what takes the translator of PTX long.
@@ -90,7 +89,9 @@ def test_what_is_tested_with_pytorch_on_a_gpu_holds(schedule):
     run_gpu_tests("--torch", "--schedule", schedule, *few, file=TORCH_TESTS)
 
 
-on_every_schedule = pytest.mark.parametrize("machine", ["late", "early", "1", "2"], indirect=True)
+on_every_schedule = pytest.mark.parametrize(
+    "machine", ["late", *exhaustive("early", "1", "2")], indirect=True
+)
 
 
 @pytest.fixture
