@@ -94,11 +94,11 @@ def test_constant_text_is_plain(path):
     assert data.endswith(b"\n")
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_sources_have_neither_tabs_nor_trailing_blanks(path):
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        assert "\t" not in line, f"{path}:{number}: tab"
-        assert line == line.rstrip(" "), f"{path}:{number}: blanks at the end"
+def test_sources_have_neither_tabs_nor_trailing_blanks():
+    for path in SOURCES:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            assert "\t" not in line, f"{path}:{number}: tab"
+            assert line == line.rstrip(" "), f"{path}:{number}: blanks at the end"
 
 
 # Methods by which a text is taken apart, and the places where that text is no name of a kernel.
