@@ -368,6 +368,12 @@ class KinematicTree(Branches):
         """Bodies on free joints."""
         return tuple(body for body in self.bodies if body.joint_type.is_free)
 
+    @property
+    def base(self) -> int | None:
+        """Index of the floating base: body 0, or else the one other body on a free joint."""
+        free = [index for index, body in enumerate(self.bodies) if body.joint_type.is_free]
+        return free[0] if len(free) == 1 or free[:1] == [0] else None
+
     @cached_property
     def mujoco_base(self) -> int | None:
         """Index of the body whose free joint has MuJoCo's coordinates."""

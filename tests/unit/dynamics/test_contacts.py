@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gridgen
+from gridgen.compiler import read_tree
 from gridgen.dynamics.contacts.softness import weights
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenWarning, ModelError, OptionError
@@ -178,6 +179,27 @@ def test_a_constraint_without_a_target_is_one_that_is_met(kind: str) -> None:
         mujoco.mj_forward(model, data)
         expected = local(model, data, data.qacc, shifted=True)
         assert_allclose(found[k], expected, rtol=0.0, atol=1e-8 * np.abs(expected).max())
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_ball_in_the_air_falls_beside_one_that_touches() -> None:
+    """Its search has no step, and raises no warning."""
+    text = (
+        '<mujoco><worldbody><geom type="plane" size="5 5 .1"/><body pos="0 0 1"><freejoint/>'
+        '<geom size=".1"/></body></worldbody></mujoco>'
+    )
+    tree = read_tree(text, RobotOptions(contact=True))
+    rng = np.random.default_rng(0)
+    q = np.tile((0.0, 0.0, 0.1, 0.0, 0.0, 0.0, 1.0), (50, 1))
+    q[:, 2] += 0.01 * rng.normal(size=50)
+    x = {"q": q, "qd": np.zeros((50, 6)), "tau": np.zeros((50, 6)), "tolerance": np.zeros((50, 1))}
+    qdd, forces = evaluate_reference(
+        tree, "contact_forward_dynamics", {**x, "gravity": np.tile((0, 0, -9.81), (50, 1))}
+    )
+    is_free = q[:, 2] > 0.1
+    assert 10 < is_free.sum() < 40
+    assert_allclose(qdd[is_free], np.tile((0, 0, -9.81, 0, 0, 0), (is_free.sum(), 1)), atol=1e-14)
+    assert (forces[~is_free, 0, 2] > 0.0).all()
 
 
 def test_pairs_select_the_contacts_of_links() -> None:
