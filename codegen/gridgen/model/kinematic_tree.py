@@ -323,7 +323,7 @@ class KinematicTree(Branches):
         constraints: conditions on the motion.
         contact_model: soft constraints, contacts with the ground among them.
         actuators: actuators, in the order of ``ctrl``.
-        springs: springs of joints, which act with contacts or actuators.
+        springs: springs of joints, if they act: with contacts or actuators.
         spheres: spheres that stand for links in queries of distance.
         remarks: warnings of the reader.
     """

@@ -202,6 +202,43 @@ def test_a_ball_in_the_air_rests_beside_one_that_touches() -> None:
     assert (forces[~is_free, 0, 2] > 0.0).all()
 
 
+UNTOUCHED = """
+<mujoco><option timestep="0.002" tolerance="0" iterations="200"/><worldbody>
+  <body><joint name="a" axis="0 1 0" range="-20 30" frictionloss="0.3" stiffness="5"/>
+    <geom size="0.1" pos="0.3 0 0"/>
+    <body pos="0.5 0 0"><joint name="b" axis="0 1 0.2" damping="0.1" springref="9"/>
+      <geom size="0.1" pos="0.3 0 0"/></body></body>
+  <body pos="0 3 0"><joint name="c" type="slide" axis="0 1 0.2" range="-1 0.2"/>
+    <geom size="0.1" contype="0" conaffinity="0"/></body></worldbody>
+  <equality><joint joint1="a" joint2="c" polycoef="0 0.7 0 0 0"/></equality></mujoco>
+"""
+
+
+@pytest.mark.parametrize("rows", ["all", "none"])
+def test_a_model_in_which_nothing_touches_keeps_its_other_constraints(rows: str) -> None:
+    text = UNTOUCHED
+    if rows == "none":  # the spring and the damping are left
+        for own in (' frictionloss="0.3"', 'range="-20 30"', 'range="-1 0.2"', "<joint joint1"):
+            assert own in text
+            text = text.replace(own, "<!-- <joint joint1" if own[0] == "<" else "")
+        text = text.replace("</equality>", " --></equality>")
+    model = mujoco.MjModel.from_xml_string(text)
+    robot = gridgen.load(model, contact=True, actuators=True, joint_dynamics=True, backend="cpu")
+    assert (robot.contact_names, robot.actuator_names) == ((), ())
+    rng, data = np.random.default_rng(2), mujoco.MjData(model)
+    q, qd, tau = rng.normal(size=(3, 30, 3))
+    qdd, forces = robot.contact_forward_dynamics(q, qd, tau, tolerance=np.array([1e-13]))
+    assert forces.shape == (30, 0, 3)
+    end_q, end_qd = robot.step(q, qd, tau, 0.002, integrator="implicit")
+    for k in range(30):
+        mujoco.mj_resetData(model, data)
+        data.qpos[:], data.qvel[:], data.qfrc_applied[:] = q[k], qd[k], tau[k]
+        mujoco.mj_step(model, data)
+        assert_allclose(qdd[k], data.qacc, rtol=1e-10, atol=1e-10)
+        assert_allclose(end_q[k], data.qpos, rtol=0.0, atol=1e-8)
+        assert_allclose(end_qd[k], data.qvel, rtol=1e-8, atol=1e-8)
+
+
 def test_pairs_select_the_contacts_of_links() -> None:
     model = model_of("pairs", "pyramidal")
 
