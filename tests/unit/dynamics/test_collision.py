@@ -376,6 +376,32 @@ def test_paths_are_free_where_all_of_their_points_are(robot: gridgen.Robot, coun
         robot.path_free(paths[0])
 
 
+def test_arguments_of_paths_are_those_of_paths(robot: gridgen.Robot) -> None:
+    """Not of their points, also where there are as many; one of all paths has any form."""
+    ends = np.random.default_rng(4).uniform(-1.0, 1.0, (2, 11, 7))
+    paths, every = np.linspace(*ends, 11, axis=1), states(tree_of("arm7", False), 11)["world"]
+    margins = np.linspace(-0.2, 0.05, 11)
+    expected = robot.path_free(paths, every, margins)
+    assert 0.0 < expected.mean() < 1.0
+    assert_array_equal(robot.path_free(paths, every, margins.tolist()), expected)
+    expected = robot.path_free(paths, every[0], -0.05)
+    for margin in (np.array([-0.05]), [-0.05], np.array(-0.05)):
+        assert_array_equal(robot.path_free(paths, every[:1], margin), expected)
+    for obstacles, margin, message in (
+        (
+            every[:3],
+            0.0,
+            r"world has shape \(3, \d+\); give \(n,\) or \(B, n\) for paths with B = 11",
+        ),
+        (every[0], np.zeros(3), r"margin has shape \(3,\); give one number or \(B,\)"),
+        (every[0], np.zeros((11, 11)), r"margin has shape \(11, 11\)"),
+        (every[0], ["x"] * 11, "margin is"),
+        (every[0], [[0.1], [0.2, 0.3]], "margin is"),
+    ):
+        with pytest.raises(ShapeError, match=message):
+            robot.path_free(paths, obstacles, margin)
+
+
 def test_a_world_by_name_is_that_of_its_array(robot: gridgen.Robot) -> None:
     x = states(tree_of("arm7", False), 12)
     obstacles = random_obstacles(0)
