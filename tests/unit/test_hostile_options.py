@@ -158,7 +158,7 @@ def test_hostile_worlds_raise_errors_of_gridgen() -> None:
 
 def test_float32_counts_no_further_than_its_digits() -> None:
     long = np.broadcast_to(np.float32(0.0), (2, (1 << 24) + 1))
-    with pytest.raises(ShapeError, match="16777217 numbers, of which float32 counts 16777216"):
+    with pytest.raises(ShapeError, match="16777217 numbers, and float32 counts to 16777216"):
         check_length("terrain", long)
     check_length("terrain", long[:, 1:])
     assert json.dumps(RobotOptions(armature=np.ones(2)).as_data())

@@ -149,7 +149,7 @@ def _rigid(tree: KinematicTree) -> str | None:
 
 
 def of_free_joints_that_nothing_holds(tree: KinematicTree) -> str | None:
-    """Refuse free joints, none of which a constraint relates to another body or the world."""
+    """Refuse a robot with free joints if no constraint relates one to another body or the world."""
     free = {n for n, body in enumerate(tree.bodies) if body.joint_type.is_free}
     for one in tree.constraints:
         ends = [end.body for end in (one.link, one.to) if end is not None and end.body >= 0]
