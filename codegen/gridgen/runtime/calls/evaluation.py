@@ -29,7 +29,7 @@ from gridgen.functions.arrays import OPEN, configurations
 from gridgen.functions.calls import Request, RolloutSettings
 from gridgen.functions.types import Array, BackendChoice
 from gridgen.kernel import Kernel as KernelRecord
-from gridgen.naming import show
+from gridgen.naming import show, show_value
 from gridgen.progress import announced
 from gridgen.runtime.arrays import staging
 from gridgen.runtime.arrays.arguments import Call, checked_call, results_given
@@ -511,4 +511,5 @@ def check_memory(q: Array, target: Target) -> None:
 def check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:
     """Raise unless an option has one of the valid values."""
     if not isinstance(value, str) or value not in choices:
-        raise OptionError(f"{option} is {show(str(value))}; choose one of {', '.join(choices)}")
+        given = show(value) if isinstance(value, str) else show_value(value)
+        raise OptionError(f"{option} is {given}; choose one of {', '.join(choices)}")

@@ -138,7 +138,7 @@ class Resolver:
     ) -> tuple[tuple[KernelKey, ...], dict[str, SharedNumbers]]:
         """Return what a rollout calls in addition to steps, and the bounds at which states end."""
         parts: tuple[KernelKey, ...] = ()
-        if settings.observe != ():
+        if not (isinstance(settings.observe, tuple) and not settings.observe):
             listed = self.read_parts(settings.observe)
             for part in listed:
                 if others := set(part.row.arguments) - {"q", "qd", "tau"}:
@@ -433,7 +433,8 @@ def _hashable(frame: Any) -> Any:
 
 def listed_frames(frames: object) -> tuple[Any, ...]:
     """Return a list of frames as a hashable value."""
-    if isinstance(frames, (bytes, Set)) or not isinstance(frames, Iterable):
+    is_number = isinstance(frames, np.ndarray) and not frames.ndim
+    if is_number or isinstance(frames, (bytes, Set)) or not isinstance(frames, Iterable):
         raise OptionError(
             f"frame is {show_value(frames)}; give the name of one link (all: frame_names)"
         )
