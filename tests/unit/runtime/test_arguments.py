@@ -322,8 +322,8 @@ CHOICES = [
     ({"schedule": "warp"}, 'schedule is "warp"; choose one of auto, thread'),
     ({"backend": "gpu"}, 'backend is "gpu"; choose one of auto, cpu, cuda, emulated'),
     ({"schedule": None}, 'schedule is None; choose one of auto, thread'),
-    ({"schedule": GOOD}, 'schedule is array([[0., 0.]'),
-    ({"backend": GOOD}, 'backend is array([[0., 0.]'),
+    ({"schedule": GOOD}, 'schedule is array([[0., 0'),
+    ({"backend": GOOD}, 'backend is array([[0., 0'),
     ({"backend": ""}, 'backend is ""; choose one of auto, cpu, cuda, emulated'),
 ]
 
