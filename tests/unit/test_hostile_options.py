@@ -16,7 +16,7 @@ import pytest
 
 from gridgen.compiler import LoadOptions, load, read_tree
 from gridgen.errors import GridGenError, OptionError, ShapeError
-from gridgen.functions.worlds import as_world, check_layout, check_length, terrain, world
+from gridgen.functions.worlds import check_layout, check_length, terrain, world
 from gridgen.modules import record_of
 from gridgen.options import RobotOptions
 from helpers.robots import OWN, exhaustive
@@ -152,8 +152,6 @@ def test_hostile_worlds_raise_errors_of_gridgen() -> None:
         for name in ("terrain", "world"):
             with pytest.raises(ShapeError, match="do not fit"):
                 check_layout(name, array)
-    with pytest.raises(ShapeError, match="do not fit"):
-        as_world(np.zeros((1, 0)), np.zeros(1))
 
 
 def test_float32_counts_no_further_than_its_digits() -> None:

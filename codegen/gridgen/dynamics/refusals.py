@@ -127,12 +127,31 @@ def of_no_constraints(tree: KinematicTree) -> str | None:
     """Refuse a robot without constraints, or with one that leaves no motion."""
     if not tree.constraints:
         return "the robot has no constraints: load it with constraints= (grid-gen: --constraint)"
+    for one, parts in zip(tree.constraints, moving_parts(tree), strict=True):
+        if not any(parts):
+            return (
+                f'constraint "{one.name}" holds what does not move: a point on the axes of all its '
+                "joints; leave it out, or constrain another point (offset)"
+            )
     if (name := _rigid(tree)) is None:
         return None
     return (
         f'constraint "{name}" leaves no motion: lock joints (lock=) instead, or constrain fewer '
         "directions"
     )
+
+
+@lru_cache(maxsize=8)
+def moving_parts(tree: KinematicTree) -> tuple[tuple[bool, bool], ...]:
+    """Return whether joints move the point that each constraint holds, and its orientation."""
+    moves, found = _Twists(tree), []
+    for one in tree.constraints:
+        if one.link is None or one.to is None:
+            found.append((True, False))
+            continue
+        twist = moves.at(one.link, one.to.body)
+        found.append((_rank(twist[:3]) > 0, one.rows == 6 and _rank(twist[3:]) > 0))
+    return tuple(found)
 
 
 @lru_cache(maxsize=8)

@@ -11,7 +11,8 @@ from gridgen.errors import ModelError, OptionError
 from gridgen.model.description import RobotDescription, suggestion
 from gridgen.model.kinematic_tree import Actuator, Body, Spring
 from gridgen.naming import show, show_value
-from gridgen.options import RobotOptions, numbers_of
+from gridgen.option_values import numbers_of
+from gridgen.options import RobotOptions
 
 #: Gain and bias of each kind, by its entries; their terms are constant, of length, of velocity.
 _KINDS: Mapping[str, Mapping[str, float]] = {

@@ -26,7 +26,8 @@ from gridgen.model.soft import (
     Solid,
 )
 from gridgen.naming import show, show_value
-from gridgen.options import RobotOptions, numbers_of
+from gridgen.option_values import numbers_of
+from gridgen.options import RobotOptions
 
 #: Entries of ``ground``, with the number of values of each; of ``contact`` likewise.
 OF_GROUND: Mapping[str, int] = {

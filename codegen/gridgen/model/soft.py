@@ -186,7 +186,7 @@ class ContactModel:
     cone: str = "pyramidal"
     impratio: float = 1.0
     timestep: float = 0.002
-    iterations: int = 20
+    iterations: int = 100
     max_pairs: int = 0
     terrain: tuple[float, ...] = field(default=(), hash=False)
 

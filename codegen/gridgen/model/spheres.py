@@ -24,7 +24,8 @@ from gridgen.model.kinematic_tree import (
 )
 from gridgen.model.pose import add, apply, transpose
 from gridgen.naming import show, show_value
-from gridgen.options import PRIMITIVES, RobotOptions
+from gridgen.option_values import PRIMITIVES
+from gridgen.options import RobotOptions
 from gridgen.symbolic.scalars import FloatScalars
 
 #: Random configurations in which pairs of links are tested.

@@ -6,12 +6,14 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from gridgen.errors import OptionError
 from gridgen.model.description import (
     Coupling,
     Joint,
     Limits,
     RobotDescription,
     flatten_mimics,
+    listing,
 )
 from gridgen.model.kinematic_tree import Frame
 from gridgen.model.locked import displacement
@@ -120,12 +122,17 @@ def walk(
 
     pending: list[tuple[Joint, int, Pose]] = []
     if options.floating_base:
+        if description.mocap:
+            names = listing(description.mocap)
+            raise _twice(description, f"the file moves {names} (mocap) relative to it")
         parts.moving.append(
             Moving(fresh(ROOT_JOINT), root.name, FREE, -1, root.line, NO_DISPLACEMENT)
         )
     visit(root.name, len(parts.moving) - 1, NO_DISPLACEMENT)
     while pending:
         joint, parent, pose = pending.pop()
+        if joint.kind == "floating" and options.floating_base and parent == 0:
+            raise _twice(description, f"joint {show(joint.name)} is already a free joint on it")
         coupling = couplings.get(joint.name)
         placement = pose @ joint.origin
         if joint.kind == "fixed":
@@ -147,6 +154,14 @@ def walk(
             parts.moving.extend(made)
             visit(joint.child, len(parts.moving) - 1, NO_DISPLACEMENT)
     return parts
+
+
+def _twice(description: RobotDescription, problem: str) -> OptionError:
+    """Return the error for a file whose root is the world."""
+    return OptionError(
+        f"{description.source}: floating_base=True puts a free joint above the root link, and "
+        f"{problem}: omit floating_base"
+    )
 
 
 def _fresh_names(taken: set[str]) -> Callable[[str], str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from copy import copy
 from typing import Any
 
@@ -23,11 +24,11 @@ from gridgen.schedules.thread.schedule import ThreadSchedule
 from gridgen.symbolic.memory import Repeat
 from helpers.dynamics import load_tree
 from helpers.program_interpreter import run
-from helpers.robots import OWN, exhaustive
+from helpers.robots import OWN, exhaustive, joint_text, link_text, robot_text
 
 mujoco = pytest.importorskip("mujoco")
 from helpers.contact_models import EQUALITIES, EVERYTHING, LOOPS, TEXTS, model_of  # noqa: E402
-from helpers.contacts import Peer, local  # noqa: E402
+from helpers.contacts import Peer, iterate_to_the_end, local  # noqa: E402
 
 mujoco.set_mju_user_warning(lambda text: None)  # no file of warnings
 pytestmark = [
@@ -53,6 +54,28 @@ PARALLEL = """
   </worldbody>
 </mujoco>
 """
+#: Three legs whose friction is stiff and rolls: each point has ten edges of a pyramid.
+STOOL = """
+<mujoco>
+  <option impratio="100"/>
+  <default><geom size="0.02" condim="6" friction="0.8 0.02 0.01" solimp="0.015 1 0.031"/></default>
+  <worldbody>
+    <geom type="plane" size="1 1 1"/>
+    <body pos="0 0 0.1">
+      <freejoint/>
+      <inertial mass="7" pos="0 0 0.05" diaginertia="0.1 0.2 0.1"/>
+      {}
+    </body>
+  </worldbody>
+</mujoco>
+"""
+LEG = """<body pos="{} {} 0"><joint axis="0 1 0" armature="0.01"/><geom pos="0 0 -0.1"/>
+  <inertial mass="0.3" pos="0 0 -0.05" diaginertia="0.001 0.002 0.001"/></body>"""
+#: A wheel that rolls.
+WHEEL = """<mujoco model="wheel"><worldbody><geom type="plane" size="1 1 1"/>
+  <body><joint type="slide" axis="0 0 1"/><joint type="slide" axis="1 0 0.1"/><joint axis="0 1 0"/>
+  <geom size="0.1"/></body>
+  </worldbody></mujoco>"""
 MESH = """<asset><mesh name="part" vertex="0 0 0  0.1 0 0  0 0.1 0  0 0 0.1"/></asset>
   <worldbody>"""
 
@@ -71,6 +94,52 @@ def test_accelerations_and_forces_are_those_of_mujoco(name: str, cone: str, coun
     x = {**peer.x, "tolerance": np.full((count, 1), 1e-12)}
     results = evaluate_reference(tree, "contact_forward_dynamics", x)
     peer.check(*results, tolerance=1e-8)
+
+
+class Standing(Peer):
+    """The states of a robot that stands on a plane."""
+
+    def _place(self, rng: np.random.Generator) -> None:
+        mujoco.mj_resetData(self.model, self.data)
+        q, torques = self.data.qpos, self.data.qfrc_applied
+        self.data.qvel[:] = rng.normal(size=self.model.nv)
+        q[2] += rng.uniform(-0.03, 0.015)
+        q[3:7] += 0.05 * rng.normal(size=4)
+        q[3:7] /= np.linalg.norm(q[3:7])
+        q[7:] += 0.3 * rng.normal(size=len(q) - 7)
+        torques[6:] = 5.0 * rng.normal(size=len(torques) - 6)
+
+
+def test_stiff_friction_converges() -> None:
+    """Some states take more than 20 iterations, and end by rounding of forces."""
+    legs = "".join(LEG.format(x, y) for x, y in ((0.2, 0.02), (-0.2, 0.1), (-0.2, -0.1)))
+    model = mujoco.MjModel.from_xml_string(STOOL.format(legs))
+    iterate_to_the_end(model)
+    peer = Standing(model, 25)
+    tree = peer.tree()
+    peer.check(*evaluate_reference(tree, "contact_forward_dynamics", peer.x), tolerance=1e-7)
+    # Contacts that push a robot at rest without gravity, where no torque but theirs acts.
+    alone = peer.x | {name: 0.0 * peer.x[name] for name in ("qd", "tau", "gravity")}
+    for x in (peer.x, alone):
+        (residual,) = evaluate_reference(tree, "contact_residual", x)
+        assert residual.max() < 1e-9
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_states_that_do_not_converge_are_reported_once(dtype: str) -> None:
+    robot = gridgen.load(WHEEL, contact={"iterations": 1}, backend="cpu")
+    near = np.random.default_rng(0).normal(size=(5, 3)).astype(dtype)
+    near[:, 0] = np.linspace(0.08, 0.1, 5)
+    far, qd, tau = near + 1, 10 * near[::-1], 0 * near
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        robot.contact_forward_dynamics(far, qd, tau)
+        assert not seen
+        for _ in range(3):
+            robot.contact_forward_dynamics(near, qd, tau)
+    assert len(seen) == 1
+    assert seen[0].filename == __file__
+    assert "wheel: the contact solver has not converged in every" in str(seen[0].message)
 
 
 @pytest.mark.parametrize("kind", EQUALITIES)
@@ -439,6 +508,24 @@ def test_what_a_file_has_and_contacts_do_not_cover_is_named() -> None:
     assert 'joint "a": has damping or dry friction, which gridgen ignores' in said
     with pytest.warns(GridGenWarning, match="has contacts, which gridgen ignores"):
         assert not gridgen.load(model).contact_names
+
+
+def test_a_residual_is_the_share_of_torques_without_forces() -> None:
+    """A ball of mass m on a slide: |m a - b - f| / |b|, where the solver ends early too."""
+    mass, ball = 2.0, '<collision><geometry><sphere radius="0.1"/></geometry></collision></link>'
+    ball = link_text("ball", mass=f"{mass}", com="0 0 0").replace("</link>", ball)
+    slide = joint_text("z", "base", "ball", "prismatic", xyz="0 0 0")
+    tree = load_tree(robot_text(link_text("base"), ball, slide), ground=["ball"])
+    x = {"q": np.array([[0.09], [0.095], [0.2]]), "qd": np.array([[-1.0], [0.2], [0.0]])}
+    x |= {"tau": np.array([[1.0], [-3.0], [4.0]]), "gravity": np.tile((0.0, 0.0, -9.81), (3, 1))}
+    for tolerance in (1e-10, 100.0):
+        x["tolerance"] = np.full((3, 1), tolerance)
+        qdd, forces = evaluate_reference(tree, "contact_forward_dynamics", x)
+        (found,) = evaluate_reference(tree, "contact_residual", x)
+        b = x["tau"][:, 0] - 9.81 * mass
+        expected = np.abs(mass * qdd[:, 0] - b - forces[:, 0, 2]) / np.abs(b)
+        assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+        assert (expected.max() > 1.0) == (tolerance > 1.0)
 
 
 def test_forces_and_residuals_are_observed_along_a_rollout() -> None:

@@ -442,6 +442,8 @@ class _Reader:
         if found:
             self.made.note("the model", f"has {', '.join(found)}, which gridgen ignores", _F)
         if model.nmocap:
+            moved = np.flatnonzero(model.body_mocapid >= 0)
+            self.made.mocap = [self.link_of[int(body)] for body in moved]
             advice = "give their motion as the motion of the base, or attach them by joints"
             self.made.note("the model", "has mocap bodies, which gridgen treats as fixed", advice)
         gravity = [0.0, 0.0, 0.0] if self.is_disabled("GRAVITY") else model.opt.gravity.tolist()
