@@ -319,12 +319,7 @@ class Robot(Declared, Drawn, Exported):
 
     def _searched(self, targets: Any, frames: Any, settings: SearchSettings) -> Solutions:
         resolved = self.resolver.resolve_search(targets, frames, settings)
-        if frames is None and is_differentiated(settings.q0):
-            raise OptionError(
-                "project has no derivatives: detach q; constraint_jacobian is the derivative of "
-                "constraint_residual"
-            )
-        if is_differentiated(targets):
+        if is_differentiated(settings.q0 if frames is None else targets):
             return solutions(torch_calls().search(self, resolved))
         return solutions(self._run(resolved))
 

@@ -164,6 +164,7 @@ def iteration(
     is_left = scalars.select(stalled, -one, zero) if frames else zero
     failed = scalars.select(more, -one, is_left)
     outcome = scalars.select(unsolved, solved, failed)
+    outcome = scalars.select(-one - cost, outcome, -one)  # the cost may be NaN
     return after, [cost, before.cost, count], [scalars.sqrt(e) for e in largest], outcome
 
 

@@ -21,6 +21,11 @@ from gridgen.runtime.configurations import neutral
 from gridgen.runtime.module.description import RobotRecord
 from gridgen.runtime.poses import check_poses
 
+#: Message for a projection that a framework differentiates.
+NOT_DIFFERENTIABLE = (
+    "project has no derivatives by q: pass a q without gradients (detach, stop_gradient)"
+)
+
 
 def search(
     known: RobotRecord, kernel: Kernel, targets: Any, frames: Any, settings: SearchSettings
