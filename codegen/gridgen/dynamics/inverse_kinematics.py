@@ -163,8 +163,8 @@ def iteration(
     solved = scalars.select(unsettled, one, scalars.select(more, one, zero))
     is_left = scalars.select(stalled, -one, zero) if frames else zero
     failed = scalars.select(more, -one, is_left)
-    outcome = scalars.select(unsolved, solved, failed)
-    outcome = scalars.select(-one - cost, outcome, -one)  # the cost may be NaN
+    # No cost that is NaN is that of a solution.
+    outcome = scalars.select(-one - cost, scalars.select(unsolved, solved, failed), failed)
     return after, [cost, before.cost, count], [scalars.sqrt(e) for e in largest], outcome
 
 
