@@ -41,7 +41,6 @@ __all__ = [
     "mass_matrix_inverse",
     "neutral",
     "potential_energy",
-    "project",
     "random_configuration",
     "robot",
     "rollout",
@@ -71,9 +70,6 @@ mass_matrix = robot.mass_matrix
 
 #: q (B, 2) -> Minv (B, 2, 2)
 mass_matrix_inverse = robot.mass_matrix_inverse
-
-#: q (B, 2) -> q (B, 2), success (B,), residual (B, 2)
-project = robot.project
 
 #: q (B, 2), qd (B, 2), qdd (B, 2) -> dtau_dq (B, 2, 2), dtau_dqd (B, 2, 2)
 inverse_dynamics_gradient = robot.inverse_dynamics_gradient

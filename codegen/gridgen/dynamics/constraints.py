@@ -79,7 +79,7 @@ from gridgen.symbolic.spatial import (
 ITERATIONS = 3
 #: Part of the robot's own inverse inertia that the mean entries of A have at least.
 LEAST_MEAN = 1e-3
-#: Part of the mean that keeps a matrix regular where no constraint holds and ``proximal`` is zero.
+#: Part of the mean on a diagonal: regular where no constraint holds and ``proximal`` is zero.
 REGULAR = 1e-12
 Rows = list[list[Scalar]]
 

@@ -254,10 +254,10 @@ def _errors(
     constraints = Constraints(state)
     for held in (constraints.held[k] for k in closed_constraints(state.tree)):
         scalars.begin("constraint", -1)
-        left, squares = constraints.distance(held)
+        left, lengths = constraints.distance(held)
         error += [-entry for entry in left]
         rows += [[row[j] for j in moving] for row in held.rows]
-        for part, square in squares:
+        for part, square in lengths:
             largest[part] = _larger(largest[part], square, scalars)
     return error, rows, largest
 

@@ -180,7 +180,7 @@ def _complaint(row: Numbers) -> str:
 
 
 _POSITIVE = "finite numbers, 0 or more"
-#: What the numbers of some inputs are.
+#: The valid numbers of some inputs.
 RANGES = {
     "active": "1 for a constraint that holds, 0 for one that does not",
     **dict.fromkeys(("stabilization", "compliance", "proximal", "tolerance"), _POSITIVE),
