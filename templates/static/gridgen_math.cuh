@@ -55,7 +55,7 @@
 #define GRIDGEN_TABLE constexpr
 #endif
 
-#if defined(__CUDACC__) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#if defined(__CUDACC__) || defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__riscv_d)
 #define GRIDGEN_FUSES 1  // there is a fused multiply-add instruction
 #else
 #define GRIDGEN_FUSES 0

@@ -162,7 +162,8 @@ class Constraints:
     """The constraints of a robot in one state."""
 
     def __init__(self, state: State) -> None:
-        self.state, self.tree, self.scalars = state, state.tree, state.scalars
+        self.state = state.without("offset")
+        self.tree, self.scalars = state.tree, state.scalars
         self._poses: dict[tuple[int, int], Pose] = {}
         self.held = [self._hold(*one) for one in enumerate(state.tree.constraints)]
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gridgen.dynamics.frames import base_pose, body_poses, in_canonical
 from gridgen.dynamics.state import State
 from gridgen.model.tree import Frame, KinematicTree
+from gridgen.naming import show
 from gridgen.symbolic.scalars import FloatScalars
 from gridgen.symbolic.spatial import add, apply, cross
 
@@ -171,6 +172,22 @@ def _rigid(tree: KinematicTree) -> str | None:
         if rank == tree.nv:
             return one.name
     return None
+
+
+def of_free_joints_that_nothing_holds(tree: KinematicTree) -> str | None:
+    """Refuse free joints, none of which a constraint relates to another body or the world."""
+    free = {n for n, body in enumerate(tree.bodies) if body.joint_type.is_free}
+    for one in tree.constraints:
+        ends = [end.body for end in (one.link, one.to) if end is not None and end.body >= 0]
+        moved = [{end, *tree.ancestors(end)} & free for end in ends]
+        if moved and moved[0] != set().union(*moved[1:]):
+            return None
+    if not free:
+        return None
+    return (
+        f"no constraint holds the free joint {show(tree.bodies[min(free)].joint)}, which has no "
+        "motor: constrain a point of the robot to the world, such as a foot"
+    )
 
 
 def of_no_spheres(tree: KinematicTree) -> str | None:

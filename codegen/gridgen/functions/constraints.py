@@ -312,7 +312,7 @@ class ConstrainedDynamics(Calls):
         Algorithm(
             "constraints.constrained_inverse_dynamics",
             "recursive Newton-Euler, forces of least norm at the free joints",
-            refusals=("of_no_constraints",),
+            refusals=("of_no_constraints", "of_free_joints_that_nothing_holds"),
             in_loops=False,
         ),
         is_default=False,

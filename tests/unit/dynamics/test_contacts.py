@@ -28,7 +28,7 @@ from helpers.robots import OWN, exhaustive
 
 mujoco = pytest.importorskip("mujoco")
 from helpers.contact_models import EQUALITIES, EVERYTHING, LOOPS, TEXTS, model_of  # noqa: E402
-from helpers.contacts import Peer, iterate_to_the_end  # noqa: E402
+from helpers.contacts import Peer, iterate_to_the_end, local  # noqa: E402
 
 mujoco.set_mju_user_warning(lambda text: None)  # no file of warnings
 pytestmark = [
@@ -151,6 +151,33 @@ def test_equality_constraints_are_those_of_mujoco(kind: str) -> None:
     )
     peer.check(*found, tolerance=1e-8)
     assert (kind == "inactive") == (np.abs(found[0] - free[0]).max() < 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["point", "frame"])
+def test_a_constraint_without_a_target_is_one_that_is_met(kind: str) -> None:
+    text = LOOPS.replace('<site name="tip"', '<site name="here"/><site name="tip"')
+    peer = Peer(model_of(text.replace("EQUALITY", ""), "pyramidal"), 3)
+    softness = {"solref": (0.03, 0.8), "solimp": (0.8, 0.96, 0.01, 0.4, 2.0)}
+    found, _ = evaluate_reference(
+        peer.tree(constraints=[{"kind": kind, "link": "b", **softness}]),
+        "contact_forward_dynamics",
+        peer.x,
+    )
+    for k in range(3):
+        peer.place(k)
+        mujoco.mj_kinematics(peer.model, peer.data)
+        body = peer.data.body("b")
+        place = " ".join(map(repr, body.xpos.tolist()))
+        turn = " ".join(map(repr, body.xquat.tolist()))
+        there = f'<site name="there" pos="{place}" quat="{turn}"/><body name="trunk"'
+        equality = "connect" if kind == "point" else "weld"
+        held = text.replace("EQUALITY", f'<{equality} site1="here" site2="there"/>')
+        model = model_of(held.replace('<body name="trunk"', there), "pyramidal")
+        data = mujoco.MjData(model)
+        data.qpos[:], data.qvel[:], data.qfrc_applied[:], _ = peer.states[k]
+        mujoco.mj_forward(model, data)
+        expected = local(model, data, data.qacc, shifted=True)
+        assert_allclose(found[k], expected, rtol=0.0, atol=1e-8 * np.abs(expected).max())
 
 
 def test_pairs_select_the_contacts_of_links() -> None:

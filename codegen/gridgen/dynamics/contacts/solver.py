@@ -285,7 +285,8 @@ class Problem(SoftConstraints):
         size = scalars.select(end, -end, end)
         test = scalars.select(test, most - size, scalars.constant(1.0))
         one, zero, far = map(scalars.constant, (1.0, 0.0, 1e6))
-        by = scalars.select(test, begin / (begin - end), one)
+        apart = begin - end  # zero where rounding errors alone are left
+        by = scalars.select(test, begin / scalars.select(-(apart * apart), apart, one), one)
 
         def closer(values: list[Scalar]) -> tuple[list[Scalar], Scalar]:
             by, low, high = values

@@ -140,14 +140,8 @@ def _along(
     normal: Vector, edge: Vector, otherwise: Sequence[Vector], scalars: Scalars
 ) -> Sequence[Vector]:
     """Return tangents, the first along a segment."""
-    first = sub(edge, scale(dot(normal, edge), normal))
-    square = dot(first, first)
-    test = square - TINY
-    length = scalars.sqrt(scalars.select(test, scalars.constant(1.0), square))
-    x, y, z = (
-        scalars.select(test, a, b / length) for a, b in zip(otherwise[0], first, strict=True)
-    )
-    return (x, y, z), cross(normal, (x, y, z))
+    first = _unit_or(sub(edge, scale(dot(normal, edge), normal)), otherwise[0], scalars)
+    return first, cross(normal, first)
 
 
 def _edges(solid: Solid, pose: Pose, scalars: Scalars) -> list[Vector]:
@@ -234,8 +228,9 @@ def _between(frame: Constraints, contact: Contact, other: Solid, radius: Scalar)
     shifts = _nearest(between, [first], [second], scalars)
     test, pairs = _of_parallels(between, first, second, scalars)
     at = [scalars.select(test, x, y) for x, y in zip(pairs[0], shifts, strict=True)]
-    yield _touch(frame, axes, path, _normal(_apart_at(ends, at, scalars)), radii)
-    found = _touch(frame, axes, path, _normal(_apart_at(ends, pairs[1], scalars)), radii)
+    near, far = (_normal(frame, axes, ends, _apart_at(ends, x, scalars)) for x in (at, pairs[1]))
+    yield _touch(frame, axes, path, near, radii)
+    found = _touch(frame, axes, path, far, radii)
     yield replace(found, distance=scalars.select(test, found.distance, scalars.constant(FAR)))
 
 
@@ -278,13 +273,36 @@ def meeting(
     radii: Sequence[Scalar],
 ) -> Touch:
     """Return the contact of two spheres or capsules; ``axes`` and ``path`` as in ``Touch``."""
-    return _touch(frame, axes, path, _normal(apart(ends, frame.scalars)), radii)
+    found = _normal(frame, axes, ends, apart(ends, frame.scalars))
+    return _touch(frame, axes, path, found, radii)
 
 
-def _normal(found: tuple[Vector, Vector, Scalar]) -> tuple[Vector, Vector, Scalar]:
-    """Return a result of ``apart`` with a unit vector."""
+def _normal(
+    frame: Constraints, axes: int, ends: Sequence[Ends], found: tuple[Vector, Vector, Scalar]
+) -> tuple[Vector, Vector, Scalar]:
+    """Return a result of ``apart`` with a unit vector.
+
+    Segments that cross have their cross product; others, and points that coincide, the first axis
+    of the base. These are MuJoCo's directions, except of spheres with different third axes.
+    """
     center, between, length = found
-    return center, scale(1.0 / length, between), length
+    scalars, otherwise = frame.scalars, frame.pose(-1, axes).R[0]
+    if ends[0][1] and ends[1][1]:
+        across = cross(ends[0][1][0], ends[1][1][0])
+        otherwise = _unit_or(across, otherwise, scalars)
+    test = dot(between, between) - TINY
+    unit = zip(otherwise, scale(1.0 / length, between), strict=True)
+    x, y, z = (scalars.select(test, a, b) for a, b in unit)
+    return center, (x, y, z), length
+
+
+def _unit_or(vector: Vector, otherwise: Vector, scalars: Scalars) -> Vector:
+    """Return a vector of length one, another one in place of zero."""
+    square = dot(vector, vector)
+    test = square - TINY
+    length = scalars.sqrt(scalars.select(test, scalars.constant(1.0), square))
+    x, y, z = (scalars.select(test, a, b / length) for a, b in zip(otherwise, vector, strict=True))
+    return x, y, z
 
 
 def _touch(

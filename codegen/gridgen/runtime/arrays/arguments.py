@@ -22,7 +22,7 @@ from gridgen.functions.arrays import (
 )
 from gridgen.functions.calls import RolloutSettings, RolloutWords
 from gridgen.functions.types import Array
-from gridgen.functions.worlds import check_layout
+from gridgen.functions.worlds import check_layout, check_length
 from gridgen.kernel import Kernel, Shape
 from gridgen.naming import show_value
 from gridgen.runtime.arrays.defaults import TEMPERATURE, check_temperatures, default, number
@@ -330,6 +330,7 @@ def adopted(
         check_range(name, array)
     if name == TEMPERATURE:
         check_temperatures(array)
+    check_length(name, array)
     if not on_gpu(array):
         check_layout(name, array)
     if name == "params":
