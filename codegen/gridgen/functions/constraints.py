@@ -82,10 +82,10 @@ class ConstrainedDynamics(Calls):
             options: ``offsets`` as in ``constrained_forward_dynamics``, and ``backend``.
 
         Returns:
-            c: (B, m), rows as of ``delassus``: the position in ``to`` less the target [m]; a
-            rotation from the target as a vector along its axis of length 2 sin(angle / 2), which
-            vanishes at pi too; the position of a joint less its target [rad or m]. Constraints
-            in the world without a target have zeros, inactive ones count.
+            c: (B, m), rows as of ``delassus``. Positions of points in ``to`` and of joints are less
+            the target [m, rad]. A rotation from the target is a vector along its axis of length
+            2 sin(angle / 2), which vanishes at pi too [rad]. Constraints in the world without a
+            target have zeros. Inactive ones count.
 
         Raises:
             ModelError: the robot has no constraints.
