@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gridgen.dynamics import conventions
@@ -251,7 +251,7 @@ def _errors(
             rows += [[weight * row[j] for j in moving] for row in J[3 * part : 3 * part + 3]]
             counted = scalars.select(-weight, square, zero)
             largest[part] = counted if k == 0 else _larger(largest[part], counted, scalars)
-    constraints = Constraints(state)
+    constraints = Constraints(replace(state, given={}))  # at the places of the options
     for held in (constraints.held[k] for k in closed_constraints(state.tree)):
         scalars.begin("constraint", -1)
         left, lengths = constraints.distance(held)
