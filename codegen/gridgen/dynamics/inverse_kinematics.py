@@ -251,7 +251,7 @@ def _errors(
             rows += [[weight * row[j] for j in moving] for row in J[3 * part : 3 * part + 3]]
             counted = scalars.select(-weight, square, zero)
             largest[part] = counted if k == 0 else _larger(largest[part], counted, scalars)
-    constraints = Constraints(replace(state, given={}))  # at the places of the options
+    constraints = Constraints(state)
     for held in (constraints.held[k] for k in closed_constraints(state.tree)):
         scalars.begin("constraint", -1)
         left, lengths = constraints.distance(held)
@@ -434,5 +434,7 @@ class SearchIteration(Computation):
         given = {name: x[name] for name in self.plain_inputs if name != "q"}
         algorithm = _VARIANTS[self.key.variant][0]
         state = State.of(tree, scalars, x, function=self.name, declared=self.inputs)
+        # Frames without tools, constraints at the places of the options.
+        state = replace(state.without("offset"), given={})
         results = algorithm(state, **given, frames=self.frames)
         return results if len(self.outputs) > 1 else (results,)
