@@ -104,6 +104,7 @@ HERE = {
         "--whole 4",
         "chain",
     ),
+    r"python benchmarks/suite.py .*": ("--extras '' tests/unit/symbolic/test_tiles.py", "all"),
     r"python benchmarks/static_gpu.py (?!.*--peer).*": (
         "--robots arm7 --functions gravity_forces",
         "gravity_forces",

@@ -271,3 +271,13 @@ def spread(cases, functions, each):
 def exhaustive(*values):
     """Return parameters that run only with pytest -m exhaustive."""
     return [pytest.param(value, marks=pytest.mark.exhaustive) for value in values]
+
+
+def exhaustive_cases(*cases):
+    """Return cases of several parameters that run only with pytest -m exhaustive."""
+    return [pytest.param(*case, marks=pytest.mark.exhaustive) for case in cases]
+
+
+def some(values, chosen):
+    """Return all values, those that are not chosen to run only with pytest -m exhaustive."""
+    return [value if value in chosen else exhaustive(value)[0] for value in values]

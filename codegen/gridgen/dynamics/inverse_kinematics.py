@@ -230,6 +230,7 @@ def _errors(
 
     The constraints that close loops, or hold a link, follow the frames.
     """
+    state = state.without("offset")
     scalars = state.scalars
     error: list[Scalar] = []
     rows: Rows = []
@@ -434,7 +435,6 @@ class SearchIteration(Computation):
         given = {name: x[name] for name in self.plain_inputs if name != "q"}
         algorithm = _VARIANTS[self.key.variant][0]
         state = State.of(tree, scalars, x, function=self.name, declared=self.inputs)
-        # Frames without tools, constraints at the places of the options.
-        state = replace(state.without("offset"), given={})
+        state = replace(state, given={})  # constraints are at the places of the options
         results = algorithm(state, **given, frames=self.frames)
         return results if len(self.outputs) > 1 else (results,)
