@@ -123,10 +123,17 @@ def of_no_mass(tree: KinematicTree) -> str | None:
     return "the moving links have no mass: give them <inertial> elements"
 
 
+def without_constraints(tree: KinematicTree) -> str | None:
+    """Refuse a robot without constraints."""
+    if tree.constraints:
+        return None
+    return "the robot has no constraints: load it with constraints= (grid-gen: --constraint)"
+
+
 def of_no_constraints(tree: KinematicTree) -> str | None:
-    """Refuse a robot without constraints, or with one that leaves no motion."""
-    if not tree.constraints:
-        return "the robot has no constraints: load it with constraints= (grid-gen: --constraint)"
+    """Refuse a robot without constraints, or with one that holds nothing, or leaves no motion."""
+    if (reason := without_constraints(tree)) is not None:
+        return reason
     for one, parts in zip(tree.constraints, moving_parts(tree), strict=True):
         if not any(parts):
             return (

@@ -32,7 +32,7 @@ from gridgen.runtime.arrays.times import check_efforts, feedback_of
 from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.runtime.calls.fused import FusedFunctions
 from gridgen.runtime.calls.resolved import Evaluation, Resolved
-from gridgen.runtime.calls.search import search
+from gridgen.runtime.calls.search import projection, search
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.planning.devices import host_place, place_of
 
@@ -164,11 +164,16 @@ class Resolver:
         Raises:
             OptionError, ModelError: as of the function.
         """
-        return search(self._description, self.search_kernel(frames), targets, frames, settings)
+        kernel = self.search_kernel(frames)
+        if frames is None:
+            return projection(kernel, settings)
+        return search(self._description, kernel, targets, frames, settings)
 
     def search_kernel(self, frames: Any) -> Kernel:
         """Return the kernel of inverse kinematics for one frame, or for a list."""
-        names = (frames,) if isinstance(frames, str) else listed_frames(frames)
+        names: tuple[Any, ...] = ()  # of a projection
+        if frames is not None:
+            names = (frames,) if isinstance(frames, str) else listed_frames(frames)
         try:
             return self._searches[names]
         except (KeyError, TypeError):  # the first call; or no names
