@@ -28,7 +28,7 @@ from gridgen.model.tree import KinematicTree
 from gridgen.schedules.thread.plan import plan_lines
 from helpers.dynamics import load_tree, robot_path
 from helpers.program_interpreter import run
-from helpers.robots import exhaustive_cases, needs, spread
+from helpers.robots import exhaustive_cases, needs, some, spread
 
 #: Revolute joints; branches and a mimic joint; a slide; a free joint.
 ROBOTS = [("arm7", False), ("gripper", False), ("cart_pole", False), ("quadruped", True)]
@@ -279,22 +279,22 @@ def robot() -> gridgen.Robot:
     return gridgen.load(robot_path("arm7"), spheres=spheres_of("arm7", False), backend="cpu")
 
 
-def test_derivatives_are_those_of_finite_differences(robot: gridgen.Robot) -> None:
+@pytest.mark.parametrize("function", some(FUNCTIONS[:4], FUNCTIONS[1:3]))
+def test_derivatives_are_those_of_finite_differences(robot: gridgen.Robot, function: str) -> None:
     x = states(tree_of("arm7", False), 40)
     outside = robot.world_distance(x["q"], x["world"])[0] > -0.02  # no axis is in an obstacle
     assert outside.mean() > 0.5
     x = {name: array[outside] for name, array in x.items()}
     u, one, step = np.random.default_rng(1).normal(size=x["q"].shape), np.ones(outside.sum()), 1e-6
-    for function in FUNCTIONS[:4]:
-        arguments = [x[name] for name in ARGUMENTS[function][1:]]
-        is_soft = function.startswith("soft")
-        gradient = robot.vjp(function, one if is_soft else (one, None), x["q"], *arguments)
-        slope = robot.jvp(function, u, x["q"], *arguments)[1]
-        slope = slope if is_soft else slope[0]
-        assert_allclose((gradient * u).sum(axis=1), slope, atol=1e-12)
-        ends = [getattr(robot, function)(x["q"] + s * u, *arguments) for s in (step, -step)]
-        ends = ends if is_soft else [end[0] for end in ends]
-        assert_allclose(np.subtract(*ends) / (2 * step), slope, atol=1e-6)
+    arguments = [x[name] for name in ARGUMENTS[function][1:]]
+    is_soft = function.startswith("soft")
+    gradient = robot.vjp(function, one if is_soft else (one, None), x["q"], *arguments)
+    slope = robot.jvp(function, u, x["q"], *arguments)[1]
+    slope = slope if is_soft else slope[0]
+    assert_allclose((gradient * u).sum(axis=1), slope, atol=1e-12)
+    ends = [getattr(robot, function)(x["q"] + s * u, *arguments) for s in (step, -step)]
+    ends = ends if is_soft else [end[0] for end in ends]
+    assert_allclose(np.subtract(*ends) / (2 * step), slope, atol=1e-6)
 
 
 def test_soft_minima_are_those_of_all_pairs() -> None:
