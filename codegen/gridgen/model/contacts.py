@@ -18,10 +18,12 @@ from gridgen.model.soft import (
     CONDIMS,
     CONES,
     NO_CONTACTS,
+    POINTS,
     Contact,
     ContactModel,
     HeightField,
     Plane,
+    ShapeKind,
     Softness,
     Solid,
 )
@@ -94,8 +96,7 @@ def place_contacts(
     for contact in (_widened(one, smooth) for one in contacts) if smooth else contacts:
         solid, *others = (_placed(one, named[one.link]) for one in contact.solids)
         if max(one.body for one in (solid, *others)) >= 0:
-            edges = [one.edges for one in contact.solids]
-            is_parallel = has_two and edges == [1, 1]
+            is_parallel = has_two and contact.kinds == (ShapeKind.CAPSULE, ShapeKind.CAPSULE)
             other = (*others, contact.other)[0]
             placed.append(replace(contact, solid=solid, other=other, is_parallel=is_parallel))
     if not placed:
@@ -143,16 +144,15 @@ def solid_of(link: str, shape: Shape | None) -> Solid | None:
     if shape is None:
         return None
     solid = Solid(link, shape.pose, shape.half_lengths, shape.radii)
-    is_ellipsoid = solid.edges == 0 and min(shape.radii) > 0.0
-    is_covered = solid.is_round and solid.edges != 2
-    return solid if is_covered or solid.is_cylinder or is_ellipsoid else None
+    return solid if solid.kind is not None else None
 
 
-def may_touch(first: Solid | None, second: Solid | None) -> bool:
-    """Return whether the contact of two shapes is covered: of spheres, capsules; sphere and box."""
-    if first is None or second is None or not first.is_round or not second.is_round:
-        return False
-    return max(first.edges, second.edges) < 2 or sorted((first.edges, second.edges)) == [0, 3]
+def pair_of(first: Solid | None, second: Solid | None) -> tuple[Solid, Solid] | None:
+    """Return two shapes in the order of their contact; ``None`` if that is not covered."""
+    for pair in ((first, second), (second, first)):
+        if first and second and tuple(one.kind for one in pair if one) in POINTS:
+            return pair  # type: ignore[return-value]
+    return None
 
 
 def _settings(description: RobotDescription, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -214,8 +214,7 @@ def _of_pair(
     found = []
     for a, other in first:
         for b, solid in second:
-            if may_touch(solid, other):
-                both = (other, solid) if other.edges == 3 else (solid, other)
+            if both := pair_of(solid, other):
                 found.append(Contact(f"{a}:{b}", *both, **values))
     if not found:
         raise OptionError(

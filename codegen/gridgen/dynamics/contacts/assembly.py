@@ -15,7 +15,7 @@ from gridgen.dynamics.contacts.touching import Touch, touches
 from gridgen.dynamics.kinematics import BodyMotion, base_motion
 from gridgen.dynamics.state import State
 from gridgen.model.kinematic_tree import KinematicTree
-from gridgen.model.soft import Contact, Softness, Solid
+from gridgen.model.soft import Contact, ShapeKind, Softness, Solid
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import (
@@ -58,7 +58,7 @@ class SoftConstraints:
         contacts, radii = tree.contact_model.contacts, state.given["radii"]
         kinds: dict[object, list[int]] = {}
         for number, contact in enumerate(contacts):
-            is_limited = isinstance(contact.other, Solid) and contact.solid.edges < 2
+            is_limited = ShapeKind.BOX not in contact.kinds and isinstance(contact.other, Solid)
             kind = kind_of(contact) if is_limited else number
             kinds.setdefault(kind, []).append(number)
         for numbers in kinds.values():

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from gridgen.dynamics.contacts.rows import TINY
 from gridgen.dynamics.contacts.terrain import above
 from gridgen.dynamics.frames import Pose, in_canonical
 from gridgen.model.kinematic_tree import Frame
-from gridgen.model.soft import Contact, HeightField, Plane, Solid
+from gridgen.errors import InternalError
+from gridgen.model.soft import POINTS, Contact, HeightField, Plane, ShapeKind, Solid
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import (
     Vector,
@@ -70,10 +72,10 @@ def touches(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[To
         radius:  of its solid.
     """
     frame.scalars.begin("contact", contact.solid.body)
-    if isinstance(contact.other, Solid):
-        yield from _between(frame, contact, contact.other, radius)
-    else:
-        yield from _on_ground(frame, contact.solid, contact.other, radius)
+    touch = _TOUCHES.get(contact.kinds)
+    if touch is None:
+        raise InternalError(f"no points of a contact of {contact.kinds}")
+    yield from touch(frame, contact, radius)
 
 
 def _pose(frame: Constraints, solid: Solid, axes: int) -> Pose:
@@ -82,22 +84,20 @@ def _pose(frame: Constraints, solid: Solid, axes: int) -> Pose:
     return frame.pose(axes, solid.body).child(placed)
 
 
-def _on_ground(
-    frame: Constraints, solid: Solid, ground: Plane | HeightField, radius: Scalar
-) -> Iterator[Touch]:
-    scalars = frame.scalars
+def _on_ground(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[Touch]:
+    """Yield the points of a shape on the ground."""
+    scalars, (solid, ground) = frame.scalars, (contact.solid, contact.other)
     axes, path = frame.path(solid.body, -1)
     pose = _pose(frame, solid, axes)
-    surface = (
-        _plane(frame, ground, axes) if isinstance(ground, Plane) else _terrain(frame, ground, axes)
-    )
+    shape, kind = contact.kinds
+    surface = (_plane if kind is ShapeKind.PLANE else _terrain)(frame, ground, axes)  # type: ignore[operator]
     _, normal, _ = surface(pose.p)
-    rod = _edges(solid, pose, scalars) if solid.edges == 1 and solid.is_round else []
-    if solid.is_round:
-        corners = _corners(solid, pose, normal, scalars)
+    rod = _edges(solid, pose, scalars) if shape is ShapeKind.CAPSULE else []
+    if shape in _LOWEST:
+        corners = _LOWEST[shape](solid, pose, normal, radius, scalars)
+        radius = scalars.constant(0.0)
     else:
-        find = _on_rims if solid.is_cylinder else _lowest
-        corners, radius = find(solid, pose, normal, radius, scalars), scalars.constant(0.0)
+        corners = _corners(solid, pose, normal, scalars)
     for corner in corners:
         center = add(pose.p, corner)
         distance, normal, turned = surface(center)
@@ -213,19 +213,10 @@ def _lowest(
     return [(x, y, z)]
 
 
-def _between(frame: Constraints, contact: Contact, other: Solid, radius: Scalar) -> Iterator[Touch]:
-    """Yield the contacts of spheres around the nearest points of two shapes."""
-    scalars, solid = frame.scalars, contact.solid
-    axes, path = frame.path(solid.body, other.body)
-    radii = scalars.constant(other.radii[0]), radius
-    if solid.edges == 3:
-        ball, box = (_pose(frame, one, axes) for one in (other, solid))
-        toward, length = _to_box(apply(transpose(box.R), sub(ball.p, box.p)), solid, scalars)
-        normal = apply(box.R, toward)
-        nearest = add(ball.p, scale(length, normal))
-        yield _touch(frame, axes, path, (nearest, normal, length), radii)
-        return
-    ends = [shape_at(frame, one, axes) for one in (other, solid)]
+def _of_segments(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[Touch]:
+    """Yield the contacts of spheres around the nearest points of two spheres or capsules."""
+    scalars, axes, path, radii, solids = _pair(frame, contact, radius)
+    ends = [shape_at(frame, one, axes) for one in solids]
     if not contact.is_parallel:
         yield meeting(frame, axes, path, ends, radii)
         return
@@ -237,6 +228,27 @@ def _between(frame: Constraints, contact: Contact, other: Solid, radius: Scalar)
     yield _touch(frame, axes, path, _normal(_apart_at(ends, at, scalars)), radii)
     found = _touch(frame, axes, path, _normal(_apart_at(ends, pairs[1], scalars)), radii)
     yield replace(found, distance=scalars.select(test, found.distance, scalars.constant(FAR)))
+
+
+def _of_box_and_sphere(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[Touch]:
+    """Yield the contact of a sphere at the point of a box that is nearest to it."""
+    scalars, axes, path, radii, solids = _pair(frame, contact, radius)
+    ball, box = (_pose(frame, one, axes) for one in solids)
+    own = apply(transpose(box.R), sub(ball.p, box.p))
+    toward, length = _to_box(own, contact.solid, scalars)
+    normal = apply(box.R, toward)
+    nearest = add(ball.p, scale(length, normal))
+    yield _touch(frame, axes, path, (nearest, normal, length), radii)
+
+
+def _pair(
+    frame: Constraints, contact: Contact, radius: Scalar
+) -> tuple[Scalars, int, Path, Sequence[Scalar], tuple[Solid, Solid]]:
+    """Return the scalars, axes and path of a pair of shapes, its radii and shapes in order."""
+    other: Solid = contact.other  # type: ignore[assignment]
+    axes, path = frame.path(contact.solid.body, other.body)
+    radii = frame.scalars.constant(other.radii[0]), radius
+    return frame.scalars, axes, path, radii, (other, contact.solid)
 
 
 def shape_at(frame: Constraints, solid: Solid, axes: int) -> Ends:
@@ -401,3 +413,17 @@ def tangents(normal: Sequence[float]) -> tuple[Vector, Vector]:
     y -= (x @ y) * x
     y /= np.linalg.norm(y)
     return tuple(y.tolist()), tuple(np.cross(x, y).tolist())
+
+
+#: Points of shapes on the ground that have no radius there.
+_LOWEST = {ShapeKind.CYLINDER: _on_rims, ShapeKind.ELLIPSOID: _lowest}
+#: The points of a contact, by the kinds of both shapes.
+_TOUCHES: Mapping[tuple[ShapeKind, ShapeKind], Callable[..., Iterator[Touch]]] = {
+    **dict.fromkeys(product((ShapeKind.SPHERE, ShapeKind.CAPSULE), repeat=2), _of_segments),
+    (ShapeKind.BOX, ShapeKind.SPHERE): _of_box_and_sphere,
+    **{
+        (shape, ground): _on_ground
+        for shape, ground in POINTS
+        if ground in (ShapeKind.PLANE, ShapeKind.HEIGHT_FIELD)
+    },
+}
