@@ -12,8 +12,8 @@ import numpy as np
 from gridgen.errors import OptionError
 from gridgen.functions.worlds import check_layout
 from gridgen.model.description import RobotDescription, Shape, suggestion
-from gridgen.model.kinematic_tree import Frame
-from gridgen.model.pose import Pose
+from gridgen.model.kinematic_tree import Body, Frame
+from gridgen.model.pose import Pose, transpose
 from gridgen.model.soft import (
     CONDIMS,
     CONES,
@@ -46,7 +46,10 @@ OF_MODEL: Mapping[str, int] = {
 
 
 def place_contacts(
-    description: RobotDescription, options: RobotOptions, frames: Sequence[Frame]
+    description: RobotDescription,
+    options: RobotOptions,
+    frames: Sequence[Frame],
+    bodies: Sequence[Body],
 ) -> ContactModel:
     """Return the soft constraints of a robot, with contacts relative to bodies.
 
@@ -54,6 +57,7 @@ def place_contacts(
         description: the robot.
         options:     of the robot; ``ground`` replaces the contacts of the file.
         frames:      of the robot's tree.
+        bodies:      of the robot's tree.
 
     Raises:
         OptionError: a link is unknown or has no shape that can touch the ground, or a value is
@@ -94,7 +98,7 @@ def place_contacts(
             )
     placed = []
     for contact in (_widened(one, smooth) for one in contacts) if smooth else contacts:
-        solid, *others = (_placed(one, named[one.link]) for one in contact.solids)
+        solid, *others = (_placed(one, named[one.link], bodies) for one in contact.solids)
         if max(one.body for one in (solid, *others)) >= 0:
             is_parallel = has_two and contact.kinds == (ShapeKind.CAPSULE, ShapeKind.CAPSULE)
             other = (*others, contact.other)[0]
@@ -133,10 +137,12 @@ def _widened(contact: Contact, width: float) -> Contact:
     return replace(contact, softness=softness, margin=contact.margin + 0.5 * width)
 
 
-def _placed(solid: Solid, frame: Frame) -> Solid:
-    """Return a shape relative to the body that carries its link."""
-    at = Pose(frame.rotation, frame.translation)
-    return replace(solid, pose=at @ solid.pose, body=frame.body)
+def _placed(solid: Solid, frame: Frame, bodies: Sequence[Body]) -> Solid:
+    """Return a shape relative to the body that carries its link, in its canonical frame."""
+    pose = Pose(frame.rotation, frame.translation) @ solid.pose
+    if frame.body >= 0:
+        pose = Pose(transpose(bodies[frame.body].link_rotation)) @ pose
+    return replace(solid, pose=pose, body=frame.body)
 
 
 def solid_of(link: str, shape: Shape | None) -> Solid | None:

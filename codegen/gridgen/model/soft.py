@@ -73,7 +73,7 @@ class Solid:
 
     Attributes:
         link:         the link.
-        pose:         of the shape in the link's frame, in a tree in the frame of the body's link.
+        pose:         of the shape in the link's frame, in a tree in the canonical frame of the body.
         half_lengths: of the box [m].
         radii:        of the ellipsoid along the same axes [m].
         body:         index of the body in a tree; -1 is the base.

@@ -101,7 +101,7 @@ def build_tree(
         bodies.append(body)
     _check_magnitudes(description, bodies, parts.frames)
     constraints = place_constraints(description, options.constraints, bodies, parts.frames)
-    contact_model = place_contacts(description, options, parts.frames)
+    contact_model = place_contacts(description, options, parts.frames, bodies)
     actuators = place_actuators(description, options, bodies)
     springs = place_springs(description, bodies) if options.joint_dynamics else ()
     description.warn(_not_acting(description, options, contact_model, actuators, springs))

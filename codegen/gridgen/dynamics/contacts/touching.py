@@ -12,18 +12,19 @@ import numpy as np
 from gridgen.dynamics.constraints import Constraints
 from gridgen.dynamics.contacts.rows import TINY
 from gridgen.dynamics.contacts.terrain import above
-from gridgen.dynamics.frames import Pose, in_canonical
-from gridgen.model.kinematic_tree import Frame
+from gridgen.dynamics.frames import Pose
 from gridgen.errors import InternalError
 from gridgen.model.soft import POINTS, Contact, HeightField, Plane, ShapeKind, Solid
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import (
+    Placement,
     Vector,
     add,
     apply,
     constants,
     cross,
     dot,
+    fixed_rotation,
     matmul,
     scale,
     sub,
@@ -79,9 +80,9 @@ def touches(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[To
 
 
 def _pose(frame: Constraints, solid: Solid, axes: int) -> Pose:
-    here = Frame(solid.link, solid.body, solid.pose.rotation, solid.pose.translation)
-    placed = in_canonical(frame.state, here)
-    return frame.pose(axes, solid.body).child(placed)
+    factors = fixed_rotation(solid.pose.rotation, frame.scalars)
+    center = constants(solid.pose.translation, frame.scalars)
+    return frame.pose(axes, solid.body).child(Placement(factors, factors, center))
 
 
 def _on_ground(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[Touch]:
