@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -95,6 +96,16 @@ class Solid:
         if third == 0.0 < first == second and not any(edges[:2]):
             return ShapeKind.CYLINDER
         return ShapeKind.ELLIPSOID if not any(edges) and min(self.radii) > 0.0 else None
+
+    @property
+    def reach(self) -> float:
+        """Half the diagonal of the box [m]."""
+        return math.hypot(*self.half_lengths)
+
+    @property
+    def spread(self) -> float:
+        """The largest radius relative to the first one."""
+        return max(self.radii) / self.radii[0] if self.radii[0] else 1.0
 
 
 @dataclass(frozen=True)

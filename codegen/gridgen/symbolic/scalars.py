@@ -7,7 +7,7 @@ counters (the operation count without specialization). ``Scalars`` contains all 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -37,6 +37,8 @@ class Scalars(Protocol):
     specialize: bool
     #: Whether loops remain loops; common terms of iterations are then computed in each.
     has_loops: bool
+    #: Whether ``each`` is a loop.
+    has_rows: bool
     #: Whether results are differentiated; solutions of ``iterate`` then need a last step.
     differentiates: bool
 
@@ -96,6 +98,33 @@ class Scalars(Protocol):
     def carry(self, symbol: str, value: Any) -> Carried:
         """Return an object whose ``value`` a loop may change."""
 
+    def each(
+        self, word: str, items: Sequence[Any], kind: Callable[[Any], Hashable]
+    ) -> Iterator[Any]:
+        """Iterate over items; those of one kind may be one stand-in, in a loop of a program.
+
+        Values that depend on an item are stored in ``records``. Items are records of numbers and
+        indices; those of one kind have equal text.
+        """
+
+    def span(self, word: str, first: int, end: int) -> Iterator[Any]:
+        """Iterate from an index to an end, in a loop over the items of ``each``."""
+
+    def items(self, items: Sequence[Any]) -> Sequence[Any]:
+        """Return a sequence that accepts the indices of ``each`` and ``span``."""
+
+    def records(self, symbol: str, count: int, fill: Any = None) -> list[Any]:
+        """Return a list of records that loops of ``each`` change, with a constant to begin with."""
+
+    def grid(self, symbol: str, *shape: int) -> list[Any]:
+        """Return nested lists of zeros that loops of ``each`` change."""
+
+    def when(self, test: Scalar, change: Callable[[], None]) -> None:
+        """Call a function that changes records, where a test is negative.
+
+        Elsewhere, it must store what is there.
+        """
+
     def iterate(
         self,
         symbol: str,
@@ -138,7 +167,34 @@ class ListScalars:
     """Tables as lists, for scalars whose loops are Python loops."""
 
     has_loops = False
+    has_rows = False
     differentiates = False
+
+    def each(
+        self, word: str, items: Sequence[Any], kind: Callable[[Any], Hashable]
+    ) -> Iterator[Any]:
+        """Iterate over all items; see ``Scalars``."""
+        return iter(items)
+
+    def span(self, word: str, first: int, end: int) -> Iterator[Any]:
+        """Iterate over a range; see ``Scalars``."""
+        return iter(range(first, end))
+
+    def items(self, items: Sequence[Any]) -> Sequence[Any]:
+        """Return the items; see ``Scalars``."""
+        return items
+
+    def records(self, symbol: str, count: int, fill: Any = None) -> list[Any]:
+        """Return a list; see ``Scalars``."""
+        return [fill] * count
+
+    def grid(self: Scalars, symbol: str, *shape: int) -> list[Any]:
+        """Return nested lists of zeros; see ``Scalars``."""
+        return self.matrix(symbol, *shape)
+
+    def when(self, test: Scalar, change: Callable[[], None]) -> None:
+        """Call the function; see ``Scalars``."""
+        change()
 
     def hold(self, values: list[Value]) -> list[Value]:
         """Return the values; see ``Scalars``."""
@@ -415,6 +471,7 @@ class FoldingScalars(CountingScalars):
     """
 
     specialize = True
+    has_rows = True
 
     def __init__(self, most: int) -> None:
         super().__init__()

@@ -63,6 +63,11 @@ class Touch:
     normal: Vector
     tangents: Sequence[Vector]
 
+    def rows(self, condim: int) -> tuple[Sequence[Vector], Sequence[Vector]]:
+        """Return the axes of a contact's rows: of velocities, and of angular velocities."""
+        around = (self.normal, *self.tangents)
+        return around[: min(condim, 3)], around[: max(condim - 3, 0)]
+
 
 def touches(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[Touch]:
     """Yield the points of a contact; a point of shapes that are apart is between them.
@@ -77,6 +82,31 @@ def touches(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[To
     if touch is None:
         raise InternalError(f"no points of a contact of {contact.kinds}")
     yield from touch(frame, contact, radius)
+
+
+def distance_bound(frame: Constraints, contact: Contact, radius: Scalar) -> Scalar:
+    """Return a number that is negative where a contact may act, from balls around its shapes."""
+    scalars, (solid, other) = frame.scalars, (contact.solid, contact.other)
+    axes, _ = frame.path(solid.body, -1)
+    kind = contact.kinds[1]
+    if kind is ShapeKind.HEIGHT_FIELD:
+        return scalars.constant(-1.0)
+    reach = scalars.constant(solid.reach + contact.margin)
+    reach = reach + scalars.constant(solid.spread) * radius
+    center = _pose(frame, solid, axes).p
+    if kind is ShapeKind.PLANE:
+        return _plane(frame, other, axes)(center)[0] - reach  # type: ignore[arg-type]
+    between = sub(center, _pose(frame, other, axes).p)  # type: ignore[arg-type]
+    reach = reach + scalars.constant(other.reach + other.spread * other.radii[0])  # type: ignore[union-attr]
+    return dot(between, between) - reach * reach
+
+
+def prepare(frame: Constraints, contact: Contact) -> None:
+    """Compute what contacts with one ground have in common, before a loop over them."""
+    axes, _ = frame.path(contact.solid.body, -1)
+    kind = contact.kinds[1]
+    if kind in (ShapeKind.PLANE, ShapeKind.HEIGHT_FIELD):
+        (_plane if kind is ShapeKind.PLANE else _terrain)(frame, contact.other, axes)  # type: ignore[operator]
 
 
 def _pose(frame: Constraints, solid: Solid, axes: int) -> Pose:

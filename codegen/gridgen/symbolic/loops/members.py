@@ -198,6 +198,11 @@ _INDICES = {
     "q_index": "q_indices",
     "v_index": "v_indices",
     "body": "bodies",
+    "other_body": "bodies",
+    "number": "numbers",
+    "place": "places",
+    "begin": "begins",
+    "end": "ends",
 }
 
 
