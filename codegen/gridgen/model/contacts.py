@@ -96,9 +96,10 @@ def place_contacts(
                 f"{description.source}: solimp has the power {power:g}; give a multiple of "
                 f"1/{POWER} up to {MOST_POWER}"
             )
-    placed = []
+    placed, places = [], dict[Solid, int]()
     for contact in (_widened(one, smooth) for one in contacts) if smooth else contacts:
-        solid, *others = (_placed(one, named[one.link], bodies) for one in contact.solids)
+        own = [_placed(one, named[one.link], bodies) for one in contact.solids]
+        solid, *others = (replace(s, place=places.setdefault(s, len(places))) for s in own)
         if max(one.body for one in (solid, *others)) >= 0:
             is_parallel = has_two and contact.kinds == (ShapeKind.CAPSULE, ShapeKind.CAPSULE)
             other = (*others, contact.other)[0]

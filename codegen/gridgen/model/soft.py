@@ -78,6 +78,7 @@ class Solid:
         half_lengths: of the box [m].
         radii:        of the ellipsoid along the same axes [m].
         body:         index of the body in a tree; -1 is the base.
+        place:        number of the shape among those of a tree's contacts.
     """
 
     link: str
@@ -85,6 +86,7 @@ class Solid:
     half_lengths: Vector3 = ZERO
     radii: Vector3 = ZERO
     body: int = -1
+    place: int = 0
 
     @cached_property
     def kind(self) -> ShapeKind | None:

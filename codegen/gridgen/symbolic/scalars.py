@@ -99,13 +99,20 @@ class Scalars(Protocol):
         """Return an object whose ``value`` a loop may change."""
 
     def each(
-        self, word: str, items: Sequence[Any], kind: Callable[[Any], Hashable]
+        self,
+        word: str,
+        items: Sequence[Any],
+        kind: Callable[[Any], Hashable] = lambda item: (),
+        chosen: Any = None,
     ) -> Iterator[Any]:
-        """Iterate over items; those of one kind may be one stand-in, in a loop of a program.
+        """Iterate over items, or over some of one kind that ``choose`` has returned; those of one kind may be one stand-in, in a loop of a program.
 
         Values that depend on an item are stored in ``records``. Items are records of numbers and
         indices; those of one kind have equal text.
         """
+
+    def choose(self, symbol: str, tests: Sequence[Any]) -> Any:
+        """Return the items with a test that is negative in some state, and maybe others."""
 
     def span(self, word: str, first: int, end: int) -> Iterator[Any]:
         """Iterate from an index to an end, in a loop over the items of ``each``."""
@@ -171,10 +178,17 @@ class ListScalars:
     differentiates = False
 
     def each(
-        self, word: str, items: Sequence[Any], kind: Callable[[Any], Hashable]
+        self,
+        word: str,
+        items: Sequence[Any],
+        kind: Callable[[Any], Hashable] = lambda item: (),
+        chosen: Any = None,
     ) -> Iterator[Any]:
         """Iterate over all items; see ``Scalars``."""
         return iter(items)
+
+    def choose(self, symbol: str, tests: Sequence[Any]) -> Any:
+        """Return ``None``, for all; see ``Scalars``."""
 
     def span(self, word: str, first: int, end: int) -> Iterator[Any]:
         """Iterate over a range; see ``Scalars``."""

@@ -315,30 +315,29 @@ class SoftConstraints:
         columns = self.columns_of(index for index, _ in touch.path)
         back = None if touch.axes < 0 else self._frame.pose(-1, touch.axes).R
         block = Block(rows, columns, axes, [], [])
-        offsets, cone, inside = self.yielding(
-            contact, touch, sliding, weight, block.rates(self._qd)
-        )
+        inside = touch.distance - scalars.constant(contact.margin)
+        rates = block.rates(self._qd)
+        offsets, cone = self.yielding(contact, inside, sliding, weight, rates)
         self.points.append(Point(rows, columns, axes, offsets, cone.D, cone, back, inside))
         self._shares.append(shares)
 
     def yielding(
         self,
         contact: Contact,
-        touch: Touch,
+        inside: Scalar,
         sliding: Scalar,
         weight: Scalar,
         rates: Sequence[Scalar],
-    ) -> tuple[list[Scalar], Cone, Scalar]:
-        """Return how a point of a contact yields: -aref of its rows, its cone, its distance.
+    ) -> tuple[list[Scalar], Cone]:
+        """Return how a point of a contact yields: -aref of its rows, and its cone.
 
-        Arguments as of ``_add``; ``rates`` of the rows.
+        Arguments as of ``_add``; the distance less the margin, and the ``rates`` of the rows.
         """
         scalars, model = self._scalars, self._tree.contact_model
         least = scalars.constant(LEAST_FRICTION)
         sliding = scalars.select(sliding - LEAST_FRICTION, least, sliding)
         ratio, *others = map(scalars.constant, (contact.ratio, *contact.friction[2:]))
         friction = [sliding, ratio * sliding, *others][: contact.condim - 1]
-        inside = touch.distance - scalars.constant(contact.margin)
         is_cone = model.cone == "elliptic" and contact.condim > 1
         if not is_cone and contact.condim > 1:
             weight = weight * (1.0 + sliding * sliding)
@@ -352,10 +351,10 @@ class SoftConstraints:
             mu = sliding * scalars.constant(1.0 / math.sqrt(model.impratio))
             tangential = scalars.constant(model.impratio) * D
             others = [tangential * (mu * mu / (sliding * sliding)) for mu in friction[1:]]
-            return offsets, Cone([D, tangential, *others], friction, mu), inside
+            return offsets, Cone([D, tangential, *others], friction, mu)
         if contact.condim > 1:
             D = D * scalars.constant(0.5 * model.impratio) / (sliding * sliding)
-        return offsets, Cone([D], friction, None), inside
+        return offsets, Cone([D], friction, None)
 
     def in_base(self, forces: Sequence[Sequence[Scalar]], a: Numbers) -> list[Scalar]:
         """Return the forces on the points in the axes of the base.

@@ -15,13 +15,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from gridgen.dynamics.constraints import Constraints, Rows
 from gridgen.dynamics.contacts.nearest import kind_of
 from gridgen.dynamics.contacts.rows import Cone
-from gridgen.dynamics.contacts.touching import Touch, distance_bound, prepare, touches
+from gridgen.dynamics.contacts.touching import FAR, Touch, distance_bound, prepare, touches
 from gridgen.dynamics.frames import Pose
 from gridgen.dynamics.state import Numbers
 from gridgen.model.soft import Contact, Solid
@@ -110,21 +110,35 @@ class Yielding:
 
 
 class CommonAxes(Constraints):
-    """Poses of all bodies in the same axes, also of those of a loop."""
+    """Poses of shapes in the same axes, also of those of a loop.
 
-    def __init__(self, frame: Constraints, axes: int, bodies: Sequence[int]) -> None:
+    Args:
+        frame:  of the robot.
+        axes:   the axes.
+        solids: the shapes.
+    """
+
+    def __init__(self, frame: Constraints, axes: int, solids: Sequence[Solid]) -> None:
         self.state, self.tree, self.scalars = frame.state, frame.tree, frame.scalars
         self._poses, self.held, self.axes = frame._poses, frame.held, axes
-        self._places = self.scalars.records("place", len(self.tree.bodies) + 1)
+        self._bodies = self.scalars.records("body", len(self.tree.bodies) + 1)
         self.pose(-1, axes)
-        for body in (-1, *bodies):
-            self._places[body + 1] = self.pose(axes, body)
+        for body in sorted({solid.body for solid in solids}):
+            self._bodies[body + 1] = self.pose(axes, body)
+        self._shapes = self.scalars.records("shape", 1 + max(solid.place for solid in solids))
+        for solid in self.scalars.each("shape", solids, lambda solid: ()):
+            self._shapes[solid.place] = super().shape(axes, solid)
 
     def pose(self, axes: int, body: int) -> Pose:
         """Return the pose of a body; in a loop, in the common axes."""
         if isinstance(body, int):
             return super().pose(axes, body)
-        pose: Pose = self._places[body + 1]
+        pose: Pose = self._bodies[body + 1]
+        return pose
+
+    def shape(self, axes: int, solid: Solid) -> Pose:
+        """Return the pose of a shape in the common axes."""
+        pose: Pose = self._shapes[solid.place]
         return pose
 
     def path(self, link: int, to: int) -> tuple[int, list[tuple[int, float]]]:
@@ -143,6 +157,7 @@ class PointSet:
         spots:      the points.
         is_between: whether both bodies move.
         gaps:       negative where a point acts.
+        chosen:     those that act in some state of a pack.
         points:     the ``Yielding`` of each.
         residuals:  J a - aref of the last ``PointSets.stiffened``.
         rates:      J p of the last ``PointSets.advanced``.
@@ -153,6 +168,7 @@ class PointSet:
         self.gaps, self.points, self.residuals, self.rates = (
             scalars.records(name, len(spots)) for name in ("gap", "point", "residual", "rate")
         )
+        self.chosen: Any = None
 
     def velocity(self, spot: Spot, twists: Any) -> Six:
         """Return the twist of a point's body, relative to the other one."""
@@ -179,7 +195,8 @@ class PointSets:
         self._scalars, self._tree = scalars, tree
         self._order = {j: rank for rank, j in enumerate(tree.velocities.order)}
         contacts = {number: tree.contact_model.contacts[number] for number in numbers}
-        shapes = {solid.body for one in contacts.values() for solid in one.solids} - {-1}
+        solids = [*dict.fromkeys(solid for one in contacts.values() for solid in one.solids)]
+        shapes = {solid.body for solid in solids} - {-1}
         self._bodies = sorted({b for body in shapes for b in (*tree.ancestors(body), body)})
         roots = {body for body in self._bodies if tree.bodies[body].parent < 0}
         root = next(iter(roots))
@@ -190,7 +207,7 @@ class PointSets:
             turn = frame.turn(self.axes, body, origin, 1.0)
             screws = ([*v, *w] for v, w in turn.screws)
             self._screws[body] = list(zip(turn.columns, screws, strict=True))
-        self._frame = CommonAxes(frame, self.axes, sorted(shapes))
+        self._frame = CommonAxes(frame, self.axes, solids)
         self._read(rows, contacts)
         self._twists_of_qd = self._twists("moving", qd)
         self._place(rows)
@@ -250,21 +267,31 @@ class PointSets:
             def find(one: Any = one, own: PointSet = own, bound: Scalar = bound) -> None:
                 contact, radius = one.contact, given["radii"][one.number]
                 for corner, touch in enumerate(touches(self._frame, contact, radius)):
-                    made = tuple(_wrenches(touch, contact.condim, one.sign))
-                    twist = own.velocity(one, self._twists_of_qd)
-                    offsets, cone, gap = rows.yielding(
-                        contact,
-                        touch,
-                        given["friction"][one.number],
-                        scalars.constant(one.weight),
-                        [dot(row, twist) for row in made],
-                    )
-                    own.points[one.place + corner] = Yielding(made, tuple(offsets), cone)
-                    own.gaps[one.place + corner] = scalars.select(bound, gap, bound)
+                    gap = touch.distance - scalars.constant(contact.margin)
+                    gap = scalars.select(bound, gap, scalars.constant(FAR))
+                    own.gaps[one.place + corner] = gap
+
+                    def store(
+                        touch: Touch = touch, gap: Scalar = gap, place: Any = one.place + corner
+                    ) -> None:
+                        made = tuple(_wrenches(touch, contact.condim, one.sign))
+                        twist = own.velocity(one, self._twists_of_qd)
+                        offsets, cone = rows.yielding(
+                            contact,
+                            gap,
+                            given["friction"][one.number],
+                            scalars.constant(one.weight),
+                            [dot(row, twist) for row in made],
+                        )
+                        own.points[place] = Yielding(made, tuple(offsets), cone)
+
+                    scalars.when(gap, store)
 
             for corner in range(contact.count):
-                own.gaps[one.place + corner] = bound
+                own.gaps[one.place + corner] = scalars.constant(FAR)
             scalars.when(bound, find)
+        for own in self._sets.values():
+            own.chosen = scalars.choose("acting", own.gaps)
 
     def _twists(self, symbol: str, v: Numbers) -> Any:
         """Return the twists of all bodies at joint velocities, in the common axes."""
@@ -284,8 +311,8 @@ class PointSets:
     def _each(self, change: Callable[[PointSet, Any], None]) -> None:
         """Call a function for each point that acts in some state of a pack."""
         for own in self._sets.values():
-            for spot in self._scalars.each("spot", own.spots, lambda spot: spot.sign):
-                self._scalars.when(own.gaps[spot.place], partial(change, own, spot))
+            for spot in self._scalars.each("spot", own.spots, chosen=own.chosen):
+                change(own, spot)
 
     def stiffened(self, a: Numbers, torques: list[Scalar], H: Rows | None) -> None:
         """Add the joint torques J^T f at accelerations, and J^T C J to a matrix."""
@@ -360,7 +387,7 @@ class PointSets:
             residual = [dot(g, twist) + x for g, x in zip(point.rows, point.offsets, strict=True)]
             force, _ = point.cone.response(residual, self._scalars)
             total = reduce(add, (scale(f, g[:3]) for f, g in zip(force, point.rows, strict=True)))
-            found[spot.number] = [*apply(R, scale(spot.sign, total))]
+            found[spot.number] = [*apply(R, scale(self._scalars.constant(spot.sign), total))]
 
         self._each(change)
         return found

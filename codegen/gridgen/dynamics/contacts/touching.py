@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -17,14 +19,12 @@ from gridgen.errors import InternalError
 from gridgen.model.soft import POINTS, Contact, HeightField, Plane, ShapeKind, Solid
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import (
-    Placement,
     Vector,
     add,
     apply,
     constants,
     cross,
     dot,
-    fixed_rotation,
     matmul,
     scale,
     sub,
@@ -35,6 +35,8 @@ from gridgen.symbolic.spatial import (
 PARALLEL = 1e-15
 #: The center of a shape, and half of its segment, if it has one.
 Ends = tuple[Vector, Sequence[Vector]]
+#: The nearest point of a shape, the vector to it from that of another one, and how far it is.
+Apart = tuple[Vector, Vector, Scalar]
 #: Joints that move a shape relative to another one, with their signs.
 Path = Sequence[tuple[int, Scalar]]
 #: Distance of a point that does not exist, beyond all others [m].
@@ -50,22 +52,28 @@ class Touch:
     Attributes:
         axes:     body whose axes the vectors are in; -1 is the base.
         path:     joints that move the solid relative to the other shape, with their signs.
-        point:    the point.
         distance: between the shapes.
-        normal:   from the other shape to the solid.
-        tangents: of the contact; the normal is their cross product.
+        find:     computes the point, the normal from the other shape to the solid, and the tangents
+                  of the contact; the normal is their cross product.
     """
 
     axes: int
     path: Path
-    point: Vector
     distance: Scalar
-    normal: Vector
-    tangents: Sequence[Vector]
+    find: Callable[[], tuple[Vector, Vector, Sequence[Vector]]]
+
+    @cached_property
+    def _found(self) -> tuple[Vector, Vector, Sequence[Vector]]:
+        return self.find()
+
+    @property
+    def point(self) -> Vector:
+        """The point."""
+        return self._found[0]
 
     def rows(self, condim: int) -> tuple[Sequence[Vector], Sequence[Vector]]:
         """Return the axes of a contact's rows: of velocities, and of angular velocities."""
-        around = (self.normal, *self.tangents)
+        around = (self._found[1], *self._found[2])
         return around[: min(condim, 3)], around[: max(condim - 3, 0)]
 
 
@@ -93,10 +101,10 @@ def distance_bound(frame: Constraints, contact: Contact, radius: Scalar) -> Scal
         return scalars.constant(-1.0)
     reach = scalars.constant(solid.reach + contact.margin)
     reach = reach + scalars.constant(solid.spread) * radius
-    center = _pose(frame, solid, axes).p
+    center = frame.shape(axes, solid).p
     if kind is ShapeKind.PLANE:
         return _plane(frame, other, axes)(center)[0] - reach  # type: ignore[arg-type]
-    between = sub(center, _pose(frame, other, axes).p)  # type: ignore[arg-type]
+    between = sub(center, frame.shape(axes, other).p)  # type: ignore[arg-type]
     reach = reach + scalars.constant(other.reach + other.spread * other.radii[0])  # type: ignore[union-attr]
     return dot(between, between) - reach * reach
 
@@ -109,17 +117,11 @@ def prepare(frame: Constraints, contact: Contact) -> None:
         (_plane if kind is ShapeKind.PLANE else _terrain)(frame, contact.other, axes)  # type: ignore[operator]
 
 
-def _pose(frame: Constraints, solid: Solid, axes: int) -> Pose:
-    factors = fixed_rotation(solid.pose.rotation, frame.scalars)
-    center = constants(solid.pose.translation, frame.scalars)
-    return frame.pose(axes, solid.body).child(Placement(factors, factors, center))
-
-
 def _on_ground(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[Touch]:
     """Yield the points of a shape on the ground."""
     scalars, (solid, ground) = frame.scalars, (contact.solid, contact.other)
     axes, path = frame.path(solid.body, -1)
-    pose = _pose(frame, solid, axes)
+    pose = frame.shape(axes, solid)
     shape, kind = contact.kinds
     surface = (_plane if kind is ShapeKind.PLANE else _terrain)(frame, ground, axes)  # type: ignore[operator]
     _, normal, _ = surface(pose.p)
@@ -132,11 +134,16 @@ def _on_ground(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator
     for corner in corners:
         center = add(pose.p, corner)
         distance, normal, turned = surface(center)
-        for edge in rod:
-            turned = _along(normal, edge, turned, scalars)
         distance = distance - radius
-        point = sub(center, scale(radius + 0.5 * distance, normal))
-        yield Touch(axes, path, point, distance, normal, turned)
+        found = (center, distance, normal, turned)
+
+        def find(found: Any = found, radius: Scalar = radius) -> tuple[Vector, Vector, Any]:
+            center, distance, normal, turned = found
+            for edge in rod:
+                turned = _along(normal, edge, turned, scalars)
+            return sub(center, scale(radius + 0.5 * distance, normal)), normal, turned
+
+        yield Touch(axes, path, distance, find)
 
 
 def _plane(frame: Constraints, plane: Plane, axes: int) -> Surface:
@@ -256,20 +263,20 @@ def _of_segments(frame: Constraints, contact: Contact, radius: Scalar) -> Iterat
     shifts = _nearest(between, [first], [second], scalars)
     test, pairs = _of_parallels(between, first, second, scalars)
     at = [scalars.select(test, x, y) for x, y in zip(pairs[0], shifts, strict=True)]
-    yield _touch(frame, axes, path, _normal(_apart_at(ends, at, scalars)), radii)
-    found = _touch(frame, axes, path, _normal(_apart_at(ends, pairs[1], scalars)), radii)
+    yield _touch(frame, axes, path, _apart_at(ends, at, scalars), radii)
+    found = _touch(frame, axes, path, _apart_at(ends, pairs[1], scalars), radii)
     yield replace(found, distance=scalars.select(test, found.distance, scalars.constant(FAR)))
 
 
 def _of_box_and_sphere(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[Touch]:
     """Yield the contact of a sphere at the point of a box that is nearest to it."""
     scalars, axes, path, radii, solids = _pair(frame, contact, radius)
-    ball, box = (_pose(frame, one, axes) for one in solids)
+    ball, box = (frame.shape(axes, one) for one in solids)
     own = apply(transpose(box.R), sub(ball.p, box.p))
     toward, length = _to_box(own, contact.solid, scalars)
     normal = apply(box.R, toward)
     nearest = add(ball.p, scale(length, normal))
-    yield _touch(frame, axes, path, (nearest, normal, length), radii)
+    yield _touch(frame, axes, path, (nearest, normal, length), radii, lambda found: found)
 
 
 def _pair(
@@ -284,7 +291,7 @@ def _pair(
 
 def shape_at(frame: Constraints, solid: Solid, axes: int) -> Ends:
     """Return the center of a sphere or a capsule, and half of its segment if it has one."""
-    pose = _pose(frame, solid, axes)
+    pose = frame.shape(axes, solid)
     return pose.p, _edges(solid, pose, frame.scalars)
 
 
@@ -321,10 +328,10 @@ def meeting(
     radii: Sequence[Scalar],
 ) -> Touch:
     """Return the contact of two spheres or capsules; ``axes`` and ``path`` as in ``Touch``."""
-    return _touch(frame, axes, path, _normal(apart(ends, frame.scalars)), radii)
+    return _touch(frame, axes, path, apart(ends, frame.scalars), radii)
 
 
-def _normal(found: tuple[Vector, Vector, Scalar]) -> tuple[Vector, Vector, Scalar]:
+def _normal(found: Apart) -> Apart:
     """Return a result of ``apart`` with a unit vector."""
     center, between, length = found
     return center, scale(1.0 / length, between), length
@@ -334,15 +341,19 @@ def _touch(
     frame: Constraints,
     axes: int,
     path: Path,
-    found: tuple[Vector, Vector, Scalar],
+    found: Apart,
     radii: Sequence[Scalar],
+    normalized: Callable[[Apart], Apart] = _normal,
 ) -> Touch:
-    """Return the contact of two spheres: center of the second, normal and distance of centers."""
-    center, normal, length = found
-    distance = length - radii[0] - radii[1]
-    point = sub(center, scale(radii[1] + 0.5 * distance, normal))
-    turned = _turned(frame.pose(-1, axes).R, normal, frame.scalars)
-    return Touch(axes, path, point, distance, normal, turned)
+    """Return the contact of two spheres, ``found`` from center to center as of ``apart``."""
+    distance = found[2] - radii[0] - radii[1]
+
+    def find() -> tuple[Vector, Vector, Sequence[Vector]]:
+        center, normal, _ = normalized(found)
+        point = sub(center, scale(radii[1] + 0.5 * distance, normal))
+        return point, normal, _turned(frame.pose(-1, axes).R, normal, frame.scalars)
+
+    return Touch(axes, path, distance, find)
 
 
 def _turned(world: Sequence[Vector], normal: Vector, scalars: Scalars) -> Sequence[Vector]:

@@ -11,7 +11,7 @@ from gridgen.symbolic.loops.members import Index, Items, Notes
 from gridgen.symbolic.loops.scalars import LoopScalars
 from gridgen.symbolic.loops.tables import Table
 from gridgen.symbolic.loops.walks import along
-from gridgen.symbolic.memory import Input, Memory
+from gridgen.symbolic.memory import Choose, ChosenWalk, Input, Memory
 from gridgen.symbolic.scalars import ListScalars
 
 
@@ -34,7 +34,11 @@ class RowScalars(LoopScalars):
         return _Inputs(self, array, count)
 
     def each(
-        self, word: str, items: Sequence[Any], kind: Callable[[Any], Hashable]
+        self,
+        word: str,
+        items: Sequence[Any],
+        kind: Callable[[Any], Hashable] = lambda item: (),
+        chosen: Any = None,
     ) -> Iterator[Any]:
         """Yield a stand-in for the items of each kind, in a loop; see ``Scalars``."""
         kinds: dict[Hashable, list[Any]] = {}
@@ -42,17 +46,27 @@ class RowScalars(LoopScalars):
             kinds.setdefault(kind(item), []).append(item)
         where = self._where
         for own in kinds.values():
-            if len(own) == 1:
+            if len(own) == 1 and not chosen:
                 yield own[0]
                 continue
             run = range(len(own))
             loop = (*where, word, self._ordinal((*where, word)))
             walk = along(self._variable(word), run)
+            if chosen:
+                walk = ChosenWalk(**{**vars(walk), "chosen": chosen})
             for index in self._loop(loop, walk, run, dict.fromkeys(run, ()), len(own)):
                 yield Items(own)[index]
             if self.notes.changed:
                 raise InternalError(f"items of one kind differ in a loop over {word}")
             self._where = where
+
+    def choose(self, symbol: str, tests: Table) -> str:
+        """List the chosen items; see ``Scalars``."""
+        self.begin(*self.blocks[-1])
+        name = self.fresh(symbol)
+        self.loops.marks.setdefault(self.graph.block, []).append(Choose(name, tests.memory))
+        self.begin(*self.blocks[-1])
+        return name
 
     def span(self, word: str, first: int | Index, end: int | Index) -> Iterator[Any]:
         """Yield an index from ``first`` to ``end``; see ``Scalars``."""
