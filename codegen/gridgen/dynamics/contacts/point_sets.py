@@ -27,7 +27,7 @@ from gridgen.dynamics.state import Numbers
 from gridgen.model.soft import Contact, Solid
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
-from gridgen.symbolic.spatial import add, apply, constants, cross, dot, scale
+from gridgen.symbolic.spatial import Vector, add, apply, constants, cross, dot, scale
 
 if TYPE_CHECKING:
     from gridgen.dynamics.contacts.assembly import SoftConstraints
@@ -99,14 +99,75 @@ class Yielding:
     """A point in a state.
 
     Attributes:
-        rows:    of the Jacobian, as wrenches.
+        point:   the point.
+        slides:  axes of the rows of velocities, the normal first.
+        turns:   axes of the rows of angular velocities.
         offsets: -aref of each row.
         cone:    how it yields.
     """
 
-    rows: tuple[tuple[Scalar, ...], ...]
+    point: Vector
+    slides: tuple[Vector, ...]
+    turns: tuple[Vector, ...]
     offsets: tuple[Scalar, ...]
     cone: Cone
+
+    def rates(self, twist: Six) -> list[Scalar]:
+        """Return J v for the twist of the body."""
+        return rates_of(self.point, (self.slides, self.turns), twist)
+
+    def residual(self, twist: Six) -> list[Scalar]:
+        """Return J a - aref."""
+        return [rate + x for rate, x in zip(self.rates(twist), self.offsets, strict=True)]
+
+    def wrench(self, forces: Numbers) -> list[Scalar]:
+        """Return J^T f: the wrench on the body."""
+        count = len(self.slides)
+        force = _combined(self.slides, forces[:count])
+        moment = cross(self.point, force)
+        for axis, entry in zip(self.turns, forces[count:], strict=True):
+            moment = add(moment, scale(entry, axis))
+        return [*force, *moment]
+
+    def stiffness(self, C: Rows) -> list[Scalar]:
+        """Return J^T C J, a symmetric 6 x 6 matrix as of ``_PLACES``."""
+        count = len(self.slides)
+        pulled = [_combined(self.slides, row[:count]) for row in C]
+        slide = _products(self.slides, pulled[:count])
+        couple = [cross(self.point, column) for column in zip(*slide, strict=True)]
+        both = [*zip(*couple, strict=True)]
+        if self.turns:
+            turned = [_combined(self.turns, row[count:]) for row in C]
+            mixed = _products(self.slides, turned[:count])
+            both = [
+                add(own, column) for own, column in zip(both, zip(*mixed, strict=True), strict=True)
+            ]
+        turn = [cross(self.point, row) for row in both]
+        if self.turns:
+            others = [cross(self.point, column) for column in zip(*mixed, strict=True)]
+            parts = zip(*others, strict=True), _products(self.turns, turned[count:])
+            for part in parts:
+                turn = [add(own, row) for own, row in zip(turn, part, strict=True)]
+        rows = [*slide, *([*b, *t] for b, t in zip(both, turn, strict=True))]
+        return [rows[i][j] for i, j in _PLACES]
+
+
+def rates_of(point: Vector, axes: Sequence[Sequence[Vector]], twist: Six) -> list[Scalar]:
+    """Return the velocity of a point along axes, and the angular velocity along others."""
+    slides, turns = axes
+    spin = tuple(twist[3:])
+    velocity = add(tuple(twist[:3]), cross(spin, point))
+    return [*(dot(axis, velocity) for axis in slides), *(dot(axis, spin) for axis in turns)]
+
+
+def _combined(axes: Sequence[Vector], factors: Numbers) -> Vector:
+    """Return a sum of multiples of axes."""
+    return reduce(add, (scale(x, axis) for x, axis in zip(factors, axes, strict=True)))
+
+
+def _products(axes: Sequence[Vector], others: Sequence[Vector]) -> list[Vector]:
+    """Return the sum of the dyadic products of vectors, a 3 x 3 matrix."""
+    return [_combined(others, entries) for entries in zip(*axes, strict=True)]
 
 
 class CommonAxes(Constraints):
@@ -274,16 +335,21 @@ class PointSets:
                     def store(
                         touch: Touch = touch, gap: Scalar = gap, place: Any = one.place + corner
                     ) -> None:
-                        made = tuple(_wrenches(touch, contact.condim, one.sign))
+                        slides, turns = (
+                            tuple(scale(one.sign, axis) for axis in axes)
+                            for axes in touch.rows(contact.condim)
+                        )
                         twist = own.velocity(one, self._twists_of_qd)
                         offsets, cone = rows.yielding(
                             contact,
                             gap,
                             given["friction"][one.number],
                             scalars.constant(one.weight),
-                            [dot(row, twist) for row in made],
+                            rates_of(touch.point, (slides, turns), twist),
                         )
-                        own.points[place] = Yielding(made, tuple(offsets), cone)
+                        own.points[place] = Yielding(
+                            touch.point, slides, turns, tuple(offsets), cone
+                        )
 
                     scalars.when(gap, store)
 
@@ -322,21 +388,16 @@ class PointSets:
 
         def change(own: PointSet, spot: Any) -> None:
             point: Yielding = own.points[spot.place]
-            twist = own.velocity(spot, twists)
-            residual = [dot(g, twist) + x for g, x in zip(point.rows, point.offsets, strict=True)]
+            residual = point.residual(own.velocity(spot, twists))
             own.residuals[spot.place] = tuple(residual)
             force, C = point.cone.response(residual, self._scalars)
             _press(own, spot, point, force, wrenches)
             if grid is not None and own.is_between:
                 self._couple(spot, point, C, grid)
             elif stiffness is not None:
-                CG = [[dot(c, column) for column in zip(*point.rows, strict=True)] for c in C]
-                columns = list(zip(*CG, strict=True))
-                own_rows = list(zip(*point.rows, strict=True))
                 before = stiffness[spot.body + 1]
-                stiffness[spot.body + 1] = [
-                    before[k] + dot(own_rows[i], columns[j]) for (i, j), k in _PLACES.items()
-                ]
+                changes = point.stiffness(C)
+                stiffness[spot.body + 1] = [x + y for x, y in zip(before, changes, strict=True)]
 
         self._each(change)
         self._gather(torques, H, wrenches, stiffness)
@@ -350,8 +411,7 @@ class PointSets:
 
         def change(own: PointSet, spot: Any) -> None:
             point: Yielding = own.points[spot.place]
-            twist = own.velocity(spot, twists)
-            rates = [dot(g, twist) for g in point.rows]
+            rates = point.rates(own.velocity(spot, twists))
             own.rates[spot.place] = tuple(rates)
             residual = [x + r for x, r in zip(own.residuals[spot.place], rates, strict=True)]
             _press(own, spot, point, point.cone.response(residual, self._scalars)[0], wrenches)
@@ -383,10 +443,9 @@ class PointSets:
 
         def change(own: PointSet, spot: Any) -> None:
             point: Yielding = own.points[spot.place]
-            twist = own.velocity(spot, twists)
-            residual = [dot(g, twist) + x for g, x in zip(point.rows, point.offsets, strict=True)]
+            residual = point.residual(own.velocity(spot, twists))
             force, _ = point.cone.response(residual, self._scalars)
-            total = reduce(add, (scale(f, g[:3]) for f, g in zip(force, point.rows, strict=True)))
+            total = _combined(point.slides, force[: len(point.slides)])
             found[spot.number] = [*apply(R, scale(self._scalars.constant(spot.sign), total))]
 
         self._each(change)
@@ -399,7 +458,7 @@ class PointSets:
         for at in scalars.span("step", spot.begin, spot.end):
             step = self._path[at]
             screw, sign = self._screw[step.v_index], scalars.constant(step.sign)
-            own = [sign * dot(g, screw) for g in point.rows]
+            own = [sign * rate for rate in point.rates(screw)]
             columns[step.v_index] = tuple(own)
             pulled = [dot(c, own) for c in C]
             for before in scalars.span("above", spot.begin, at + 1):
@@ -441,22 +500,12 @@ class PointSets:
 
 def _press(own: PointSet, spot: Any, point: Yielding, force: Numbers, wrenches: Any) -> None:
     """Add the wrench of a point's force to those of its bodies."""
-    pressed = [dot(column, force) for column in zip(*point.rows, strict=True)]
+    pressed = point.wrench(force)
     wrenches[spot.body + 1] = [x + y for x, y in zip(wrenches[spot.body + 1], pressed, strict=True)]
     if own.is_between:
         wrenches[spot.other_body + 1] = [
             x - y for x, y in zip(wrenches[spot.other_body + 1], pressed, strict=True)
         ]
-
-
-def _wrenches(touch: Touch, condim: int, sign: float) -> Iterator[tuple[Scalar, ...]]:
-    """Yield the rows of a point: forces along its axes, then moments."""
-    slides, turns = touch.rows(condim)
-    for axis in slides:
-        force = scale(sign, axis)
-        yield (*force, *cross(touch.point, force))
-    for axis in turns:
-        yield (0.0, 0.0, 0.0, *scale(sign, axis))
 
 
 def _ground_of(one: Candidate) -> Hashable:

@@ -456,7 +456,9 @@ def _block_view(
         title = f"{_body_title(tree, block.body, program)}: {phase}"
     indent = "    " * block.depth
     lines = (f"{indent}{line}" for line in block_lines(block, program.variables, angles))
-    is_said = any(not isinstance(s, (Walk, Repeat, When, Case, Leave, Choose)) for s in block.statements)
+    is_said = any(
+        not isinstance(s, (Walk, Repeat, When, Case, Leave, Choose)) for s in block.statements
+    )
     return BlockView(f"{indent}// {title}" if is_said else "", tuple(lines))
 
 
