@@ -74,7 +74,7 @@ class Solid:
 
     Attributes:
         link:         the link.
-        pose:         of the shape in the link's frame, in a tree in the canonical frame of the body.
+        pose:         of the shape in the link's frame, in a tree in the body's canonical frame.
         half_lengths: of the box [m].
         radii:        of the ellipsoid along the same axes [m].
         body:         index of the body in a tree; -1 is the base.

@@ -105,10 +105,11 @@ class Scalars(Protocol):
         kind: Callable[[Any], Hashable] = lambda item: (),
         chosen: Any = None,
     ) -> Iterator[Any]:
-        """Iterate over items, or over some of one kind that ``choose`` has returned; those of one kind may be one stand-in, in a loop of a program.
+        """Iterate over items; those of one kind may be one stand-in, in a loop of a program.
 
         Values that depend on an item are stored in ``records``. Items are records of numbers and
-        indices; those of one kind have equal text.
+        indices; those of one kind have equal text. With a result of ``choose``, all are of one
+        kind, and others than the chosen ones may be omitted.
         """
 
     def choose(self, symbol: str, tests: Sequence[Any]) -> Any:
@@ -474,8 +475,23 @@ class FoldingCounter:
     __truediv__ = _count
 
 
+class _OneRecord:
+    """The last of some records in place of all."""
+
+    def __init__(self, record: Any) -> None:
+        self._record = record
+
+    def __getitem__(self, index: int) -> Any:
+        return self._record
+
+    def __setitem__(self, index: int, record: Any) -> None:
+        self._record = record
+
+
 class FoldingScalars(CountingScalars):
     """Upper estimate of a trace's operation count, in a twentieth of its time.
+
+    Loops over items count once, as their text does.
 
     Repeated terms count each time, and so do terms that no result needs: 3 to 30 percent of a long
     program.
@@ -490,6 +506,23 @@ class FoldingScalars(CountingScalars):
     def __init__(self, most: int) -> None:
         super().__init__()
         self._scalar = FoldingCounter(self.counts, most)
+
+    def each(
+        self,
+        word: str,
+        items: Sequence[Any],
+        kind: Callable[[Any], Hashable] = lambda item: (),
+        chosen: Any = None,
+    ) -> Iterator[Any]:
+        """Iterate over the first item of each kind; see ``Scalars``."""
+        firsts: dict[Hashable, Any] = {}
+        for item in items:
+            firsts.setdefault(kind(item), item)
+        return iter(firsts.values())
+
+    def records(self, symbol: str, count: int, fill: Any = None) -> Any:
+        """Return one record in place of all; see ``Scalars``."""
+        return _OneRecord(fill)
 
     def constant(self, value: float) -> Scalar:
         """Return ``value``."""

@@ -67,12 +67,11 @@ class SoftConstraints:
         contacts, radii = tree.contact_model.contacts, state.given["radii"]
         kinds: dict[object, list[int]] = {}
         many: list[int] = []
-        has_mimics = any(body.mimics for body in tree.bodies)
         for number, contact in enumerate(contacts):
             is_pair = isinstance(contact.other, Solid)
             kind = kind_of(contact) if is_pair and ShapeKind.BOX not in contact.kinds else number
             kinds.setdefault(kind, []).append(number)
-            if not (is_pair and (has_mimics or tree.contact_model.max_pairs)):
+            if self._has_own_columns(contact):
                 many.append(number)
         self.sets = None
         if many and in_loops and scalars.has_rows and is_many(tree):
@@ -97,7 +96,16 @@ class SoftConstraints:
                     self._add(contact, touch, state.given["friction"][number], weight, number)
         self.rows += self.points
 
+    def _has_own_columns(self, contact: Contact) -> bool:
+        """Return whether a contact may be in a loop: no two joints of its path have one column."""
+        if not isinstance(contact.other, Solid):
+            return True
+        _, path = self._frame.path(contact.solid.body, contact.other.body)
+        columns = [self._tree.bodies[index].v_index for index, _ in path]
+        return not self._tree.contact_model.max_pairs and len({*columns}) == len(columns)
+
     def weight(self, solid: Solid) -> float:
+        """Return the approximate inverse inertia of a shape's link."""
         return self._weights.links[solid.link][0]
 
     @cached_property

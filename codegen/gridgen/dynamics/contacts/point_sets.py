@@ -1,19 +1,20 @@
 """Points of many contacts, in loops over data: their forces and stiffness, summed by body.
 
-The row of a point's Jacobian is a wrench g on a body in common axes, those of the free joint that
-carries the robot: its velocity is g . V, with the twist V of the body. A point on the ground adds
-the wrench g f and the 6 x 6 matrix g C g^T to those of its body. Sums over the bodies beyond a joint
+All vectors are in common axes, those of the free joint that carries the robot. The velocity of a
+point follows from the twist V of its body. A point on the ground adds its wrench and a symmetric
+6 x 6 matrix, the stiffness of its body, to those of its body. Sums over the bodies beyond a joint
 give its torque S . W, and S_i . K S_j of its velocities with those of its ancestors, as for the
 composite inertias of the mass matrix. A point between two bodies adds to the velocities on the path
 between them, one by one.
 
-A program tests for each point whether it acts in some lane of a pack.
+A program lists the points that act in some lane of a pack, and evaluates these alone. The others
+add zeros, so no result depends on the other states of a pack.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from gridgen.dynamics.contacts.assembly import SoftConstraints
 
 #: Robots with at most this number of points have the rows of each in their text.
-FEW_ROWS = 0
+FEW_ROWS = 20
 Six = Sequence[Scalar]
 #: Places of the entries of a symmetric 6 x 6 matrix in a list of 21.
 _PLACES = {(i, j): i * (i + 1) // 2 + j for i in range(6) for j in range(i + 1)}
