@@ -94,7 +94,8 @@ class Solid:
         first, second, third = self.radii
         edges = [length > 0.0 for length in self.half_lengths]
         if first == second == third and sum(edges) != 2:
-            return (ShapeKind.SPHERE, ShapeKind.CAPSULE, ShapeKind.BOX)[(0, 1, None, 2)[sum(edges)]]
+            kinds = {0: ShapeKind.SPHERE, 1: ShapeKind.CAPSULE, 3: ShapeKind.BOX}
+            return kinds[sum(edges)]
         if third == 0.0 < first == second and not any(edges[:2]):
             return ShapeKind.CYLINDER
         return ShapeKind.ELLIPSOID if not any(edges) and min(self.radii) > 0.0 else None

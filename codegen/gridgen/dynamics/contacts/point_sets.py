@@ -14,10 +14,10 @@ add zeros, so no result depends on the other states of a pack.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from gridgen.dynamics.constraints import Constraints, Rows
 from gridgen.dynamics.contacts.nearest import kind_of
@@ -29,9 +29,6 @@ from gridgen.model.soft import Contact, Solid
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import Vector, add, apply, constants, cross, dot, scale
-
-if TYPE_CHECKING:
-    from gridgen.dynamics.contacts.assembly import SoftConstraints
 
 #: Robots with at most this number of points have the rows of each in their text.
 FEW_ROWS = 20
@@ -212,6 +209,26 @@ class CommonAxes(Constraints):
         return super().path(link, to)[1]
 
 
+class SoftRows(Protocol):
+    """What ``SoftConstraints`` has for the points of all contacts."""
+
+    def columns_of(self, bodies: Iterable[int]) -> list[int]:
+        """Return the velocities of the joints of bodies, parents first."""
+
+    def weight(self, solid: Solid) -> float:
+        """Return the approximate inverse inertia of a shape's link."""
+
+    def yielding(
+        self,
+        contact: Contact,
+        inside: Scalar,
+        sliding: Scalar,
+        weight: Scalar,
+        rates: Sequence[Scalar],
+    ) -> tuple[list[Scalar], Cone]:
+        """Return -aref of the rows of a point, and its cone."""
+
+
 class PointSet:
     """Points with rows of equal number, on one moving body or between two.
 
@@ -251,7 +268,7 @@ class PointSets:
     """
 
     def __init__(
-        self, rows: SoftConstraints, frame: Constraints, numbers: Sequence[int], qd: Numbers
+        self, rows: SoftRows, frame: Constraints, numbers: Sequence[int], qd: Numbers
     ) -> None:
         tree, scalars = frame.tree, frame.scalars
         self._scalars, self._tree = scalars, tree
@@ -274,7 +291,7 @@ class PointSets:
         self._twists_of_qd = self._twists("moving", qd)
         self._place(rows)
 
-    def _read(self, rows: SoftConstraints, contacts: Mapping[int, Contact]) -> None:
+    def _read(self, rows: SoftRows, contacts: Mapping[int, Contact]) -> None:
         """Sort the points into sets, and find the velocities between their bodies."""
         tree = self._tree
         counts = [contact.count for contact in tree.contact_model.contacts]
@@ -316,7 +333,7 @@ class PointSets:
                 for j, screw in self._screws[body]:
                     self._screw[j] = tuple(screw)
 
-    def _place(self, rows: SoftConstraints) -> None:
+    def _place(self, rows: SoftRows) -> None:
         """Compute the points of the contacts."""
         scalars, given = self._scalars, self._frame.state.given
         for contact in {_ground_of(one): one.contact for one in self._candidates}.values():

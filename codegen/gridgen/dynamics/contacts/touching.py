@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -114,16 +113,16 @@ def prepare(frame: Constraints, contact: Contact) -> None:
     axes, _ = frame.path(contact.solid.body, -1)
     kind = contact.kinds[1]
     if kind in (ShapeKind.PLANE, ShapeKind.HEIGHT_FIELD):
-        (_plane if kind is ShapeKind.PLANE else _terrain)(frame, contact.other, axes)  # type: ignore[operator]
+        _surface(frame, contact, axes)
 
 
 def _on_ground(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[Touch]:
     """Yield the points of a shape on the ground."""
-    scalars, (solid, ground) = frame.scalars, (contact.solid, contact.other)
+    scalars, solid = frame.scalars, contact.solid
     axes, path = frame.path(solid.body, -1)
     pose = frame.shape(axes, solid)
     shape, kind = contact.kinds
-    surface = (_plane if kind is ShapeKind.PLANE else _terrain)(frame, ground, axes)  # type: ignore[operator]
+    surface = _surface(frame, contact, axes)
     _, normal, _ = surface(pose.p)
     rod = _edges(solid, pose, scalars) if shape is ShapeKind.CAPSULE else []
     if shape in _LOWEST:
@@ -144,6 +143,13 @@ def _on_ground(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator
             return sub(center, scale(radius + 0.5 * distance, normal)), normal, turned
 
         yield Touch(axes, path, distance, find)
+
+
+def _surface(frame: Constraints, contact: Contact, axes: int) -> Surface:
+    """Return the surface of the ground of a contact."""
+    find: Any = _plane if contact.kinds[1] is ShapeKind.PLANE else _terrain
+    surface: Surface = find(frame, contact.other, axes)
+    return surface
 
 
 def _plane(frame: Constraints, plane: Plane, axes: int) -> Surface:
@@ -461,7 +467,11 @@ def tangents(normal: Sequence[float]) -> tuple[Vector, Vector]:
 _LOWEST = {ShapeKind.CYLINDER: _on_rims, ShapeKind.ELLIPSOID: _lowest}
 #: The points of a contact, by the kinds of both shapes.
 _TOUCHES: Mapping[tuple[ShapeKind, ShapeKind], Callable[..., Iterator[Touch]]] = {
-    **dict.fromkeys(product((ShapeKind.SPHERE, ShapeKind.CAPSULE), repeat=2), _of_segments),
+    **{
+        (first, second): _of_segments
+        for first in (ShapeKind.SPHERE, ShapeKind.CAPSULE)
+        for second in (ShapeKind.SPHERE, ShapeKind.CAPSULE)
+    },
     (ShapeKind.BOX, ShapeKind.SPHERE): _of_box_and_sphere,
     **{
         (shape, ground): _on_ground

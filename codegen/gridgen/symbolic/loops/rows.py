@@ -23,7 +23,7 @@ class RowScalars(LoopScalars):
 
     table = ListScalars.table
     pairs = ListScalars.pairs
-    matrix = ListScalars.matrix  # type: ignore[assignment]
+    matrix = ListScalars.matrix
     carry = ListScalars.carry
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class RowScalars(LoopScalars):
                 raise InternalError(f"items of one kind differ in a loop over {word}")
             self._where = where
 
-    def choose(self, symbol: str, tests: Table) -> str:
+    def choose(self, symbol: str, tests: Any) -> str:
         """List the chosen items; see ``Scalars``."""
         self.begin(*self.blocks[-1])
         name = self.fresh(symbol)
