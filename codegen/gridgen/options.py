@@ -376,7 +376,10 @@ def _file(path: Path, option: str) -> object:
     try:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".json":
-            return json.loads(text)
+            found = json.loads(text)
+            if isinstance(found, dict):
+                found.pop("", None)  # the seal of a file that grid-gen has written
+            return found
         if path.suffix not in CONSTRAINT_FILES:
             raise OptionError(f"{option}: {path} is no file of {', '.join(CONSTRAINT_FILES)}")
         import yaml  # type: ignore[import-untyped,unused-ignore]

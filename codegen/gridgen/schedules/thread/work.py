@@ -60,20 +60,25 @@ def _work(count: int, has_loops_on_cpu: bool, has_loops: bool) -> Work:
 
 
 def is_longer(tree: KinematicTree, function: str | KernelKey, most: int) -> bool:
-    """Return whether a function's program has more operations, without tracing it.
+    """Return whether the text of a function's program has more operations, without tracing it.
 
-    The count, of ``FoldingScalars``, is somewhat too high.
+    The count, of ``FoldingScalars``, is somewhat too high; that of queries is no part of it.
     """
-    return count_operations(tree, function, most) > most
+    return _counted(tree, function, most)[0] > most
 
 
-@lru_cache(maxsize=256)  # of the functions of a robot or two: programs and plans ask for them
 def count_operations(
     tree: KinematicTree, function: str | KernelKey, most: int = MOST_COUNTED
 ) -> int:
     """Count the operations of a function's program, as ``FoldingScalars`` does."""
+    return sum(_counted(tree, function, most))
+
+
+@lru_cache(maxsize=256)  # of the functions of a robot or two: programs and plans ask for them
+def _counted(tree: KinematicTree, function: str | KernelKey, most: int) -> tuple[int, int]:
+    """Return the operations of a program's text, up to a limit, and those of its queries."""
     spec, scalars = computation_of(tree, function), FoldingScalars(most)
     inputs = {name: scalars.inputs(math.prod(spec.shape(name, tree))) for name in spec.inputs}
     with suppress(LongProgramError):
         spec.algorithm(tree, inputs, scalars)
-    return scalars.operations
+    return scalars.operations, scalars.searches
