@@ -75,7 +75,7 @@ golden: $(TEST_READY) ## write generated/two_link and the manual's tables, after
 	rm -rf generated/two_link
 	$(BIN)/grid-gen robots/two_link.urdf --output generated
 	$(BIN)/python docs/functions_table.py docs/functions.md
-	$(BIN)/python docs/results_tables.py
+	$(BIN)/python docs/derived.py
 
 wheel: $(RELEASE_READY) ## build dist/*.tar.gz, and dist/*.whl from it, and check both
 	rm -rf dist

@@ -105,12 +105,8 @@ def test_sources_have_neither_tabs_nor_trailing_blanks(path):
 TAKES_APART = {"endswith", "partition", "removeprefix", "removesuffix", "rpartition", "rsplit"}
 TAKES_APART |= {"replace", "split", "startswith"}
 NO_NAMES = {
-    "commands/main.py:_fused": "a list of names that are one",
-    "commands/options.py:_mapping": "NAME=VALUE",
-    "commands/options.py:_of_joint": "JOINT=NUMBER",
-    "commands/options.py:_constraint": "KIND:NAME[:TO], or a file",
-    "commands/options.py:listed": "lists of names",
-    "commands/options.py:_setting": "pairs of links on the command line",
+    "commands/options.py:flags_of": "the name of an option",
+    "commands/options.py:help_of": "a description",
     "functions/parts.py:_read": "a result as users name it",
     "functions/parts.py:_frame": "a link and a reference as users name them",
     "functions/calls.py:_in_numbers": "the name of a type",

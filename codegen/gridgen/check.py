@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from gridgen.backends import TARGETS, BackendName
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.computation import FusedComputation
-from gridgen.dynamics.constraints import Constraints, turning_rows
+from gridgen.dynamics.constraints import (
+    LEAST_MEAN,
+    Constraints,
+    moving_rows,
+    own_inertias,
+    turning_rows,
+)
 from gridgen.dynamics.functions import computation_of, refusal
 from gridgen.dynamics.inverse_kinematics import SearchIteration
 from gridgen.dynamics.reference import evaluate_reference, rounding_bounds
@@ -562,16 +568,17 @@ def _constrained(tree: KinematicTree, inputs: Mapping[str, Array], key: KernelKe
         unmasked = np.einsum("bri,br,brj->bij", B, share, B)
         H = np.einsum("bri,br,brj->bij", B, share * holds, B)
         mu = mu.mean(axis=1, keepdims=True) * np.ones(H.shape[1])
-        turns = np.zeros(H.shape[1])
+        turns, least = np.zeros(H.shape[1], bool), np.zeros(2)
         conditions = np.ones(len(B))
     else:
         (M,) = evaluate_reference(tree, "mass_matrix", inputs)
         (unmasked,) = evaluate_reference(tree, "delassus", inputs)
+        holds = holds * moving_rows(tree)
         H = unmasked * holds[:, :, None] * holds[:, None, :]
-        turns = np.array(turning_rows(tree))
+        turns, least = np.array(turning_rows(tree)), LEAST_MEAN * np.array(own_inertias(tree))
         conditions = amplification(M)
     same = turns[:, None] == turns
-    mu = mu * np.einsum("bii,ij->bj", unmasked, same / same.sum(axis=0))
+    mu = mu * (np.einsum("bii,ij->bj", unmasked, same / same.sum(axis=0)) + least[1 * turns])
     product: Array = conditions * amplification(H + mu[:, :, None] * np.eye(H.shape[1]))
     return product
 

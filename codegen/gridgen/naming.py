@@ -189,7 +189,10 @@ def show(text: str, limit: int = MAX_SHOWN) -> str:
 
 def show_value(value: object) -> str:
     """Return the repr of a value for a message: one line of bounded length."""
-    return " ".join(reprlib.repr(value).split())
+    try:
+        return " ".join(reprlib.repr(value).split())
+    except Exception:  # an integer of more digits than Python prints, or an object's own error
+        return f"<{type(value).__name__}>"
 
 
 def one_line(error: BaseException) -> str:

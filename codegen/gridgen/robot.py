@@ -106,9 +106,9 @@ class Robot(Declared, Drawn, Exported):
         register_operators()
 
     def _describe_shortly(self) -> str:
-        kernels = sorted(self._module.kernels.by_name)
+        kernels = self._module.kernels.identity
         unchecked = () if self._description.parameters.are_checked else ("unchecked",)
-        text = "\n".join((self._description.digest, self._backend, *unchecked, *kernels))
+        text = "\n".join((self._description.digest, self._backend, *unchecked, kernels))
         return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -118,8 +118,10 @@ class Robot(Declared, Drawn, Exported):
         return type(self), arguments, {k: v for k, v in vars(self).items() if k not in own}
 
     def __repr__(self) -> str:
-        base = "floating" if self.floating_base else "fixed"
-        return f"<Robot {self.name!r}: {len(self.body_names)} bodies, {base} base, nv = {self.nv}>"
+        base = "floating base" if self.floating_base else "fixed base"
+        if more := len(self._description.space.free) - self.floating_base:
+            base += f" and {more} free joint{'s' * (more > 1)}"
+        return f"<Robot {self.name!r}: {len(self.body_names)} bodies, {base}, nv = {self.nv}>"
 
     # -- description of the robot -------------------------------------------------------------
 
@@ -130,7 +132,10 @@ class Robot(Declared, Drawn, Exported):
 
     @property
     def floating_base(self) -> bool:
-        """Whether the root moves freely: q begins with x y z qx qy qz qw."""
+        """Whether the first body is on a free joint, of the file or of ``floating_base=True``.
+
+        Then q begins with x y z qx qy qz qw, unless ``order`` puts other joints first.
+        """
         return self._description.floating_base
 
     @property
@@ -497,7 +502,8 @@ class Robot(Declared, Drawn, Exported):
                        The default is that of a call.
             frame:     link for the functions of a link, or a list of links for one kernel.
             reference: as in a call.
-            progress:  called with a text for each kernel; by default a terminal shows the texts.
+            progress:  called with a text for each kernel; by default the standard error shows
+                       them if they take long.
 
         Raises:
             OptionError:  an argument is not one of the choices.

@@ -11,7 +11,7 @@
 // type (GRIDGEN_ONLY_F32 or GRIDGEN_ONLY_F64).
 #include "two_link.h"
 
-#include "gridgen_library.h"
+#include "include/gridgen/gridgen_library.h"
 
 #include "two_link_simd.h"
 

@@ -22,9 +22,9 @@
 //   with `pairs`       compiled for sm_100 or sm_103, with T float: a thread computes two states,
 //                      so half the blocks cover n, with twice the shared memory.
 // Above 48 kB set CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES.
-#include "gridgen_states.cuh"
+#include "include/gridgen/gridgen_states.cuh"
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 1000 || __CUDA_ARCH__ == 1030)
-#include "gridgen_pairs.cuh"
+#include "include/gridgen/gridgen_pairs.cuh"
 #endif
 #include "two_link.cuh"
 #include "two_link_scan.cuh"

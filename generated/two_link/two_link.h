@@ -19,7 +19,7 @@
 #ifndef GRIDGEN_ROBOT_two_link_H
 #define GRIDGEN_ROBOT_two_link_H
 
-#include "gridgen.h"
+#include "include/gridgen/gridgen.h"
 
 #ifdef __cplusplus
 extern "C" {

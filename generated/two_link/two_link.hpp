@@ -17,7 +17,7 @@
 #include <limits>
 #include <string_view>
 
-#include "gridgen.hpp"
+#include "include/gridgen/gridgen.hpp"
 
 #include "two_link.h"
 

@@ -11,8 +11,8 @@
 // arrays: inputs, then outputs, in the order that two_link.cuh lists.
 #pragma once
 
-#include "gridgen_call.h"
-#include "gridgen_rollout_simd.h"
+#include "include/gridgen/gridgen_call.h"
+#include "include/gridgen/gridgen_rollout_simd.h"
 
 #include "two_link.cuh"
 

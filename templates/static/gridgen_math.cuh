@@ -55,7 +55,7 @@
 #define GRIDGEN_TABLE constexpr
 #endif
 
-#if defined(__CUDACC__) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#if defined(__CUDACC__) || defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__riscv_d)
 #define GRIDGEN_FUSES 1  // there is a fused multiply-add instruction
 #else
 #define GRIDGEN_FUSES 0
@@ -389,6 +389,17 @@ template <class T, class Tests> GRIDGEN_DEVICE int choose(int count, const Tests
         if (any_negative<T>(tests[i])) chosen[found++] = i;
     return found;
 }
+
+// Ends a loop before all lanes have converged, and reports it on a CPU.
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+GRIDGEN_DEVICE bool has_not_converged() { return false; }
+#else
+inline int not_converged = 0;
+inline bool has_not_converged() {
+    __atomic_store_n(&not_converged, 1, __ATOMIC_RELAXED);
+    return false;
+}
+#endif
 
 // The square root, correctly rounded.
 template <class T> GRIDGEN_DEVICE T sqrt(T x) { return Lanes<T>::sqrt(x); }

@@ -125,6 +125,7 @@ ELSEWHERE = {
         "packaging/test_module_wheel.py::test_they_run_without_generator_and_compiler"
     ),
     r"pip install (\.|jax frax)": "packaging/test_wheel.py::test_an_installed_wheel",
+    r"python -m gridgen": "output/test_command_line.py::test_output_is_generated_by_default",
     r"python benchmarks/first_day.py .*": "unit/benchmarks/test_first_day.py::test_",
     r"python benchmarks/gpu.py .*": "unit/benchmarks/test_gpu.py::test_tables_tell_the_run",
     r"python benchmarks/static_gpu.py .*--peer .*": ("unit/benchmarks/test_static_gpu.py::test_"),

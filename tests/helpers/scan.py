@@ -20,7 +20,7 @@ from gridgen.backends.interface import Launch, Sources
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.dynamics.reference import evaluate_reference
-from gridgen.emit.render import render_team, team_headers
+from gridgen.emit.render import render_team, shared_headers
 from gridgen.errors import GridGenWarning
 from gridgen.functions.types import Dtype
 from gridgen.model.tree import KinematicTree, build_tree
@@ -31,7 +31,6 @@ from gridgen.schedules.scan.schedule import ScanSchedule
 from gridgen.schedules.team.plan import ScanPlan
 from gridgen.schedules.team.schedule import Teams, with_inputs
 from gridgen.schedules.views import robot_view
-from gridgen.template_root import static_text
 from helpers.robots import SCREWS, described
 from helpers.standalone import Sanitizer, StandaloneRun, run_standalone
 
@@ -42,10 +41,13 @@ from chain import random_tree, serial_chain  # noqa: E402
 
 Array = NDArray[Any]
 #: Headers that do not depend on the robot.
-HEADERS = {
-    **{name: static_text(name) for name in ("gridgen_math.cuh", "gridgen_shared.cuh")},
-    **team_headers(),
-}
+HEADERS = shared_headers(
+    {
+        "": "\n".join(
+            f'#include "gridgen_{name}.cuh"' for name in ("branches", "articulated", "blocks")
+        )
+    }
+)
 OBSERVED = "_observed"
 #: All kernels with the teams of the scan schedule.
 KERNELS = SCAN_KERNELS | {HYBRID_ROW.name: HYBRID_ROW}

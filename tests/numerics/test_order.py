@@ -162,6 +162,7 @@ REFUSED = [
     (["elbow_join"], 'order: no joint "elbow_join" that moves independently; did you mean'),
     (["elbow_joint"] * 2, 'order contains joint "elbow_joint" twice; give each joint once'),
     (["elbow_joint"], "order lacks .*; give every joint that moves once"),
+    (ORDERS["arm6"][:2] + ORDERS["arm6"][3:], 'order lacks "shoulder_pan_joint"'),
     ("elbow", "order is \"?.?elbow.*; give a list of joints' names"),
     ([1], "order is .*; give a list of joints' names"),
 ]

@@ -35,7 +35,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
+
+import numpy as np
 
 from gridgen.dynamics.crba import add_damping, factorized, mass_matrix
 from gridgen.dynamics.frames import Pose, base_pose, in_canonical
@@ -53,11 +56,12 @@ from gridgen.dynamics.linear import (
     ldlt,
     ldlt_solve,
 )
+from gridgen.dynamics.refusals import moving_parts
 from gridgen.dynamics.rnea import body_forces, inverse_dynamics, torques_of_forces
 from gridgen.dynamics.state import Numbers, State
 from gridgen.model.kinematic_tree import Constraint, KinematicTree
 from gridgen.model.soft import Solid
-from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
 from gridgen.symbolic.spatial import (
     Motion,
     Placement,
@@ -76,6 +80,10 @@ from gridgen.symbolic.spatial import (
 
 #: Proximal iterations.
 ITERATIONS = 3
+#: Part of the robot's own inverse inertia that the mean entries of A have at least.
+LEAST_MEAN = 1e-3
+#: Part of the mean that keeps a matrix regular where no constraint holds and ``proximal`` is zero.
+REGULAR = 1e-12
 Rows = list[list[Scalar]]
 
 
@@ -157,7 +165,8 @@ class Constraints:
     """The constraints of a robot in one state."""
 
     def __init__(self, state: State) -> None:
-        self.state, self.tree, self.scalars = state, state.tree, state.scalars
+        self.state = state.without("offset")
+        self.tree, self.scalars = state.tree, state.scalars
         self._poses: dict[tuple[int, int], Pose] = {}
         self.held = [self._hold(*one) for one in enumerate(state.tree.constraints)]
 
@@ -373,22 +382,31 @@ class Forces:
     def __init__(self, constraints: Constraints, A: Rows) -> None:
         self._scalars = scalars = constraints.scalars
         scalars.begin("forces", -1)
-        self._active = active = constraints.given("active")
+        tree, zero, one = constraints.tree, scalars.constant(0.0), scalars.constant(1.0)
+        given = constraints.given("active")
+        moving = [True] * len(A) if "offsets" in constraints.state.given else moving_rows(tree)
+        self._active = active = [
+            on if moves else zero for on, moves in zip(given, moving, strict=True)
+        ]
         compliance = constraints.given("compliance")
-        size, turns, means = len(A), turning_rows(constraints.tree), {}
+        size, turns, means = len(A), turning_rows(tree), {}
+        least = [scalars.constant(entry) for entry in own_inertias(tree)]
         for unit in set(turns):
             own = [A[k][k] for k in range(size) if turns[k] is unit]
-            means[unit] = sum(own[1:], own[0]) * scalars.constant(1.0 / len(own))
+            mean = sum(own[1:], own[0]) * scalars.constant(1.0 / len(own))
+            means[unit] = mean + scalars.constant(LEAST_MEAN) * least[unit]
         given = constraints.given("proximal")
         self._mu = [means[unit] * one for unit, one in zip(turns, given, strict=True)]
         of = [number for number, held in enumerate(constraints.held) for _ in held.rows]
-        masked = [[scalars.constant(0.0)] * size for _ in A]
+        masked = [[zero] * size for _ in A]
         for i in range(size):
             for j in range(i + 1):
-                both = active[i] if of[i] == of[j] else active[i] * active[j]
+                is_shared = of[i] == of[j] and moving[j]
+                both = active[i] if is_shared else active[i] * active[j]
                 masked[i][j] = both * A[i][j]
-            masked[i][i] = masked[i][i] + (compliance[i] + self._mu[i])
-        self._factors = ldlt(masked, one=scalars.constant(1.0), scalars=scalars)
+            off = (one - active[i]) * least[turns[i]]  # regular without compliance and mu
+            masked[i][i] = masked[i][i] + (compliance[i] + self._mu[i] + off)
+        self._factors = ldlt(masked, one=one, scalars=scalars)
 
     def solve(self, b: Numbers) -> list[Scalar]:
         """Return the forces of least norm."""
@@ -426,6 +444,37 @@ def turning_rows(tree: KinematicTree) -> list[bool]:
         joint = one.kind == "joint" and tree.bodies[one.joints[0]].joint_type.turns
         found += [joint or k >= 3 for k in range(one.rows)]
     return found
+
+
+def moving_rows(tree: KinematicTree) -> list[bool]:
+    """Return for each row of the constraints whether a joint moves what it holds.
+
+    Others would be zero, or rounding errors: of a point on the axis of its joint, of the
+    orientation of a link that slides.
+    """
+    return [
+        parts[k >= 3]
+        for one, parts in zip(tree.constraints, moving_parts(tree), strict=True)
+        for k in range(one.rows)
+    ]
+
+
+@lru_cache(maxsize=8)
+def own_inertias(tree: KinematicTree) -> tuple[float, float]:
+    """Return the inverse inertia of a robot against forces [1/kg] and moments [1/(kg m^2)]."""
+    scalars = FloatScalars()
+    given = {name: np.ravel(values).tolist() for name, values in tree.parameters.items()}
+    q = [0.0] * tree.nq
+    for start in tree.quaternions:
+        q[start + 3] = 1.0
+    M = mass_matrix(State(tree, scalars, q, given=given))
+    inertias: tuple[list[float], list[float]] = ([], [])
+    for body in tree.bodies:
+        for k, (_, spin) in enumerate(body.joint_type.subspace(scalars)):
+            inertias[any(spin)].append(float(M[body.v_index + k][body.v_index + k]))
+    force, moment = (float(np.mean(own)) if own else 0.0 for own in inertias)
+    force = tree.total_mass or force or moment
+    return 1.0 / force, 1.0 / (moment or force)
 
 
 def weighted_products(
@@ -539,7 +588,8 @@ def constrained_inverse_dynamics(state: State, qdd: Numbers) -> tuple[list[Scala
         mean = mean + dot([row[j] for j in free], own)
     for proximal in state.given["proximal"]:
         share = share + proximal
-    mu = mean * share * scalars.constant(1.0 / (len(free) * len(tree.constraints)))
+    regular = scalars.constant(REGULAR) * (mean + one)
+    mu = mean * share * scalars.constant(1.0 / (len(free) * len(tree.constraints))) + regular
     H = [[zero] * len(free) for _ in free]
     for a in range(len(free)):
         for b in range(a + 1):

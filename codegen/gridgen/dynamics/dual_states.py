@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gridgen.dynamics.state import Numbers, State
+from gridgen.dynamics.state import Numbers, State, Undeclared
 from gridgen.symbolic.dual import (
     ColumnScalars,
     Dual,
@@ -62,9 +62,12 @@ def undifferentiated(state: State) -> State:
 def _mapped(state: State, change: Callable[[Sequence[Any]], Sequence[Any]]) -> State:
     names = ("q", "qd", "gravity", "base_velocity", "base_acceleration", "f_ext")
     fields = {name: getattr(state, name) for name in names}
-    known: Any = {name: None if v is None else tuple(change([*v])) for name, v in fields.items()}
-    given = {name: change([*values]) for name, values in state.given.items()}
-    return replace(state, given=given, **known)
+    known: Any = {
+        name: v if v is None or isinstance(v, Undeclared) else tuple(change([*v]))
+        for name, v in fields.items()
+    }
+    given = {name: change([*values]) for name, values in state.parameters.items()}
+    return replace(state, given={**state.given, **given}, **known)
 
 
 def _coordinates_of(state: State, change: Sequence[Slopes]) -> list[Scalar]:

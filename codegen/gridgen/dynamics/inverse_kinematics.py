@@ -372,5 +372,6 @@ class SearchIteration(Computation):
         """See ``Computation``."""
         given = {name: x[name] for name in self.plain_inputs if name != "q"}
         algorithm = _VARIANTS[self.key.variant][0]
-        results = algorithm(State.of(tree, scalars, x), **given, frames=self.frames)
+        state = State.of(tree, scalars, x, function=self.name, declared=self.inputs)
+        results = algorithm(state, **given, frames=self.frames)
         return results if len(self.outputs) > 1 else (results,)

@@ -23,12 +23,8 @@ from gridgen.schedules.search.view import search_view
 from gridgen.schedules.thread.plan import Programs, jacobian_key
 from gridgen.schedules.thread.view import cpu_view, gpu_view
 from gridgen.schedules.views import robot_view
-from gridgen.template_root import static_text
+from gridgen.template_root import SHARED_FOLDER
 
-#: Headers that these files include: the same in every module.
-LIBRARY_FILES = ("gridgen.hpp", "gridgen_library.h")
-#: Headers for programs that use the library.
-_FACES = ("gridgen.h", "gridgen.hpp")
 #: Iterations of a search, on average.
 _ITERATIONS = 9
 _GNU_ALONE = ("-fpeel-loops",)
@@ -76,13 +72,13 @@ def render_library(
         "guard": f"GRIDGEN_ROBOT_{ident}_H",
         "flags": [flag for flag in flags if flag not in _GNU_ALONE],
         "gnu_flags": [flag for flag in flags if flag in _GNU_ALONE],
-        "headers": [f"{ident}.h", f"{ident}.hpp", *_FACES],
+        "headers": [f"{ident}.h", f"{ident}.hpp"],
         "casadi": [],
         "cuda": [name for name in sources if name.endswith((".cu", ".cuh"))],
+        "shared": SHARED_FOLDER,
     }
     files = {f"{ident}{end}": f"library/robot{end}.jinja" for end in (".h", ".hpp", ".cpp", ".rs")}
     files["CMakeLists.txt"] = "library/CMakeLists.txt.jinja"
-    static: tuple[str, ...] = LIBRARY_FILES
     if casadi:
         by_name = {kernel.name: kernel for kernel in kernels}
         view["casadi"] = [
@@ -99,6 +95,4 @@ def render_library(
         ]
         view["gravity"] = ", ".join(map(repr, STANDARD_GRAVITY))
         files[f"{ident}_casadi.cpp"] = "library/robot_casadi.cpp.jinja"
-        static += ("gridgen_casadi.h",)
-    rendered = {name: render(template, view) for name, template in files.items()}
-    return rendered | {name: static_text(name) for name in static}
+    return {name: render(template, view) for name, template in files.items()}

@@ -55,7 +55,7 @@ def write_folder(
     """
     folder = Path(os.path.realpath(folder))
     content = {name: _bytes(text) for name, text in files.items()}
-    content[MANIFEST] = _manifest(folder, content, source, digest)
+    content[MANIFEST] = _manifest(content, source, digest)
     replaced = check_folder(folder, source, digest, force, content)
     with _writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -64,6 +64,7 @@ def write_folder(
         try:
             fresh.mkdir()
             for name, data in content.items():
+                (fresh / name).parent.mkdir(parents=True, exist_ok=True)
                 (fresh / name).write_bytes(data)
             _swap(folder, fresh, old)
             for path in replaced:
@@ -198,12 +199,13 @@ def _move_content(old: Path, folder: Path) -> None:
     if not old.is_dir():
         return
     for item in sorted(old.iterdir()):
+        place = folder / item.name
         if item.is_dir() and not item.is_symlink():
-            with suppress(OSError):  # empty, as one of bytecode now is
-                item.rmdir()
+            if place.is_dir() or not any(_files(item)):  # without files, as of bytecode now
+                _move_content(item, place)
                 continue
-        if not os.path.lexists(folder / item.name):
-            item.rename(folder / item.name)
+        if not os.path.lexists(place):
+            item.rename(place)
     old.rmdir()
 
 
@@ -219,6 +221,9 @@ def _check_no_folders(folder: Path, names: Iterable[str]) -> None:
     for name in names:
         if (folder / name).is_dir():
             raise OptionError(f"{folder / name} is a folder: move it away")
+        for above in (folder / name).relative_to(folder).parents:
+            if os.path.lexists(folder / above) and not (folder / above).is_dir():
+                raise OptionError(f"{folder / above} is not a folder: move it away")
 
 
 def _is_bytecode(name: str) -> bool:
@@ -232,25 +237,19 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest() if is_plain else ""
 
 
-def _manifest(folder: Path, content: Mapping[str, bytes], source: str, digest: str) -> bytes:
+def _manifest(content: Mapping[str, bytes], source: str, digest: str) -> bytes:
     files = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(content.items())}
-    robot = {"file": _path_from(folder, source), "sha256": digest}
+    robot = {"file": _name_of(source), "sha256": digest}
     return (json.dumps({"robot": robot, "files": files}, indent=2) + "\n").encode("ascii")
 
 
-def _path_from(folder: Path, source: str) -> str | None:
-    """Return the path of a robot's file relative to a module's folder, for any checkout.
+def _name_of(source: str) -> str | None:
+    """Return the name of a robot's file, which is the same in every folder.
 
     Returns:
-        ``None`` for a text, an object or a pipe, which have no path.
+        ``None`` for a text, an object or a pipe, which have no name.
     """
-    if not os.path.isfile(source):
-        return None
-    path, start = os.path.realpath(source), os.path.realpath(folder)
-    try:
-        return Path(os.path.relpath(path, start)).as_posix()
-    except ValueError:  # on another drive
-        return Path(path).as_posix()
+    return Path(source).name if os.path.isfile(source) else None
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
@@ -268,9 +267,9 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _check_robot(folder: Path, robot: Mapping[str, Any], source: str, digest: str) -> None:
-    """Raise unless a module was generated from the same file or text."""
-    path = _path_from(folder, source)
-    if robot and digest != robot["sha256"] and (path is None or path != robot["file"]):
+    """Raise unless a module was generated from a file of this name, or from the same text."""
+    name = _name_of(source)
+    if robot and digest != robot["sha256"] and (name is None or name != robot["file"]):
         other = f"another file, {robot['file']}" if robot["file"] else "another robot"
         raise OptionError(
             f"{folder} is the module of {other}: choose another --name or --output, or overwrite "

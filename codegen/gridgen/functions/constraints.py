@@ -109,7 +109,7 @@ class ConstrainedDynamics(Calls):
 
         Raises:
             ModelError:     the robot has no constraints, or its mass matrix is singular.
-            ParameterError: on the CPU, ``active`` has other values than 0 and 1.
+            ParameterError: on the CPU, a number is not in the range of its input.
 
         Source: Carpentier, Budhiraja and Mansard 2021.
         """
@@ -152,7 +152,7 @@ class ConstrainedDynamics(Calls):
 
         Raises:
             ModelError:     the robot has no constraints, or its mass matrix is singular.
-            ParameterError: on the CPU, ``active`` has other values than 0 and 1.
+            ParameterError: on the CPU, a number is not in the range of its input.
 
         Source: Carpentier, Budhiraja and Mansard 2021.
         """
@@ -201,7 +201,7 @@ class ConstrainedDynamics(Calls):
 
         Raises:
             ModelError:     the robot has no constraints, or its mass matrix is singular.
-            ParameterError: on the CPU, ``active`` has other values than 0 and 1.
+            ParameterError: on the CPU, a number is not in the range of its input.
         """
         results: tuple[Array, Array] = self._call(
             Request("impulse_dynamics", (q, qd), out, options)
@@ -214,7 +214,7 @@ class ConstrainedDynamics(Calls):
         Algorithm(
             "constraints.constrained_inverse_dynamics",
             "recursive Newton-Euler, forces of least norm at the free joints",
-            refusals=("of_no_constraints",),
+            refusals=("of_no_constraints", "of_free_joints_that_nothing_holds"),
             in_loops=False,
         ),
         is_default=False,
@@ -250,7 +250,7 @@ class ConstrainedDynamics(Calls):
 
         Raises:
             ModelError:     the robot has no constraints.
-            ParameterError: on the CPU, ``active`` has other values than 0 and 1.
+            ParameterError: on the CPU, a number is not in the range of its input.
         """
         results: tuple[Array, Array] = self._call(
             Request("constrained_inverse_dynamics", (q, qd, qdd), out, options)

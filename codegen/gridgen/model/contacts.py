@@ -28,7 +28,8 @@ from gridgen.model.soft import (
     Solid,
 )
 from gridgen.naming import show, show_value
-from gridgen.options import RobotOptions, numbers_of
+from gridgen.option_values import numbers_of
+from gridgen.options import RobotOptions
 
 #: Entries of ``ground``, with the number of values of each; of ``contact`` likewise.
 OF_GROUND: Mapping[str, int] = {
@@ -71,6 +72,11 @@ def place_contacts(
     pairs, smooth = chosen.pop("pairs", None), chosen.pop("smooth", 0.0)
     has_two = chosen.pop("parallel", False)
     model = replace(description.contact_model, **chosen)
+    if model.impratio <= 0.0:
+        raise OptionError(
+            f"{description.source}: impratio is {model.impratio:g}; give a positive number, in the "
+            "file or in contact"
+        )
     contacts = model.contacts
     if options.ground:
         contacts = tuple(
@@ -100,7 +106,7 @@ def place_contacts(
     for contact in (_widened(one, smooth) for one in contacts) if smooth else contacts:
         own = [_placed(one, named[one.link], bodies) for one in contact.solids]
         solid, *others = (replace(s, place=places.setdefault(s, len(places))) for s in own)
-        if max(one.body for one in (solid, *others)) >= 0:
+        if solid.body != (others[0].body if others else -1):
             is_parallel = has_two and contact.kinds == (ShapeKind.CAPSULE, ShapeKind.CAPSULE)
             other = (*others, contact.other)[0]
             placed.append(replace(contact, solid=solid, other=other, is_parallel=is_parallel))
@@ -210,7 +216,10 @@ def _of_pair(
     links = values.pop("links", None)
     if not isinstance(links, (list, tuple)) or len(links) != 2:
         raise OptionError(f"{where} has links {show_value(links)}; give two names of links")
-    if all(link in named for link in links) and named[links[0]].body == named[links[1]].body:
+    if (
+        all(isinstance(link, str) and link in named for link in links)
+        and named[links[0]].body == named[links[1]].body
+    ):
         raise OptionError(f"{where}: links {show(links[0])} and {show(links[1])} do not move apart")
     first, second = (_solids(where, link, named) for link in links)
     listed = tuple(
@@ -246,7 +255,7 @@ def _solids(
     where: str, link: Any, named: Mapping[str, Frame], radius: float | None = None
 ) -> list[tuple[str, Solid]]:
     """Return the shapes of a link that are covered, and their names; or a sphere of a radius."""
-    if link not in named:
+    if not isinstance(link, str) or link not in named:
         raise OptionError(
             f"{where} has link {show_value(link)}: no link{suggestion(str(link), named)}"
         )

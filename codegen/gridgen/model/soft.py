@@ -12,6 +12,8 @@ from gridgen.model.pose import NO_DISPLACEMENT, ZERO, Pose, Vector3
 
 CONDIMS = (1, 3, 4, 6)
 CONES = ("pyramidal", "elliptic")
+#: MuJoCo's least coefficient of friction (mjMINMU).
+LEAST_FRICTION = 1e-5
 
 
 class ShapeKind(Enum):
@@ -231,7 +233,7 @@ class ContactModel:
     cone: str = "pyramidal"
     impratio: float = 1.0
     timestep: float = 0.002
-    iterations: int = 20
+    iterations: int = 100
     max_pairs: int = 0
     terrain: tuple[float, ...] = field(default=(), hash=False)
 

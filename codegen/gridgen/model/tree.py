@@ -212,10 +212,11 @@ def _check_convention(
 
 def _number(parts: Parts, order: Sequence[str]) -> list[tuple[int, int]]:
     """Return the first coordinate and velocity of each body; a mimic joint has its leader's."""
-    joints = {moving.joint: moving for moving in parts.moving if moving.coupling is None}
+    listed = sorted(parts.moving, key=lambda moving: moving.place)
+    joints = {moving.joint: moving for moving in listed if moving.coupling is None}
     own: dict[str, tuple[int, int]] = {}
     q_index = v_index = 0
-    for name in _in_order(list(joints), order):
+    for name in _in_order(joints, order):
         own[name] = (q_index, v_index)
         q_index += joints[name].nq
         v_index += joints[name].nv
@@ -225,12 +226,13 @@ def _number(parts: Parts, order: Sequence[str]) -> list[tuple[int, int]]:
     ]
 
 
-def _in_order(joints: list[str], order: Sequence[str]) -> Sequence[str]:
+def _in_order(joints: Mapping[str, Moving], order: Sequence[str]) -> Sequence[str]:
     """Return the names of joints in the order of the option; a free joint of the root is first."""
     if not order:
-        return joints
-    base = [name for name in joints[:1] if name not in order and len(order) < len(joints)]
-    names = [*base, *order]
+        return list(joints)
+    first = next(iter(joints))
+    has_free_base = joints[first].joint_type.is_free and joints[first].parent < 0
+    names = [*[first] * (has_free_base and first not in order), *order]
     for name in names:
         if name not in joints:
             hint = suggestion(name, joints) or f"; the joints are {listing(joints)}"

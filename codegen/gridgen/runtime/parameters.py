@@ -179,24 +179,40 @@ def _complaint(row: Numbers) -> str:
     )
 
 
-def neither_0_nor_1(active: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which numbers are not valid in ``active``."""
-    found: NDArray[np.bool_] = (active != 0.0) & (active != 1.0)
+_POSITIVE = "finite numbers, 0 or more"
+#: What the numbers of some inputs are.
+RANGES = {
+    "active": "1 for a constraint that holds, 0 for one that does not",
+    **dict.fromkeys(("stabilization", "compliance", "proximal", "tolerance"), _POSITIVE),
+    "restitution": "numbers from 0 to 1",
+    "weights": "positive finite numbers",
+}
+
+
+def out_of_range(name: str, numbers: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which numbers are not valid in an input of ``RANGES``."""
+    found: NDArray[np.bool_]
+    if name == "active":
+        found = (numbers != 0.0) & (numbers != 1.0)
+    elif name == "weights":
+        found = ~((numbers > 0.0) & (numbers < np.inf))
+    else:
+        found = ~((numbers >= 0.0) & (numbers < np.inf))
+        if name == "restitution":
+            found |= numbers > 1.0
     return found
 
 
-def check_active(active: Array) -> None:
-    """Raise unless every number of ``active`` is 0 or 1.
+def check_range(name: str, numbers: Array) -> None:
+    """Raise unless every number of an input of ``RANGES`` is valid.
 
     Arrays on a GPU are not validated: that would synchronize the device.
 
     Raises:
-        ParameterError: a value is neither 0 nor 1.
+        ParameterError: a value is not.
     """
-    if not on_gpu(active) and (bad := active[neither_0_nor_1(active)]).size:
-        raise ParameterError(
-            f"active has {bad.flat[0]}; give 1 for a constraint that holds, 0 for one that does not"
-        )
+    if not on_gpu(numbers) and (bad := numbers[out_of_range(name, numbers)]).size:
+        raise ParameterError(f"{name} has {bad.flat[0]}; give {RANGES[name]}")
 
 
 class Parameters:

@@ -190,18 +190,23 @@ class Repeat:
         most:     most iterations.
         memory:   variables of the loop.
         leaf:     the one that is negative while the loop must continue.
+        reports:  whether to report a loop that ends before all lanes have converged.
     """
 
     variable: str
     most: int
     memory: Memory
     leaf: int
+    reports: bool = False
 
     @property
     def text(self) -> str:
         """C++ text of the header."""
         going = f"gridgen::any_negative<T>({self.memory.place('0', self.leaf)})"
-        head = f"int {self.variable} = 0; {self.variable} < {self.most} && {going}"
+        more = f"{self.variable} < {self.most}"
+        if self.reports:
+            more = f"({more} || gridgen::has_not_converged())"
+        head = f"int {self.variable} = 0; {going} && {more}"
         return f"GRIDGEN_ROLLED for ({head}; ++{self.variable}) {{"
 
 

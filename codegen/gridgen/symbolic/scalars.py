@@ -141,6 +141,7 @@ class Scalars(Protocol):
         step: Iteration,
         test: Scalar = -1.0,
         given: Sequence[Scalar] = (),
+        reports: bool = False,
     ) -> list[Scalar]:
         """Return values after iterations of ``step``, which a program has once, in a loop.
 
@@ -155,6 +156,7 @@ class Scalars(Protocol):
             step:   one iteration; see ``Iteration``.
             test:   negative where there is a first iteration.
             given:  all that iterations depend on, if a program has equal ones once.
+            reports: whether compiled code reports that states have not converged after ``most``.
         """
 
     def hold(self, values: list[Value]) -> list[Value]:
@@ -250,6 +252,7 @@ class ListScalars:
         step: Iteration,
         test: Scalar = -1.0,
         given: Sequence[Scalar] = (),
+        reports: bool = False,
     ) -> list[Scalar]:
         """Iterate until all states have converged; see ``Scalars``."""
         values = list(start)
@@ -407,6 +410,7 @@ class CountingScalars(ListScalars):
         step: Iteration,
         test: Scalar = -1.0,
         given: Sequence[Scalar] = (),
+        reports: bool = False,
     ) -> list[Scalar]:
         """Count one iteration, as of a program's loop."""
         after, _ = step([self._scalar] * len(start))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from copy import copy
 from types import SimpleNamespace
 from typing import Any
@@ -32,7 +33,7 @@ from helpers.robots import OWN, exhaustive
 
 mujoco = pytest.importorskip("mujoco")
 from helpers.contact_models import EQUALITIES, EVERYTHING, LOOPS, TEXTS, model_of  # noqa: E402
-from helpers.contacts import Peer  # noqa: E402
+from helpers.contacts import Peer, iterate_to_the_end, local  # noqa: E402
 
 mujoco.set_mju_user_warning(lambda text: None)  # no file of warnings
 pytestmark = [
@@ -58,6 +59,28 @@ PARALLEL = """
   </worldbody>
 </mujoco>
 """
+#: Three legs whose friction is stiff and rolls: each point has ten edges of a pyramid.
+STOOL = """
+<mujoco>
+  <option impratio="100"/>
+  <default><geom size="0.02" condim="6" friction="0.8 0.02 0.01" solimp="0.015 1 0.031"/></default>
+  <worldbody>
+    <geom type="plane" size="1 1 1"/>
+    <body pos="0 0 0.1">
+      <freejoint/>
+      <inertial mass="7" pos="0 0 0.05" diaginertia="0.1 0.2 0.1"/>
+      {}
+    </body>
+  </worldbody>
+</mujoco>
+"""
+LEG = """<body pos="{} {} 0"><joint axis="0 1 0" armature="0.01"/><geom pos="0 0 -0.1"/>
+  <inertial mass="0.3" pos="0 0 -0.05" diaginertia="0.001 0.002 0.001"/></body>"""
+#: A wheel that rolls.
+WHEEL = """<mujoco model="wheel"><worldbody><geom type="plane" size="1 1 1"/>
+  <body><joint type="slide" axis="0 0 1"/><joint type="slide" axis="1 0 0.1"/><joint axis="0 1 0"/>
+  <geom size="0.1"/></body>
+  </worldbody></mujoco>"""
 MESH = """<asset><mesh name="part" vertex="0 0 0  0.1 0 0  0 0.1 0  0 0 0.1"/></asset>
   <worldbody>"""
 
@@ -78,6 +101,52 @@ def test_accelerations_and_forces_are_those_of_mujoco(name: str, cone: str, coun
     peer.check(*results, tolerance=1e-8)
 
 
+class Standing(Peer):
+    """The states of a robot that stands on a plane."""
+
+    def _place(self, rng: np.random.Generator) -> None:
+        mujoco.mj_resetData(self.model, self.data)
+        q, torques = self.data.qpos, self.data.qfrc_applied
+        self.data.qvel[:] = rng.normal(size=self.model.nv)
+        q[2] += rng.uniform(-0.03, 0.015)
+        q[3:7] += 0.05 * rng.normal(size=4)
+        q[3:7] /= np.linalg.norm(q[3:7])
+        q[7:] += 0.3 * rng.normal(size=len(q) - 7)
+        torques[6:] = 5.0 * rng.normal(size=len(torques) - 6)
+
+
+def test_stiff_friction_converges() -> None:
+    """Some states take more than 20 iterations, and end by rounding of forces."""
+    legs = "".join(LEG.format(x, y) for x, y in ((0.2, 0.02), (-0.2, 0.1), (-0.2, -0.1)))
+    model = mujoco.MjModel.from_xml_string(STOOL.format(legs))
+    iterate_to_the_end(model)
+    peer = Standing(model, 25)
+    tree = peer.tree()
+    peer.check(*evaluate_reference(tree, "contact_forward_dynamics", peer.x), tolerance=1e-7)
+    # Contacts that push a robot at rest without gravity, where no torque but theirs acts.
+    alone = peer.x | {name: 0.0 * peer.x[name] for name in ("qd", "tau", "gravity")}
+    for x in (peer.x, alone):
+        (residual,) = evaluate_reference(tree, "contact_residual", x)
+        assert residual.max() < 1e-9
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_states_that_do_not_converge_are_reported_once(dtype: str) -> None:
+    robot = gridgen.load(WHEEL, contact={"iterations": 1}, backend="cpu")
+    near = np.random.default_rng(0).normal(size=(5, 3)).astype(dtype)
+    near[:, 0] = np.linspace(0.08, 0.1, 5)
+    far, qd, tau = near + 1, 10 * near[::-1], 0 * near
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        robot.contact_forward_dynamics(far, qd, tau)
+        assert not seen
+        for _ in range(3):
+            robot.contact_forward_dynamics(near, qd, tau)
+    assert len(seen) == 1
+    assert seen[0].filename == __file__
+    assert "wheel: the contact solver has not converged in every" in str(seen[0].message)
+
+
 @pytest.mark.parametrize("kind", EQUALITIES)
 def test_equality_constraints_are_those_of_mujoco(kind: str) -> None:
     peer = Peer(model_of(LOOPS.replace("EQUALITY", EQUALITIES[kind]), "pyramidal"), 5)
@@ -87,6 +156,33 @@ def test_equality_constraints_are_those_of_mujoco(kind: str) -> None:
     )
     peer.check(*found, tolerance=1e-8)
     assert (kind == "inactive") == (np.abs(found[0] - free[0]).max() < 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["point", "frame"])
+def test_a_constraint_without_a_target_is_one_that_is_met(kind: str) -> None:
+    text = LOOPS.replace('<site name="tip"', '<site name="here"/><site name="tip"')
+    peer = Peer(model_of(text.replace("EQUALITY", ""), "pyramidal"), 3)
+    softness = {"solref": (0.03, 0.8), "solimp": (0.8, 0.96, 0.01, 0.4, 2.0)}
+    found, _ = evaluate_reference(
+        peer.tree(constraints=[{"kind": kind, "link": "b", **softness}]),
+        "contact_forward_dynamics",
+        peer.x,
+    )
+    for k in range(3):
+        peer.place(k)
+        mujoco.mj_kinematics(peer.model, peer.data)
+        body = peer.data.body("b")
+        place = " ".join(map(repr, body.xpos.tolist()))
+        turn = " ".join(map(repr, body.xquat.tolist()))
+        there = f'<site name="there" pos="{place}" quat="{turn}"/><body name="trunk"'
+        equality = "connect" if kind == "point" else "weld"
+        held = text.replace("EQUALITY", f'<{equality} site1="here" site2="there"/>')
+        model = model_of(held.replace('<body name="trunk"', there), "pyramidal")
+        data = mujoco.MjData(model)
+        data.qpos[:], data.qvel[:], data.qfrc_applied[:], _ = peer.states[k]
+        mujoco.mj_forward(model, data)
+        expected = local(model, data, data.qacc, shifted=True)
+        assert_allclose(found[k], expected, rtol=0.0, atol=1e-8 * np.abs(expected).max())
 
 
 def test_pairs_select_the_contacts_of_links() -> None:

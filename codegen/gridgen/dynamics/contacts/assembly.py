@@ -16,7 +16,7 @@ from gridgen.dynamics.contacts.touching import Touch, touches
 from gridgen.dynamics.kinematics import BodyMotion, base_motion
 from gridgen.dynamics.state import Numbers, State
 from gridgen.model.kinematic_tree import KinematicTree
-from gridgen.model.soft import Contact, ShapeKind, Softness, Solid
+from gridgen.model.soft import LEAST_FRICTION, Contact, ShapeKind, Softness, Solid
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import (
@@ -30,9 +30,6 @@ from gridgen.symbolic.spatial import (
     sub,
     transpose,
 )
-
-#: MuJoCo's least coefficient of friction (mjMINMU).
-LEAST_FRICTION = 1e-5
 
 
 class SoftConstraints:
@@ -276,13 +273,16 @@ class SoftConstraints:
 
         Returns:
             rate:   rows that turn the angular velocity to the derivative of the vector.
-            vector: the vector; both are times the weld's torque scale.
+            vector: the vector; both are times the weld's torque scale. Zero without a target.
         """
         scalars = self._scalars
         assert held.link is not None
         assert held.to is not None
+        half, zero = scalars.constant(0.5), scalars.constant(0.0)
+        if not held.constraint.has_target:
+            own = scalars.constant(0.5 * held.constraint.torquescale)
+            return [[own if i == j else zero for j in range(3)] for i in range(3)], [zero] * 3
         Q = matmul(held.link.R, transpose(held.to.R))
-        half = scalars.constant(0.5)
         trace = 1.0 + (Q[0][0] + Q[1][1] + Q[2][2])
         w = half * scalars.sqrt(scalars.select(trace - TINY, scalars.constant(TINY), trace))
         twists = (Q[2][1] - Q[1][2], Q[0][2] - Q[2][0], Q[1][0] - Q[0][1])

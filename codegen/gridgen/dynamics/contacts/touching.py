@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -184,14 +184,8 @@ def _along(
     normal: Vector, edge: Vector, otherwise: Sequence[Vector], scalars: Scalars
 ) -> Sequence[Vector]:
     """Return tangents, the first along a segment."""
-    first = sub(edge, scale(dot(normal, edge), normal))
-    square = dot(first, first)
-    test = square - TINY
-    length = scalars.sqrt(scalars.select(test, scalars.constant(1.0), square))
-    x, y, z = (
-        scalars.select(test, a, b / length) for a, b in zip(otherwise[0], first, strict=True)
-    )
-    return (x, y, z), cross(normal, (x, y, z))
+    first = _unit_or(sub(edge, scale(dot(normal, edge), normal)), otherwise[0], scalars)
+    return first, cross(normal, first)
 
 
 def _edges(solid: Solid, pose: Pose, scalars: Scalars) -> list[Vector]:
@@ -269,8 +263,10 @@ def _of_segments(frame: Constraints, contact: Contact, radius: Scalar) -> Iterat
     shifts = _nearest(between, [first], [second], scalars)
     test, pairs = _of_parallels(between, first, second, scalars)
     at = [scalars.select(test, x, y) for x, y in zip(pairs[0], shifts, strict=True)]
-    yield _touch(frame, axes, path, _apart_at(ends, at, scalars), radii)
-    found = _touch(frame, axes, path, _apart_at(ends, pairs[1], scalars), radii)
+    near, far = (_apart_at(ends, x, scalars) for x in (at, pairs[1]))
+    normalized = partial(_normal, frame, axes, ends)
+    yield _touch(frame, axes, path, near, radii, normalized)
+    found = _touch(frame, axes, path, far, radii, normalized)
     yield replace(found, distance=scalars.select(test, found.distance, scalars.constant(FAR)))
 
 
@@ -334,13 +330,34 @@ def meeting(
     radii: Sequence[Scalar],
 ) -> Touch:
     """Return the contact of two spheres or capsules; ``axes`` and ``path`` as in ``Touch``."""
-    return _touch(frame, axes, path, apart(ends, frame.scalars), radii)
+    normalized = partial(_normal, frame, axes, ends)
+    return _touch(frame, axes, path, apart(ends, frame.scalars), radii, normalized)
 
 
-def _normal(found: Apart) -> Apart:
-    """Return a result of ``apart`` with a unit vector."""
+def _normal(frame: Constraints, axes: int, ends: Sequence[Ends], found: Apart) -> Apart:
+    """Return a result of ``apart`` with a unit vector.
+
+    Segments that cross have their cross product; others, and points that coincide, the first axis
+    of the base. These are MuJoCo's directions, except of spheres with different third axes.
+    """
     center, between, length = found
-    return center, scale(1.0 / length, between), length
+    scalars, otherwise = frame.scalars, frame.pose(-1, axes).R[0]
+    if ends[0][1] and ends[1][1]:
+        across = cross(ends[0][1][0], ends[1][1][0])
+        otherwise = _unit_or(across, otherwise, scalars)
+    test = dot(between, between) - TINY
+    unit = zip(otherwise, scale(1.0 / length, between), strict=True)
+    x, y, z = (scalars.select(test, a, b) for a, b in unit)
+    return center, (x, y, z), length
+
+
+def _unit_or(vector: Vector, otherwise: Vector, scalars: Scalars) -> Vector:
+    """Return a vector of length one, another one in place of zero."""
+    square = dot(vector, vector)
+    test = square - TINY
+    length = scalars.sqrt(scalars.select(test, scalars.constant(1.0), square))
+    x, y, z = (scalars.select(test, a, b / length) for a, b in zip(otherwise, vector, strict=True))
+    return x, y, z
 
 
 def _touch(
@@ -349,7 +366,7 @@ def _touch(
     path: Path,
     found: Apart,
     radii: Sequence[Scalar],
-    normalized: Callable[[Apart], Apart] = _normal,
+    normalized: Callable[[Apart], Apart],
 ) -> Touch:
     """Return the contact of two spheres, ``found`` from center to center as of ``apart``."""
     distance = found[2] - radii[0] - radii[1]

@@ -22,7 +22,7 @@ from gridgen.functions.arrays import (
 )
 from gridgen.functions.calls import RolloutSettings, RolloutWords
 from gridgen.functions.types import Array
-from gridgen.functions.worlds import check_layout
+from gridgen.functions.worlds import check_layout, check_length
 from gridgen.kernel import Kernel, Shape
 from gridgen.naming import show_value
 from gridgen.runtime.arrays.defaults import TEMPERATURE, check_temperatures, default, number
@@ -38,7 +38,7 @@ from gridgen.runtime.arrays.times import (
     without_time,
 )
 from gridgen.runtime.module.description import RobotRecord
-from gridgen.runtime.parameters import check_active
+from gridgen.runtime.parameters import RANGES, check_range
 from gridgen.runtime.poses import POSES, check_poses
 
 # Scalars for all states, of any type: converted to the type of the states.
@@ -326,10 +326,11 @@ def adopted(
     array = adopt(value, name, q)
     check_dtype(array, name)
     check_like(array, name, q, first)
-    if name == "active":
-        check_active(array)
+    if name in RANGES:
+        check_range(name, array)
     if name == TEMPERATURE:
         check_temperatures(array)
+    check_length(name, array)
     if not on_gpu(array):
         check_layout(name, array)
     if name == "params":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import math
 import os
@@ -24,7 +25,7 @@ from gridgen.backends import (
 from gridgen.backends.cpu.direct import DirectCall, DirectKernel, as_arguments
 from gridgen.backends.cuda.failures import ERRORS, raise_device_error
 from gridgen.backends.interface import Arguments
-from gridgen.errors import DeviceError, DtypeError, OptionError
+from gridgen.errors import DeviceError, DtypeError, OptionError, warn
 from gridgen.functions.arrays import OPEN, configurations
 from gridgen.functions.calls import Request, RolloutSettings
 from gridgen.functions.types import Array, BackendChoice
@@ -52,7 +53,7 @@ from gridgen.runtime.calls.launch_cache import LaunchCache, layout_key
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.configurations import needs_normalizing, normalize
 from gridgen.runtime.module.description import Module
-from gridgen.runtime.parameters import neither_0_nor_1
+from gridgen.runtime.parameters import RANGES, out_of_range
 from gridgen.runtime.planning.devices import place_of
 from gridgen.runtime.planning.planner import Planner
 from gridgen.runtime.poses import POSES, no_poses
@@ -174,6 +175,9 @@ class Evaluator:
         self._direct: dict[tuple[str, Any], _Direct] = {}
         self._at_once: dict[tuple[Any, ...], tuple[_Direct, list[Any], tuple[str, ...], Any]] = {}
         self._launches = LaunchCache()
+        # Set by kernels whose iterations ended early; none after a warning.
+        self._not_converged: list[ctypes.c_int] = []
+        self._has_warned = False
 
     def forget(self) -> None:
         """Discard plans and loaded kernels: new times may have been measured."""
@@ -199,14 +203,27 @@ class Evaluator:
                     for name in kernel.numbers:
                         if type(value := inputs[name]) is float:
                             inputs[name] = number(value, name, first)
+            results = None
             if resolved.backend is None and resolved.settings is None:
                 results = self._evaluate_directly(kernel, inputs, out)
-                if results is not None:
-                    return results
-            return self._evaluate(resolved)
+            if results is None:
+                results = self._evaluate(resolved)
         except ERRORS as error:
             raise_device_error(error, gpu_of(first))
             raise
+        if self._not_converged:
+            self._warn_if_not_converged()
+        return results
+
+    def _warn_if_not_converged(self) -> None:
+        """Warn, once, if the iterations of a kernel ended before all states had converged."""
+        if any(flag.value for flag in self._not_converged):
+            self._not_converged, self._has_warned = [], True
+            warn(
+                f"{self._description.name}: the contact solver has not converged in every state; "
+                'contact_residual returns the errors: load with contact={"iterations": ...}, more '
+                "than now, or give a larger tolerance"
+            )
 
     def evaluate_fused(self, resolved: Resolved) -> Any:
         """Return the results of fused functions, which one kernel computes."""
@@ -257,7 +274,7 @@ class Evaluator:
 
     def _are_accepted(self, inputs: Mapping[str, Any]) -> bool:
         """Return whether compiled code may read these inputs without a message."""
-        params, active = inputs.get("params"), inputs.get("active")
+        params = inputs.get("params")
         if params is not None and not self._description.parameters.are_accepted(params):
             return False
         soft = inputs.get(TEMPERATURE)
@@ -267,7 +284,13 @@ class Evaluator:
             pose = inputs.get(name)
             if pose is not None and (type(pose) is not np.ndarray or no_poses(pose).any()):
                 return False
-        return active is None or (type(active) is np.ndarray and not neither_0_nor_1(active).any())
+        for name in RANGES:
+            given = inputs.get(name)
+            if given is not None and (
+                type(given) is not np.ndarray or out_of_range(name, given).any()
+            ):
+                return False
+        return True
 
     def _are_usual(self, kernel: KernelRecord, inputs: dict[str, Array | None]) -> bool:
         """Return whether NumPy arrays can be launched without adaptation."""
@@ -330,7 +353,10 @@ class Evaluator:
                 arrays = (*arrays[:i], number(value, name, q), *arrays[i + 1 :])
             elif not self._are_accepted({name: value}):
                 return None
-        return self._computed_directly(entry, arrays + rest, q, request.out)
+        results = self._computed_directly(entry, arrays + rest, q, request.out)
+        if self._not_converged:
+            self._warn_if_not_converged()
+        return results
 
     def _evaluate_directly(
         self, kernel: KernelRecord, inputs: dict[str, Array | None], out: Any
@@ -445,6 +471,10 @@ class Evaluator:
         if kernel is None:
             kernel = self._compile(record, q, target)
             self._kernels[key] = kernel
+            flag: ctypes.c_int | None = getattr(kernel, "not_converged", None)
+            if "tolerance" in record.inputs and flag is not None and not self._has_warned:
+                flag.value = 0
+                self._not_converged.append(flag)
             if target is self.target(q, None) and not record.is_over_time:
                 self._offer_directly(record, q, kernel)
         has_room = record.team is None and target.teams

@@ -55,7 +55,7 @@
 #define GRIDGEN_TABLE constexpr
 #endif
 
-#if defined(__CUDACC__) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#if defined(__CUDACC__) || defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__riscv_d)
 #define GRIDGEN_FUSES 1  // there is a fused multiply-add instruction
 #else
 #define GRIDGEN_FUSES 0
@@ -381,6 +381,17 @@ template <class T, class A, class B> GRIDGEN_DEVICE T select(T test, A a, B b) {
 template <class T> GRIDGEN_DEVICE bool any_negative(T test) {
     return Lanes<T>::any_negative(test);
 }
+
+// Ends a loop before all lanes have converged, and reports it on a CPU.
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+GRIDGEN_DEVICE bool has_not_converged() { return false; }
+#else
+inline int not_converged = 0;
+inline bool has_not_converged() {
+    __atomic_store_n(&not_converged, 1, __ATOMIC_RELAXED);
+    return false;
+}
+#endif
 
 // The square root, correctly rounded.
 template <class T> GRIDGEN_DEVICE T sqrt(T x) { return Lanes<T>::sqrt(x); }
