@@ -289,6 +289,8 @@ def _file(given: str | os.PathLike[str], option: str) -> object:
         raise OptionError(f"{where}: nested in more than {DEEPEST} levels") from None
     except ValueError as error:
         raise OptionError(f"{where}: {one_line(error)}") from error
+    if isinstance(found, dict):
+        found.pop("", None)  # the seal of a file that grid-gen has written
     return plain(option, found, len(text) + 1)  # more are repetitions of aliases
 
 

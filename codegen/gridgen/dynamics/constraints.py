@@ -60,15 +60,19 @@ from gridgen.dynamics.refusals import moving_parts
 from gridgen.dynamics.rnea import body_forces, inverse_dynamics, torques_of_forces
 from gridgen.dynamics.state import Numbers, State
 from gridgen.model.kinematic_tree import Constraint, KinematicTree
+from gridgen.model.soft import Solid
 from gridgen.symbolic.rotations import at_least, rotation_error
 from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
 from gridgen.symbolic.spatial import (
     Motion,
+    Placement,
     Vector,
     add,
     apply,
+    constants,
     cross,
     dot,
+    fixed_rotation,
     matmul,
     scale,
     sub,
@@ -230,6 +234,12 @@ class Constraints:
                 pose = self.pose(axes, parent).child(self.state.placed[body])
             self._poses[axes, body] = pose
         return self._poses[axes, body]
+
+    def shape(self, axes: int, solid: Solid) -> Pose:
+        """Return the pose of a shape in the axes of a body."""
+        factors = fixed_rotation(solid.pose.rotation, self.scalars)
+        center = constants(solid.pose.translation, self.scalars)
+        return self.pose(axes, solid.body).child(Placement(factors, factors, center))
 
     def turn(self, axes: int, index: int, point: Vector, sign: float) -> Turn:
         """Return the joint of a body, one of those between ``to`` and ``link``."""

@@ -144,6 +144,44 @@ class Walk:
 
 
 @dataclass(frozen=True)
+class Choose:
+    """The items that have a negative number in some lane of a pack.
+
+    Attributes:
+        name:   of the list of their indices.
+        memory: the numbers, one for each item.
+    """
+
+    name: str
+    memory: Memory
+
+    @property
+    def text(self) -> str:
+        """C++ text that makes the list."""
+        count = self.memory.count
+        arguments = f"{count}, {self.memory.name}, {self.name}"
+        return (
+            f"int {self.name}[{count}];\n"
+            f"const int {self.name}_count = gridgen::choose<T>({arguments});"
+        )
+
+
+@dataclass(frozen=True)
+class ChosenWalk(Walk):
+    """The header of a loop over chosen items."""
+
+    chosen: str = ""  #: name of the list.
+
+    @property
+    def text(self) -> str:
+        """C++ text of the header."""
+        at = f"{self.variable}_at"
+        head = f"int {at} = 0; {at} < {self.chosen}_count; ++{at}"
+        own = f"const int {self.variable} = {self.chosen}[{at}];"
+        return f"GRIDGEN_ROLLED for ({head}) {{\n{own}"
+
+
+@dataclass(frozen=True)
 class Repeat:
     """The header of a loop that ends when all lanes of a pack have converged.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from gridgen.errors import InternalError
 from gridgen.naming import number_literal
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.fuse import Chain, Fused, unsigned
-from gridgen.symbolic.memory import Case, Constants, Leave, MemoryEntry, Repeat, Walk, When
+from gridgen.symbolic.memory import Case, Choose, Constants, Leave, MemoryEntry, Repeat, Walk, When
 from gridgen.symbolic.program import (
     Asked,
     Block,
@@ -86,8 +87,8 @@ def block_lines(
             text = f"gridgen::broadcast<T>({expression(statement.value, variables)})"
             elements = f"{statement.begin}, {statement.end}"
             lines.append(f"gridgen::fill<{elements}>({statement.array}, {text});")
-        elif isinstance(statement, (Walk, Repeat, When, Case, Leave)):
-            lines += wrap(statement.text)
+        elif isinstance(statement, (Walk, Repeat, When, Case, Leave, Choose)):
+            lines += chain.from_iterable(map(wrap, statement.text.splitlines()))
         elif isinstance(statement, Declare):
             lines += wrap(f"T {', '.join(statement.memory.names)};")
         elif isinstance(statement, Clear):

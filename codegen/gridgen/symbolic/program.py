@@ -12,6 +12,7 @@ from gridgen.symbolic.expr import ARITHMETIC, Expr, reachable
 from gridgen.symbolic.fuse import Fused, fuse, rewritten, unsigned
 from gridgen.symbolic.memory import (
     Case,
+    Choose,
     Constants,
     Entries,
     Input,
@@ -148,6 +149,7 @@ AnyStatement: TypeAlias = (
     | When
     | Case
     | Leave
+    | Choose
 )
 
 

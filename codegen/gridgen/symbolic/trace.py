@@ -9,6 +9,7 @@ from typing import Any
 from gridgen.symbolic.expr import Expr, Graph
 from gridgen.symbolic.memory import (
     Case,
+    Choose,
     Constants,
     Leave,
     Memory,
@@ -36,7 +37,9 @@ class Loops:
 
     effects: list[Expr] = field(default_factory=list)  #: nodes that change memory, in order.
     #: for each block, the loops that begin and end with it.
-    marks: dict[int, list[Walk | Repeat | When | Case | Leave]] = field(default_factory=dict)
+    marks: dict[int, list[Walk | Repeat | When | Case | Leave | Choose]] = field(
+        default_factory=dict
+    )
     #: for each block, the number of loops around it.
     depths: dict[int, int] = field(default_factory=dict)
     #: workspace memory, neither argument nor result.

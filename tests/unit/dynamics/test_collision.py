@@ -20,12 +20,14 @@ import gridgen
 from gridgen.backends import TARGETS
 from gridgen.check import compare_function, random_changes, random_states, random_world
 from gridgen.commands.main import main
+from gridgen.dynamics import collision
 from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import ModelError, OptionError, ShapeError
 from gridgen.functions.worlds import world
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.thread.plan import plan_lines
+from gridgen.schedules.thread.work import count_operations, is_longer
 from helpers.dynamics import load_tree, robot_path
 from helpers.program_interpreter import run
 from helpers.robots import exhaustive_cases, needs, some, spread
@@ -501,6 +503,15 @@ def test_no_derivative_is_taken_by_a_world(robot: gridgen.Robot) -> None:
         robot.vjp("world_distance", (np.ones(2), None), np.zeros((2, 7)), every, wrt="world")
 
 
+def test_pairs_of_spheres_do_not_make_a_program_too_long() -> None:
+    tree = tree_of("arm7", floating=False)
+    search = collision._pair_query(tree.spheres).instructions
+    text = count_operations(tree, "self_distance") - search
+    assert search > 100
+    assert is_longer(tree, "self_distance", text - 1)
+    assert not is_longer(tree, "self_distance", text)
+
+
 def test_robots_without_spheres_are_refused() -> None:
     robot = gridgen.load(robot_path("arm7"), backend="cpu")
     with pytest.raises(ModelError, match="no spheres: load the robot with spheres="):
@@ -726,9 +737,11 @@ def test_spheres_of_meshes_cover_them(tmp_path: Path, capsys: pytest.CaptureFixt
     solid = '<mesh filename="package://meshes/ring.stl" scale="1 1 2"/>'
     (tmp_path / "ring.urdf").write_text(SOLIDS.format(solid))
     output = tmp_path / "spheres.json"
-    words = ["spheres", str(tmp_path / "ring.urdf"), "-o", str(output), "--excess", "0.03"]
+    words = ["spheres", str(tmp_path / "ring.urdf"), "-o", str(output), "--most", "60"]
     assert main(words) == 0
     assert "arm: " in capsys.readouterr().out
+    assert main(words) == 0  # over its own file
+    capsys.readouterr()
     spheres = np.array(json.loads(output.read_text())["arm"])
     (frame,) = (one for one in load_tree(SOLIDS.format(solid)).frames if one.name == "arm")
     assert frame.shapes == (None,)
@@ -736,12 +749,15 @@ def test_spheres_of_meshes_cover_them(tmp_path: Path, capsys: pytest.CaptureFixt
     points = (mesh.sample(4000, seed=0) * (1, 1, 2)) @ turn.T + (0.1, 0.2, 0.3)
     gaps = np.linalg.norm(points[:, None] - spheres[None, :, :3], axis=2) - spheres[:, 3]
     assert (gaps.min(axis=1) <= 0.0).all()
-    assert len(spheres) < 80
+    assert 30 < len(spheres) <= 60
     hole = np.linalg.norm(np.array([0.1, 0.2, 0.3]) - spheres[:, :3], axis=1) - spheres[:, 3]
     assert hole.min() > 0.02  # 6 cm to the ring
     (tmp_path / "ring.urdf").write_text(SOLIDS.format(solid.replace("ring.stl", "absent.stl")))
-    assert main([*words, "--force"]) == 2
+    assert main(words) == 2
     assert "no file of the mesh" in capsys.readouterr().err
+    output.write_text(output.read_text() + " ")
+    assert main(words) == 2
+    assert "has changed since" in capsys.readouterr().err
 
 
 @needs("mujoco")
