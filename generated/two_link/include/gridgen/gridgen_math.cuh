@@ -382,6 +382,14 @@ template <class T> GRIDGEN_DEVICE bool any_negative(T test) {
     return Lanes<T>::any_negative(test);
 }
 
+// Lists the tests that are negative in some lane; returns their number.
+template <class T, class Tests> GRIDGEN_DEVICE int choose(int count, const Tests& tests, int* chosen) {
+    int found = 0;
+    for (int i = 0; i < count; ++i)
+        if (any_negative<T>(tests[i])) chosen[found++] = i;
+    return found;
+}
+
 // Ends a loop before all lanes have converged, and reports it on a CPU.
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 GRIDGEN_DEVICE bool has_not_converged() { return false; }
