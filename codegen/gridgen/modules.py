@@ -228,13 +228,14 @@ class TracedModule:
                 called.name: plan_programs(self._tree, called.key, *self._limits)
                 for called in with_called(self._schedules, [kernel])
             }
-            files = render_sources(self._schedules, self._ident, __version__, [kernel], programs)
+            files, _ = render_sources(self._schedules, self._ident, __version__, [kernel], programs)
         return sources_of(self._ident, files, programs, [kernel])
 
 
 def _is_made_freely(key: KernelKey) -> bool:
     """Return whether a kernel is one of too many to list."""
-    return bool(key.parts or key.frame or key.bodies)
+    is_projection = key.function == "inverse_kinematics" and not key.parts
+    return bool(key.parts or key.frame or key.bodies) or is_projection
 
 
 Found = TypeVar("Found", covariant=True)

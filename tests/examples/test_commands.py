@@ -104,6 +104,7 @@ HERE = {
         "--whole 4",
         "chain",
     ),
+    r"python benchmarks/suite.py .*": ("--extras '' tests/unit/symbolic/test_tiles.py", "all"),
     r"python benchmarks/static_gpu.py (?!.*--peer).*": (
         "--robots arm7 --functions gravity_forces",
         "gravity_forces",
@@ -127,6 +128,7 @@ ELSEWHERE = {
     r"pip install (\.|jax frax)": "packaging/test_wheel.py::test_an_installed_wheel",
     r"python -m gridgen": "output/test_command_line.py::test_output_is_generated_by_default",
     r"python benchmarks/first_day.py .*": "unit/benchmarks/test_first_day.py::test_",
+    r"python benchmarks/menagerie.py .*": "unit/benchmarks/test_menagerie.py::test_scenes",
     r"python benchmarks/gpu.py .*": "unit/benchmarks/test_gpu.py::test_tables_tell_the_run",
     r"python benchmarks/static_gpu.py .*--peer .*": ("unit/benchmarks/test_static_gpu.py::test_"),
     r"python tests/plain_words.py": "test_plain_words.py::test_a_page_uses_plain_words",

@@ -156,17 +156,16 @@ def _parser() -> Parser:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    start = time.perf_counter()
     options = options_of(arguments, GenerateOptions)
     dtypes = tuple(dict.fromkeys(arguments.dtype or DTYPE_CHOICES))
     silent = arguments.quiet or arguments.json
     with progress_shown(silent) as progress, warnings_as_lines():
         targets = _check_tools(arguments, options)
-        start = time.perf_counter()
         from gridgen.compiler import make_module
         from gridgen.wheel import make_wheels, write_wheels
 
         module = make_module(robot_text(arguments.urdf), options, progress)
-        seconds = time.perf_counter() - start
         if options.name not in (None, module.folder.name):
             say(
                 f"warning: {show(options.name)} is not a valid module name; the module is named "
@@ -186,7 +185,7 @@ def _run(arguments: argparse.Namespace) -> int:
         write_wheels(wheels, force)
         if report is not None:
             report.save(arguments.report, force=force)
-    summary = Summary(module, seconds, resources, comparisons)
+    summary = Summary(module, time.perf_counter() - start, resources, comparisons)
     with printing():
         if arguments.json:
             print(json.dumps(summary.as_data(), indent=2))

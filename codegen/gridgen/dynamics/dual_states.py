@@ -40,11 +40,14 @@ def contact_step_gradient(
 
 
 def moving(state: State, count: int) -> tuple[State, list[Slopes]]:
-    """Return a state that moves by a column for each of dq and qd, and that many columns."""
+    """Return a state that moves by columns for dq and then, if there are more, qd; and these."""
     n, one = state.tree.nv, state.scalars.constant(1.0)
     units = [Slopes({k: one}) for k in range(count)]
     q = [*map(Dual, state.q, _coordinates_of(state, units[:n]))]
-    return replace(constant(state), q=q, qd=[*map(Dual, state.qd, units[n : 2 * n])]), units
+    moved = replace(constant(state), q=q)
+    if count > n:
+        moved = replace(moved, qd=[*map(Dual, state.qd, units[n : 2 * n])])
+    return moved, units
 
 
 def constant(state: State) -> State:

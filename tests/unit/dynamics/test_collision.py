@@ -30,7 +30,7 @@ from gridgen.schedules.thread.plan import plan_lines
 from gridgen.schedules.thread.work import count_operations, is_longer
 from helpers.dynamics import load_tree, robot_path
 from helpers.program_interpreter import run
-from helpers.robots import needs
+from helpers.robots import exhaustive_cases, needs, some, spread
 
 #: Revolute joints; branches and a mimic joint; a slide; a free joint.
 ROBOTS = [("arm7", False), ("gripper", False), ("cart_pole", False), ("quadruped", True)]
@@ -43,6 +43,7 @@ ARGUMENTS = {
     "collision_free": ("q", "world", "margin"),
 }
 FUNCTIONS = tuple(ARGUMENTS)
+OF_FUNCTIONS = [(name,) for name in FUNCTIONS]
 
 
 def spheres_of(name: str, floating: bool) -> dict[str, list[tuple[float, ...]]]:
@@ -213,7 +214,7 @@ def test_free_is_where_both_distances_are_beyond_the_margin() -> None:
 
 @pytest.mark.parametrize("kind", ["", "vjp", "jvp"])
 @pytest.mark.parametrize("function", FUNCTIONS)
-@pytest.mark.parametrize(("name", "floating"), ROBOTS)
+@pytest.mark.parametrize(("name", "floating"), [*ROBOTS[1:3], *exhaustive_cases(*ROBOTS[::3])])
 def test_programs_agree_with_the_reference(
     function: str, name: str, floating: bool, kind: str
 ) -> None:
@@ -230,8 +231,7 @@ def test_programs_agree_with_the_reference(
         assert_allclose(stacked, expected.reshape(50, -1), rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize(("function", "dtype"), spread(OF_FUNCTIONS, ["float32", "float64"], 1))
 def test_compiled_code_agrees_with_the_reference(function: str, dtype: str) -> None:
     robot = gridgen.load(robot_path("arm7"), spheres=spheres_of("arm7", False), backend="cpu")
     check(robot, function, dtype)
@@ -253,8 +253,11 @@ def check(robot: gridgen.Robot, function: str, dtype: str) -> list[np.ndarray]:
     return found
 
 
-@pytest.mark.parametrize("way", ["emulated", "compute_75"])
-@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize(
+    ("function", "way"),
+    spread(OF_FUNCTIONS[:2], ["emulated", "compute_75"], 1)
+    + spread(OF_FUNCTIONS[2:], ["emulated", "compute_75"], 0),
+)
 def test_kernels_of_gpus_give_the_bits_of_the_cpu(
     function: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,22 +281,22 @@ def robot() -> gridgen.Robot:
     return gridgen.load(robot_path("arm7"), spheres=spheres_of("arm7", False), backend="cpu")
 
 
-def test_derivatives_are_those_of_finite_differences(robot: gridgen.Robot) -> None:
+@pytest.mark.parametrize("function", some(FUNCTIONS[:4], FUNCTIONS[1:3]))
+def test_derivatives_are_those_of_finite_differences(robot: gridgen.Robot, function: str) -> None:
     x = states(tree_of("arm7", False), 40)
     outside = robot.world_distance(x["q"], x["world"])[0] > -0.02  # no axis is in an obstacle
     assert outside.mean() > 0.5
     x = {name: array[outside] for name, array in x.items()}
     u, one, step = np.random.default_rng(1).normal(size=x["q"].shape), np.ones(outside.sum()), 1e-6
-    for function in FUNCTIONS[:4]:
-        arguments = [x[name] for name in ARGUMENTS[function][1:]]
-        is_soft = function.startswith("soft")
-        gradient = robot.vjp(function, one if is_soft else (one, None), x["q"], *arguments)
-        slope = robot.jvp(function, u, x["q"], *arguments)[1]
-        slope = slope if is_soft else slope[0]
-        assert_allclose((gradient * u).sum(axis=1), slope, atol=1e-12)
-        ends = [getattr(robot, function)(x["q"] + s * u, *arguments) for s in (step, -step)]
-        ends = ends if is_soft else [end[0] for end in ends]
-        assert_allclose(np.subtract(*ends) / (2 * step), slope, atol=1e-6)
+    arguments = [x[name] for name in ARGUMENTS[function][1:]]
+    is_soft = function.startswith("soft")
+    gradient = robot.vjp(function, one if is_soft else (one, None), x["q"], *arguments)
+    slope = robot.jvp(function, u, x["q"], *arguments)[1]
+    slope = slope if is_soft else slope[0]
+    assert_allclose((gradient * u).sum(axis=1), slope, atol=1e-12)
+    ends = [getattr(robot, function)(x["q"] + s * u, *arguments) for s in (step, -step)]
+    ends = ends if is_soft else [end[0] for end in ends]
+    assert_allclose(np.subtract(*ends) / (2 * step), slope, atol=1e-6)
 
 
 def test_soft_minima_are_those_of_all_pairs() -> None:
@@ -331,7 +334,7 @@ def test_soft_minima_are_refused(robot: gridgen.Robot) -> None:
     zeros = np.zeros((2, 7))
     robot.soft_self_distance(zeros, np.full(2, 0.1))  # later calls skip some validation
     for wrong in (-0.1, 0.0, np.inf, np.nan):
-        match = f"temperature is {wrong}; give a positive finite number"
+        match = f"temperature has {wrong}; give a positive finite number"
         for given in (wrong, np.array([0.1, wrong]), np.array(wrong)):
             with pytest.raises(OptionError, match=match):
                 robot.soft_self_distance(zeros, given)
@@ -376,6 +379,32 @@ def test_paths_are_free_where_all_of_their_points_are(robot: gridgen.Robot, coun
     assert max(means) > 0.7
     with pytest.raises(ShapeError, match=r"paths has shape \(11, 7\); give \(B, T, nq\)"):
         robot.path_free(paths[0])
+
+
+def test_arguments_of_paths_are_those_of_paths(robot: gridgen.Robot) -> None:
+    """Not of their points, also where there are as many; one of all paths has any form."""
+    ends = np.random.default_rng(4).uniform(-1.0, 1.0, (2, 11, 7))
+    paths, every = np.linspace(*ends, 11, axis=1), states(tree_of("arm7", False), 11)["world"]
+    margins = np.linspace(-0.2, 0.05, 11)
+    expected = robot.path_free(paths, every, margins)
+    assert 0.0 < expected.mean() < 1.0
+    assert_array_equal(robot.path_free(paths, every, margins.tolist()), expected)
+    expected = robot.path_free(paths, every[0], -0.05)
+    for margin in (np.array([-0.05]), [-0.05], np.array(-0.05)):
+        assert_array_equal(robot.path_free(paths, every[:1], margin), expected)
+    for obstacles, margin, message in (
+        (
+            every[:3],
+            0.0,
+            r"world has shape \(3, \d+\); give \(n,\) or \(B, n\) for paths with B = 11",
+        ),
+        (every[0], np.zeros(3), r"margin has shape \(3,\); give one number or \(B,\)"),
+        (every[0], np.zeros((11, 11)), r"margin has shape \(11, 11\)"),
+        (every[0], ["x"] * 11, "margin is"),
+        (every[0], [[0.1], [0.2, 0.3]], "margin is"),
+    ):
+        with pytest.raises(ShapeError, match=message):
+            robot.path_free(paths, obstacles, margin)
 
 
 def test_a_world_by_name_is_that_of_its_array(robot: gridgen.Robot) -> None:

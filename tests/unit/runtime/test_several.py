@@ -15,6 +15,7 @@ import pytest
 import gridgen
 from gridgen.errors import DtypeError, ModelError, OptionError, ShapeError
 from gridgen.robot import open_module
+from helpers.robots import exhaustive
 
 ROBOTS = Path(__file__).parents[3] / "robots"
 NAMES = (
@@ -47,7 +48,7 @@ def alone(robot: gridgen.Robot, x: Any, **loads: Any) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", ["float64", *exhaustive("float32")])
 def test_they_are_those_of_each_function_in_the_order_asked_for(robot, x, dtype):
     x = tuple(array.astype(dtype) for array in x)
     found = robot.compute(NAMES, *x)

@@ -121,7 +121,7 @@ def _on_ground(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator
     scalars, solid = frame.scalars, contact.solid
     axes, path = frame.path(solid.body, -1)
     pose = frame.shape(axes, solid)
-    shape = contact.kinds[0]
+    shape, _ = contact.kinds
     surface = _surface(frame, contact, axes)
     _, normal, _ = surface(pose.p)
     rod = _edges(solid, pose, scalars) if shape is ShapeKind.CAPSULE else []
