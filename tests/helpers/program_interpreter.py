@@ -211,7 +211,8 @@ _FUNCTIONS = {
 
 def _plain(text: str) -> str:
     """Return a C++ expression in Python."""
-    text = text.replace("gridgen::broadcast<T>", "").replace("&&", "and")
+    text = text.replace("gridgen::broadcast<T>", "").replace("&&", "and").replace("||", "or")
+    text = text.replace("gridgen::has_not_converged()", "False")
     names = "sign|sqrt|reciprocal|exp|log|atan2|select|any_negative|choose"
     return re.sub(rf"gridgen::({names})<T>", r"\1", text)
 
