@@ -51,8 +51,24 @@ CANCELLATION = 25.0
 #: the reference has rounding errors too, and another order of the terms has different ones.
 ROUNDINGS = 2.0
 
-# Steps of a rollout that are compared.
-_STEPS = 4
+#: Tolerance of an identity between functions of the reference: an error of a formula is larger.
+IDENTITY = 1e-6
+
+#: Derivatives, by the function and the arrays that their first results differentiate.
+_DERIVATIVES = {
+    "inverse_dynamics_gradient": ("inverse_dynamics", ("q", "qd")),
+    "forward_dynamics_gradient": ("forward_dynamics_crba", ("q", "qd", "tau")),
+    "joint_torque_regressor_gradient": ("joint_torque_regressor", ("q", "qd", "qdd")),
+    "center_of_mass_jacobian": ("center_of_mass", ("q",)),
+    "gravity_forces": ("potential_energy", ("q",)),
+}
+#: Functions that are a sum of products of others.
+_SUMS = ("inverse_dynamics", "kinetic_energy", "centroidal_momentum")
+#: Functions whose reference must satisfy an identity with other functions.
+IDENTITIES = (*_DERIVATIVES, *_SUMS)
+
+# Steps of a rollout that are compared, and states of an identity.
+_STEPS, _STATES = 4, 4
 
 Array = NDArray[np.float64]
 
@@ -248,7 +264,54 @@ def compare(
             results = _evaluate(robot, function, rounded, backend)
             compared = compare_function(tree, kernel.same, dtype, exact, results, kernel.key.method)
             comparisons.append(replace(compared, function=function))
+    there = {robot.kernels[name].key.function for name in functions or robot.functions}
+    for function in (name for name in IDENTITIES if name in there):
+        progress(f"checking the identity of {function}")
+        found = compare_identity(tree, function, states)
+        comparisons += [] if found.passed else [found]
     return comparisons
+
+
+def compare_identity(tree: KinematicTree, function: str, states: Mapping[str, Array]) -> Comparison:
+    """Compare a function with other functions, all of the reference.
+
+    A derivative times a random direction is the complex step along it.
+
+    Args:
+        tree:     the robot.
+        function: one of ``IDENTITIES``.
+        states:   see ``random_states``.
+    """
+    x = {name: array[:_STATES] for name, array in states.items()}
+
+    def value(name: str, given: Mapping[str, Any] = x) -> Array:
+        return evaluate_reference(tree, name, given)[0]
+
+    results = evaluate_reference(tree, function, x)
+    if function in _DERIVATIVES:
+        base, arrays = _DERIVATIVES[function]
+        rng, step = np.random.default_rng(0), 1e-30
+        changes = {name: rng.normal(size=(len(x["q"]), tree.nv)) for name in arrays}
+        moved: dict[str, Any] = {n: x[n] + 1j * step * changes[n] for n in arrays if n != "q"}
+        moved["q"] = value("integrate", {"q": x["q"], "v": 1j * step * changes["q"]})
+        expected = value(base, {**x, **moved}).imag / step
+        pairs = zip(results, arrays, strict=False)
+        found = sum(np.einsum("b...j,bj->b...", one, changes[name]) for one, name in pairs)
+    elif function == "inverse_dynamics":
+        inertial = np.einsum("bij,bj->bi", value("mass_matrix"), x["qdd"])
+        expected, found = inertial + value("bias_forces"), results[0]
+    elif function == "kinetic_energy":
+        M = value("mass_matrix")
+        expected, found = 0.5 * np.einsum("bi,bij,bj->b", x["qd"], M, x["qd"]), results[0]
+    else:
+        A = value("centroidal_momentum_matrix")
+        expected, found = np.einsum("bij,bj->bi", A, x["qd"]), results[0]
+    tolerance = IDENTITY
+    if FUNCTIONS[function].solves:
+        conditions = amplification(value("mass_matrix")).max()
+        tolerance = max(tolerance, FORWARD * float(np.finfo(float).eps) * float(conditions) ** 2)
+    error = float(relative_errors(found, expected).max())
+    return Comparison(f"{function} (identity)", "float64", error, tolerance)
 
 
 def _evaluate(

@@ -181,7 +181,7 @@ def make_module(
         programs[kernel.name] = plan_programs(tree, kernel.key, *limits)
 
     progress("writing the text")
-    files = render_sources(schedules, name, __version__, kernels, programs)
+    files, views = render_sources(schedules, name, __version__, kernels, programs)
     sources = sources_of(name, files, programs, kernels)
     with_searches = [*own, *map(schedules.kernel, searches)]
     files |= render_library(
@@ -190,6 +190,7 @@ def make_module(
         __version__,
         with_searches,
         programs,
+        views,
         LIBRARY_FLAGS,
         [name for name in files if not is_shared(name)],
         casadi=options.casadi,

@@ -228,7 +228,7 @@ class TracedModule:
                 called.name: plan_programs(self._tree, called.key, *self._limits)
                 for called in with_called(self._schedules, [kernel])
             }
-            files = render_sources(self._schedules, self._ident, __version__, [kernel], programs)
+            files, _ = render_sources(self._schedules, self._ident, __version__, [kernel], programs)
         return sources_of(self._ident, files, programs, [kernel])
 
 

@@ -13,6 +13,7 @@ import reprlib
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+from gridgen.errors import OptionError
 from gridgen.reserved import is_declared
 
 MAX_IDENT = 48
@@ -211,3 +212,9 @@ def similar(name: str, names: Iterable[str], count: int = 3) -> tuple[str, ...]:
             folded.setdefault(candidate[:MAX_SHOWN].lower(), candidate)
     matches = difflib.get_close_matches(short.lower(), folded, n=count, cutoff=0.6)
     return tuple(folded[match] for match in matches)
+
+
+def check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:
+    """Raise unless an option has one of the valid values."""
+    if not isinstance(value, str) or value not in choices:
+        raise OptionError(f"{option} is {show(str(value))}; choose one of {', '.join(choices)}")

@@ -37,8 +37,9 @@ LONGEST_GPU_PROGRAM = LONGEST_PROGRAM
 DEFAULT_FUNCTIONS = tuple(name for name in GENERATED if FUNCTIONS[name].is_default)
 #: The functions that are generated on request only.
 LEFT_OUT = tuple(name for name in GENERATED if name not in DEFAULT_FUNCTIONS)
-#: The integrators of modules by default: a variational step has a long program.
-DEFAULT_INTEGRATORS = tuple(name for name in INTEGRATORS if name != "variational")
+#: The integrators of modules by default: those that compute one acceleration per step. Programs of
+#: the others are several times as long.
+DEFAULT_INTEGRATORS = ("semi_implicit", "euler", "implicit")
 CONVENTIONS = ("pinocchio", "mujoco")
 DTYPE_CHOICES = ("float32", "float64")
 #: Names in a module's C++ header besides those of functions.
@@ -449,8 +450,8 @@ class GenerateOptions(RobotOptions):
     integrators: tuple[Integrator, ...] = option(
         (),
         values.names_of("integrator", INTEGRATORS),
-        """integrators of steps and rollouts; by default all except ``variational``, whose programs
-        are long.""",
+        """integrators of steps and rollouts; by default ``semi_implicit``, ``euler`` and
+        ``implicit``, whose programs are short.""",
         choices=INTEGRATORS,
         metavar="NAME,...",
         join=values.listed,

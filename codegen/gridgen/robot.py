@@ -42,11 +42,11 @@ from gridgen.functions.types import (
 )
 from gridgen.functions.worlds import as_world
 from gridgen.kernel import Kernel
-from gridgen.naming import show_value
+from gridgen.naming import check_choice, show_value
 from gridgen.runtime import configurations
 from gridgen.runtime.arrays.layout import DTYPES, array_like
 from gridgen.runtime.calls.bound import Binder, Bound
-from gridgen.runtime.calls.evaluation import Evaluator, check_choice
+from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.runtime.calls.hybrid import HybridDynamics
 from gridgen.runtime.calls.products import Products
 from gridgen.runtime.calls.resolved import Evaluation, Resolved
@@ -97,7 +97,6 @@ class Robot(Declared, Drawn, Exported):
         self._evaluations: dict[Evaluation, Callable[[Resolved], Any]] = {
             "kernel": evaluator.evaluate,
             "frames": evaluator.evaluate_frames,
-            "fused": evaluator.evaluate_fused,
             "hybrid": self._hybrid.forward_dynamics,
         }
         #: Name of the robot in a framework's graphs: its name and a digest of its functions.
@@ -301,12 +300,12 @@ class Robot(Declared, Drawn, Exported):
         arrays = request.arrays
         if type(arrays[0]) is np.ndarray:
             if request.settings is None:
-                found = self._evaluator.at_once(request)
+                found = self._evaluator.repeated(request)
                 if found is not None:
                     return found
         elif is_transformed(arrays[0], (*arrays[1:], *request.options.values())):
             return torch_calls().call(self, request)
-        return self._run(self.resolver.resolve(request, offer=True))
+        return self._run(self.resolver.resolve(request))
 
     def _run(self, resolved: Resolved) -> Any:
         """Compute a call."""
@@ -537,10 +536,11 @@ class Robot(Declared, Drawn, Exported):
             bound = robot.bind("inverse_dynamics", q, qd, qdd, out=tau)
             bound()  # reads q, qd and qdd as they are now; returns tau
 
-        A bound call validates no array and allocates nothing. On a GPU it only launches kernels,
-        on the current stream of the library of ``q``, and can be captured in a CUDA graph. Arrays
-        that a plain call would copy raise an error. On the CPU each call validates quaternions:
-        nearly unit ones are normalized in a copy, others raise QuaternionError.
+        A bound call validates no layout of an array and allocates nothing. On a GPU it only
+        launches kernels, on the current stream of the library of ``q``, and can be captured in a
+        CUDA graph. Arrays that a plain call would copy raise an error. On the CPU each call
+        validates the numbers of its inputs as a plain call does: nearly unit quaternions are
+        normalized in a copy, others raise QuaternionError.
 
         Args:
             function:  name of a function; or a list, as of ``compute``.

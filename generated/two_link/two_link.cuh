@@ -42,28 +42,8 @@
 #define GRIDGEN_ONLY_difference
 #endif
 
-#ifdef GRIDGEN_ONLY_rollout_rk4  // it calls these
-#define GRIDGEN_ONLY_step_rk4
-#define GRIDGEN_ONLY_difference
-#endif
-
 #ifdef GRIDGEN_ONLY_rollout_implicit  // it calls these
 #define GRIDGEN_ONLY_step_implicit
-#define GRIDGEN_ONLY_difference
-#endif
-
-#ifdef GRIDGEN_ONLY_rollout_midpoint  // it calls these
-#define GRIDGEN_ONLY_step_midpoint
-#define GRIDGEN_ONLY_difference
-#endif
-
-#ifdef GRIDGEN_ONLY_rollout_trapezoidal  // it calls these
-#define GRIDGEN_ONLY_step_trapezoidal
-#define GRIDGEN_ONLY_difference
-#endif
-
-#ifdef GRIDGEN_ONLY_rollout_constant_acceleration  // it calls these
-#define GRIDGEN_ONLY_step_constant_acceleration
 #define GRIDGEN_ONLY_difference
 #endif
 
@@ -77,6 +57,24 @@ struct Traits : gridgen::FunctionTraits {
     static constexpr int quaternions[] = {-1};
 };
 
+// Constants of the robot in the canonical frames of its bodies, as they occur in functions.
+inline constexpr double k_mcx_upper_arm = 0.44;  // upper_arm: mass times center of mass, x [kg m]
+inline constexpr double k_px_forearm = 0.4;  // forearm: position in the parent, x [m]
+inline constexpr double k_mcx_forearm = 0.18;  // forearm: mass times center of mass, x [kg m]
+inline constexpr double k_m_forearm = 1.2;  // forearm: mass [kg]
+inline constexpr double k_Iyy_forearm = 0.040209999999999996;  // forearm: inertia, yy [kg m^2], and 1 more
+inline constexpr double k5 = 0.07941999999999999;  // computed from others
+inline constexpr double k_pz_upper_arm = 0.5;  // upper_arm: position in the parent, z [m]
+inline constexpr double k7 = 4.476498383486695;  // computed from others
+inline constexpr double k8 = 0.16000000000000003;  // computed from others
+inline constexpr double k9 = 0.8057697090276051;  // computed from others
+inline constexpr double k10 = 0.3942302909723948;  // computed from others
+inline constexpr double k_Iyy_upper_arm = 0.1268;  // upper_arm: inertia, yy [kg m^2], and 1 more
+inline constexpr double k12 = 24.869435463814973;  // computed from others
+inline constexpr double k13 = 0.16701;  // computed from others
+inline constexpr double k14 = 0.056249999999999994;  // computed from others
+inline constexpr double k_Ixx_forearm = 0.0005;  // forearm: inertia, xx [kg m^2]
+
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics)
 
 // Inverse dynamics: joint torques that produce given accelerations.
@@ -86,7 +84,7 @@ struct Traits : gridgen::FunctionTraits {
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   tau               2     written  joint torques [N m or N]
 // Source: recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2.
-// 30 instructions; specialization left 42 operations of 479.
+// 42 floating-point operations (479 generic), 30 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void inverse_dynamics(
     gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> qdd, gridgen::Same<In> gravity,
@@ -115,23 +113,24 @@ GRIDGEN_LARGE void inverse_dynamics(
     const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
     const T qdd0 = qdd[0];
-    const T n_upper_arm_z = fma(R(0.44), a_upper_arm_y, R(0.12680000000000002) * qdd0);
+    const T n_upper_arm_z = fma(R(k_mcx_upper_arm), a_upper_arm_y, R(0.12680000000000002) * qdd0);
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
-    const T t2 = fma(R(0.4), qdd0, a_upper_arm_y);
+    const T t1 = fma(R(-k_px_forearm), t0, a_upper_arm_x);
+    const T t2 = fma(R(k_px_forearm), qdd0, a_upper_arm_y);
     const T a_forearm_x = fma(s_forearm, t2, c_forearm * t1);
     const T a_forearm_y = fnma(s_forearm, t1, c_forearm * t2);
     const T wd_forearm_z = qdd0 + qdd[1];
     const T w_forearm_z = qd0 + qd[1];
-    const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
-    const T f_forearm_y = fma(R(0.18), wd_forearm_z, R(1.2) * a_forearm_y);
-    const T n_forearm_z = fma(R(0.18), a_forearm_y, R(0.040209999999999996) * wd_forearm_z);
+    const T f_forearm_x = fma(R(-k_mcx_forearm), w_forearm_z * w_forearm_z, R(k_m_forearm) *
+        a_forearm_x);
+    const T f_forearm_y = fma(R(k_mcx_forearm), wd_forearm_z, R(k_m_forearm) * a_forearm_y);
+    const T n_forearm_z = fma(R(k_mcx_forearm), a_forearm_y, R(k_Iyy_forearm) * wd_forearm_z);
     tau[1] = n_forearm_z;
 
     // forearm (revolute elbow on upper_arm): force propagated to the parent
-    const T n_upper_arm_z_2 = fma(R(0.4), fma(c_forearm, f_forearm_y, s_forearm * f_forearm_x),
-        n_upper_arm_z + n_forearm_z);
+    const T n_upper_arm_z_2 = fma(R(k_px_forearm), fma(c_forearm, f_forearm_y, s_forearm *
+        f_forearm_x), n_upper_arm_z + n_forearm_z);
     tau[0] = n_upper_arm_z_2;
 }
 
@@ -156,7 +155,7 @@ struct inverse_dynamics_traits : Traits {
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   tau               2     written  joint torques [N m or N]
 // Source: recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 5.
-// 24 instructions; specialization left 33 operations of 479.
+// 33 floating-point operations (479 generic), 24 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void bias_forces(
     gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> gravity, Out tau)
@@ -185,18 +184,19 @@ GRIDGEN_LARGE void bias_forces(
     const T t0 = qd0 * qd0;
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
+    const T t1 = fma(R(-k_px_forearm), t0, a_upper_arm_x);
     const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
     const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
     const T w_forearm_z = qd0 + qd[1];
-    const T f_forearm_y = R(1.2) * a_forearm_y;
-    const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
-    const T n_forearm_z = R(0.18) * a_forearm_y;
+    const T f_forearm_y = R(k_m_forearm) * a_forearm_y;
+    const T f_forearm_x = fma(R(-k_mcx_forearm), w_forearm_z * w_forearm_z, R(k_m_forearm) *
+        a_forearm_x);
+    const T n_forearm_z = R(k_mcx_forearm) * a_forearm_y;
     tau[1] = n_forearm_z;
 
     // forearm (revolute elbow on upper_arm): force propagated to the parent
-    const T n_upper_arm_z = fma(R(0.4), fma(c_forearm, f_forearm_y, s_forearm * f_forearm_x),
-        fma(R(0.44), a_upper_arm_y, n_forearm_z));
+    const T n_upper_arm_z = fma(R(k_px_forearm), fma(c_forearm, f_forearm_y, s_forearm *
+        f_forearm_x), fma(R(k_mcx_upper_arm), a_upper_arm_y, n_forearm_z));
     tau[0] = n_upper_arm_z;
 }
 
@@ -220,7 +220,7 @@ struct bias_forces_traits : Traits {
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   tau               2     written  joint torques [N m or N]
 // Source: weights of subtrees about the joints' axes.
-// 15 instructions; specialization left 21 operations of 204.
+// 21 floating-point operations (204 generic), 15 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void gravity_forces(
     gridgen::Same<In> q, gridgen::Same<In> gravity, Out tau)
@@ -247,19 +247,19 @@ GRIDGEN_LARGE void gravity_forces(
     const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T h_upper_arm_y = R(0.18) * s_forearm;
+    const T h_upper_arm_y = R(k_mcx_forearm) * s_forearm;
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
     const T a_forearm_y = fnma(s_forearm, a_upper_arm_x, c_forearm * a_upper_arm_y);
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T h_upper_arm_x = fma(R(0.18), c_forearm, R(0.9199999999999999));
+    const T h_upper_arm_x = fma(R(k_mcx_forearm), c_forearm, R(0.9199999999999999));
 
     // upper_arm (revolute shoulder on the base): motion and inertial force
     tau[0] = fnma(h_upper_arm_y, a_upper_arm_x, h_upper_arm_x * a_upper_arm_y);
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
-    tau[1] = R(0.18) * a_forearm_y;
+    tau[1] = R(k_mcx_forearm) * a_forearm_y;
 }
 
 struct gravity_forces_traits : Traits {
@@ -282,7 +282,7 @@ struct gravity_forces_traits : Traits {
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   C                 4     written  Coriolis matrix [N m or N per rad/s or m/s]
 // Source: Echeandia and Wensing 2021, with the answers of subtrees to changes of motion.
-// 18 instructions; specialization left 20 operations of 1239.
+// 20 floating-point operations (1,239 generic), 18 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void coriolis_matrix(
     gridgen::Same<In> q, gridgen::Same<In> qd, Out C)
@@ -300,25 +300,25 @@ GRIDGEN_LARGE void coriolis_matrix(
     const T p_forearm_y = R(0.36) * w_forearm_z;
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T h_upper_arm_y = R(0.18) * s_forearm;
+    const T h_upper_arm_y = R(k_mcx_forearm) * s_forearm;
     const T t0 = s_forearm * p_forearm_y;
-    const T t1 = c_forearm * (R(0.07941999999999999) * w_forearm_z);
+    const T t1 = c_forearm * (R(k5) * w_forearm_z);
     const T t2 = d_forearm_y * h_upper_arm_y;
 
     // inputs
     C[3] = gridgen::broadcast<T>(R(0));
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    C[2] = R(0.5) * t2;
+    C[2] = R(k_pz_upper_arm) * t2;
     const T K_upper_arm_yy = fma(s_forearm, t1, t2);
 
     // upper_arm (revolute shoulder on the base): derivatives of its joint torque
-    const T t3 = fma(R(-0.4), t0, fnma(s_forearm, t1, K_upper_arm_yy));
-    C[0] = R(0.5) * t3;
+    const T t3 = fma(R(-k_px_forearm), t0, fnma(s_forearm, t1, K_upper_arm_yy));
+    C[0] = R(k_pz_upper_arm) * t3;
 
     // forearm (revolute elbow on upper_arm): derivatives of the transmitted wrench by its motion
-    const T t4 = R(0.18) * w_forearm_z;
-    C[1] = -R(0.4) * (s_forearm * t4);
+    const T t4 = R(k_mcx_forearm) * w_forearm_z;
+    C[1] = -R(k_px_forearm) * (s_forearm * t4);
 }
 
 struct coriolis_matrix_traits : Traits {
@@ -343,7 +343,7 @@ struct coriolis_matrix_traits : Traits {
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 // Source: articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and 8.
-// 35 instructions; specialization left 50 operations of 1098.
+// 50 floating-point operations (1,098 generic), 35 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void forward_dynamics_aba(
     gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> gravity,
@@ -373,20 +373,21 @@ GRIDGEN_LARGE void forward_dynamics_aba(
     const T t0 = qd0 * qd0;
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
+    const T t1 = fma(R(-k_px_forearm), t0, a_upper_arm_x);
     const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
     const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
     const T w_forearm_z = qd0 + qd[1];
-    const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
+    const T f_forearm_x = fma(R(-k_mcx_forearm), w_forearm_z * w_forearm_z, R(k_m_forearm) *
+        a_forearm_x);
 
     // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T tau1 = tau[1];
-    const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
-    const T t2 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
-        s_forearm * f_forearm_x);
-    const T n_upper_arm_z = fma(R(0.4), t2, fma(R(0.44), a_upper_arm_y, tau1));
-    const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
-        s_forearm, R(0.3942302909723948)), R(0.1268));
+    const T u_forearm = fma(R(-k_mcx_forearm), a_forearm_y, tau1);
+    const T t2 = fma(c_forearm, fma(R(k7), u_forearm, R(k_m_forearm) * a_forearm_y), s_forearm *
+        f_forearm_x);
+    const T n_upper_arm_z = fma(R(k_px_forearm), t2, fma(R(k_mcx_upper_arm), a_upper_arm_y, tau1));
+    const T I_upper_arm_zz = fma(R(k8), fma(s_forearm, R(k9) * s_forearm, R(k10)),
+        R(k_Iyy_upper_arm));
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm = tau[0] - n_upper_arm_z;
@@ -395,9 +396,8 @@ GRIDGEN_LARGE void forward_dynamics_aba(
     qdd[0] = rate_upper_arm;
 
     // forearm (revolute elbow on upper_arm): acceleration
-    const T dv_forearm_y = c_forearm * (R(0.4) * rate_upper_arm);
-    const T qdd_forearm = fma(R(-4.476498383486695), dv_forearm_y, fma(R(24.869435463814973),
-        u_forearm, -rate_upper_arm));
+    const T dv_forearm_y = c_forearm * (R(k_px_forearm) * rate_upper_arm);
+    const T qdd_forearm = fma(R(-k7), dv_forearm_y, fma(R(k12), u_forearm, -rate_upper_arm));
     qdd[1] = qdd_forearm;
 }
 
@@ -423,7 +423,7 @@ struct forward_dynamics_aba_traits : Traits {
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 // Source: mass matrix and its factorization, Yang, Wu, Pan (prefix sums) eq. 6.
-// 37 instructions; specialization left 53 operations of 796.
+// 53 floating-point operations (796 generic), 37 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void forward_dynamics_crba(
     gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> gravity,
@@ -453,31 +453,33 @@ GRIDGEN_LARGE void forward_dynamics_crba(
     const T t0 = qd0 * qd0;
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
+    const T t1 = fma(R(-k_px_forearm), t0, a_upper_arm_x);
     const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
     const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
     const T w_forearm_z = qd0 + qd[1];
-    const T f_forearm_y = R(1.2) * a_forearm_y;
-    const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
+    const T f_forearm_y = R(k_m_forearm) * a_forearm_y;
+    const T f_forearm_x = fma(R(-k_mcx_forearm), w_forearm_z * w_forearm_z, R(k_m_forearm) *
+        a_forearm_x);
 
     // forearm (revolute elbow on upper_arm): force propagated to the parent
-    const T t2 = fma(R(0.18), a_forearm_y, R(0.44) * a_upper_arm_y);
-    const T n_upper_arm_z = fma(R(0.4), fma(c_forearm, f_forearm_y, s_forearm * f_forearm_x), t2);
+    const T t2 = fma(R(k_mcx_forearm), a_forearm_y, R(k_mcx_upper_arm) * a_upper_arm_y);
+    const T n_upper_arm_z = fma(R(k_px_forearm), fma(c_forearm, f_forearm_y, s_forearm *
+        f_forearm_x), t2);
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T I_upper_arm_zz = fma(R(0.4), fma(R(0.18), c_forearm, fma(R(0.18), c_forearm, R(0.48))),
-        R(0.16701));
+    const T I_upper_arm_zz = fma(R(k_px_forearm), fma(R(k_mcx_forearm), c_forearm,
+        fma(R(k_mcx_forearm), c_forearm, R(0.48))), R(k13));
 
     // forearm (revolute elbow on upper_arm): column of the mass matrix
-    const T t3 = fma(R(0.072), c_forearm, R(0.040209999999999996));
+    const T t3 = fma(R(0.072), c_forearm, R(k_Iyy_forearm));
 
     // factorization and solution
-    const T t4 = fma(R(-0.18), a_forearm_y, tau[1]);
-    const T t5 = R(24.869435463814973) * t3;
+    const T t4 = fma(R(-k_mcx_forearm), a_forearm_y, tau[1]);
+    const T t5 = R(k12) * t3;
     const T t6 = gridgen::reciprocal<T>(fnma(t3, t5, I_upper_arm_zz));
     const T t7 = t6 * fnma(t4, t5, tau[0] - n_upper_arm_z);
     qdd[0] = t7;
-    qdd[1] = fnma(t5, t7, R(24.869435463814973) * t4);
+    qdd[1] = fnma(t5, t7, R(k12) * t4);
 }
 
 struct forward_dynamics_crba_traits : Traits {
@@ -499,7 +501,7 @@ struct forward_dynamics_crba_traits : Traits {
 //   q                 2     read     joint positions [rad or m]
 //   M                 4     written  joint-space inertia [kg m^2, kg m or kg]
 // Source: composite rigid bodies, Featherstone 2008, chapter 6.
-// 5 instructions; specialization left 9 operations of 400.
+// 9 floating-point operations (400 generic), 5 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void mass_matrix(
     gridgen::Same<In> q, Out M)
@@ -511,13 +513,13 @@ GRIDGEN_LARGE void mass_matrix(
     gridgen::sincos<T>(q[1], sine_c_forearm, c_forearm);
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T I_upper_arm_zz = fma(R(0.4), fma(R(0.18), c_forearm, fma(R(0.18), c_forearm, R(0.48))),
-        R(0.16701));
-    M[3] = gridgen::broadcast<T>(R(0.040209999999999996));
+    const T I_upper_arm_zz = fma(R(k_px_forearm), fma(R(k_mcx_forearm), c_forearm,
+        fma(R(k_mcx_forearm), c_forearm, R(0.48))), R(k13));
+    M[3] = gridgen::broadcast<T>(R(k_Iyy_forearm));
     M[0] = I_upper_arm_zz;
 
     // forearm (revolute elbow on upper_arm): column of the mass matrix
-    const T t0 = fma(R(0.072), c_forearm, R(0.040209999999999996));
+    const T t0 = fma(R(0.072), c_forearm, R(k_Iyy_forearm));
     M[1] = t0;
     M[2] = t0;
 }
@@ -543,7 +545,7 @@ struct mass_matrix_traits : Traits {
 //   q                 2     read     joint positions [rad or m]
 //   Minv              4     written  inverse of the joint-space inertia [its inverse]
 // Source: factorization with the sparsity of the tree, Featherstone 2008, chapter 6.
-// 10 instructions; specialization left 16 operations of 409.
+// 16 floating-point operations (409 generic), 10 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void mass_matrix_inverse(
     gridgen::Same<In> q, Out Minv)
@@ -555,20 +557,20 @@ GRIDGEN_LARGE void mass_matrix_inverse(
     gridgen::sincos<T>(q[1], sine_c_forearm, c_forearm);
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T I_upper_arm_zz = fma(R(0.4), fma(R(0.18), c_forearm, fma(R(0.18), c_forearm, R(0.48))),
-        R(0.16701));
+    const T I_upper_arm_zz = fma(R(k_px_forearm), fma(R(k_mcx_forearm), c_forearm,
+        fma(R(k_mcx_forearm), c_forearm, R(0.48))), R(k13));
 
     // forearm (revolute elbow on upper_arm): column of the mass matrix
-    const T t0 = fma(R(0.072), c_forearm, R(0.040209999999999996));
+    const T t0 = fma(R(0.072), c_forearm, R(k_Iyy_forearm));
 
     // factorization and solution
-    const T t1 = R(24.869435463814973) * t0;
+    const T t1 = R(k12) * t0;
     const T t2 = gridgen::reciprocal<T>(fnma(t0, t1, I_upper_arm_zz));
     Minv[0] = t2;
     const T t3 = t1 * t2;
     Minv[1] = -t3;
     Minv[2] = -t3;
-    Minv[3] = fma(t1, t3, R(24.869435463814973));
+    Minv[3] = fma(t1, t3, R(k12));
 }
 
 struct mass_matrix_inverse_traits : Traits {
@@ -596,7 +598,7 @@ struct mass_matrix_inverse_traits : Traits {
 //   dtau_dq           4     written  derivative of the torques by the positions [N m, N per rad or m]
 //   dtau_dqd          4     written  derivative of the torques by the velocities [N m, N per rad/s or m/s]
 // Source: Plancher et al. (GRiD) Algorithm 2; Singh, Russell and Wensing 2022.
-// 46 instructions; specialization left 58 operations of 2036.
+// 58 floating-point operations (2,036 generic), 46 instructions.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void inverse_dynamics_gradient(
     gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> qdd, gridgen::Same<In> gravity,
@@ -626,18 +628,18 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
     const T t0 = qd0 * qd0;
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
+    const T t1 = fma(R(-k_px_forearm), t0, a_upper_arm_x);
     const T w_forearm_z = qd0 + qd[1];
     const T t2 = w_forearm_z * w_forearm_z;
     const T d_forearm_y = R(0.8) * qd0;
     const T p_forearm_y = R(0.36) * w_forearm_z;
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T t3 = R(0.18) * c_forearm;
-    const T h_upper_arm_y = R(0.18) * s_forearm;
+    const T t3 = R(k_mcx_forearm) * c_forearm;
+    const T h_upper_arm_y = R(k_mcx_forearm) * s_forearm;
     dtau_dq[2] = -fma(a_upper_arm_x, t3, a_upper_arm_y * h_upper_arm_y);
-    const T t4 = c_forearm * (R(0.07941999999999999) * w_forearm_z);
-    const T t5 = R(0.4) * (s_forearm * p_forearm_y);
+    const T t4 = c_forearm * (R(k5) * w_forearm_z);
+    const T t5 = R(k_px_forearm) * (s_forearm * p_forearm_y);
 
     // inputs
     dtau_dqd[3] = gridgen::broadcast<T>(R(0));
@@ -648,24 +650,24 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
     dtau_dqd[2] = t6;
     const T K_upper_arm_yy = fma(s_forearm, t4, t6);
     dtau_dqd[0] = fnma(s_forearm, t4, K_upper_arm_yy - t5);
-    const T h_upper_arm_x = R(0.48) + R(0.44) + t3;
+    const T h_upper_arm_x = R(0.48) + R(k_mcx_upper_arm) + t3;
     dtau_dq[0] = -fma(a_upper_arm_y, h_upper_arm_y, a_upper_arm_x * h_upper_arm_x);
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
     const T qdd0 = qdd[0];
-    const T t7 = fma(R(0.4), qdd0, a_upper_arm_y);
+    const T t7 = fma(R(k_px_forearm), qdd0, a_upper_arm_y);
     const T a_forearm_x = fma(s_forearm, t7, c_forearm * t1);
     const T a_forearm_y = fma(c_forearm, t7, -s_forearm * t1);
     const T wd_forearm_z = qdd0 + qdd[1];
-    const T f_forearm_x = fma(R(-0.18), t2, R(1.2) * a_forearm_x);
-    const T f_forearm_y = fma(R(0.18), wd_forearm_z, R(1.2) * a_forearm_y);
+    const T f_forearm_x = fma(R(-k_mcx_forearm), t2, R(k_m_forearm) * a_forearm_x);
+    const T f_forearm_y = fma(R(k_mcx_forearm), wd_forearm_z, R(k_m_forearm) * a_forearm_y);
 
     // forearm (revolute elbow on upper_arm): derivatives of the transmitted wrench by its motion
-    const T t8 = R(0.18) * a_forearm_x;
+    const T t8 = R(k_mcx_forearm) * a_forearm_x;
     dtau_dq[3] = -t8;
-    const T t9 = fma(R(1.2), a_forearm_y, -f_forearm_y);
-    const T t10 = fma(R(-1.2), a_forearm_x, f_forearm_x);
-    dtau_dq[1] = fma(R(0.4), fma(c_forearm, t10, s_forearm * t9), -t8);
+    const T t9 = fma(R(k_m_forearm), a_forearm_y, -f_forearm_y);
+    const T t10 = fma(R(-k_m_forearm), a_forearm_x, f_forearm_x);
+    dtau_dq[1] = fma(R(k_px_forearm), fma(c_forearm, t10, s_forearm * t9), -t8);
 }
 
 struct inverse_dynamics_gradient_traits : Traits {
@@ -692,7 +694,7 @@ struct inverse_dynamics_gradient_traits : Traits {
 //   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
 //   dqdd_dtau         4     written  derivative of the accelerations by the torques [as Minv]
 // Source: -M^-1 times the gradient of inverse dynamics, Plancher et al. (GRiD).
-// 80 instructions; specialization left 112 operations of 2168.
+// 112 floating-point operations (2,168 generic), 80 instructions.
 template <class T, class In = const T*, class Out, class Out2, class Out3>
 GRIDGEN_LARGE void forward_dynamics_gradient(
     gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> gravity,
@@ -722,7 +724,7 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     const T t0 = qd0 * qd0;
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
+    const T t1 = fma(R(-k_px_forearm), t0, a_upper_arm_x);
     const T qd1 = qd[1];
     const T w_forearm_z = qd0 + qd1;
     const T t2 = w_forearm_z * w_forearm_z;
@@ -730,49 +732,48 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     const T p_forearm_y = R(0.36) * w_forearm_z;
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T t3 = R(0.18) * c_forearm;
-    const T h_upper_arm_y = R(0.18) * s_forearm;
+    const T t3 = R(k_mcx_forearm) * c_forearm;
+    const T h_upper_arm_y = R(k_mcx_forearm) * s_forearm;
     const T t4 = t3 + R(0.48);
-    const T t5 = c_forearm * (R(0.07941999999999999) * w_forearm_z);
-    const T t6 = R(0.4) * (s_forearm * p_forearm_y);
+    const T t5 = c_forearm * (R(k5) * w_forearm_z);
+    const T t6 = R(k_px_forearm) * (s_forearm * p_forearm_y);
     const T t7 = d_forearm_y * h_upper_arm_y;
     const T K_upper_arm_yy = fma(s_forearm, t5, t7);
-    const T I_upper_arm_zz = fma(R(0.4), t3 + t4, R(0.16701));
-    const T h_upper_arm_x = R(0.44) + t4;
+    const T I_upper_arm_zz = fma(R(k_px_forearm), t3 + t4, R(k13));
+    const T h_upper_arm_x = R(k_mcx_upper_arm) + t4;
 
     // upper_arm (revolute shoulder on the base): derivatives of its joint torque
     const T t8 = fnma(s_forearm, t5, K_upper_arm_yy - t6);
 
     // forearm (revolute elbow on upper_arm): derivatives of its joint torque
-    const T t9 = fma(R(0.072), c_forearm, R(0.040209999999999996));
+    const T t9 = fma(R(0.072), c_forearm, R(k_Iyy_forearm));
 
     // upper_arm (revolute shoulder on the base): derivatives of the transmitted wrench by its motion
     const T t10 = fnma(qd1, t6, qd0 * t8);
     const T t11 = qd0 * t7;
 
     // factorization and solution
-    const T t12 = R(24.869435463814973) * t9;
+    const T t12 = R(k12) * t9;
     const T t13 = gridgen::reciprocal<T>(fnma(t9, t12, I_upper_arm_zz));
     dqdd_dtau[0] = t13;
-    const T t14 = fnma(a_upper_arm_y, t3, fma(a_upper_arm_x, h_upper_arm_y, fma(R(-0.5), t11,
-        tau[1])));
-    const T t15 = fnma(a_upper_arm_y, h_upper_arm_x, fma(a_upper_arm_x, h_upper_arm_y, fma(R(-0.5),
-        t10, tau[0])));
+    const T t14 = fnma(a_upper_arm_y, t3, fma(a_upper_arm_x, h_upper_arm_y, fma(R(-k_pz_upper_arm),
+        t11, tau[1])));
+    const T t15 = fnma(a_upper_arm_y, h_upper_arm_x, fma(a_upper_arm_x, h_upper_arm_y,
+        fma(R(-k_pz_upper_arm), t10, tau[0])));
     const T wd_upper_arm_z = t13 * fnma(t12, t14, t15);
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T t16 = fma(R(0.4), wd_upper_arm_z, a_upper_arm_y);
+    const T t16 = fma(R(k_px_forearm), wd_upper_arm_z, a_upper_arm_y);
     const T a_forearm_x = fma(s_forearm, t16, c_forearm * t1);
     const T a_forearm_y = fma(c_forearm, t16, -s_forearm * t1);
-    const T wd_forearm_z = fnma(t12, wd_upper_arm_z, fma(R(24.869435463814973), t14,
-        wd_upper_arm_z));
-    const T f_forearm_x = fma(R(-0.18), t2, R(1.2) * a_forearm_x);
-    const T f_forearm_y = fma(R(0.18), wd_forearm_z, R(1.2) * a_forearm_y);
+    const T wd_forearm_z = fnma(t12, wd_upper_arm_z, fma(R(k12), t14, wd_upper_arm_z));
+    const T f_forearm_x = fma(R(-k_mcx_forearm), t2, R(k_m_forearm) * a_forearm_x);
+    const T f_forearm_y = fma(R(k_mcx_forearm), wd_forearm_z, R(k_m_forearm) * a_forearm_y);
 
     // forearm (revolute elbow on upper_arm): derivatives of the transmitted wrench by its motion
-    const T t17 = R(0.18) * a_forearm_x;
-    const T t18 = fma(R(1.2), a_forearm_y, -f_forearm_y);
-    const T t19 = fma(R(-1.2), a_forearm_x, f_forearm_x);
+    const T t17 = R(k_mcx_forearm) * a_forearm_x;
+    const T t18 = fma(R(k_m_forearm), a_forearm_y, -f_forearm_y);
+    const T t19 = fma(R(-k_m_forearm), a_forearm_x, f_forearm_x);
     const T t20 = fma(a_upper_arm_x, t3, a_upper_arm_y * h_upper_arm_y);
     const T t21 = fma(c_forearm, t19, s_forearm * t18);
 
@@ -780,20 +781,20 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     const T t22 = t13 * fma(t12, t20, fnma(a_upper_arm_y, h_upper_arm_y, -a_upper_arm_x *
         h_upper_arm_x));
     dqdd_dq[0] = -t22;
-    dqdd_dq[2] = fma(t12, t22, R(24.869435463814973) * t20);
-    const T t23 = t13 * fma(t12, t17, fma(R(0.4), t21, -t17));
+    dqdd_dq[2] = fma(t12, t22, R(k12) * t20);
+    const T t23 = t13 * fma(t12, t17, fma(R(k_px_forearm), t21, -t17));
     dqdd_dq[1] = -t23;
-    dqdd_dq[3] = fma(t12, t23, R(4.476498383486695) * a_forearm_x);
+    dqdd_dq[3] = fma(t12, t23, R(k7) * a_forearm_x);
     const T t24 = t13 * fnma(t7, t12, t8);
     dqdd_dqd[0] = -t24;
-    dqdd_dqd[2] = fma(t12, t24, -R(24.869435463814973) * t7);
+    dqdd_dqd[2] = fma(t12, t24, -R(k12) * t7);
     const T t25 = t6 * t13;
     dqdd_dqd[1] = t25;
     dqdd_dqd[3] = -t12 * t25;
     const T t26 = t12 * t13;
     dqdd_dtau[1] = -t26;
     dqdd_dtau[2] = -t26;
-    dqdd_dtau[3] = fma(t12, t26, R(24.869435463814973));
+    dqdd_dtau[3] = fma(t12, t26, R(k12));
 }
 
 struct forward_dynamics_gradient_traits : Traits {
@@ -823,7 +824,7 @@ struct forward_dynamics_gradient_traits : Traits {
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 // Source: semi-implicit Euler method, forward dynamics of articulated bodies.
-// 39 instructions; specialization left 58 operations of 1111.
+// 58 floating-point operations (1,111 generic), 39 instructions.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void step_semi_implicit(
     gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> dt,
@@ -855,21 +856,22 @@ GRIDGEN_LARGE void step_semi_implicit(
     const T t0 = qd0 * qd0;
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
+    const T t1 = fma(R(-k_px_forearm), t0, a_upper_arm_x);
     const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
     const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
     const T qd1 = qd[1];
     const T w_forearm_z = qd0 + qd1;
-    const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
+    const T f_forearm_x = fma(R(-k_mcx_forearm), w_forearm_z * w_forearm_z, R(k_m_forearm) *
+        a_forearm_x);
 
     // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T tau1 = tau[1];
-    const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
-    const T t2 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
-        s_forearm * f_forearm_x);
-    const T n_upper_arm_z = fma(R(0.4), t2, fma(R(0.44), a_upper_arm_y, tau1));
-    const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
-        s_forearm, R(0.3942302909723948)), R(0.1268));
+    const T u_forearm = fma(R(-k_mcx_forearm), a_forearm_y, tau1);
+    const T t2 = fma(c_forearm, fma(R(k7), u_forearm, R(k_m_forearm) * a_forearm_y), s_forearm *
+        f_forearm_x);
+    const T n_upper_arm_z = fma(R(k_px_forearm), t2, fma(R(k_mcx_upper_arm), a_upper_arm_y, tau1));
+    const T I_upper_arm_zz = fma(R(k8), fma(s_forearm, R(k9) * s_forearm, R(k10)),
+        R(k_Iyy_upper_arm));
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm = tau[0] - n_upper_arm_z;
@@ -877,9 +879,8 @@ GRIDGEN_LARGE void step_semi_implicit(
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
 
     // forearm (revolute elbow on upper_arm): acceleration
-    const T dv_forearm_y = c_forearm * (R(0.4) * rate_upper_arm);
-    const T qdd_forearm = fma(R(-4.476498383486695), dv_forearm_y, fma(R(24.869435463814973),
-        u_forearm, -rate_upper_arm));
+    const T dv_forearm_y = c_forearm * (R(k_px_forearm) * rate_upper_arm);
+    const T qdd_forearm = fma(R(-k7), dv_forearm_y, fma(R(k12), u_forearm, -rate_upper_arm));
 
     // integration over the step
     const T dt0 = dt[0];
@@ -916,7 +917,7 @@ struct step_semi_implicit_traits : Traits {
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 // Source: Euler method, forward dynamics of articulated bodies.
-// 39 instructions; specialization left 58 operations of 1106.
+// 58 floating-point operations (1,106 generic), 39 instructions.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void step_euler(
     gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> dt,
@@ -956,20 +957,21 @@ GRIDGEN_LARGE void step_euler(
     const T t0 = qd0 * qd0;
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
+    const T t1 = fma(R(-k_px_forearm), t0, a_upper_arm_x);
     const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
     const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
     const T w_forearm_z = qd0 + qd1;
-    const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
+    const T f_forearm_x = fma(R(-k_mcx_forearm), w_forearm_z * w_forearm_z, R(k_m_forearm) *
+        a_forearm_x);
 
     // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T tau1 = tau[1];
-    const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
-    const T t2 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
-        s_forearm * f_forearm_x);
-    const T n_upper_arm_z = fma(R(0.4), t2, fma(R(0.44), a_upper_arm_y, tau1));
-    const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
-        s_forearm, R(0.3942302909723948)), R(0.1268));
+    const T u_forearm = fma(R(-k_mcx_forearm), a_forearm_y, tau1);
+    const T t2 = fma(c_forearm, fma(R(k7), u_forearm, R(k_m_forearm) * a_forearm_y), s_forearm *
+        f_forearm_x);
+    const T n_upper_arm_z = fma(R(k_px_forearm), t2, fma(R(k_mcx_upper_arm), a_upper_arm_y, tau1));
+    const T I_upper_arm_zz = fma(R(k8), fma(s_forearm, R(k9) * s_forearm, R(k10)),
+        R(k_Iyy_upper_arm));
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm = tau[0] - n_upper_arm_z;
@@ -978,9 +980,8 @@ GRIDGEN_LARGE void step_euler(
     qd_next[0] = fma(dt0, rate_upper_arm, qd0);
 
     // forearm (revolute elbow on upper_arm): acceleration
-    const T dv_forearm_y = c_forearm * (R(0.4) * rate_upper_arm);
-    const T qdd_forearm = fma(R(-4.476498383486695), dv_forearm_y, fma(R(24.869435463814973),
-        u_forearm, -rate_upper_arm));
+    const T dv_forearm_y = c_forearm * (R(k_px_forearm) * rate_upper_arm);
+    const T qdd_forearm = fma(R(-k7), dv_forearm_y, fma(R(k12), u_forearm, -rate_upper_arm));
     qd_next[1] = fma(dt0, qdd_forearm, qd1);
 }
 
@@ -997,251 +998,6 @@ struct step_euler_traits : Traits {
 };
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_rk4)
-
-// Time step: the state after a time with constant joint torques,
-// Runge-Kutta method of order four.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint torques [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   q_next            2     written  joint positions at the end of the step [rad or m]
-//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
-// Source: Runge-Kutta method of order four, on Lie groups (Munthe-Kaas 1999).
-// 170 instructions; specialization left 250 operations of 4446.
-template <class T, class In = const T*, class Out, class Out2>
-GRIDGEN_LARGE void step_rk4(
-    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> dt,
-    gridgen::Same<In> gravity, Out q_next, Out2 qd_next)
-{
-    using R = gridgen::Real<T>;
-
-    // range reduction of all angles
-    const gridgen::Angles<T, 2> angles([&] {
-        return gridgen::Numbers<T, 2>{q[0], q[1]};
-    });
-
-    // inputs
-    const T dt0 = dt[0];
-    const T t0 = R(0.5) * dt0;
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    const T q0 = q[0];
-    T s_upper_arm, c_upper_arm;
-    angles.sincos(0, q0, s_upper_arm, c_upper_arm);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    const T q1 = q[1];
-    T s_forearm, c_forearm;
-    angles.sincos(1, q1, s_forearm, c_forearm);
-
-    // upper_arm (revolute shoulder on the base): motion and inertial force
-    const T gravity2 = gravity[2];
-    const T gravity0 = gravity[0];
-    const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
-    const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
-    const T qd0 = qd[0];
-    const T t1 = qd0 * qd0;
-
-    // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T t2 = fma(R(-0.4), t1, a_upper_arm_x);
-    const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t2);
-    const T a_forearm_y = fnma(s_forearm, t2, c_forearm * a_upper_arm_y);
-    const T qd1 = qd[1];
-    const T w_forearm_z = qd0 + qd1;
-    const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
-
-    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
-    const T tau1 = tau[1];
-    const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
-    const T t3 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
-        s_forearm * f_forearm_x);
-    const T n_upper_arm_z = fma(R(0.4), t3, fma(R(0.44), a_upper_arm_y, tau1));
-    const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
-        s_forearm, R(0.3942302909723948)), R(0.1268));
-
-    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
-    const T tau0 = tau[0];
-    const T u_upper_arm = tau0 - n_upper_arm_z;
-    const T inverse_upper_arm = gridgen::reciprocal<T>(I_upper_arm_zz);
-    const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
-
-    // forearm (revolute elbow on upper_arm): acceleration
-    const T dv_forearm_y = c_forearm * (R(0.4) * rate_upper_arm);
-    const T qdd_forearm = fma(R(-4.476498383486695), dv_forearm_y, fma(R(24.869435463814973),
-        u_forearm, -rate_upper_arm));
-
-    // integration over the step
-    const T w_upper_arm_z = fma(t0, rate_upper_arm, qd0);
-    const T t4 = fma(t0, qdd_forearm, qd1);
-
-    // upper_arm (revolute shoulder on the base): integration over the step
-    const T t5 = fma(qd0, t0, q0);
-
-    // forearm (revolute elbow on upper_arm): integration over the step
-    const T t6 = fma(qd1, t0, q1);
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    T s_upper_arm_2, c_upper_arm_2;
-    gridgen::sincos<T>(t5, s_upper_arm_2, c_upper_arm_2);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm_2, c_forearm_2;
-    gridgen::sincos<T>(t6, s_forearm_2, c_forearm_2);
-
-    // upper_arm (revolute shoulder on the base): motion and inertial force
-    const T a_upper_arm_x_2 = fma(gravity2, s_upper_arm_2, -gravity0 * c_upper_arm_2);
-    const T a_upper_arm_y_2 = fma(gravity0, s_upper_arm_2, gravity2 * c_upper_arm_2);
-    const T t7 = w_upper_arm_z * w_upper_arm_z;
-
-    // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T t8 = fma(R(-0.4), t7, a_upper_arm_x_2);
-    const T a_forearm_x_2 = fma(s_forearm_2, a_upper_arm_y_2, c_forearm_2 * t8);
-    const T a_forearm_y_2 = fnma(s_forearm_2, t8, c_forearm_2 * a_upper_arm_y_2);
-    const T w_forearm_z_2 = w_upper_arm_z + t4;
-    const T f_forearm_x_2 = fma(R(-0.18), w_forearm_z_2 * w_forearm_z_2, R(1.2) * a_forearm_x_2);
-
-    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
-    const T u_forearm_2 = fma(R(-0.18), a_forearm_y_2, tau1);
-    const T t9 = fma(c_forearm_2, fma(R(4.476498383486695), u_forearm_2, R(1.2) * a_forearm_y_2),
-        s_forearm_2 * f_forearm_x_2);
-    const T n_upper_arm_z_2 = fma(R(0.4), t9, fma(R(0.44), a_upper_arm_y_2, tau1));
-    const T I_upper_arm_zz_2 = fma(R(0.16000000000000003), fma(s_forearm_2, R(0.8057697090276051) *
-        s_forearm_2, R(0.3942302909723948)), R(0.1268));
-
-    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
-    const T u_upper_arm_2 = tau0 - n_upper_arm_z_2;
-    const T inverse_upper_arm_2 = gridgen::reciprocal<T>(I_upper_arm_zz_2);
-    const T rate_upper_arm_2 = u_upper_arm_2 * inverse_upper_arm_2;
-
-    // forearm (revolute elbow on upper_arm): acceleration
-    const T dv_forearm_y_2 = c_forearm_2 * (R(0.4) * rate_upper_arm_2);
-    const T qdd_forearm_2 = fma(R(-4.476498383486695), dv_forearm_y_2, fma(R(24.869435463814973),
-        u_forearm_2, -rate_upper_arm_2));
-
-    // integration over the step
-    const T w_upper_arm_z_2 = fma(t0, rate_upper_arm_2, qd0);
-    const T t10 = fma(t0, qdd_forearm_2, qd1);
-
-    // upper_arm (revolute shoulder on the base): integration over the step
-    const T t11 = fma(t0, w_upper_arm_z, q0);
-
-    // forearm (revolute elbow on upper_arm): integration over the step
-    const T t12 = fma(t0, t4, q1);
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    T s_upper_arm_3, c_upper_arm_3;
-    gridgen::sincos<T>(t11, s_upper_arm_3, c_upper_arm_3);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm_3, c_forearm_3;
-    gridgen::sincos<T>(t12, s_forearm_3, c_forearm_3);
-
-    // upper_arm (revolute shoulder on the base): motion and inertial force
-    const T a_upper_arm_x_3 = fma(gravity2, s_upper_arm_3, -gravity0 * c_upper_arm_3);
-    const T a_upper_arm_y_3 = fma(gravity0, s_upper_arm_3, gravity2 * c_upper_arm_3);
-    const T t13 = w_upper_arm_z_2 * w_upper_arm_z_2;
-
-    // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T t14 = fma(R(-0.4), t13, a_upper_arm_x_3);
-    const T a_forearm_x_3 = fma(s_forearm_3, a_upper_arm_y_3, c_forearm_3 * t14);
-    const T a_forearm_y_3 = fnma(s_forearm_3, t14, c_forearm_3 * a_upper_arm_y_3);
-    const T w_forearm_z_3 = w_upper_arm_z_2 + t10;
-    const T f_forearm_x_3 = fma(R(-0.18), w_forearm_z_3 * w_forearm_z_3, R(1.2) * a_forearm_x_3);
-
-    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
-    const T u_forearm_3 = fma(R(-0.18), a_forearm_y_3, tau1);
-    const T t15 = fma(c_forearm_3, fma(R(4.476498383486695), u_forearm_3, R(1.2) * a_forearm_y_3),
-        s_forearm_3 * f_forearm_x_3);
-    const T n_upper_arm_z_3 = fma(R(0.4), t15, fma(R(0.44), a_upper_arm_y_3, tau1));
-    const T I_upper_arm_zz_3 = fma(R(0.16000000000000003), fma(s_forearm_3, R(0.8057697090276051) *
-        s_forearm_3, R(0.3942302909723948)), R(0.1268));
-
-    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
-    const T u_upper_arm_3 = tau0 - n_upper_arm_z_3;
-    const T inverse_upper_arm_3 = gridgen::reciprocal<T>(I_upper_arm_zz_3);
-    const T rate_upper_arm_3 = u_upper_arm_3 * inverse_upper_arm_3;
-
-    // forearm (revolute elbow on upper_arm): acceleration
-    const T dv_forearm_y_3 = c_forearm_3 * (R(0.4) * rate_upper_arm_3);
-    const T qdd_forearm_3 = fma(R(-4.476498383486695), dv_forearm_y_3, fma(R(24.869435463814973),
-        u_forearm_3, -rate_upper_arm_3));
-
-    // integration over the step
-    const T w_upper_arm_z_3 = fma(dt0, rate_upper_arm_3, qd0);
-    const T t16 = fma(dt0, qdd_forearm_3, qd1);
-
-    // upper_arm (revolute shoulder on the base): integration over the step
-    const T t17 = fma(dt0, w_upper_arm_z_2, q0);
-
-    // forearm (revolute elbow on upper_arm): integration over the step
-    const T t18 = fma(dt0, t10, q1);
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    T s_upper_arm_4, c_upper_arm_4;
-    gridgen::sincos<T>(t17, s_upper_arm_4, c_upper_arm_4);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm_4, c_forearm_4;
-    gridgen::sincos<T>(t18, s_forearm_4, c_forearm_4);
-
-    // upper_arm (revolute shoulder on the base): motion and inertial force
-    const T a_upper_arm_x_4 = fma(gravity2, s_upper_arm_4, -gravity0 * c_upper_arm_4);
-    const T a_upper_arm_y_4 = fma(gravity0, s_upper_arm_4, gravity2 * c_upper_arm_4);
-    const T t19 = w_upper_arm_z_3 * w_upper_arm_z_3;
-
-    // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T t20 = fma(R(-0.4), t19, a_upper_arm_x_4);
-    const T a_forearm_x_4 = fma(s_forearm_4, a_upper_arm_y_4, c_forearm_4 * t20);
-    const T a_forearm_y_4 = fnma(s_forearm_4, t20, c_forearm_4 * a_upper_arm_y_4);
-    const T w_forearm_z_4 = w_upper_arm_z_3 + t16;
-    const T f_forearm_x_4 = fma(R(-0.18), w_forearm_z_4 * w_forearm_z_4, R(1.2) * a_forearm_x_4);
-
-    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
-    const T u_forearm_4 = fma(R(-0.18), a_forearm_y_4, tau1);
-    const T t21 = fma(c_forearm_4, fma(R(4.476498383486695), u_forearm_4, R(1.2) * a_forearm_y_4),
-        s_forearm_4 * f_forearm_x_4);
-    const T n_upper_arm_z_4 = fma(R(0.4), t21, fma(R(0.44), a_upper_arm_y_4, tau1));
-    const T I_upper_arm_zz_4 = fma(R(0.16000000000000003), fma(s_forearm_4, R(0.8057697090276051) *
-        s_forearm_4, R(0.3942302909723948)), R(0.1268));
-
-    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
-    const T u_upper_arm_4 = tau0 - n_upper_arm_z_4;
-    const T inverse_upper_arm_4 = gridgen::reciprocal<T>(I_upper_arm_zz_4);
-    const T rate_upper_arm_4 = u_upper_arm_4 * inverse_upper_arm_4;
-
-    // forearm (revolute elbow on upper_arm): acceleration
-    const T dv_forearm_y_4 = c_forearm_4 * (R(0.4) * rate_upper_arm_4);
-    const T qdd_forearm_4 = fma(R(-4.476498383486695), dv_forearm_y_4, fma(R(24.869435463814973),
-        u_forearm_4, -rate_upper_arm_4));
-    const T t22 = R(0.16666666666666666) * dt0;
-
-    // integration over the step
-    const T t23 = fma(R(2), w_upper_arm_z + w_upper_arm_z_2, qd0 + w_upper_arm_z_3);
-    q_next[0] = fma(t22, t23, q0);
-    const T t24 = fma(R(2), t4 + t10, qd1 + t16);
-    q_next[1] = fma(t22, t24, q1);
-    const T t25 = fma(R(2), rate_upper_arm_2 + rate_upper_arm_3, rate_upper_arm +
-        rate_upper_arm_4);
-    qd_next[0] = fma(t22, t25, qd0);
-    const T t26 = fma(R(2), qdd_forearm_2 + qdd_forearm_3, qdd_forearm + qdd_forearm_4);
-    qd_next[1] = fma(t22, t26, qd1);
-}
-
-struct step_rk4_traits : Traits {
-    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2}, {2}};
-    static constexpr int inputs = 5, configurations = 1;
-    static constexpr int staged = 8, begins[] = {0, 2, 4, -1, -1}, widths[] = {2, 2};
-    static constexpr gridgen::Tile tiles[] = {{6, 1}, {6, 1}};
-    static constexpr bool is_loaded = true, is_read = true, pairs = true;
-    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
-    {
-        ::two_link::step_rk4<T, In>(arrays...);
-    }
-};
-#endif
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_implicit)
 
 // Time step: the state after a time with constant joint torques,
@@ -1254,7 +1010,7 @@ struct step_rk4_traits : Traits {
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 // Source: semi-implicit Euler method with M + dt D, D the damping.
-// 39 instructions; specialization left 58 operations of 1111.
+// 58 floating-point operations (1,111 generic), 39 instructions.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void step_implicit(
     gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> dt,
@@ -1286,21 +1042,22 @@ GRIDGEN_LARGE void step_implicit(
     const T t0 = qd0 * qd0;
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
+    const T t1 = fma(R(-k_px_forearm), t0, a_upper_arm_x);
     const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
     const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
     const T qd1 = qd[1];
     const T w_forearm_z = qd0 + qd1;
-    const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
+    const T f_forearm_x = fma(R(-k_mcx_forearm), w_forearm_z * w_forearm_z, R(k_m_forearm) *
+        a_forearm_x);
 
     // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T tau1 = tau[1];
-    const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
-    const T t2 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
-        s_forearm * f_forearm_x);
-    const T n_upper_arm_z = fma(R(0.4), t2, fma(R(0.44), a_upper_arm_y, tau1));
-    const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
-        s_forearm, R(0.3942302909723948)), R(0.1268));
+    const T u_forearm = fma(R(-k_mcx_forearm), a_forearm_y, tau1);
+    const T t2 = fma(c_forearm, fma(R(k7), u_forearm, R(k_m_forearm) * a_forearm_y), s_forearm *
+        f_forearm_x);
+    const T n_upper_arm_z = fma(R(k_px_forearm), t2, fma(R(k_mcx_upper_arm), a_upper_arm_y, tau1));
+    const T I_upper_arm_zz = fma(R(k8), fma(s_forearm, R(k9) * s_forearm, R(k10)),
+        R(k_Iyy_upper_arm));
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm = tau[0] - n_upper_arm_z;
@@ -1308,9 +1065,8 @@ GRIDGEN_LARGE void step_implicit(
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
 
     // forearm (revolute elbow on upper_arm): acceleration
-    const T dv_forearm_y = c_forearm * (R(0.4) * rate_upper_arm);
-    const T qdd_forearm = fma(R(-4.476498383486695), dv_forearm_y, fma(R(24.869435463814973),
-        u_forearm, -rate_upper_arm));
+    const T dv_forearm_y = c_forearm * (R(k_px_forearm) * rate_upper_arm);
+    const T qdd_forearm = fma(R(-k7), dv_forearm_y, fma(R(k12), u_forearm, -rate_upper_arm));
 
     // integration over the step
     const T dt0 = dt[0];
@@ -1335,392 +1091,13 @@ struct step_implicit_traits : Traits {
 };
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_midpoint)
-
-// Time step: the state after a time with constant joint torques,
-// explicit midpoint method.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint torques [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   q_next            2     written  joint positions at the end of the step [rad or m]
-//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
-// Source: explicit midpoint method, forward dynamics of articulated bodies.
-// 79 instructions; specialization left 117 operations of 2213.
-template <class T, class In = const T*, class Out, class Out2>
-GRIDGEN_LARGE void step_midpoint(
-    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> dt,
-    gridgen::Same<In> gravity, Out q_next, Out2 qd_next)
-{
-    using R = gridgen::Real<T>;
-
-    // range reduction of all angles
-    const gridgen::Angles<T, 2> angles([&] {
-        return gridgen::Numbers<T, 2>{q[0], q[1]};
-    });
-
-    // inputs
-    const T dt0 = dt[0];
-    const T t0 = R(0.5) * dt0;
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    const T q0 = q[0];
-    T s_upper_arm, c_upper_arm;
-    angles.sincos(0, q0, s_upper_arm, c_upper_arm);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    const T q1 = q[1];
-    T s_forearm, c_forearm;
-    angles.sincos(1, q1, s_forearm, c_forearm);
-
-    // upper_arm (revolute shoulder on the base): motion and inertial force
-    const T gravity2 = gravity[2];
-    const T gravity0 = gravity[0];
-    const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
-    const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
-    const T qd0 = qd[0];
-    const T t1 = qd0 * qd0;
-
-    // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T t2 = fma(R(-0.4), t1, a_upper_arm_x);
-    const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t2);
-    const T a_forearm_y = fnma(s_forearm, t2, c_forearm * a_upper_arm_y);
-    const T qd1 = qd[1];
-    const T w_forearm_z = qd0 + qd1;
-    const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
-
-    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
-    const T tau1 = tau[1];
-    const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
-    const T t3 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
-        s_forearm * f_forearm_x);
-    const T n_upper_arm_z = fma(R(0.4), t3, fma(R(0.44), a_upper_arm_y, tau1));
-    const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
-        s_forearm, R(0.3942302909723948)), R(0.1268));
-
-    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
-    const T tau0 = tau[0];
-    const T u_upper_arm = tau0 - n_upper_arm_z;
-    const T inverse_upper_arm = gridgen::reciprocal<T>(I_upper_arm_zz);
-    const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
-
-    // forearm (revolute elbow on upper_arm): acceleration
-    const T dv_forearm_y = c_forearm * (R(0.4) * rate_upper_arm);
-    const T qdd_forearm = fma(R(-4.476498383486695), dv_forearm_y, fma(R(24.869435463814973),
-        u_forearm, -rate_upper_arm));
-
-    // integration over the step
-    const T w_upper_arm_z = fma(t0, rate_upper_arm, qd0);
-    q_next[0] = fma(dt0, w_upper_arm_z, q0);
-    const T t4 = fma(t0, qdd_forearm, qd1);
-    q_next[1] = fma(dt0, t4, q1);
-
-    // upper_arm (revolute shoulder on the base): integration over the step
-    const T t5 = fma(qd0, t0, q0);
-
-    // forearm (revolute elbow on upper_arm): integration over the step
-    const T t6 = fma(qd1, t0, q1);
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    T s_upper_arm_2, c_upper_arm_2;
-    gridgen::sincos<T>(t5, s_upper_arm_2, c_upper_arm_2);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm_2, c_forearm_2;
-    gridgen::sincos<T>(t6, s_forearm_2, c_forearm_2);
-
-    // upper_arm (revolute shoulder on the base): motion and inertial force
-    const T a_upper_arm_x_2 = fma(gravity2, s_upper_arm_2, -gravity0 * c_upper_arm_2);
-    const T a_upper_arm_y_2 = fma(gravity0, s_upper_arm_2, gravity2 * c_upper_arm_2);
-    const T t7 = w_upper_arm_z * w_upper_arm_z;
-
-    // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T t8 = fma(R(-0.4), t7, a_upper_arm_x_2);
-    const T a_forearm_x_2 = fma(s_forearm_2, a_upper_arm_y_2, c_forearm_2 * t8);
-    const T a_forearm_y_2 = fnma(s_forearm_2, t8, c_forearm_2 * a_upper_arm_y_2);
-    const T w_forearm_z_2 = w_upper_arm_z + t4;
-    const T f_forearm_x_2 = fma(R(-0.18), w_forearm_z_2 * w_forearm_z_2, R(1.2) * a_forearm_x_2);
-
-    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
-    const T u_forearm_2 = fma(R(-0.18), a_forearm_y_2, tau1);
-    const T t9 = fma(c_forearm_2, fma(R(4.476498383486695), u_forearm_2, R(1.2) * a_forearm_y_2),
-        s_forearm_2 * f_forearm_x_2);
-    const T n_upper_arm_z_2 = fma(R(0.4), t9, fma(R(0.44), a_upper_arm_y_2, tau1));
-    const T I_upper_arm_zz_2 = fma(R(0.16000000000000003), fma(s_forearm_2, R(0.8057697090276051) *
-        s_forearm_2, R(0.3942302909723948)), R(0.1268));
-
-    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
-    const T u_upper_arm_2 = tau0 - n_upper_arm_z_2;
-    const T inverse_upper_arm_2 = gridgen::reciprocal<T>(I_upper_arm_zz_2);
-    const T rate_upper_arm_2 = u_upper_arm_2 * inverse_upper_arm_2;
-    qd_next[0] = fma(dt0, rate_upper_arm_2, qd0);
-
-    // forearm (revolute elbow on upper_arm): acceleration
-    const T dv_forearm_y_2 = c_forearm_2 * (R(0.4) * rate_upper_arm_2);
-    const T qdd_forearm_2 = fma(R(-4.476498383486695), dv_forearm_y_2, fma(R(24.869435463814973),
-        u_forearm_2, -rate_upper_arm_2));
-    qd_next[1] = fma(dt0, qdd_forearm_2, qd1);
-}
-
-struct step_midpoint_traits : Traits {
-    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2}, {2}};
-    static constexpr int inputs = 5, configurations = 1;
-    static constexpr int staged = 8, begins[] = {0, 2, 4, -1, -1}, widths[] = {2, 2};
-    static constexpr gridgen::Tile tiles[] = {{6, 1}, {6, 1}};
-    static constexpr bool is_loaded = true, is_read = true, pairs = true;
-    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
-    {
-        ::two_link::step_midpoint<T, In>(arrays...);
-    }
-};
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_trapezoidal)
-
-// Time step: the state after a time with constant joint torques,
-// explicit trapezoidal method.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint torques [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   q_next            2     written  joint positions at the end of the step [rad or m]
-//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
-// Source: Heun's method, forward dynamics of articulated bodies.
-// 81 instructions; specialization left 121 operations of 2217.
-template <class T, class In = const T*, class Out, class Out2>
-GRIDGEN_LARGE void step_trapezoidal(
-    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> dt,
-    gridgen::Same<In> gravity, Out q_next, Out2 qd_next)
-{
-    using R = gridgen::Real<T>;
-
-    // range reduction of all angles
-    const gridgen::Angles<T, 2> angles([&] {
-        return gridgen::Numbers<T, 2>{q[0], q[1]};
-    });
-
-    // inputs
-    const T dt0 = dt[0];
-    const T t0 = R(0.5) * dt0;
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    const T q0 = q[0];
-    T s_upper_arm, c_upper_arm;
-    angles.sincos(0, q0, s_upper_arm, c_upper_arm);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    const T q1 = q[1];
-    T s_forearm, c_forearm;
-    angles.sincos(1, q1, s_forearm, c_forearm);
-
-    // upper_arm (revolute shoulder on the base): motion and inertial force
-    const T gravity2 = gravity[2];
-    const T gravity0 = gravity[0];
-    const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
-    const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
-    const T qd0 = qd[0];
-    const T t1 = qd0 * qd0;
-
-    // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T t2 = fma(R(-0.4), t1, a_upper_arm_x);
-    const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t2);
-    const T a_forearm_y = fnma(s_forearm, t2, c_forearm * a_upper_arm_y);
-    const T qd1 = qd[1];
-    const T w_forearm_z = qd0 + qd1;
-    const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
-
-    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
-    const T tau1 = tau[1];
-    const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
-    const T t3 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
-        s_forearm * f_forearm_x);
-    const T n_upper_arm_z = fma(R(0.4), t3, fma(R(0.44), a_upper_arm_y, tau1));
-    const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
-        s_forearm, R(0.3942302909723948)), R(0.1268));
-
-    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
-    const T tau0 = tau[0];
-    const T u_upper_arm = tau0 - n_upper_arm_z;
-    const T inverse_upper_arm = gridgen::reciprocal<T>(I_upper_arm_zz);
-    const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
-
-    // forearm (revolute elbow on upper_arm): acceleration
-    const T dv_forearm_y = c_forearm * (R(0.4) * rate_upper_arm);
-    const T qdd_forearm = fma(R(-4.476498383486695), dv_forearm_y, fma(R(24.869435463814973),
-        u_forearm, -rate_upper_arm));
-
-    // integration over the step
-    const T w_upper_arm_z = fma(dt0, rate_upper_arm, qd0);
-
-    // upper_arm (revolute shoulder on the base): integration over the step
-    const T t4 = fma(qd0, dt0, q0);
-
-    // forearm (revolute elbow on upper_arm): integration over the step
-    const T t5 = fma(qd1, dt0, q1);
-
-    // integration over the step
-    const T t6 = fma(t0, rate_upper_arm, qd0);
-    q_next[0] = fma(dt0, t6, q0);
-    const T t7 = fma(t0, qdd_forearm, qd1);
-    q_next[1] = fma(dt0, t7, q1);
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    T s_upper_arm_2, c_upper_arm_2;
-    gridgen::sincos<T>(t4, s_upper_arm_2, c_upper_arm_2);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm_2, c_forearm_2;
-    gridgen::sincos<T>(t5, s_forearm_2, c_forearm_2);
-
-    // upper_arm (revolute shoulder on the base): motion and inertial force
-    const T a_upper_arm_x_2 = fma(gravity2, s_upper_arm_2, -gravity0 * c_upper_arm_2);
-    const T a_upper_arm_y_2 = fma(gravity0, s_upper_arm_2, gravity2 * c_upper_arm_2);
-    const T t8 = w_upper_arm_z * w_upper_arm_z;
-
-    // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T t9 = fma(R(-0.4), t8, a_upper_arm_x_2);
-    const T a_forearm_x_2 = fma(s_forearm_2, a_upper_arm_y_2, c_forearm_2 * t9);
-    const T a_forearm_y_2 = fnma(s_forearm_2, t9, c_forearm_2 * a_upper_arm_y_2);
-    const T w_forearm_z_2 = fma(dt0, qdd_forearm, qd1 + w_upper_arm_z);
-    const T f_forearm_x_2 = fma(R(-0.18), w_forearm_z_2 * w_forearm_z_2, R(1.2) * a_forearm_x_2);
-
-    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
-    const T u_forearm_2 = fma(R(-0.18), a_forearm_y_2, tau1);
-    const T t10 = fma(c_forearm_2, fma(R(4.476498383486695), u_forearm_2, R(1.2) * a_forearm_y_2),
-        s_forearm_2 * f_forearm_x_2);
-    const T n_upper_arm_z_2 = fma(R(0.4), t10, fma(R(0.44), a_upper_arm_y_2, tau1));
-    const T I_upper_arm_zz_2 = fma(R(0.16000000000000003), fma(s_forearm_2, R(0.8057697090276051) *
-        s_forearm_2, R(0.3942302909723948)), R(0.1268));
-
-    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
-    const T u_upper_arm_2 = tau0 - n_upper_arm_z_2;
-    const T inverse_upper_arm_2 = gridgen::reciprocal<T>(I_upper_arm_zz_2);
-    const T rate_upper_arm_2 = u_upper_arm_2 * inverse_upper_arm_2;
-    qd_next[0] = fma(t0, rate_upper_arm_2, t6);
-
-    // forearm (revolute elbow on upper_arm): acceleration
-    const T dv_forearm_y_2 = c_forearm_2 * (R(0.4) * rate_upper_arm_2);
-    const T qdd_forearm_2 = fma(R(-4.476498383486695), dv_forearm_y_2, fma(R(24.869435463814973),
-        u_forearm_2, -rate_upper_arm_2));
-    qd_next[1] = fma(t0, qdd_forearm_2, t7);
-}
-
-struct step_trapezoidal_traits : Traits {
-    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2}, {2}};
-    static constexpr int inputs = 5, configurations = 1;
-    static constexpr int staged = 8, begins[] = {0, 2, 4, -1, -1}, widths[] = {2, 2};
-    static constexpr gridgen::Tile tiles[] = {{6, 1}, {6, 1}};
-    static constexpr bool is_loaded = true, is_read = true, pairs = true;
-    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
-    {
-        ::two_link::step_trapezoidal<T, In>(arrays...);
-    }
-};
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_constant_acceleration)
-
-// Time step: the state after a time with constant joint torques,
-// constant accelerations during the step.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint torques [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   q_next            2     written  joint positions at the end of the step [rad or m]
-//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
-// Source: Taylor series of order two, forward dynamics of articulated bodies.
-// 42 instructions; specialization left 63 operations of 1111.
-template <class T, class In = const T*, class Out, class Out2>
-GRIDGEN_LARGE void step_constant_acceleration(
-    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> dt,
-    gridgen::Same<In> gravity, Out q_next, Out2 qd_next)
-{
-    using R = gridgen::Real<T>;
-
-    // range reduction of all angles
-    const gridgen::Angles<T, 2> angles([&] {
-        return gridgen::Numbers<T, 2>{q[0], q[1]};
-    });
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    const T q0 = q[0];
-    T s_upper_arm, c_upper_arm;
-    angles.sincos(0, q0, s_upper_arm, c_upper_arm);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    const T q1 = q[1];
-    T s_forearm, c_forearm;
-    angles.sincos(1, q1, s_forearm, c_forearm);
-
-    // upper_arm (revolute shoulder on the base): motion and inertial force
-    const T gravity2 = gravity[2];
-    const T gravity0 = gravity[0];
-    const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
-    const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
-    const T qd0 = qd[0];
-    const T t0 = qd0 * qd0;
-
-    // forearm (revolute elbow on upper_arm): motion and inertial force
-    const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
-    const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
-    const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
-    const T qd1 = qd[1];
-    const T w_forearm_z = qd0 + qd1;
-    const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
-
-    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
-    const T tau1 = tau[1];
-    const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
-    const T t2 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
-        s_forearm * f_forearm_x);
-    const T n_upper_arm_z = fma(R(0.4), t2, fma(R(0.44), a_upper_arm_y, tau1));
-    const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
-        s_forearm, R(0.3942302909723948)), R(0.1268));
-
-    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
-    const T u_upper_arm = tau[0] - n_upper_arm_z;
-    const T inverse_upper_arm = gridgen::reciprocal<T>(I_upper_arm_zz);
-    const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
-    const T dt0 = dt[0];
-    qd_next[0] = fma(dt0, rate_upper_arm, qd0);
-
-    // forearm (revolute elbow on upper_arm): acceleration
-    const T dv_forearm_y = c_forearm * (R(0.4) * rate_upper_arm);
-    const T qdd_forearm = fma(R(-4.476498383486695), dv_forearm_y, fma(R(24.869435463814973),
-        u_forearm, -rate_upper_arm));
-    qd_next[1] = fma(dt0, qdd_forearm, qd1);
-
-    // integration over the step
-    const T t3 = R(0.5) * dt0;
-    const T t4 = fma(rate_upper_arm, t3, qd0);
-    q_next[0] = fma(dt0, t4, q0);
-    const T t5 = fma(qdd_forearm, t3, qd1);
-    q_next[1] = fma(dt0, t5, q1);
-}
-
-struct step_constant_acceleration_traits : Traits {
-    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2}, {2}};
-    static constexpr int inputs = 5, configurations = 1;
-    static constexpr int staged = 8, begins[] = {0, 2, 4, -1, -1}, widths[] = {2, 2};
-    static constexpr gridgen::Tile tiles[] = {{6, 1}, {6, 1}};
-    static constexpr bool is_loaded = true, is_read = true, pairs = true;
-    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
-    {
-        ::two_link::step_constant_acceleration<T, In>(arrays...);
-    }
-};
-#endif
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_kinematics)
 
 // Forward kinematics: poses of all frames.
 //   q                 2     read     joint positions [rad or m]
 //   poses             64    written  pose of every frame in the base, homogeneous [1 and m]
 // Source: products of placements, Yang, Wu, Pan (prefix sums) eq. 1.
-// 12 instructions; specialization left 17 operations of 474.
+// 17 floating-point operations (474 generic), 12 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void forward_kinematics(
     gridgen::Same<In> q, Out poses)
@@ -1753,7 +1130,7 @@ GRIDGEN_LARGE void forward_kinematics(
     poses[31] = gridgen::broadcast<T>(R(1));
 
     // upper_arm (revolute shoulder on the base): placement in the parent
-    poses[27] = gridgen::broadcast<T>(R(0.5));
+    poses[27] = gridgen::broadcast<T>(R(k_pz_upper_arm));
     poses[16] = c_upper_arm;
     poses[18] = s_upper_arm;
     poses[26] = c_upper_arm;
@@ -1792,10 +1169,10 @@ GRIDGEN_LARGE void forward_kinematics(
     poses[50] = t0;
     poses[40] = -t0;
     poses[56] = -t0;
-    const T p_forearm_x = R(0.4) * c_upper_arm;
+    const T p_forearm_x = R(k_px_forearm) * c_upper_arm;
     poses[35] = p_forearm_x;
     poses[51] = fma(R(0.35), R_forearm_xx, p_forearm_x);
-    const T p_forearm_z = fma(R(-0.4), s_upper_arm, R(0.5));
+    const T p_forearm_z = fma(R(-k_px_forearm), s_upper_arm, R(k_pz_upper_arm));
     poses[43] = p_forearm_z;
     poses[59] = fma(R(-0.35), t0, p_forearm_z);
 }
@@ -1823,7 +1200,7 @@ struct forward_kinematics_traits : Traits {
 //   q                 2     read     joint positions [rad or m]
 //   com               3     written  center of mass in the base frame [m]
 // Source: first moments of composite bodies.
-// 10 instructions; specialization left 15 operations of 145.
+// 15 floating-point operations (145 generic), 10 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void center_of_mass(
     gridgen::Same<In> q, Out com)
@@ -1844,8 +1221,8 @@ GRIDGEN_LARGE void center_of_mass(
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T h_upper_arm_y = R(0.056249999999999994) * s_forearm;
-    const T h_upper_arm_x = fma(R(0.056249999999999994), c_forearm, R(0.2875));
+    const T h_upper_arm_y = R(k14) * s_forearm;
+    const T h_upper_arm_x = fma(R(k14), c_forearm, R(0.2875));
 
     // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);
@@ -1855,7 +1232,8 @@ GRIDGEN_LARGE void center_of_mass(
 
     // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     com[0] = h_base_x;
-    const T h_base_z = fnma(c_upper_arm, h_upper_arm_y, fnma(s_upper_arm, h_upper_arm_x, R(0.5)));
+    const T h_base_z = fnma(c_upper_arm, h_upper_arm_y, fnma(s_upper_arm, h_upper_arm_x,
+        R(k_pz_upper_arm)));
     com[2] = h_base_z;
 }
 
@@ -1878,7 +1256,7 @@ struct center_of_mass_traits : Traits {
 //   q                 2     read     joint positions [rad or m]
 //   Jcom              6     written  Jacobian of the center of mass [m or 1]
 // Source: first moments of composite bodies.
-// 16 instructions; specialization left 22 operations of 331.
+// 22 floating-point operations (331 generic), 16 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void center_of_mass_jacobian(
     gridgen::Same<In> q, Out Jcom)
@@ -1905,13 +1283,13 @@ GRIDGEN_LARGE void center_of_mass_jacobian(
     gridgen::fill<2, 4>(Jcom, gridgen::broadcast<T>(R(0)));
 
     // forearm (revolute elbow on upper_arm): pose in the base
-    Jcom[5] = -R(0.056249999999999994) * R_forearm_xx;
+    Jcom[5] = -R(k14) * R_forearm_xx;
     const T t0 = fma(c_upper_arm, s_forearm, s_upper_arm * c_forearm);
-    Jcom[1] = -R(0.056249999999999994) * t0;
+    Jcom[1] = -R(k14) * t0;
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T h_upper_arm_y = R(0.056249999999999994) * s_forearm;
-    const T h_upper_arm_x = fma(R(0.056249999999999994), c_forearm, R(0.2875));
+    const T h_upper_arm_y = R(k14) * s_forearm;
+    const T h_upper_arm_x = fma(R(k14), c_forearm, R(0.2875));
     Jcom[0] = -fma(c_upper_arm, h_upper_arm_y, s_upper_arm * h_upper_arm_x);
 
     // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
@@ -1940,7 +1318,7 @@ struct center_of_mass_jacobian_traits : Traits {
 //   q                 2     read     joint positions [rad or m]
 //   Ag                12    written  centroidal momentum matrix, rows (linear, angular) [kg m or kg]
 // Source: momenta of subtrees for unit velocities.
-// 33 instructions; specialization left 51 operations of 590.
+// 51 floating-point operations (590 generic), 33 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void centroidal_momentum_matrix(
     gridgen::Same<In> q, Out Ag)
@@ -1961,25 +1339,25 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T h_upper_arm_y = R(0.18) * s_forearm;
-    const T t0 = fma(R(0.18), c_forearm, R(0.48));
-    const T I_upper_arm_zz = fma(R(0.4), fma(R(0.18), c_forearm, t0), R(0.16701));
-    const T h_upper_arm_x = R(0.44) + t0;
+    const T h_upper_arm_y = R(k_mcx_forearm) * s_forearm;
+    const T t0 = fma(R(k_mcx_forearm), c_forearm, R(0.48));
+    const T I_upper_arm_zz = fma(R(k_px_forearm), fma(R(k_mcx_forearm), c_forearm, t0), R(k13));
+    const T h_upper_arm_x = R(k_mcx_upper_arm) + t0;
 
     // forearm (revolute elbow on upper_arm): pose in the base
     const T R_forearm_xx = fnma(s_upper_arm, s_forearm, c_upper_arm * c_forearm);
     const T t1 = fma(c_upper_arm, s_forearm, s_upper_arm * c_forearm);
-    const T p_forearm_z = fma(R(-0.4), s_upper_arm, R(0.5));
+    const T p_forearm_z = fma(R(-k_px_forearm), s_upper_arm, R(k_pz_upper_arm));
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T h_upper_arm_y_2 = R(0.056249999999999994) * s_forearm;
-    const T h_upper_arm_x_2 = fma(R(0.056249999999999994), c_forearm, R(0.2875));
+    const T h_upper_arm_y_2 = R(k14) * s_forearm;
+    const T h_upper_arm_x_2 = fma(R(k14), c_forearm, R(0.2875));
 
     // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y_2, c_upper_arm * h_upper_arm_x_2);
     const T h_base_z = fnma(c_upper_arm, h_upper_arm_y_2, fnma(s_upper_arm, h_upper_arm_x_2,
-        R(0.5)));
-    const T t2 = R(0.5) - h_base_z;
+        R(k_pz_upper_arm)));
+    const T t2 = R(k_pz_upper_arm) - h_base_z;
 
     // upper_arm (revolute shoulder on the base): column of the mass matrix
     const T t3 = fma(s_upper_arm, h_upper_arm_x, c_upper_arm * h_upper_arm_y);
@@ -1994,15 +1372,15 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
     const T t4 = fnma(c_upper_arm, h_upper_arm_x, s_upper_arm * h_upper_arm_y);
     Ag[4] = t4;
     Ag[8] = fma(h_base_x, t4, fnma(t2, t3, I_upper_arm_zz));
-    const T t5 = fma(R(0.4), c_upper_arm, -h_base_x);
+    const T t5 = fma(R(k_px_forearm), c_upper_arm, -h_base_x);
     const T t6 = p_forearm_z - h_base_z;
 
     // forearm (revolute elbow on upper_arm): column of the mass matrix
-    const T t7 = R(0.18) * t1;
+    const T t7 = R(k_mcx_forearm) * t1;
     Ag[1] = -t7;
-    const T t8 = R(0.18) * R_forearm_xx;
+    const T t8 = R(k_mcx_forearm) * R_forearm_xx;
     Ag[5] = -t8;
-    Ag[9] = fma(t5, t8, fnma(t6, t7, R(0.040209999999999996)));
+    Ag[9] = fma(t5, t8, fnma(t6, t7, R(k_Iyy_forearm)));
 }
 
 struct centroidal_momentum_matrix_traits : Traits {
@@ -2027,7 +1405,7 @@ struct centroidal_momentum_matrix_traits : Traits {
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   hg                6     written  centroidal momentum, (linear, angular) [kg m/s, kg m^2/s]
 // Source: momenta of the bodies, carried to the base.
-// 33 instructions; specialization left 50 operations of 583.
+// 50 floating-point operations (583 generic), 33 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void centroidal_momentum(
     gridgen::Same<In> q, gridgen::Same<In> qd, Out hg)
@@ -2050,18 +1428,18 @@ GRIDGEN_LARGE void centroidal_momentum(
     // forearm (revolute elbow on upper_arm): motion and inertial force
     const T qd0 = qd[0];
     const T w_forearm_z = qd0 + qd[1];
-    const T t0 = R(0.4) * qd0;
+    const T t0 = R(k_px_forearm) * qd0;
     const T v_forearm_x = s_forearm * t0;
     const T v_forearm_y = c_forearm * t0;
-    const T f_forearm_x = R(1.2) * v_forearm_x;
-    const T f_forearm_y = fma(R(0.18), w_forearm_z, R(1.2) * v_forearm_y);
-    const T n_forearm_z = fma(R(0.18), v_forearm_y, R(0.040209999999999996) * w_forearm_z);
+    const T f_forearm_x = R(k_m_forearm) * v_forearm_x;
+    const T f_forearm_y = fma(R(k_mcx_forearm), w_forearm_z, R(k_m_forearm) * v_forearm_y);
+    const T n_forearm_z = fma(R(k_mcx_forearm), v_forearm_y, R(k_Iyy_forearm) * w_forearm_z);
 
     // forearm (revolute elbow on upper_arm): force propagated to the parent
     const T f_upper_arm_x = fnma(s_forearm, f_forearm_y, c_forearm * f_forearm_x);
     const T t1 = fma(c_forearm, f_forearm_y, s_forearm * f_forearm_x);
-    const T f_upper_arm_y = fma(R(0.44), qd0, t1);
-    const T n_upper_arm_z = fma(R(0.4), t1, fma(R(0.1268), qd0, n_forearm_z));
+    const T f_upper_arm_y = fma(R(k_mcx_upper_arm), qd0, t1);
+    const T n_upper_arm_z = fma(R(k_px_forearm), t1, fma(R(k_Iyy_upper_arm), qd0, n_forearm_z));
 
     // force propagated to the parent
     const T t2 = fnma(s_upper_arm, f_upper_arm_y, c_upper_arm * f_upper_arm_x);
@@ -2077,13 +1455,14 @@ GRIDGEN_LARGE void centroidal_momentum(
     hg[2] = -t3;
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T h_upper_arm_y = R(0.056249999999999994) * s_forearm;
-    const T h_upper_arm_x = fma(R(0.056249999999999994), c_forearm, R(0.2875));
+    const T h_upper_arm_y = R(k14) * s_forearm;
+    const T h_upper_arm_x = fma(R(k14), c_forearm, R(0.2875));
 
     // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);
-    const T h_base_z = fnma(c_upper_arm, h_upper_arm_y, fnma(s_upper_arm, h_upper_arm_x, R(0.5)));
-    hg[4] = fnma(t3, h_base_x, fnma(t2, h_base_z, fma(R(0.5), t2, n_upper_arm_z)));
+    const T h_base_z = fnma(c_upper_arm, h_upper_arm_y, fnma(s_upper_arm, h_upper_arm_x,
+        R(k_pz_upper_arm)));
+    hg[4] = fnma(t3, h_base_x, fnma(t2, h_base_z, fma(R(k_pz_upper_arm), t2, n_upper_arm_z)));
 }
 
 struct centroidal_momentum_traits : Traits {
@@ -2108,7 +1487,7 @@ struct centroidal_momentum_traits : Traits {
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   energy            1     written  energy [J]
 // Source: sum over the bodies.
-// 16 instructions; specialization left 20 operations of 427.
+// 20 floating-point operations (427 generic), 16 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void kinetic_energy(
     gridgen::Same<In> q, gridgen::Same<In> qd, Out energy)
@@ -2122,17 +1501,17 @@ GRIDGEN_LARGE void kinetic_energy(
     // forearm (revolute elbow on upper_arm): motion and inertial force
     const T qd0 = qd[0];
     const T w_forearm_z = qd0 + qd[1];
-    const T t0 = R(0.4) * qd0;
+    const T t0 = R(k_px_forearm) * qd0;
     const T v_forearm_x = s_forearm * t0;
     const T v_forearm_y = c_forearm * t0;
 
     // upper_arm (revolute shoulder on the base): kinetic energy
-    const T t1 = R(0.1268) * qd0;
+    const T t1 = R(k_Iyy_upper_arm) * qd0;
 
     // forearm (revolute elbow on upper_arm): kinetic energy
-    const T t2 = fma(v_forearm_x, R(1.2) * v_forearm_x, qd0 * t1);
-    const T t3 = fma(v_forearm_y, fma(R(0.36), w_forearm_z, R(1.2) * v_forearm_y), t2);
-    energy[0] = R(0.5) * fma(w_forearm_z, R(0.040209999999999996) * w_forearm_z, t3);
+    const T t2 = fma(v_forearm_x, R(k_m_forearm) * v_forearm_x, qd0 * t1);
+    const T t3 = fma(v_forearm_y, fma(R(0.36), w_forearm_z, R(k_m_forearm) * v_forearm_y), t2);
+    energy[0] = R(k_pz_upper_arm) * fma(w_forearm_z, R(k_Iyy_forearm) * w_forearm_z, t3);
 }
 
 struct kinetic_energy_traits : Traits {
@@ -2155,7 +1534,7 @@ struct kinetic_energy_traits : Traits {
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   energy            1     written  energy [J]
 // Source: first moments of composite bodies.
-// 12 instructions; specialization left 18 operations of 151.
+// 18 floating-point operations (151 generic), 12 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void potential_energy(
     gridgen::Same<In> q, gridgen::Same<In> gravity, Out energy)
@@ -2176,8 +1555,8 @@ GRIDGEN_LARGE void potential_energy(
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T h_upper_arm_y = R(0.18) * s_forearm;
-    const T h_upper_arm_x = fma(R(0.18), c_forearm, R(0.9199999999999999));
+    const T h_upper_arm_y = R(k_mcx_forearm) * s_forearm;
+    const T h_upper_arm_x = fma(R(k_mcx_forearm), c_forearm, R(0.9199999999999999));
 
     // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);
@@ -2205,7 +1584,7 @@ struct potential_energy_traits : Traits {
 //   v                 2     read     joint velocities over unit time [rad or m]
 //   q1                2     written  joint positions at the end [rad or m]
 // Source: exponential map of each joint.
-// 2 instructions; specialization left 2 operations of 2.
+// 2 floating-point operations (2 generic), 2 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void integrate(
     gridgen::Same<In> q, gridgen::Same<In> v, Out q1)
@@ -2239,7 +1618,7 @@ struct integrate_traits : Traits {
 //   dq1_dq            4     written  derivative of the end by the positions [1, m/rad]
 //   dq1_dv            4     written  derivative of the end by the velocities [1, m/rad]
 // Source: derivatives of the exponential map of each joint.
-// 0 instructions; specialization left 0 operations of 0.
+// 0 floating-point operations (0 generic), 0 instructions.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void integrate_gradient(
     gridgen::Same<In> /* q: not needed by this robot */,
@@ -2278,7 +1657,7 @@ struct integrate_gradient_traits : Traits {
 //   q1                2     read     joint positions at the end [rad or m]
 //   v                 2     written  joint velocities over unit time [rad or m]
 // Source: logarithm of each joint's motion.
-// 2 instructions; specialization left 2 operations of 2.
+// 2 floating-point operations (2 generic), 2 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void difference(
     gridgen::Same<In> q0, gridgen::Same<In> q1, Out v)
@@ -2312,7 +1691,7 @@ struct difference_traits : Traits {
 //   dv_dq0            4     written  derivative of the velocities by the beginning [1, m/rad]
 //   dv_dq1            4     written  derivative of the velocities by the end [1, m/rad]
 // Source: derivatives of the logarithm of each motion.
-// 0 instructions; specialization left 0 operations of 0.
+// 0 floating-point operations (0 generic), 0 instructions.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void difference_gradient(
     gridgen::Same<In> /* q0: not needed by this robot */,
@@ -2352,7 +1731,7 @@ struct difference_gradient_traits : Traits {
 //   u                 1     read     interpolation parameter, from 0 at q0 to 1 at q1 [1]
 //   q                 2     written  joint positions [rad or m]
 // Source: exponential map of a part of the logarithm.
-// 4 instructions; specialization left 6 operations of 6.
+// 6 floating-point operations (6 generic), 4 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void interpolate(
     gridgen::Same<In> q0, gridgen::Same<In> q1, gridgen::Same<In> u, Out q)
@@ -2390,7 +1769,7 @@ struct interpolate_traits : Traits {
 //   q1                2     read     joint positions at the end [rad or m]
 //   length            1     written  distance [rad, m]
 // Source: length of the velocities between them.
-// 5 instructions; specialization left 6 operations of 7.
+// 6 floating-point operations (7 generic), 5 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void distance(
     gridgen::Same<In> q0, gridgen::Same<In> q1, Out length)
@@ -2427,7 +1806,7 @@ struct distance_traits : Traits {
 //   articulated       42    written  articulated-body inertias in canonical frames: M (xx xy xz yy yz zz), H
 //     by rows, I [kg, kg m, kg m^2]
 // Source: articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and Algorithm 3.
-// 22 instructions; specialization left 33 operations of 553.
+// 33 floating-point operations (553 generic), 22 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void articulated_inertias(
     gridgen::Same<In> q, Out articulated)
@@ -2441,11 +1820,11 @@ GRIDGEN_LARGE void articulated_inertias(
     articulated[40] = gridgen::broadcast<T>(R(0));
 
     // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
-    articulated[32] = gridgen::broadcast<T>(R(0.18));
-    articulated[34] = gridgen::broadcast<T>(R(-0.18));
-    articulated[36] = gridgen::broadcast<T>(R(0.0005));
-    articulated[39] = gridgen::broadcast<T>(R(0.040209999999999996));
-    articulated[41] = gridgen::broadcast<T>(R(0.040209999999999996));
+    articulated[32] = gridgen::broadcast<T>(R(k_mcx_forearm));
+    articulated[34] = gridgen::broadcast<T>(R(-k_mcx_forearm));
+    articulated[36] = gridgen::broadcast<T>(R(k_Ixx_forearm));
+    articulated[39] = gridgen::broadcast<T>(R(k_Iyy_forearm));
+    articulated[41] = gridgen::broadcast<T>(R(k_Iyy_forearm));
 
     // forearm (revolute elbow on upper_arm): placement in the parent
     T s_forearm, c_forearm;
@@ -2464,39 +1843,39 @@ GRIDGEN_LARGE void articulated_inertias(
     gridgen::fill<27, 32>(articulated, gridgen::broadcast<T>(R(0)));
 
     // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
-    articulated[21] = gridgen::broadcast<T>(R(1.2));
-    articulated[24] = gridgen::broadcast<T>(R(1.2));
-    articulated[26] = gridgen::broadcast<T>(R(1.2));
+    articulated[21] = gridgen::broadcast<T>(R(k_m_forearm));
+    articulated[24] = gridgen::broadcast<T>(R(k_m_forearm));
+    articulated[26] = gridgen::broadcast<T>(R(k_m_forearm));
     articulated[5] = gridgen::broadcast<T>(R(3.2));
 
     // forearm (revolute elbow on upper_arm): placement in the parent
     articulated[16] = -fma(R(0.072), s_forearm, s_forearm * (R(0.039709999999999995) * c_forearm));
 
     // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
-    const T t0 = R(0.8057697090276051) * s_forearm;
-    const T M_upper_arm_xy = s_forearm * (R(0.8057697090276051) * c_forearm);
+    const T t0 = R(k9) * s_forearm;
+    const T M_upper_arm_xy = s_forearm * (R(k9) * c_forearm);
     articulated[1] = M_upper_arm_xy;
-    const T t1 = fma(s_forearm, t0, R(0.3942302909723948));
-    const T H_upper_arm_zx = R(0.18) * s_forearm;
+    const T t1 = fma(s_forearm, t0, R(k10));
+    const T H_upper_arm_zx = R(k_mcx_forearm) * s_forearm;
     articulated[12] = H_upper_arm_zx;
     const T t2 = R(0.039709999999999995) * s_forearm;
-    const T H_upper_arm_xz = R(0.4) * M_upper_arm_xy;
+    const T H_upper_arm_xz = R(k_px_forearm) * M_upper_arm_xy;
     articulated[8] = H_upper_arm_xz;
-    const T t3 = fma(R(0.18), c_forearm, R(0.48));
+    const T t3 = fma(R(k_mcx_forearm), c_forearm, R(0.48));
     const T M_upper_arm_xx = fnma(s_forearm, t0, R(3.2));
     articulated[0] = M_upper_arm_xx;
     const T M_upper_arm_yy = R(2) + t1;
     articulated[3] = M_upper_arm_yy;
-    const T H_upper_arm_yz = fma(R(0.4), t1, R(0.44));
+    const T H_upper_arm_yz = fma(R(k_px_forearm), t1, R(k_mcx_upper_arm));
     articulated[11] = H_upper_arm_yz;
-    const T H_upper_arm_zy = R(-0.44) - t3;
+    const T H_upper_arm_zy = R(-k_mcx_upper_arm) - t3;
     articulated[13] = H_upper_arm_zy;
     const T I_upper_arm_xx = fma(s_forearm, t2, R(0.0017));
     articulated[15] = I_upper_arm_xx;
-    const T I_upper_arm_yy = fma(R(0.4), t3, fma(R(0.072), c_forearm, fnma(s_forearm, t2,
-        R(0.16701))));
+    const T I_upper_arm_yy = fma(R(k_px_forearm), t3, fma(R(0.072), c_forearm, fnma(s_forearm, t2,
+        R(k13))));
     articulated[18] = I_upper_arm_yy;
-    const T I_upper_arm_zz = fma(R(0.16000000000000003), t1, R(0.1268));
+    const T I_upper_arm_zz = fma(R(k8), t1, R(k_Iyy_upper_arm));
     articulated[20] = I_upper_arm_zz;
 }
 
@@ -2682,89 +2061,6 @@ struct rollout_euler_traits : Traits, gridgen::RolloutTraits {
 };
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_rk4)
-// Rollout: the states of a trajectory,
-// Runge-Kutta method of order four.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint torques [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     joint torques per unit of deviation from the reference [per rad, rad/s]
-//   q_ref             2     read     reference joint positions [rad or m]
-//   qd_ref            2     read     reference joint velocities [rad/s or m/s]
-//   q_path            2     written  joint positions of the trajectory [rad or m]
-//   qd_path           2     written  joint velocities of the trajectory [rad/s or m/s]
-// Source: as step_rk4, from state to state.
-template <class T, class Input, class Out1, class Out2>
-GRIDGEN_LARGE void rollout_rk4(
-    const gridgen::RolloutOptions& options,
-    const Input& q0,
-    const Input& qd0,
-    const Input& tau,
-    const Input& dt,
-    const Input& gravity,
-    const Input& gains,
-    const Input& q_ref,
-    const Input& qd_ref,
-    Out1&& q_path,
-    Out2&& qd_path)
-{
-    constexpr int nq = 2, nv = 2;
-    gridgen::Rolled<T, nq, nv> state(
-        q0.template at<nq>(0), qd0.template at<nv>(0));
-    const gridgen::Substep<T> step(dt.template at<1>(0), options);
-    gridgen::StoredSteps stored(options);
-    bool is_stored = options.begins;
-    GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0;; ++t) {
-        if (is_stored) {
-            q_path.template put<nq>(stored.count, state.now().q);
-            qd_path.template put<nv>(stored.count, state.now().qd);
-            ++stored.count;
-        }
-        if (t == options.steps) break;
-        auto tau_now = tau.template at<2>(t);
-        const auto gravity_now = gravity.template at<3>(t);
-        if (options.follows) {
-            const auto reference = q_ref.template at<nq>(t);
-            gridgen::Deviation<T, nv> way(qd_ref.template at<nv>(t), state.now().qd);
-            difference<T, const T*>(state.now().q, reference.x, way.x);
-            gridgen::follow<T, nv>(tau_now.x, gains, t, way);
-        }
-        if (options.limits) {
-            using R = gridgen::Real<T>;
-            gridgen::limit(tau_now.x[0], R(40));
-            gridgen::limit(tau_now.x[1], R(20));
-        }
-        GRIDGEN_ROLLED
-        for (gridgen::int64 s = 0; s < options.substeps; ++s) {
-            step_rk4<T, const T*>(
-                state.now().q,
-                state.now().qd,
-                tau_now.x,
-                step.x,
-                gravity_now.x,
-                state.next().q,
-                state.next().qd);
-            state.move();
-        }
-        is_stored = stored.is_next();
-    }
-}
-struct rollout_rk4_traits : Traits, gridgen::RolloutTraits {
-    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
-    static constexpr int inputs = 8, configurations = 1, staged = 34, together[] = {8, 8};
-    static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
-        true};
-    template <class T, class... Arrays>
-    static GRIDGEN_DEVICE void compute(const gridgen::RolloutOptions& options, Arrays&&... arrays)
-    {
-        ::two_link::rollout_rk4<T>(options, static_cast<Arrays&&>(arrays)...);
-    }
-};
-#endif
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_implicit)
 // Rollout: the states of a trajectory,
 // semi-implicit Euler method with implicit damping.
@@ -2844,255 +2140,6 @@ struct rollout_implicit_traits : Traits, gridgen::RolloutTraits {
     static GRIDGEN_DEVICE void compute(const gridgen::RolloutOptions& options, Arrays&&... arrays)
     {
         ::two_link::rollout_implicit<T>(options, static_cast<Arrays&&>(arrays)...);
-    }
-};
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_midpoint)
-// Rollout: the states of a trajectory,
-// explicit midpoint method.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint torques [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     joint torques per unit of deviation from the reference [per rad, rad/s]
-//   q_ref             2     read     reference joint positions [rad or m]
-//   qd_ref            2     read     reference joint velocities [rad/s or m/s]
-//   q_path            2     written  joint positions of the trajectory [rad or m]
-//   qd_path           2     written  joint velocities of the trajectory [rad/s or m/s]
-// Source: as step_midpoint, from state to state.
-template <class T, class Input, class Out1, class Out2>
-GRIDGEN_LARGE void rollout_midpoint(
-    const gridgen::RolloutOptions& options,
-    const Input& q0,
-    const Input& qd0,
-    const Input& tau,
-    const Input& dt,
-    const Input& gravity,
-    const Input& gains,
-    const Input& q_ref,
-    const Input& qd_ref,
-    Out1&& q_path,
-    Out2&& qd_path)
-{
-    constexpr int nq = 2, nv = 2;
-    gridgen::Rolled<T, nq, nv> state(
-        q0.template at<nq>(0), qd0.template at<nv>(0));
-    const gridgen::Substep<T> step(dt.template at<1>(0), options);
-    gridgen::StoredSteps stored(options);
-    bool is_stored = options.begins;
-    GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0;; ++t) {
-        if (is_stored) {
-            q_path.template put<nq>(stored.count, state.now().q);
-            qd_path.template put<nv>(stored.count, state.now().qd);
-            ++stored.count;
-        }
-        if (t == options.steps) break;
-        auto tau_now = tau.template at<2>(t);
-        const auto gravity_now = gravity.template at<3>(t);
-        if (options.follows) {
-            const auto reference = q_ref.template at<nq>(t);
-            gridgen::Deviation<T, nv> way(qd_ref.template at<nv>(t), state.now().qd);
-            difference<T, const T*>(state.now().q, reference.x, way.x);
-            gridgen::follow<T, nv>(tau_now.x, gains, t, way);
-        }
-        if (options.limits) {
-            using R = gridgen::Real<T>;
-            gridgen::limit(tau_now.x[0], R(40));
-            gridgen::limit(tau_now.x[1], R(20));
-        }
-        GRIDGEN_ROLLED
-        for (gridgen::int64 s = 0; s < options.substeps; ++s) {
-            step_midpoint<T, const T*>(
-                state.now().q,
-                state.now().qd,
-                tau_now.x,
-                step.x,
-                gravity_now.x,
-                state.next().q,
-                state.next().qd);
-            state.move();
-        }
-        is_stored = stored.is_next();
-    }
-}
-struct rollout_midpoint_traits : Traits, gridgen::RolloutTraits {
-    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
-    static constexpr int inputs = 8, configurations = 1, staged = 34, together[] = {8, 8};
-    static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
-        true};
-    template <class T, class... Arrays>
-    static GRIDGEN_DEVICE void compute(const gridgen::RolloutOptions& options, Arrays&&... arrays)
-    {
-        ::two_link::rollout_midpoint<T>(options, static_cast<Arrays&&>(arrays)...);
-    }
-};
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_trapezoidal)
-// Rollout: the states of a trajectory,
-// explicit trapezoidal method.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint torques [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     joint torques per unit of deviation from the reference [per rad, rad/s]
-//   q_ref             2     read     reference joint positions [rad or m]
-//   qd_ref            2     read     reference joint velocities [rad/s or m/s]
-//   q_path            2     written  joint positions of the trajectory [rad or m]
-//   qd_path           2     written  joint velocities of the trajectory [rad/s or m/s]
-// Source: as step_trapezoidal, from state to state.
-template <class T, class Input, class Out1, class Out2>
-GRIDGEN_LARGE void rollout_trapezoidal(
-    const gridgen::RolloutOptions& options,
-    const Input& q0,
-    const Input& qd0,
-    const Input& tau,
-    const Input& dt,
-    const Input& gravity,
-    const Input& gains,
-    const Input& q_ref,
-    const Input& qd_ref,
-    Out1&& q_path,
-    Out2&& qd_path)
-{
-    constexpr int nq = 2, nv = 2;
-    gridgen::Rolled<T, nq, nv> state(
-        q0.template at<nq>(0), qd0.template at<nv>(0));
-    const gridgen::Substep<T> step(dt.template at<1>(0), options);
-    gridgen::StoredSteps stored(options);
-    bool is_stored = options.begins;
-    GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0;; ++t) {
-        if (is_stored) {
-            q_path.template put<nq>(stored.count, state.now().q);
-            qd_path.template put<nv>(stored.count, state.now().qd);
-            ++stored.count;
-        }
-        if (t == options.steps) break;
-        auto tau_now = tau.template at<2>(t);
-        const auto gravity_now = gravity.template at<3>(t);
-        if (options.follows) {
-            const auto reference = q_ref.template at<nq>(t);
-            gridgen::Deviation<T, nv> way(qd_ref.template at<nv>(t), state.now().qd);
-            difference<T, const T*>(state.now().q, reference.x, way.x);
-            gridgen::follow<T, nv>(tau_now.x, gains, t, way);
-        }
-        if (options.limits) {
-            using R = gridgen::Real<T>;
-            gridgen::limit(tau_now.x[0], R(40));
-            gridgen::limit(tau_now.x[1], R(20));
-        }
-        GRIDGEN_ROLLED
-        for (gridgen::int64 s = 0; s < options.substeps; ++s) {
-            step_trapezoidal<T, const T*>(
-                state.now().q,
-                state.now().qd,
-                tau_now.x,
-                step.x,
-                gravity_now.x,
-                state.next().q,
-                state.next().qd);
-            state.move();
-        }
-        is_stored = stored.is_next();
-    }
-}
-struct rollout_trapezoidal_traits : Traits, gridgen::RolloutTraits {
-    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
-    static constexpr int inputs = 8, configurations = 1, staged = 34, together[] = {8, 8};
-    static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
-        true};
-    template <class T, class... Arrays>
-    static GRIDGEN_DEVICE void compute(const gridgen::RolloutOptions& options, Arrays&&... arrays)
-    {
-        ::two_link::rollout_trapezoidal<T>(options, static_cast<Arrays&&>(arrays)...);
-    }
-};
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_constant_acceleration)
-// Rollout: the states of a trajectory,
-// constant accelerations during the step.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint torques [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     joint torques per unit of deviation from the reference [per rad, rad/s]
-//   q_ref             2     read     reference joint positions [rad or m]
-//   qd_ref            2     read     reference joint velocities [rad/s or m/s]
-//   q_path            2     written  joint positions of the trajectory [rad or m]
-//   qd_path           2     written  joint velocities of the trajectory [rad/s or m/s]
-// Source: as step_constant_acceleration, from state to state.
-template <class T, class Input, class Out1, class Out2>
-GRIDGEN_LARGE void rollout_constant_acceleration(
-    const gridgen::RolloutOptions& options,
-    const Input& q0,
-    const Input& qd0,
-    const Input& tau,
-    const Input& dt,
-    const Input& gravity,
-    const Input& gains,
-    const Input& q_ref,
-    const Input& qd_ref,
-    Out1&& q_path,
-    Out2&& qd_path)
-{
-    constexpr int nq = 2, nv = 2;
-    gridgen::Rolled<T, nq, nv> state(
-        q0.template at<nq>(0), qd0.template at<nv>(0));
-    const gridgen::Substep<T> step(dt.template at<1>(0), options);
-    gridgen::StoredSteps stored(options);
-    bool is_stored = options.begins;
-    GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0;; ++t) {
-        if (is_stored) {
-            q_path.template put<nq>(stored.count, state.now().q);
-            qd_path.template put<nv>(stored.count, state.now().qd);
-            ++stored.count;
-        }
-        if (t == options.steps) break;
-        auto tau_now = tau.template at<2>(t);
-        const auto gravity_now = gravity.template at<3>(t);
-        if (options.follows) {
-            const auto reference = q_ref.template at<nq>(t);
-            gridgen::Deviation<T, nv> way(qd_ref.template at<nv>(t), state.now().qd);
-            difference<T, const T*>(state.now().q, reference.x, way.x);
-            gridgen::follow<T, nv>(tau_now.x, gains, t, way);
-        }
-        if (options.limits) {
-            using R = gridgen::Real<T>;
-            gridgen::limit(tau_now.x[0], R(40));
-            gridgen::limit(tau_now.x[1], R(20));
-        }
-        GRIDGEN_ROLLED
-        for (gridgen::int64 s = 0; s < options.substeps; ++s) {
-            step_constant_acceleration<T, const T*>(
-                state.now().q,
-                state.now().qd,
-                tau_now.x,
-                step.x,
-                gravity_now.x,
-                state.next().q,
-                state.next().qd);
-            state.move();
-        }
-        is_stored = stored.is_next();
-    }
-}
-struct rollout_constant_acceleration_traits : Traits, gridgen::RolloutTraits {
-    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
-    static constexpr int inputs = 8, configurations = 1, staged = 34, together[] = {8, 8};
-    static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
-        true};
-    template <class T, class... Arrays>
-    static GRIDGEN_DEVICE void compute(const gridgen::RolloutOptions& options, Arrays&&... arrays)
-    {
-        ::two_link::rollout_constant_acceleration<T>(options, static_cast<Arrays&&>(arrays)...);
     }
 };
 #endif

@@ -289,8 +289,8 @@ def test_refusals() -> None:
             robot.inverse_kinematics(wrong, "tool0")
     with pytest.raises(ShapeError, match=r"\(2, 4, 4\) or \(B, 2, 4, 4\), for a list of 2"):
         robot.inverse_kinematics(target[None], ["tool0", "forearm_link"])
-    for weights, message in (([0, 0], "are all 0"), ([1, -1], "has -1"), ([np.nan, 1], "has nan")):
-        with pytest.raises(ParameterError, match=f"pose_weights {message}"):
+    for weights, wrong in (([0, 0], 0.0), ([1, -1], -1.0), ([np.nan, 1], np.nan)):
+        with pytest.raises(ParameterError, match=f"pose_weights has {wrong}; give finite"):
             robot.inverse_kinematics(target, "tool0", pose_weights=weights)
     with pytest.raises(OptionError, match="seeds is 129; give at most 128, the number of starts"):
         robot.inverse_kinematics(target, "tool0", seeds=129)

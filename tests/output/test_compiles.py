@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import gridgen
-from gridgen.backends import SCALARS, Sources
+from gridgen.backends import SCALARS
 from gridgen.backends.cpu.compiler import host_compiler
 from gridgen.backends.cpu.units import FLAGS
 from gridgen.backends.cuda.compiler import resource_report, supported_capabilities
@@ -117,7 +117,7 @@ def test_nvrtc_has_nothing_to_say(case, arch, tmp_path):
     if int(arch.removeprefix("sm_")) not in supported_capabilities():
         pytest.skip(f"the installed NVRTC does not know {arch}")
     module = generated(case, tmp_path)
-    sources = Sources(module.folder.name, module.files)
+    sources = module.sources(next(iter(module.kernels.by_name.values())))
     # A warning of NVRTC's is a Python warning, and those are errors here.
     small = len(module.tree.bodies) <= 8
     functions = [name for name in module.programs if small or not LONG.search(name)]
@@ -176,6 +176,6 @@ def test_functions_of_constraints_links_and_collisions_compile(name, functions, 
     ]
     compile_on_host("\n".join([f'#include "{name}_simd.h"', *instances, ""]), module.folder, "-O0")
     pytest.importorskip("cupy")
-    sources = Sources(module.folder.name, module.files)
+    sources = module.sources(next(iter(module.kernels.by_name.values())))
     report = resource_report(sources, [*module.programs], SCALARS, "sm_90")
     assert len(report) == len(module.programs) * len(SCALARS)

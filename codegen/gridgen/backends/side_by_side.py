@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TypeVar
 
+from gridgen.backends.process import ended_by_termination
 from gridgen.progress import Progress, Step
 
 _Result = TypeVar("_Result")
@@ -29,7 +30,7 @@ def side_by_side(
     """
     has_affinity = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    with ThreadPoolExecutor(jobs or cores, "gridgen-compile") as pool:
+    with ended_by_termination(), ThreadPoolExecutor(jobs or cores, "gridgen-compile") as pool:
         # Each task runs in this context: what it reports belongs to the task of the caller.
         futures: dict[str, Future[_Result]] = {
             name: pool.submit(copy_context().run, task) for name, task in tasks.items()

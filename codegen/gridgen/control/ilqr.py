@@ -19,10 +19,9 @@ from gridgen.dynamics.trajectory_costs import free_end
 from gridgen.errors import OptionError, ShapeError
 from gridgen.frameworks.trajectories import along
 from gridgen.functions.types import Dtype, Integrator
-from gridgen.naming import show_value
+from gridgen.naming import check_choice, show_value
 from gridgen.robot import Robot
 from gridgen.runtime.arrays.defaults import default
-from gridgen.runtime.calls.evaluation import check_choice
 
 #: Step lengths of the line search, each for the problems where those before fail.
 _LENGTHS: Array = 0.5 ** np.arange(10.0)

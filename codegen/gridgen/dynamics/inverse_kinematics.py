@@ -171,6 +171,7 @@ def _errors(
     moving: Sequence[int],
 ) -> tuple[list[Scalar], Rows, list[Scalar]]:
     """Return weighted errors, their Jacobian with the opposite sign, and the largest squares."""
+    state = state.without("offset")
     scalars = state.scalars
     error: list[Scalar] = []
     rows: Rows = []

@@ -21,7 +21,7 @@ from gridgen.rendering import render
 from gridgen.schedules.interface import is_search
 from gridgen.schedules.search.view import search_view
 from gridgen.schedules.thread.plan import Programs, jacobian_key
-from gridgen.schedules.thread.view import cpu_view, gpu_view
+from gridgen.schedules.thread.view import ThreadFunctionView
 from gridgen.schedules.views import robot_view
 from gridgen.template_root import SHARED_FOLDER
 
@@ -36,6 +36,7 @@ def render_library(
     version: str,
     kernels: Sequence[Kernel],
     programs: Mapping[str, Programs],
+    views: Mapping[str, ThreadFunctionView],
     flags: Sequence[str],
     sources: Sequence[str],
     *,
@@ -56,7 +57,7 @@ def render_library(
         if kernel.key.function == "inverse_kinematics":  # also its iteration and its correction
             continue
         both = programs[kernel.name]
-        on_cpu = cpu_view(tree, kernel, both, gpu_view(tree, kernel, both))
+        on_cpu = views[kernel.name]
         # The first available method of a function is its default.
         plain = replace(kernel.key, method="").name
         called = (kernel.name,) if plain in taken else (kernel.name, plain)

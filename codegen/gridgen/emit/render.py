@@ -20,8 +20,15 @@ from gridgen.schedules.rollout.view import plan_paths, rollout_view
 from gridgen.schedules.search.view import search_view
 from gridgen.schedules.team.bodies import BODIES_FILE, bodies_text
 from gridgen.schedules.team.schedule import TeamSchedule
+from gridgen.schedules.thread.constants import with_named_constants
 from gridgen.schedules.thread.plan import Programs, has_pairs, plan_rows
-from gridgen.schedules.thread.view import constant_views, cpu_view, gpu_view
+from gridgen.schedules.thread.view import (
+    ThreadFunctionView,
+    constant_views,
+    cpu_view,
+    gpu_view,
+    with_shared_parts,
+)
 from gridgen.schedules.views import RobotView, robot_view
 from gridgen.template_root import static_text
 
@@ -35,11 +42,11 @@ def render_sources(
     version: str,
     kernels: Sequence[Kernel],
     programs: Mapping[str, Programs],
-) -> dict[str, str]:
-    """Return the C++ and CUDA files of a module.
+) -> tuple[dict[str, str], dict[str, ThreadFunctionView]]:
+    """Return the C++ and CUDA files of a module, and the views of its functions on a CPU.
 
     Returns:
-        text by file name.
+        text by file name, views by kernel.
     """
     tree = schedules.tree
     robot = robot_view(tree, ident, version)
@@ -50,12 +57,17 @@ def render_sources(
     headers = _team_files(schedules, robot, with_team) if with_team else {}
     has_queries = any(programs[kernel.name].gpu.has_queries for kernel in own)
     on_gpu = [gpu_view(tree, kernel, programs[kernel.name]) for kernel in own]
-    on_cpu = [
-        cpu_view(tree, kernel, programs[kernel.name], found)
-        for kernel, found in zip(own, on_gpu, strict=True)
+    for_cpu = [
+        cpu_view(tree, kernel, programs[kernel.name])
+        for kernel in own
+        if not programs[kernel.name].are_one
     ]
+    constants, named = with_named_constants(tree, [*on_gpu, *for_cpu])
+    on_gpu = with_shared_parts(named[: len(own)])
+    on_cpu = {view.name: view for view in (*on_gpu, *named[len(own) :])}
     view = {
         "robot": robot,
+        "constants": constants,
         "headers": list(headers),
         "tables": constant_views(programs[kernel.name].gpu for kernel in own),
         "has_queries": has_queries,
@@ -64,7 +76,7 @@ def render_sources(
         "searches": [search_view(tree, kernel) for kernel in searches],
     }
     view_of_cpu = view | {
-        "functions": on_cpu,
+        "functions": list(on_cpu.values()),
         "rollouts": [rollout_view(tree, kernel, programs, ident) for kernel in rollouts],
     }
     files = {
@@ -73,7 +85,7 @@ def render_sources(
         f"{ident}_simd.h": render("thread/robot_simd.h.jinja", view_of_cpu),
     }
     files |= headers
-    return files | shared_headers(files)
+    return files | shared_headers(files), on_cpu
 
 
 def shared_headers(files: Mapping[str, str]) -> dict[str, str]:

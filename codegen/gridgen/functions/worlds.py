@@ -205,8 +205,9 @@ def _length_of_terrain(head: Any) -> float:
     """Return the length of a terrain, as ``_length_of_world``."""
     rows, columns = head[:2]
     is_whole = rows == np.floor(rows) and columns == np.floor(columns)
-    is_valid = is_whole and min(rows, columns) >= _LEAST_GRID and min(head[4:]) > 0.0
-    return TERRAIN_HEAD + float(rows * columns) if is_valid else math.nan
+    is_valid = is_whole and min(rows, columns) >= _LEAST_GRID and np.isfinite(head).all()
+    is_valid = is_valid and (head[4:] > 0.0).all()
+    return TERRAIN_HEAD + float(rows) * float(columns) if is_valid else math.nan
 
 
 _LENGTHS = {
@@ -225,22 +226,31 @@ def check_length(name: str, array: Any) -> None:
         )
 
 
-def check_layout(name: str, array: Any) -> None:
-    """Raise unless an array on the host has the layout of its name, if that has a layout.
+def has_layout(name: str, array: Any) -> bool:
+    """Return whether the first numbers of a world or terrain on the host fit its length.
 
-    A kernel has no length to check it with.
+    A kernel has no length to check them with.
     """
-    if name not in _LENGTHS:
+    size, length_of, _ = _LENGTHS[name]
+    if not array.ndim or array.shape[-1] < size:
+        return False
+    heads = array[..., :size].reshape(-1, size)
+    if not len(heads):
+        return True
+    head = heads[0]
+    is_one = len(heads) == 1 or bool((heads == head).all())
+    return is_one and bool(array.shape[-1] == length_of(head))
+
+
+def check_layout(name: str, array: Any) -> None:
+    """Raise unless an array on the host is a world or a terrain; see ``has_layout``."""
+    array = np.atleast_1d(array)
+    if has_layout(name, array):
         return
-    size, length_of, arguments = _LENGTHS[name]
-    head = np.atleast_1d(np.asarray(array))[..., :size]
-    if head.shape[-1] and not head.size:
-        return  # of no states
-    flat = head.reshape(-1, head.shape[-1]) if head.size else np.zeros((1, 0))
-    if flat.shape[1] == size and (flat == flat[0]).all() and array.shape[-1] == length_of(flat[0]):
-        return
+    size, _, arguments = _LENGTHS[name]
+    head = array[(0,) * (array.ndim - 1)][:size].tolist()
     raise ShapeError(
-        f"{name} has shape {tuple(array.shape)} and numbers {show_value(flat[0].tolist())} at its "
+        f"{name} has shape {tuple(array.shape)} and numbers {show_value(head)} at its "
         f"begin, which do not fit; make it by gridgen.{name}({arguments})"
     )
 
@@ -250,8 +260,6 @@ def as_world(given: Any, like: Any) -> Any:
     if given is None:
         return world(like=like)
     if not isinstance(given, Mapping):
-        if isinstance(given, np.ndarray):
-            check_layout("world", given)
         return given
     known = {*SOLIDS, "grid"}
     if unknown := [name for name in given if name not in known]:

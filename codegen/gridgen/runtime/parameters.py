@@ -179,42 +179,6 @@ def _complaint(row: Numbers) -> str:
     )
 
 
-_POSITIVE = "finite numbers, 0 or more"
-#: What the numbers of some inputs are.
-RANGES = {
-    "active": "1 for a constraint that holds, 0 for one that does not",
-    **dict.fromkeys(("stabilization", "compliance", "proximal", "tolerance"), _POSITIVE),
-    "restitution": "numbers from 0 to 1",
-    "weights": "positive finite numbers",
-}
-
-
-def out_of_range(name: str, numbers: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which numbers are not valid in an input of ``RANGES``."""
-    found: NDArray[np.bool_]
-    if name == "active":
-        found = (numbers != 0.0) & (numbers != 1.0)
-    elif name == "weights":
-        found = ~((numbers > 0.0) & (numbers < np.inf))
-    else:
-        found = ~((numbers >= 0.0) & (numbers < np.inf))
-        if name == "restitution":
-            found |= numbers > 1.0
-    return found
-
-
-def check_range(name: str, numbers: Array) -> None:
-    """Raise unless every number of an input of ``RANGES`` is valid.
-
-    Arrays on a GPU are not validated: that would synchronize the device.
-
-    Raises:
-        ParameterError: a value is not.
-    """
-    if not on_gpu(numbers) and (bad := numbers[out_of_range(name, numbers)]).size:
-        raise ParameterError(f"{name} has {bad.flat[0]}; give {RANGES[name]}")
-
-
 class Parameters:
     """Robot parameters that are inputs of functions.
 

@@ -57,7 +57,7 @@ def angle_lines(angles: Sequence[Expr], are_called: bool) -> list[str]:
     count, called = len(angles), ", true" * are_called
     return [
         f"const gridgen::Angles<T, {count}{called}> {ANGLES}([&] {{",
-        *_wrap(f"    return gridgen::Numbers<T, {count}>{{{numbers}}};"),
+        *wrap(f"    return gridgen::Numbers<T, {count}>{{{numbers}}};"),
         "});",
     ]
 
@@ -81,15 +81,15 @@ def block_lines(
             lines += _asked(statement, variables)
         elif isinstance(statement, Statement):
             text = expression(statement.node, variables, define=True)
-            lines += _wrap(f"const T {statement.name} = {text};")
+            lines += wrap(f"const T {statement.name} = {text};")
         elif isinstance(statement, Fill):
             text = f"gridgen::broadcast<T>({expression(statement.value, variables)})"
             elements = f"{statement.begin}, {statement.end}"
             lines.append(f"gridgen::fill<{elements}>({statement.array}, {text});")
         elif isinstance(statement, (Walk, Repeat, When, Case, Leave)):
-            lines += _wrap(statement.text)
+            lines += wrap(statement.text)
         elif isinstance(statement, Declare):
-            lines += _wrap(f"T {', '.join(statement.memory.names)};")
+            lines += wrap(f"T {', '.join(statement.memory.names)};")
         elif isinstance(statement, Clear):
             memory, leaf = statement.entries.memory, statement.entries.leaf
             text = f"gridgen::broadcast<T>({expression(statement.value, variables)})"
@@ -119,8 +119,8 @@ def _asked(statement: Asked, variables: Mapping[int, str]) -> list[str]:
     tables = (table.name + "<R>" * table.has_reals for table in query.tables)
     arguments = ", ".join((numbers, *tables, *query.arrays, *statement.names))
     return [
-        *_wrap(f"T {', '.join(statement.names)};"),
-        *_wrap(f"gridgen::{query.function}({arguments});"),
+        *wrap(f"T {', '.join(statement.names)};"),
+        *wrap(f"gridgen::{query.function}({arguments});"),
     ]
 
 
@@ -129,10 +129,10 @@ def _assigned(place: str, value: Expr, variables: Mapping[int, str]) -> list[str
     text = expression(value, variables)
     if value.op == "const":
         text = f"gridgen::broadcast<T>({text})"
-    return _wrap(f"{place} = {text};")
+    return wrap(f"{place} = {text};")
 
 
-def _wrap(line: str) -> list[str]:
+def wrap(line: str) -> list[str]:
     """Break a long statement between words."""
     if len(line) <= _WIDTH:
         return [line]

@@ -332,7 +332,7 @@ def test_soft_minima_are_refused(robot: gridgen.Robot) -> None:
     zeros = np.zeros((2, 7))
     robot.soft_self_distance(zeros, np.full(2, 0.1))  # later calls skip some validation
     for wrong in (-0.1, 0.0, np.inf, np.nan):
-        match = f"temperature is {wrong}; give a positive finite number"
+        match = f"temperature has {wrong}; give a positive finite number"
         for given in (wrong, np.array([0.1, wrong]), np.array(wrong)):
             with pytest.raises(OptionError, match=match):
                 robot.soft_self_distance(zeros, given)

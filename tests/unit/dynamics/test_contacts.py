@@ -24,7 +24,7 @@ from gridgen.schedules.thread.schedule import ThreadSchedule
 from gridgen.symbolic.memory import Repeat
 from helpers.dynamics import load_tree
 from helpers.program_interpreter import run
-from helpers.robots import OWN, exhaustive
+from helpers.robots import OWN, exhaustive, joint_text, link_text, robot_text
 
 mujoco = pytest.importorskip("mujoco")
 from helpers.contact_models import EQUALITIES, EVERYTHING, LOOPS, TEXTS, model_of  # noqa: E402
@@ -508,6 +508,24 @@ def test_what_a_file_has_and_contacts_do_not_cover_is_named() -> None:
     assert 'joint "a": has damping or dry friction, which gridgen ignores' in said
     with pytest.warns(GridGenWarning, match="has contacts, which gridgen ignores"):
         assert not gridgen.load(model).contact_names
+
+
+def test_a_residual_is_the_share_of_torques_without_forces() -> None:
+    """A ball of mass m on a slide: |m a - b - f| / |b|, where the solver ends early too."""
+    mass, ball = 2.0, '<collision><geometry><sphere radius="0.1"/></geometry></collision></link>'
+    ball = link_text("ball", mass=f"{mass}", com="0 0 0").replace("</link>", ball)
+    slide = joint_text("z", "base", "ball", "prismatic", xyz="0 0 0")
+    tree = load_tree(robot_text(link_text("base"), ball, slide), ground=["ball"])
+    x = {"q": np.array([[0.09], [0.095], [0.2]]), "qd": np.array([[-1.0], [0.2], [0.0]])}
+    x |= {"tau": np.array([[1.0], [-3.0], [4.0]]), "gravity": np.tile((0.0, 0.0, -9.81), (3, 1))}
+    for tolerance in (1e-10, 100.0):
+        x["tolerance"] = np.full((3, 1), tolerance)
+        qdd, forces = evaluate_reference(tree, "contact_forward_dynamics", x)
+        (found,) = evaluate_reference(tree, "contact_residual", x)
+        b = x["tau"][:, 0] - 9.81 * mass
+        expected = np.abs(mass * qdd[:, 0] - b - forces[:, 0, 2]) / np.abs(b)
+        assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+        assert (expected.max() > 1.0) == (tolerance > 1.0)
 
 
 def test_forces_and_residuals_are_observed_along_a_rollout() -> None:

@@ -204,7 +204,7 @@ def test_threads_that_share_the_looking_find_every_state(
 ) -> None:
     monkeypatch.setattr("gridgen.backends.cpu.backend._CHECK", 1.0)  # divide whatever comes
     backend = CpuBackend(threads=threads)
-    monkeypatch.setattr("gridgen.runtime.calls.evaluation.backend", lambda name: backend)
+    monkeypatch.setattr("gridgen.runtime.calls.compiled.backend", lambda name: backend)
     robot = gridgen.load(URDF, floating_base=True, backend="cpu")
     q = np.tile(robot.neutral(), (10_000, 1))
     out = robot.potential_energy(q)

@@ -289,6 +289,7 @@ def _compiled(
                 log=result.stderr if result else "the compiler no longer runs",
                 files=files,
                 keep=functools.partial(cache.save_failure, key),
+                status=result.returncode if result else 1,
             )
 
     return host_entry(build, cache, kind="host", files=used.digest, unit=unit, flags=flags) / name

@@ -126,6 +126,7 @@ def _compiled(unit: Unit, cache: BuildCache) -> Path:
                 log=result.stderr,
                 files=files,
                 keep=partial(cache.save_failure, key),
+                status=result.returncode,
             )
 
     return host_entry(compile_unit, cache, kind="emulated", unit=unit.digest()) / unit.output

@@ -23,13 +23,13 @@ from gridgen.functions.parts import (
 from gridgen.functions.record import Algorithm
 from gridgen.functions.types import REFERENCES, Array
 from gridgen.kernel import WITH_EFFORTS, Kernel, KernelKey
-from gridgen.naming import show, show_value, similar
+from gridgen.naming import check_choice, show, show_value, similar
 from gridgen.runtime.arrays.ends import SharedNumbers, bounds_of
 from gridgen.runtime.arrays.layout import DTYPES
 from gridgen.runtime.arrays.libraries import adopt, is_traced
 from gridgen.runtime.arrays.streams import caller_streams
 from gridgen.runtime.arrays.times import check_efforts, feedback_of
-from gridgen.runtime.calls.evaluation import Evaluator, check_choice
+from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.runtime.calls.fused import FusedFunctions
 from gridgen.runtime.calls.resolved import Evaluation, Resolved
 from gridgen.runtime.calls.search import search
@@ -71,7 +71,7 @@ class Resolver:
         self._methods_on_host: bool | None = None
         # Whether calls with NumPy arrays have a choice; the first call determines it.
         self._numpy_is_planned = True
-        self._numpy_on_gpu = evaluator.target(np.empty(0), None).prefers_teams
+        self._numpy_on_gpu = evaluator.compiled.target(np.empty(0), None).prefers_teams
         self._chosen: dict[_Words, tuple[Kernel, Evaluation, Any]] = {}
         self._fused: dict[_Words, FusedFunctions] = {}
         self._searches: dict[tuple[str, ...], Kernel] = {}
@@ -83,12 +83,8 @@ class Resolver:
         self._methods_on_host = None
         self._numpy_is_planned = True
 
-    def resolve(self, request: Request, *, offer: bool = False) -> Resolved:
+    def resolve(self, request: Request) -> Resolved:
         """Return a call with its kernel.
-
-        Args:
-            request: the call.
-            offer:   whether similar calls may skip resolution from now on.
 
         Raises:
             OptionError, ModelError: as of the function.
@@ -126,12 +122,13 @@ class Resolver:
             inputs[name] = array
         if options:
             inputs.update((name, options[name]) for name in options if name in inputs)
+        resolved = Resolved(kernel, inputs, backend, request.out, settings, evaluation, frames)
         if settings is not None:
             inputs |= {**feedback_of(settings), **bounds}
-        elif offer and evaluation == "kernel" and not is_planned and backend is None:
+        elif evaluation == "kernel" and not is_planned and backend is None:
             if type(q) is np.ndarray and frame is request.frame:  # not a list
-                self._evaluator.offer(request, kernel)
-        return Resolved(kernel, inputs, backend, request.out, settings, evaluation, frames)
+                resolved.request = request
+        return resolved
 
     def _calls(
         self, settings: RolloutSettings
@@ -201,7 +198,7 @@ class Resolver:
             self.check_parameters(options)
         inputs = fused.inputs(arrays, options)
         room = None if out is None else fused.flat(out)
-        return Resolved(fused.kernel, inputs, backend, room, None, "fused", fused=fused)
+        return Resolved(fused.kernel, inputs, backend, room, fused=fused)
 
     def choose_fused(self, functions: Sequence[str], given: tuple[str, ...]) -> FusedFunctions:
         """Return the fused functions of a call of ``compute``, and cache them."""
@@ -278,7 +275,7 @@ class Resolver:
         """Return method and schedule with the shortest predicted time."""
         with caller_streams((q,))():
             q = adopt(q, row.arguments[0])
-        target = self._evaluator.target(q, backend)
+        target = self._evaluator.compiled.target(q, backend)
         if target.prefers_teams:
             place = place_of(q)
         elif target.name == "cpu" and self._chooses_on_host():

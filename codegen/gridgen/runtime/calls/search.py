@@ -8,18 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from gridgen.errors import OptionError, ParameterError, ShapeError
+from gridgen.errors import OptionError, ShapeError
 from gridgen.functions.calls import FLOOR, STARTS, TO_REST, SearchSettings, Solutions
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
-from gridgen.naming import show_value
+from gridgen.naming import check_choice, show_value
 from gridgen.runtime.arrays.layout import array_like, check_dtype, check_like
-from gridgen.runtime.arrays.libraries import adopt, is_traced, is_wrapped, on_gpu
-from gridgen.runtime.calls.evaluation import check_choice
+from gridgen.runtime.arrays.libraries import adopt, is_traced, is_wrapped
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.configurations import neutral
 from gridgen.runtime.module.description import RobotRecord
-from gridgen.runtime.poses import check_poses
 
 
 def search(
@@ -41,7 +39,6 @@ def search(
         )
     if (poses := _plain(targets, "targets")) is not None:
         check_dtype(poses, "targets")
-        check_poses("targets", poses)
         for name in ("q0", "rest", "pose_weights"):
             if hasattr(given := getattr(settings, name), "shape"):
                 if (own := _plain(given, name)) is not None:
@@ -70,8 +67,6 @@ def search(
     is_own = not hasattr(weights, "shape")
     if weights is None:
         weights = np.ones(2)
-    elif (own := _plain(weights, "pose_weights")) is not None:
-        _check_weights(own)
     if len(np.shape(weights)) == 1:
         weights = _repeated(weights, count)
     arrays = [
@@ -106,20 +101,6 @@ def _repeated(weights: Any, count: int) -> Any:
     if hasattr(weights, "aval"):  # of JAX
         return sys.modules["jax"].numpy.tile(weights, (count, 1))
     return np.tile(weights, (count, 1))
-
-
-def _check_weights(weights: Array) -> None:
-    """Raise unless weights are positive or 0, on the CPU.
-
-    Raises:
-        ParameterError: a weight is negative or not finite, or all are 0.
-    """
-    if on_gpu(weights) or weights.dtype.kind not in "fiu" or not weights.size:
-        return
-    if (bad := weights[~((weights >= 0.0) & np.isfinite(weights))]).size:
-        raise ParameterError(f"pose_weights has {bad.flat[0]}; give finite factors, 0 or more")
-    if not weights.any():
-        raise ParameterError("pose_weights are all 0: give at least one error a positive factor")
 
 
 def _with_starts(array: Array, axes: int) -> Array:

@@ -50,6 +50,6 @@ def warm_up(
 
 
 def _make(evaluator: Evaluator, kernel: Kernel, like: NDArray[Any], backend: str | None) -> None:
-    made = evaluator.compiled(kernel, like, backend).kernel
+    made = evaluator.compiled.find(kernel, like, backend).kernel
     if isinstance(made, LayoutKernel):
         made.make()

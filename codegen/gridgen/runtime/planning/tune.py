@@ -18,11 +18,11 @@ from gridgen.functions.arrays import ARRAYS, configurations
 from gridgen.functions.record import Function
 from gridgen.functions.types import Array, Dtype
 from gridgen.kernel import Kernel, KernelKey
-from gridgen.naming import show_value
+from gridgen.naming import check_choice, show_value
 from gridgen.progress import Progress, Step, announced
 from gridgen.runtime.arrays.layout import DTYPES
 from gridgen.runtime.calls.bound import Binder
-from gridgen.runtime.calls.evaluation import Evaluator, check_choice
+from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.runtime.calls.hybrid import HybridDynamics
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.calls.resolver import Resolver
