@@ -90,6 +90,19 @@ class Constants:
         return f"{self.name}<R>[{index}]" if self.has_reals else f"{self.name}[{index}]"
 
 
+class Element:
+    """A number that C++ text describes."""
+
+    version = 0
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def place(self, index: str, leaf: int) -> str:
+        """Return the C++ text of the number."""
+        return self.text
+
+
 class Input:
     """An input array."""
 
@@ -107,7 +120,7 @@ class Input:
 class MemoryEntry:
     """A number in memory: the entry ``leaf`` of the record ``index``."""
 
-    memory: Memory | Constants | Input
+    memory: Memory | Constants | Input | Element
     index: str
     leaf: int
 
@@ -197,6 +210,27 @@ class Case:
             return "else {"
         start = "else " if self.number else ""
         return f"{start}if ({self.kinds.name}[{self.variable}] == {self.number}) {{"
+
+
+@dataclass(frozen=True)
+class Header:
+    """The header of a loop or a branch in C++: of some lanes of a team, or of unrolled rounds."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A statement in C++, such as a synchronization of lanes."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """Consecutive numbers in memory, which a lane stores at once."""
+
+    address: str  #: C++ text of a pointer to the first.
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,563 @@
+"""Algorithms in the frame of the base, with one lane for each body.
+
+In one common frame, velocities, accelerations, composite inertias and transmitted wrenches are
+plain sums along the tree. A team of lanes computes those in logarithmically many rounds or, for
+subtrees, component by component (``gridgen.symbolic.lanes``). Without a common frame, each step
+would transform its operands.
+
+The frame is that of the root body if it floats: gravity alone depends on how it is turned. Item 0 of
+the lanes is that body, or the fixed base. Spatial vectors are at the frame's origin, linear part
+first. Accelerations are derivatives of twists, minus gravity.
+
+The gradient of inverse dynamics is that of Singh, Russell and Wensing 2022.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+from gridgen.dynamics.friction import loss_of, slope_of
+from gridgen.dynamics.mass import Mass
+from gridgen.dynamics.motion_derivatives import add_wrenches, along, rotated_wrench
+from gridgen.dynamics.state import Numbers, State, placement
+from gridgen.model.tree import Body, KinematicTree
+from gridgen.symbolic.lanes import LaneScalars, Tile
+from gridgen.symbolic.scalars import Scalar
+from gridgen.symbolic.spatial import (
+    DenseRotation,
+    Matrix,
+    Motion,
+    Placement,
+    Symmetric,
+    Vector,
+    Wrench,
+    add,
+    apply,
+    carried,
+    cross,
+    dot,
+    full,
+    matmul,
+    scale,
+    split,
+    sub,
+    symmetric,
+)
+
+
+def floats(tree: KinematicTree) -> bool:
+    """Return whether the root of all bodies has a free joint."""
+    return tree.bodies[0].joint_type.is_free and all(body.parent >= 0 for body in tree.bodies[1:])
+
+
+def refusal(tree: KinematicTree) -> str | None:
+    """Return why lanes in the frame of the base do not support a robot, or ``None``."""
+    free = [body for body in tree.bodies[floats(tree) :] if body.joint_type.nv > 1]
+    if free:
+        return (
+            f'joint "{free[0].joint}" is free, and the base does not float on it alone: '
+            'use schedule="thread"'
+        )
+    if "params" in tree.parameters:
+        return 'inertial parameters are inputs: use schedule="thread"'
+    return None
+
+
+def parents_of(tree: KinematicTree) -> list[int]:
+    """Return the parent of each item: the base, then the bodies that joints move."""
+    first = floats(tree)
+    return [-1, *(body.parent + 1 - first for body in tree.bodies[first:])]
+
+
+def _flat(*vectors: Sequence[Scalar]) -> list[Scalar]:
+    return [entry for vector in vectors for entry in vector]
+
+
+def _sum(above: Sequence[Scalar], own: Sequence[Scalar]) -> list[Scalar]:
+    return [a + b for a, b in zip(above, own, strict=True)]
+
+
+def _composed(above: Sequence[Scalar], own: Sequence[Scalar]) -> list[Scalar]:
+    """Return rotation and origin of a body in the frame of its ancestor's ancestor."""
+    (E, r), (own_E, own_r) = _pose(above), _pose(own)
+    return _flat(*matmul(E, own_E), add(r, apply(E, own_r)))
+
+
+def _pose(values: Sequence[Scalar]) -> tuple[Matrix, Vector]:
+    x, y, z, r = (tuple(values[k : k + 3]) for k in range(0, 12, 3))
+    return (x, y, z), r  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class MassRates:
+    """A (composite) moving body: its mass properties and the response to changes of velocity.
+
+    All sums over bodies.
+
+    Attributes:
+        mass:     mass properties.
+        turning:  symmetric part of the moment's response to a change of angular velocity.
+        momentum: linear and angular momentum.
+        wrench:   wrench on the body.
+    """
+
+    mass: Mass
+    turning: Symmetric
+    momentum: Wrench
+    wrench: Wrench
+
+    @classmethod
+    def of(cls, mass: Mass, v: Motion, wrench: Wrench) -> MassRates:
+        """Return those of a body with a velocity and a wrench."""
+        (slide, spin), h = v, mass.h
+        columns = [cross(spin, column) for column in full(mass.I)]  # of [w] I
+        twice = dot(slide, h) + dot(slide, h)
+
+        def entry(i: int, j: int) -> Scalar:
+            across = columns[j][i] + columns[i][j] - h[i] * slide[j] - slide[i] * h[j]
+            return across + twice if i == j else across
+
+        turning = symmetric([[entry(i, j) for j in range(3)] for i in range(3)])
+        return cls(mass, turning, mass.wrench(*v), wrench)
+
+    def flat(self) -> list[Scalar]:
+        """Return the numbers in order."""
+        mass = self.mass
+        return _flat((mass.m,), mass.h, mass.I, self.turning, *self.momentum, *self.wrench)
+
+    @classmethod
+    def read(cls, values: Sequence[Scalar]) -> MassRates:
+        """Return the record of ``flat`` numbers."""
+        mass, turning = _mass(values[:10]), tuple(values[10:16])
+        return cls(mass, turning, split(values[16:22]), split(values[22:28]))  # type: ignore[arg-type]
+
+    def wrench_of_change(self, first: Motion, second: Motion, times: float = 1.0) -> Wrench:
+        """Return 2 B first + times I second: the response to a change of the motion."""
+        (linear, angular), (_, spin) = self.momentum, first
+        moment = sub(apply(full(self.turning), spin), cross(angular, spin))
+        f, n = self.mass.wrench(*second)
+        return sub(scale(times, f), scale(2.0, cross(linear, spin))), add(moment, scale(times, n))
+
+    def row(self, axis: Motion) -> Vector:
+        """Return S^T 2 B, by the angular velocity: the response of a joint torque."""
+        (slide, spin), (linear, angular) = axis, self.momentum
+        turned = add(apply(full(self.turning), spin), cross(angular, spin))
+        return add(turned, scale(2.0, cross(linear, slide)))
+
+
+def _mass(values: Sequence[Scalar]) -> Mass:
+    return Mass(values[0], (values[1], values[2], values[3]), tuple(values[4:10]))  # type: ignore[arg-type]
+
+
+class Bodies:
+    """The bodies of a robot, one in each lane.
+
+    Args:
+        state: the state, over ``LaneScalars``.
+        qdd:   joint accelerations, nv scalars; ``None`` for zero.
+    """
+
+    def __init__(self, state: State, qdd: Numbers | None = None) -> None:
+        lanes = state.scalars
+        assert isinstance(lanes, LaneScalars)
+        self.state, self.lanes, self.qdd = state, lanes, qdd
+        self.tree = state.tree
+        self.base = self.tree.bodies[0] if floats(self.tree) else None
+        self.joints = self.tree.bodies[self.base is not None :]
+        lanes.begin("placement of each body in the base", -1)
+        self.E, self.r = self._placements()
+
+    # -- constants and inputs -----------------------------------------------------------------
+
+    def each(self, of: Callable[[Body], float], base: float | None = None) -> Scalar:
+        """Return a number of each joint, and that of the base."""
+        return self.lanes.numbers([base, *map(of, self.joints)])
+
+    def rates(self, array: str) -> Scalar:
+        """Return the velocity (or acceleration) of each joint."""
+        rate = self.lanes.read(array, [-1, *(body.v_index for body in self.joints)])
+        return self.each(lambda body: body.multiplier) * rate if self.tree.has_mimic else rate
+
+    def _placements(self) -> tuple[Matrix, Vector]:
+        lanes, state = self.lanes, self.state
+        q = lanes.read("q", [-1, *(body.q_index for body in self.joints)])
+        if self.tree.has_mimic:
+            q = self.each(lambda b: b.multiplier) * q + self.each(lambda b: b.offset, 0.0)
+        s, c = lanes.sincos(self.turns * q)
+        E = [
+            tuple(self.each(lambda b, at=(i, j): b.rotation[at[0]][at[1]], float(i == j)) for j in range(3))
+            for i in range(3)
+        ]
+        origin = tuple(self.each(lambda b, at=i: b.translation[at], 0.0) for i in range(3))
+        travel = self.travel * q
+        own_E = [(x * c + y * s, y * c - x * s, z) for x, y, z in E]
+        own_r = [start + z * travel for start, (_, _, z) in zip(origin, E, strict=True)]
+        return _pose(lanes.outward("pose", _flat(*own_E, own_r), _composed))
+
+    @cached_property
+    def turns(self) -> Scalar:
+        """1 for a joint that turns its body."""
+        return self.each(lambda body: float(body.joint_type.turns))
+
+    @cached_property
+    def travel(self) -> Scalar:
+        """Translation of a joint along its axis per unit of its coordinate."""
+        return self.each(lambda body: body.joint_type.travel)
+
+    @cached_property
+    def axis(self) -> Motion:
+        """The axis of each joint."""
+        z = (self.E[0][2], self.E[1][2], self.E[2][2])
+        spin = scale(self.turns, z)
+        return add(cross(self.r, spin), scale(self.travel, z)), spin
+
+    @cached_property
+    def mass(self) -> Mass:
+        """The mass of each body."""
+
+        def number(of: Callable[[Body], float]) -> Scalar:
+            return self.each(of, of(self.base) if self.base else 0.0)
+
+        inertia = tuple(number(lambda b, k=k: symmetric(b.inertia)[k]) for k in range(6))
+        h = tuple(number(lambda b, k=k: b.first_moment[k]) for k in range(3))
+        dense = (DenseRotation(self.E),)
+        return Mass(number(lambda b: b.mass), h, inertia).to_parent(Placement(dense, dense, self.r))  # type: ignore[arg-type]
+
+    # -- motion -------------------------------------------------------------------------------
+
+    @cached_property
+    def carrier(self) -> tuple[Motion, Motion]:
+        """Velocity and acceleration of what carries item 0, in its frame."""
+        state, zero = self.state, self.lanes.constant(0.0)
+        still = (zero,) * 6
+        V, A = split(state.base_velocity or still), split(state.base_acceleration or still)
+        A = (sub(A[0], state.g), A[1])
+        if self.base is None:
+            return V, A
+        X = placement(0, self.base, state.q, self.lanes)
+        return X.motion_to_body(*V), X.motion_to_body(*A)
+
+    @cached_property
+    def base_motion(self) -> tuple[Motion, Motion]:
+        """Velocity and acceleration of item 0."""
+        V, A = self.carrier
+        if self.base is None:
+            return V, A
+        own = split(self._base_entries(self.state.qd))
+        A = add_wrenches(A, carried(V, own))
+        if self.qdd is not None:
+            A = add_wrenches(A, split(self._base_entries(self.qdd)))
+        return add_wrenches(V, own), A
+
+    def _base_entries(self, values: Numbers) -> Numbers:
+        assert self.base is not None
+        return values[self.base.v_index : self.base.v_index + 6]
+
+    @cached_property
+    def velocity(self) -> Motion:
+        """Velocity of each body."""
+        lanes = self.lanes
+        lanes.begin("velocities: sums along the paths", -1)
+        own = scale6(self.rates("qd"), self.axis)
+        total = lanes.outward("velocity", _flat(*own), _sum)
+        return add_wrenches(split(total), self.base_motion[0])
+
+    @cached_property
+    def drift(self) -> Motion:
+        """Derivative of each joint's axis."""
+        return carried(self.velocity, self.axis)
+
+    @cached_property
+    def acceleration(self) -> Motion:
+        """Acceleration of each body."""
+        lanes, drift = self.lanes, self.drift
+        lanes.begin("accelerations: sums along the paths", -1)
+        own = scale6(self.rates("qd"), drift)
+        if self.qdd is not None:
+            own = add_wrenches(own, scale6(self.rates("qdd"), self.axis))
+        total = lanes.outward("acceleration", _flat(*own), _sum)
+        return add_wrenches(split(total), self.base_motion[1])
+
+    def wrench(self) -> Wrench:
+        """Return the wrench on each body, less the external one."""
+        v, a = self.velocity, self.acceleration
+        self.lanes.begin("inertia and wrench of each body", -1)
+        momentum = self.mass.wrench(*v)
+        total = add_wrenches(self.mass.wrench(*a), rotated_wrench(v, momentum))
+        if self.state.f_ext is None:
+            return total
+        external = self._external()
+        return sub(total[0], external[0]), sub(total[1], external[1])
+
+    def _external(self) -> Wrench:
+        first = self.base is not None
+        given = [
+            self.lanes.read(
+                "f_ext",
+                [k if first else -1, *(6 * (i + first) + k for i in range(len(self.joints)))],
+            )
+            for k in range(6)
+        ]
+        back = [
+            tuple(
+                self.each(
+                    lambda b, at=(j, i): b.link_rotation[at[0]][at[1]],
+                    self.base.link_rotation[j][i] if self.base else 0.0,
+                )
+                for j in range(3)
+            )
+            for i in range(3)
+        ]
+        force, moment = (apply(self.E, apply(back, part)) for part in split(given))  # type: ignore[arg-type]
+        return force, add(moment, cross(self.r, force))
+
+    # -- joints -------------------------------------------------------------------------------
+
+    @cached_property
+    def owned(self) -> list[int | None]:
+        """The velocity of each item; none for the base and for mimic joints."""
+        return [None, *(None if body.mimics else body.v_index for body in self.joints)]
+
+    @cached_property
+    def floating(self) -> list[int | None]:
+        """The velocities of a floating base."""
+        assert self.base is not None
+        return [self.base.v_index + k for k in range(6)]
+
+    def losses(self, form: Callable[..., Scalar], velocities: Sequence[int | None]) -> Scalar:
+        """Return damping and friction of some velocities, or their derivatives."""
+        rate = self.lanes.read("qd", [-1 if j is None else j for j in velocities])
+        own = [self.own(name, velocities) for name in ("damping", "joint_friction")]
+        return form(rate, *own, self.tree.options.friction_width, self.lanes)
+
+    def own(self, name: str, velocities: Sequence[int | None]) -> Scalar:
+        """Return a parameter of some velocities, one in each lane."""
+        if name in self.state.given:
+            return self.lanes.read(name, [-1 if j is None else j for j in velocities])
+        values = getattr(self.tree, name)
+        return self.lanes.numbers([0.0 if j is None else values[j] for j in velocities])
+
+    def write_torques(self, velocities: Sequence[int | None], tau: Scalar) -> None:
+        """Write some joint torques, with losses and the torques of armatures."""
+        tau = tau + self.losses(loss_of, velocities)
+        if self.qdd is not None:
+            rate = self.lanes.read("qdd", [-1 if j is None else j for j in velocities])
+            tau = tau + self.own("armature", velocities) * rate
+        self.lanes.write("tau", velocities, tau)
+
+    # -- the floating base --------------------------------------------------------------------
+
+    def on_joints(self) -> AbstractContextManager[None]:
+        """Enter a branch of the lanes with joints."""
+        return self.lanes.some([False, *[True] * len(self.joints)])
+
+    @contextmanager
+    def on_base(self) -> Iterator[str]:
+        """Enter a branch of six lanes; return the column of each."""
+        with self.lanes.some([True] * 6):
+            yield self.lanes.index(self.floating)
+
+    def of_base(self, wrench: Wrench) -> Iterator[tuple[str, Scalar]]:
+        """Yield the velocities of a floating base with their shares of a wrench."""
+        if self.base is not None:
+            yield from zip(map(str, self.floating), _flat(*wrench), strict=True)
+
+    def units_of_base(self) -> Iterator[tuple[str, Motion]]:
+        """Yield the velocities of a floating base with their axes."""
+        for at in self.floating if self.base is not None else ():
+            first = self.floating[0]
+            yield str(at), split([self.lanes.constant(float(at == first + k)) for k in range(6)])
+
+    def base_changes(self, unit: Motion) -> tuple[tuple[Motion, Motion], ...]:
+        """Return the changes of motion by the position and by a velocity of the base's joint.
+
+        The base's joint has a constant motion subspace, and moves with the base.
+        """
+        (V, A), (total, _) = self.carrier, self.base_motion
+        drift = carried(V, unit)
+        turn = add_wrenches(carried(A, unit), carried(V, drift))
+        return (drift, turn), (unit, add_wrenches(drift, carried(total, unit)))
+
+    # -- mimic joints -------------------------------------------------------------------------
+
+    @cached_property
+    def followers(self) -> list[tuple[int, int, float]]:
+        """Item, leader's item and multiplier of each mimic joint."""
+        leaders = {b.v_index: i for i, b in enumerate(self.joints, start=1) if not b.mimics}
+        return [
+            (i, leaders[b.v_index], b.multiplier)
+            for i, b in enumerate(self.joints, start=1)
+            if b.mimics
+        ]
+
+    def led(self, value: Scalar) -> Scalar:
+        """Return a joint torque with those of the joints that mimic it."""
+        if not self.followers:
+            return value
+        lanes = self.lanes
+        shared = lanes.publish("torque", [value])
+        lanes.meet()
+        listed: list[list[tuple[int, float]]] = [[] for _ in range(lanes.items)]
+        for item, leader, factor in self.followers:
+            listed[leader].append((item, factor))
+        for k in range(max(map(len, listed))):
+            chosen = [row[k] if k < len(row) else (0, 0.0) for row in listed]
+            factors = lanes.numbers([factor for _, factor in chosen])
+            at = lanes.index([item for item, _ in chosen])
+            value = value + factors * lanes.number_at(shared.area, at)
+        return value
+
+    def row(self, item: str) -> str:
+        """Return the row of an item in matrices of joints: its velocity, or one of its own."""
+        tree, extra = self.tree, 0
+        rows: list[int | None] = [None]
+        for body in self.joints:
+            rows.append(tree.nv + extra if body.mimics else body.v_index)
+            extra += body.mimics
+        return self.lanes.index(rows, item)
+
+    def tiles(self, *names: str, is_shared: bool) -> list[Tile]:
+        """Return matrices of joints."""
+        rows = self.tree.nv + len(self.followers)
+        return [self.lanes.tile(name, rows, is_shared=is_shared) for name in names]
+
+    def deliver(self, tiles: Sequence[Tile], arrays: Sequence[str]) -> None:
+        """Write matrices, with the rows and columns of mimic joints added to their leaders'."""
+        lanes, nv = self.lanes, self.tree.nv
+        lanes.meet()
+        for tile in tiles:
+            for k, (_, leader, factor) in enumerate(self.followers):
+                lanes.add_row(tile, nv + k, self.joints[leader - 1].v_index, factor)
+        lanes.begin("results", -1)
+        for tile, array in zip(tiles, arrays, strict=True):
+            lanes.deliver(tile, array, nv)
+
+
+def scale6(s: Scalar, motion: Motion) -> Motion:
+    """Return a multiple of a motion."""
+    return scale(s, motion[0]), scale(s, motion[1])
+
+
+def inverse_dynamics(state: State, qdd: Numbers | None = None) -> None:
+    """Write the joint torques ``tau`` that produce ``qdd``; see ``gridgen.dynamics.rnea``."""
+    bodies = Bodies(state, qdd)
+    lanes = bodies.lanes
+    wrench = bodies.wrench()
+    lanes.begin("transmitted wrenches: sums over subtrees", -1)
+    sums = lanes.inward("wrench", _flat(*wrench))
+    lanes.begin("joint torques", -1)
+    tau = bodies.led(along(bodies.axis, split(sums.own())))
+    bodies.write_torques(bodies.owned, tau)
+    if bodies.base is not None:
+        bodies.write_torques(bodies.floating, sums.of_root())
+
+
+def bias_forces(state: State) -> None:
+    """Write the joint torques ``tau`` for zero accelerations."""
+    inverse_dynamics(state)
+
+
+def mass_matrix(state: State, *, is_shared: bool) -> None:
+    """Write the mass matrix ``M``; see ``gridgen.dynamics.crba``."""
+    bodies = Bodies(state)
+    lanes = bodies.lanes
+    mass = bodies.mass
+    lanes.begin("composite bodies: sums over subtrees", -1)
+    sums = lanes.inward("composite", _flat((mass.m,), mass.h, mass.I))
+    lanes.begin("wrenches of the joints' unit accelerations", -1)
+    axis, wrench = bodies.axis, _mass(sums.own()).wrench(*bodies.axis)
+    root = _mass(sums.root()).wrench(*lanes.units()) if bodies.base else None
+    shared = lanes.publish("axis", _flat(*axis))
+    lanes.meet()
+    lanes.begin("entries of joints and their ancestors", -1)
+    (M,) = tiles = bodies.tiles("M", is_shared=is_shared)
+    lanes.clear(*tiles)
+    with bodies.on_joints():
+        i = bodies.row("lane")
+        lanes.enter(M, i, i, along(axis, wrench) + bodies.own("armature", bodies.owned))
+        for above, seen in lanes.climb(shared):
+            j = bodies.row(above)
+            entry = along(split(seen), wrench)
+            lanes.enter(M, i, j, entry)
+            lanes.enter(M, j, i, entry)
+        for k, entry in bodies.of_base(wrench):
+            lanes.enter(M, k, i, entry)
+            lanes.enter(M, i, k, entry)
+    if root is not None:
+        with bodies.on_base() as column:
+            for k, entry in bodies.of_base(root):
+                lanes.enter(M, k, column, entry)
+            armature = lanes.entry(M, column, column) + bodies.own("armature", bodies.floating)
+            lanes.enter(M, column, column, armature)
+    bodies.deliver(tiles, ["M"])
+
+
+def inverse_dynamics_gradient(state: State, qdd: Numbers, *, is_shared: bool) -> None:
+    """Write ``dtau_dq`` and ``dtau_dqd``; see ``gridgen.dynamics.derivatives``.
+
+    The entries of a joint and an ancestor are responses of the joint's subtree, seen from both.
+    """
+    bodies = Bodies(state, qdd)
+    lanes = bodies.lanes
+    own = MassRates.of(bodies.mass, bodies.velocity, bodies.wrench())
+    lanes.begin("composite bodies: sums over subtrees", -1)
+    sums = lanes.inward("composite", own.flat())
+    lanes.begin("responses of the subtrees to their joints", -1)
+    total, axis, drift = MassRates.read(sums.own()), bodies.axis, bodies.drift
+    turn = add_wrenches(
+        carried(bodies.acceleration, axis), carried(bodies.velocity, drift)
+    )
+    lever, row = total.mass.wrench(*axis), total.row(axis)
+    by_velocity = total.wrench_of_change(axis, drift, 2.0)
+    by_position = add_wrenches(
+        total.wrench_of_change(drift, turn), rotated_wrench(axis, total.wrench)
+    )
+    root = MassRates.read(sums.root()) if bodies.base else None
+    shared = lanes.publish("joint", _flat(*axis, *drift, *turn))
+    on_base = bodies.base_changes(lanes.units()) if root else None
+    columns = (
+        [root.wrench_of_change(*change) for change in on_base] if root and on_base else []
+    )
+    lanes.meet()
+    lanes.begin("entries of joints and their ancestors", -1)
+    tiles = bodies.tiles("by_position", "by_velocity", is_shared=is_shared)
+    lanes.clear(*tiles)
+    with bodies.on_joints():
+        i = bodies.row("lane")
+        slopes = bodies.losses(slope_of, bodies.owned)
+        lanes.enter(tiles[0], i, i, along(axis, by_position))
+        lanes.enter(tiles[1], i, i, along(axis, by_velocity) + slopes)
+        for above, seen in lanes.climb(shared):
+            j = bodies.row(above)
+            S, dS, ddS = (split(seen[k : k + 6]) for k in range(0, 18, 6))
+            lanes.enter(tiles[0], j, i, along(S, by_position))
+            lanes.enter(tiles[0], i, j, dot(row, dS[1]) + along(ddS, lever))
+            lanes.enter(tiles[1], j, i, along(S, by_velocity))
+            lanes.enter(tiles[1], i, j, dot(row, S[1]) + 2.0 * along(dS, lever))
+        for tile, response, change in zip(tiles, (by_position, by_velocity), (0, 1), strict=True):
+            for k, entry in bodies.of_base(response):
+                lanes.enter(tile, k, i, entry)
+            for k, unit in bodies.units_of_base():
+                first, second = bodies.base_changes(unit)[change]
+                lanes.enter(tile, i, k, dot(row, first[1]) + along(second, lever))
+    if columns:
+        with bodies.on_base() as column:
+            for tile, wrench in zip(tiles, columns, strict=True):
+                for k, entry in bodies.of_base(wrench):
+                    lanes.enter(tile, k, column, entry)
+            slopes = bodies.losses(slope_of, bodies.floating)
+            entry = lanes.entry(tiles[1], column, column) + slopes
+            lanes.enter(tiles[1], column, column, entry)
+    bodies.deliver(tiles, ["dtau_dq", "dtau_dqd"])
+
+
+#: Algorithms by function. Keyword ``is_shared``: whether matrices fit in shared memory.
+ALGORITHMS: dict[str, Callable[..., None]] = {
+    "inverse_dynamics": inverse_dynamics,
+    "bias_forces": bias_forces,
+    "mass_matrix": mass_matrix,
+    "inverse_dynamics_gradient": inverse_dynamics_gradient,
+}

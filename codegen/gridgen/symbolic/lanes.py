@@ -1,0 +1,530 @@
+"""Programs of a team of lanes: one lane for each item of a tree, the same code in all.
+
+An algorithm that runs on ``LaneScalars`` computes one item: a body, or the base. Constants of the
+items are tables, and so are indices. Values of a lane are variables. Lanes exchange values through
+shared memory, between synchronizations: sums and products along the paths from the root
+(``outward``), sums over subtrees (``inward``), records of other items, and matrices.
+
+A team synchronizes between two *phases*. Areas of shared memory that no phase needs at once share
+their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from gridgen.symbolic.expr import Expr, reachable
+from gridgen.symbolic.fuse import unsigned
+from gridgen.symbolic.memory import Element, Header, Leave, Line, MemoryEntry, Record
+from gridgen.symbolic.program import Array, Program, build_program
+from gridgen.symbolic.query import Query
+from gridgen.symbolic.scalars import Scalar
+from gridgen.symbolic.spatial import Motion, split
+from gridgen.symbolic.trace import TraceScalars
+
+#: Names that the text around a program has.
+NAMES = ("lane", "is_valid", "shared", "numbers", "indices", "up", "above", "component", "team")
+# A loop over ancestors with fewer rounds is unrolled.
+_UNROLLED = 12
+# Numbers of the widest memory access.
+_WIDE = 4
+
+
+@dataclass
+class Area:
+    """An array in a team's shared memory.
+
+    Attributes:
+        name:   its name.
+        size:   its numbers.
+        stride: numbers from one record to the next.
+        first:  the phase that writes it first.
+        last:   the last phase that uses it.
+        start:  its offset.
+    """
+
+    name: str
+    size: int
+    stride: int
+    first: int
+    last: int
+    start: int = 0
+
+    def at(self, index: str, offset: str = "") -> str:
+        """Return a pointer to a record, or to a number in it."""
+        place = f"{self.name} + {self.stride} * {index}" if index != "0" else self.name
+        return f"{place} + {offset}" if offset else place
+
+
+@dataclass(frozen=True)
+class Published:
+    """Values of all lanes in shared memory."""
+
+    lanes: LaneScalars
+    area: Area
+    count: int
+
+    def of(self, item: str) -> list[Scalar]:
+        """Return the values of an item: a number, or the text of an index."""
+        return self.lanes.load(self.area, item, self.count)
+
+    def element(self, item: int, component: str) -> Scalar:
+        """Return one value of an item."""
+        return self.lanes.number_at(self.area, f"{self.area.stride * item} + {component}")
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums over the subtrees of all items."""
+
+    shared: Published  #: those that are no constants.
+    known: Sequence[Sequence[float] | None]  #: of each value, the constant sums.
+
+    def own(self) -> list[Scalar]:
+        """Return the sums of each lane's item."""
+        return self._with(self.shared.of("lane"), self.shared.lanes.numbers)
+
+    def of_root(self) -> Scalar:
+        """Return sum k of item 0 in lane k."""
+        if any(self.known):
+            return self.shared.lanes.chosen(self.root())
+        return self.shared.element(0, "lane")
+
+    def root(self) -> list[Scalar]:
+        """Return the sums of item 0."""
+        return self._with(self.shared.of("0"), lambda sums: self.shared.lanes.constant(sums[0]))
+
+    def _with(
+        self, values: Sequence[Scalar], number: Callable[[Sequence[float]], Scalar]
+    ) -> list[Scalar]:
+        found = iter(values)
+        return [next(found) if sums is None else number(sums) for sums in self.known]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A square matrix in shared memory, or in an output array if it does not fit there."""
+
+    area: Area | None
+    name: str
+    rows: int
+    pitch: int
+
+    def place(self, row: str, column: str) -> str:
+        """Return the text of an entry."""
+        return f"{self.name}[{self.pitch} * {row} + {column}]"
+
+
+@dataclass
+class LaneProgram:
+    """A traced program of a team.
+
+    Attributes:
+        program: statements by phase.
+        numbers: constants of the items, one row each.
+        indices: indices of the items, one row each.
+        areas:   arrays in shared memory.
+        shared:  numbers of shared memory of a team.
+        meets:   synchronizations.
+        work:    operations of a lane.
+    """
+
+    program: Program
+    numbers: Sequence[Sequence[float]]
+    indices: Sequence[Sequence[int]]
+    areas: Sequence[Area]
+    shared: int
+    meets: int
+    work: int
+
+
+def _number(rows: list[list[float]], row: list[float]) -> int:
+    """Return the number of a row of a table, which has each row once."""
+    if row not in rows:
+        rows.append(row)
+    return rows.index(row)
+
+
+class LaneScalars(TraceScalars):
+    """The scalars of an algorithm for teams of lanes.
+
+    Args:
+        parents: parent of each item; -1 for item 0, the root of all. Parents come first.
+        width:   lanes of a team, at least as many as items.
+        is_valid_always: whether every team has a state of its own.
+    """
+
+    def __init__(self, parents: Sequence[int], width: int, *, is_valid_always: bool = True) -> None:
+        super().__init__()
+        self.parents, self.width = tuple(parents), width
+        self.items = len(parents)
+        self.ancestors: list[list[int]] = [[] for _ in parents]
+        for item in range(1, self.items):
+            above = self.parents[item]
+            self.ancestors[item] = [above, *self.ancestors[above]]
+        self.children = [
+            [item for item in range(1, self.items) if self.parents[item] == above]
+            for above in range(self.items)
+        ]
+        self._valid = "" if is_valid_always else "is_valid"
+        self._numbers, self._indices = list[list[float]](), list[list[float]]()
+        self._climbs: int | None = None  # the first row of the ancestors
+        self.areas: list[Area] = []
+        self._known: dict[int, tuple[float, ...]] = {}
+        self._phase = 0
+        self._times: dict[int, int] = {}
+        self._extra = 0
+
+    # -- values of lanes ----------------------------------------------------------------------
+
+    @contextmanager
+    def _at_start(self) -> Iterator[None]:
+        """Place new nodes before the first phase, where their latencies overlap."""
+        place = self.graph.block, self.graph.scope
+        scope = self.graph.scope
+        while scope.outer is not None:
+            scope = scope.outer
+        self.graph.block, self.graph.scope = 0, scope
+        yield
+        self.graph.block, self.graph.scope = place
+
+    def _padded(self, values: Sequence[float | None]) -> list[float]:
+        """Return a row of a table; unspecified entries repeat the one before."""
+        known = [value for value in values if value is not None]
+        row: list[float] = []
+        for value in (*values, *[None] * (self.width - len(values))):
+            row.append(value if value is not None else row[-1] if row else known[0])
+        return row
+
+    def numbers(self, values: Sequence[float | None]) -> Scalar:
+        """Return a constant of each item; ``None`` where it has no effect."""
+        known = {value for value in values if value is not None}
+        if len(known) < 2:
+            return self.constant(known.pop() if known else 0.0)
+        row = self._padded(values)
+        text = f"numbers<T>[{_number(self._numbers, row)}][lane]"
+        with self._at_start():
+            node = self.graph.act("read", (), MemoryEntry(Element(text), "", 0), text)
+        self._known[node.index] = tuple(row[: self.items])
+        return node
+
+    def index(self, values: Sequence[int | None], of: str = "lane") -> str:
+        """Return the text of an index that each item has; ``None`` where it has no effect."""
+        shifts = {value - item for item, value in enumerate(values) if value is not None}
+        if len(shifts) == 1:
+            (shift,) = shifts
+            return f"({of} {'+-'[shift < 0]} {abs(shift)})" if shift else of
+        if len(same := {value for value in values if value is not None}) == 1:
+            return str(same.pop())
+        row = _number(self._indices, self._padded(values))
+        return f"indices[{row}][{of}]"
+
+    def only(self, items: Sequence[bool]) -> str:
+        """Return the condition that a lane has one of some items; empty for all."""
+        chosen = [item for item, is_chosen in enumerate(items) if is_chosen]
+        first, last = chosen[0], chosen[-1]
+        if chosen != list(range(first, last + 1)):
+            return f"{self.index([int(flag) for flag in self._padded(items)])} != 0"
+        words = [f"lane > {first - 1}"] * (first > 0)
+        words += [f"lane < {last + 1}"] * (last + 1 < self.width)
+        return " && ".join(words)
+
+    def read(self, array: str, indices: Sequence[int]) -> Scalar:
+        """Return an element of an input array for each item; zero for the index -1."""
+        condition = self.only([index >= 0 for index in indices])
+        text = f"{array}[{self.index([index if index >= 0 else None for index in indices])}]"
+        text = f"({condition} ? {text} : T(0))" if condition else text
+        with self._at_start():
+            return self.graph.act("read", (), MemoryEntry(Element(text), "", 0), text)
+
+    def unit(self, item: int) -> Scalar:
+        """Return 1 in the lane of an item, 0 in others."""
+        text = f"T(lane == {item})"
+        return self.graph.act("read", (), MemoryEntry(Element(text), "", 0), text)
+
+    def units(self) -> Motion:
+        """Return a unit motion: component k in lane k."""
+        return split([self.unit(k) for k in range(6)])
+
+    def chosen(self, values: Sequence[Scalar]) -> Scalar:
+        """Return value k in lane k."""
+        total = self.constant(0.0)
+        for k, value in enumerate(values):
+            total = total + self.unit(k) * value
+        return total
+
+    # -- phases -------------------------------------------------------------------------------
+
+    def meet(self) -> None:
+        """End a phase: the lanes of a team synchronize."""
+        self._phase += 1
+        self.line(f"gridgen::synchronize<{self.width}>();")
+
+    def line(self, text: str) -> None:
+        """Insert a statement."""
+        self._mark(Line(text), 0)
+
+    @contextmanager
+    def where(self, header: str, times: int = 1) -> Iterator[None]:
+        """Enter a branch or a loop of ``times`` rounds."""
+        self._mark(Header(header), +1)
+        first = len(self.blocks) - 1
+        yield
+        for block in range(first, len(self.blocks)):
+            self._times[block] = times
+        self._mark(Leave(), -1)
+
+    @contextmanager
+    def some(self, items: Sequence[bool]) -> Iterator[None]:
+        """Enter a branch of the lanes of some items."""
+        condition = self.only(items)
+        if condition:
+            with self.where(f"if ({condition}) {{"):
+                yield
+        else:
+            yield
+
+    # -- shared memory ------------------------------------------------------------------------
+
+    def _area(self, name: str, size: int, stride: int = 1) -> Area:
+        count = sum(area.name.rpartition("_")[0] == name or area.name == name for area in self.areas)
+        unique = f"{name}_{count + 1}" if count else name
+        area = Area(f"{unique}_shared", size, stride, self._phase, self._phase)
+        self.areas.append(area)
+        return area
+
+    def _write(self, text: str, value: Scalar) -> None:
+        entry = MemoryEntry(Element(text), "", 0)
+        self.loops.effects.append(self.graph.act("write", (self.graph.lift(value),), entry))
+
+    def number_at(self, area: Area, offset: str) -> Scalar:
+        """Return a number of an area."""
+        area.last = self._phase
+        return self._place(f"{area.name}[{offset}]")
+
+    def load(self, area: Area, item: str, count: int) -> list[Scalar]:
+        """Return the record of an item."""
+        area.last = self._phase
+        stem = area.name.removesuffix("_shared")
+        query = Query(
+            "load_record<T>",
+            (),
+            (area.at(item),),
+            tuple(f"{stem}_{k}" for k in range(count)),
+            -(-count // _WIDE),
+            lambda operands, array: (),
+        )
+        found = self.graph.act("query", (), query)
+        return [self.graph.act("part", (found,), float(k), (found.index, k)) for k in range(count)]
+
+    def publish(self, name: str, values: Sequence[Scalar], area: Area | None = None) -> Published:
+        """Store values of each lane; other lanes can read them in later phases."""
+        if area is None:
+            stride = -(-len(values) // _WIDE) * _WIDE if len(values) > 1 else 1
+            stride += _WIDE * (stride % (2 * _WIDE) == 0)  # neighbors use other banks
+            area = self._area(name, stride * self.width, stride)
+        area.last = self._phase
+        if len(values) == 1:
+            self._write(f"{area.name}[lane]", values[0])
+        else:
+            nodes = tuple(map(self.graph.lift, values))
+            record = Record(area.at("lane"))
+            self.loops.effects.append(self.graph.act("write", nodes, record))
+        return Published(self, area, len(values))
+
+    def outward(
+        self,
+        name: str,
+        values: Sequence[Scalar],
+        combine: Callable[[Sequence[Scalar], Sequence[Scalar]], Sequence[Scalar]],
+    ) -> list[Scalar]:
+        """Combine the values along the path from the root to each item, by pointer jumping.
+
+        Args:
+            name:    of the shared memory.
+            values:  of each lane; those of item 0 are the neutral ones.
+            combine: an associative function of the values of an ancestor and of an item.
+        """
+        own = list(values)
+        rounds = max(len(self.ancestors[item]) - 1 for item in range(self.items)).bit_length()
+        shared: Published | None = None
+        for k in range(rounds):
+            if shared is not None:
+                self.meet()
+            shared = self.publish(name, own, shared and shared.area)
+            self.meet()
+            partners = [above[2**k - 1] if len(above) >= 2**k else 0 for above in self.ancestors]
+            own = list(combine(shared.of(self.index(partners)), own))
+        return own
+
+    def inward(self, name: str, values: Sequence[Scalar]) -> Sums:
+        """Sum values over the subtree of each item: a lane sums one component of all items."""
+        known = [self._constant_sums(value) for value in values]
+        summed = [value for value, sums in zip(values, known, strict=True) if sums is None]
+        shared = self.publish(name, summed)
+        self.meet()
+        count, area = len(summed), shared.area
+        rounds = -(-count // self.width)
+        header = f"if (const int component = lane; component < {count}) {{"
+        if rounds > 1:
+            header = f"for (int component = lane; component < {count}; component += {self.width}) {{"
+        with self.where(header, rounds):
+            sums: dict[int, Scalar] = {}
+            for item in reversed(range(self.items)):
+                place = f"{area.stride * item} + component"
+                sums[item] = self.number_at(area, place)
+                for child in self.children[item]:
+                    sums[item] = sums[item] + sums[child]
+                if self.children[item]:
+                    self._write(f"{area.name}[{place}]", sums[item])
+        self.meet()
+
+        return Sums(shared, known)
+
+    def _constant_sums(self, value: Scalar) -> list[float] | None:
+        """Return the sums over subtrees of a constant; ``None`` for other values."""
+        node = self.graph.lift(value)
+        if node.op == "const":
+            assert isinstance(node.value, float)
+            sums = [node.value] * self.items
+        elif node.index in self._known:
+            sums = list(self._known[node.index])
+        else:
+            return None
+        for item in reversed(range(1, self.items)):
+            sums[self.parents[item]] += sums[item]
+        return sums
+
+    def climb(self, shared: Published) -> Iterator[tuple[str, list[Scalar]]]:
+        """Yield the text of an ancestor, without item 0, with its published values: in a loop."""
+        most = max(map(len, self.ancestors)) - 1
+        if most < 1:
+            return
+        if self._climbs is None:
+            self._climbs = len(self._indices)
+            for k in range(most):
+                row = [above[k] if k < len(above) - 1 else 0 for above in self.ancestors]
+                self._indices.append(self._padded(row))
+        depth = self.index([max(len(above) - 1, 0) for above in self.ancestors])
+        how = "GRIDGEN_UNROLLED" if most <= _UNROLLED else "GRIDGEN_BY_TWO"
+        header = f"{how} for (int up = 0; up < {most}; ++up) if (up < {depth}) {{"
+        with self.where(header, most):
+            self.line(f"const int above = indices[{self._climbs} + up][lane];")
+            yield "above", shared.of("above")
+
+    # -- results ------------------------------------------------------------------------------
+
+    def write(self, array: str, indices: Sequence[int | None], value: Scalar) -> None:
+        """Write an element of an output for each item; none where the index is ``None``."""
+        padded = [index is not None for index in indices]
+        condition = " && ".join(filter(None, (self._valid, self.only(padded))))
+        with self.where(f"if ({condition}) {{" if condition else "{"):
+            self._write(f"{array}[{self.index(indices)}]", value)
+
+    def tile(self, name: str, rows: int, *, is_shared: bool = True) -> Tile:
+        """Return a matrix; clear it before entries are written."""
+        pitch = rows + (rows % 2 == 0)  # neighboring rows use other banks
+        if not is_shared:
+            return Tile(None, name, rows, rows)
+        area = self._area(name, -(-rows * pitch // _WIDE) * _WIDE)
+        return Tile(area, area.name, rows, pitch)
+
+    def clear(self, *tiles: Tile) -> None:
+        """Fill matrices with zeros."""
+        for tile in tiles:
+            count = tile.rows * tile.pitch
+            self._extra += 2 * -(-count // self.width)
+            name = "clear" if tile.area else "clear_output"
+            self.line(f"gridgen::{name}<{self.width}>(lane, {tile.name}, {count});")
+        self.meet()
+
+    def enter(self, tile: Tile, row: str, column: str, value: Scalar) -> None:
+        """Write an entry."""
+        if tile.area:
+            tile.area.last = self._phase
+        self._write(tile.place(row, column), value)
+
+    def entry(self, tile: Tile, row: str, column: str) -> Scalar:
+        """Return an entry, which the same lane has written."""
+        return self._place(tile.place(row, column))
+
+    def _place(self, text: str) -> Scalar:
+        return self.graph.act("read", (), MemoryEntry(Element(text), "", 0))
+
+    def add_row(self, tile: Tile, source: int, target: int, factor: float) -> None:
+        """Add a multiple of a row and a column of a matrix to others."""
+        for form in ("row", "column"):
+            header = f"for (int k = lane; k < {tile.rows}; k += {self.width}) {{"
+            with self.where(header, -(-tile.rows // self.width)):
+                places = [
+                    tile.place(*((str(at), "k") if form == "row" else ("k", str(at))))
+                    for at in (source, target)
+                ]
+                own, other = map(self._place, places)
+                self._write(places[1], other + self.constant(factor) * own)
+            self.meet()
+
+    def deliver(self, tile: Tile, array: str, size: int) -> None:
+        """Write the first rows and columns of a matrix to an output."""
+        if tile.area is None:
+            return
+        tile.area.last = self._phase
+        self._extra += 4 * -(-size * size // self.width)
+        call = f"gridgen::deliver<{self.width}, {size}, {tile.pitch}>(lane, {tile.name}, {array});"
+        self.line(f"if ({self._valid}) {call}" if self._valid else call)
+
+    # -- the program --------------------------------------------------------------------------
+
+    def finish(self, arrays: Sequence[str]) -> LaneProgram:
+        """Return the program.
+
+        Args:
+            arrays: names of the inputs and outputs.
+        """
+        for node in reachable(self.loops.effects):
+            for operand in node.args:
+                _, read = unsigned(operand)
+                if read.op in ("add", "sub") and read.block != node.block:
+                    # A sum stays in its phase: its terms would need more variables.
+                    self.names.setdefault(read.index, ("kept", None, ""))
+        taken = (*arrays, *NAMES, *(area.name for area in self.areas))
+        inputs = tuple(Array(name, 0) for name in taken)
+        program = build_program(self, inputs, [], ["root"], 0)
+        work = sum(
+            instructions * self._times.get(block, 1)
+            for block, (_, instructions) in program.work.items()
+        )
+        shared = self._allocate()
+        return LaneProgram(
+            program,
+            self._numbers,
+            [[int(index) for index in row] for row in self._indices],
+            self.areas,
+            shared,
+            self._phase,
+            work + self._extra,
+        )
+
+    def _allocate(self) -> int:
+        """Place the areas; return the numbers of shared memory."""
+        placed: list[Area] = []
+        for area in sorted(self.areas, key=lambda area: -area.size):
+            others = [
+                other
+                for other in placed
+                if other.first <= area.last and area.first <= other.last
+            ]
+            starts = [0, *(other.start + other.size for other in others)]
+            area.start = min(
+                start
+                for start in starts
+                if all(
+                    start + area.size <= other.start or other.start + other.size <= start
+                    for other in others
+                )
+            )
+            placed.append(area)
+        return max((area.start + area.size for area in placed), default=0)
+

@@ -1,0 +1,97 @@
+// Teams of lanes that exchange values through shared memory.
+//
+// A team of up to 32 lanes is a part of a warp, a larger one a block of threads. Records in shared memory
+// are aligned to 16 bytes, and accessed 16 bytes at a time.
+#ifndef GRIDGEN_WARP_CUH
+#define GRIDGEN_WARP_CUH
+
+#include "gridgen_angles.cuh"
+#include "gridgen_math.cuh"
+#include "gridgen_shared.cuh"
+
+namespace gridgen {
+
+// Waits for the other lanes of the team; then each sees what the others have written.
+template <int width> __device__ __forceinline__ void synchronize() {
+    if constexpr (width > 32) {
+        __syncthreads();
+    } else {
+        __syncwarp();
+    }
+}
+
+// Sixteen bytes.
+template <class T> struct alignas(16) Wide {
+    static constexpr int count = 16 / sizeof(T);
+    T x[count];
+};
+
+template <class T> __device__ __forceinline__ Wide<T> load_wide(const T* from) {
+#if defined(GRIDGEN_EMULATED)
+    Wide<T> wide;
+    __builtin_memcpy(&wide, __builtin_assume_aligned(from, 16), sizeof wide);
+    return wide;
+#else
+    return *reinterpret_cast<const Wide<T>*>(from);
+#endif
+}
+
+template <class T> __device__ __forceinline__ void store_wide(T* to, const Wide<T>& wide) {
+#if defined(GRIDGEN_EMULATED)
+    __builtin_memcpy(__builtin_assume_aligned(to, 16), &wide, sizeof wide);
+#else
+    *reinterpret_cast<Wide<T>*>(to) = wide;
+#endif
+}
+
+// Loads a record.
+template <class T, class... More>
+__device__ __forceinline__ void load_record(const T* from, More&... numbers) {
+    constexpr int count = sizeof...(More), wide = Wide<T>::count, accesses = (count + wide - 1) / wide;
+    Wide<T> loaded[accesses];
+    GRIDGEN_UNROLLED
+    for (int k = 0; k < accesses; ++k) loaded[k] = load_wide(from + wide * k);
+    int next = 0;
+    ((numbers = loaded[next / wide].x[next % wide], ++next), ...);
+}
+
+// Stores a record, and zeros up to a multiple of 16 bytes.
+template <class T, int count>
+__device__ __forceinline__ void store_record(T* to, const Numbers<T, count>& numbers) {
+    constexpr int wide = Wide<T>::count;
+    GRIDGEN_UNROLLED
+    for (int k = 0; k < count; k += wide) {
+        Wide<T> stored;
+        GRIDGEN_UNROLLED
+        for (int i = 0; i < wide; ++i) stored.x[i] = k + i < count ? numbers.x[k + i] : T(0);
+        store_wide(to + k, stored);
+    }
+}
+
+// Fills a matrix in shared memory with zeros; count is rounded up to 16 bytes.
+template <int width, class T> __device__ __forceinline__ void clear(int lane, T* matrix, int count) {
+    constexpr int wide = Wide<T>::count;
+    GRIDGEN_BY_FOUR
+    for (int k = wide * lane; k < count; k += wide * width) store_wide(matrix + k, Wide<T>{});
+}
+
+// Fills an output with zeros.
+template <int width, class T> __device__ __forceinline__ void clear_output(int lane, View<T> output, int count) {
+    for (int k = lane; k < count; k += width) output[k] = T(0);
+}
+
+// Copies the first rows and columns of a matrix to an output, row by row.
+template <int width, int size, int pitch, class T>
+__device__ __forceinline__ void deliver(int lane, const T* matrix, View<T> output) {
+    const auto element = [&](int k) { return matrix[pitch == size ? k : k + k / size * (pitch - size)]; };
+    if (output.component == 1) {
+        GRIDGEN_BY_FOUR
+        for (int k = lane; k < size * size; k += width) output.data[k] = element(k);
+    } else {
+        for (int k = lane; k < size * size; k += width) output[k] = element(k);
+    }
+}
+
+}  // namespace gridgen
+
+#endif  // GRIDGEN_WARP_CUH
