@@ -41,7 +41,9 @@ QUERY_FILE = "gridgen_distance.cuh"
 ROLLOUT_FILES = ("gridgen_rollout.cuh", "gridgen_rollout_simd.h")
 #: Additional headers of modules with searches.
 SEARCH_FILES = ("gridgen_search.cuh", "gridgen_search_simd.h")
-_TEAM_STATIC_FILES = (
+#: Additional header of modules with kernels of the warp schedule.
+WARP_FILE = "gridgen_warp.cuh"
+_SCAN_STATIC_FILES = (
     "gridgen_scan.cuh",
     "gridgen_articulated.cuh",
     "gridgen_columns.cuh",
@@ -78,7 +80,7 @@ def render_sources(
     ]
     view = {
         "robot": robot,
-        "headers": list(headers),
+        "headers": [name for name in headers if name.startswith(f"{ident}_")],
         "tables": constant_views(programs[kernel.name].gpu for kernel in own),
         "has_queries": has_queries,
         "functions": on_gpu,
@@ -96,8 +98,7 @@ def render_sources(
     }
     static = STATIC_FILES + ROLLOUT_FILES * bool(rollouts) + SEARCH_FILES * bool(searches)
     static += (QUERY_FILE,) * has_queries
-    files |= headers | {name: static_text(name) for name in static}
-    return files | (team_headers() if with_team else {})
+    return files | headers | {name: static_text(name) for name in static}
 
 
 def with_called(schedules: Schedules, kernels: Sequence[Kernel]) -> list[Kernel]:
@@ -112,20 +113,31 @@ def _team_files(
 ) -> dict[str, str]:
     """Return the files of the schedules with one team of threads per state.
 
-    All include the tables and the joints in the file of the scan schedule.
+    All but that of the warp schedule include the tables and the joints in the file of the scan
+    schedule.
     """
     files = {}
-    for schedule in schedules.teams:
-        mine = [kernel for kernel in kernels if schedule.has(kernel.key)]
-        if mine or schedule.name == "scan":
+    by_schedule = {
+        schedule: [kernel for kernel in kernels if schedule.has(kernel.key)]
+        for schedule in schedules.teams
+    }
+    has_scans = any(mine for schedule, mine in by_schedule.items() if schedule.name != "warp")
+    for schedule, mine in by_schedule.items():
+        if mine or (has_scans and schedule.name == "scan"):
             file = f"{robot.ident}_{schedule.name}.cuh"
             files[file] = render_team(schedule, robot, mine)
-    return files
+    return files | (team_headers() if has_scans else {}) | warp_headers(kernels)
+
+
+def warp_headers(kernels: Sequence[Kernel]) -> dict[str, str]:
+    """Return the header of kernels of the warp schedule, if there are any."""
+    has_warps = any(kernel.key.schedule == "warp" for kernel in kernels)
+    return {WARP_FILE: static_text(WARP_FILE)} if has_warps else {}
 
 
 def team_headers() -> dict[str, str]:
-    """Return the headers of these files, the same in every module."""
-    return {BODIES_FILE: bodies_text()} | {name: static_text(name) for name in _TEAM_STATIC_FILES}
+    """Return the headers of files that include that of the scan schedule, for every robot."""
+    return {BODIES_FILE: bodies_text()} | {name: static_text(name) for name in _SCAN_STATIC_FILES}
 
 
 def render_team(

@@ -11,6 +11,7 @@ from gridgen.functions.types import (
     Driven,
     Schedule,
     Unpack,
+    WarpSchedule,
     Writable,
 )
 
@@ -27,7 +28,7 @@ class Derivatives(Calls):
         Algorithm(
             "derivatives.inverse_dynamics_gradient",
             "Plancher et al. (GRiD) Algorithm 2; Singh, Russell and Wensing 2022",
-            _BOTH,
+            (*_BOTH, "warp"),
         ),
     )
     def inverse_dynamics_gradient(
@@ -36,7 +37,7 @@ class Derivatives(Calls):
         qd: ArrayLike,
         qdd: ArrayLike,
         *,
-        schedule: Schedule = "auto",
+        schedule: WarpSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Damped],
     ) -> tuple[Array, Array]:

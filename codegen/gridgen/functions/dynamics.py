@@ -21,11 +21,13 @@ from gridgen.functions.types import (
     Method,
     Schedule,
     Unpack,
+    WarpSchedule,
     Weighted,
     Writable,
 )
 
 _BOTH = ("thread", "scan")
+_THREE = (*_BOTH, "warp")
 
 
 class Dynamics(Calls):
@@ -37,7 +39,7 @@ class Dynamics(Calls):
         Algorithm(
             "rnea.inverse_dynamics",
             "recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2",
-            (*_BOTH, "pipeline"),
+            (*_THREE, "pipeline"),
         ),
     )
     def inverse_dynamics(
@@ -56,8 +58,9 @@ class Dynamics(Calls):
             q:                 joint positions       (B, nq)  [rad or m]
             qd:                joint velocities      (B, nv)  [rad/s or m/s]
             qdd:               joint accelerations   (B, nv)  [rad/s^2 or m/s^2]
-            schedule:          ``thread``: one state per GPU thread or SIMD lane. ``scan``: one
-                               body per GPU thread, for small batches of robots with many bodies.
+            schedule:          ``thread``: one state per GPU thread or SIMD lane. ``scan`` and
+                               ``warp``: one body per GPU thread, for small batches of robots with
+                               many bodies, in the frames of the bodies or in that of the base.
                                ``pipeline``: one block of GPU threads per trajectory, with
                                arguments (B, T, nq) or (T, nq) and results likewise. ``auto``:
                                ``thread``, or on a GPU the schedule that ``plan`` estimates to be
@@ -99,7 +102,7 @@ class Dynamics(Calls):
         Algorithm(
             "rnea.bias_forces",
             "recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 5",
-            _BOTH,
+            _THREE,
         ),
     )
     def bias_forces(
@@ -107,7 +110,7 @@ class Dynamics(Calls):
         q: ArrayLike,
         qd: ArrayLike,
         *,
-        schedule: Schedule = "auto",
+        schedule: WarpSchedule = "auto",
         out: Writable | None = None,
         **options: Unpack[Damped],
     ) -> Array:
@@ -233,14 +236,14 @@ class Dynamics(Calls):
         "Mass matrix: joint-space inertia",
         ("M",),
         Algorithm(
-            "crba.mass_matrix", "composite rigid bodies, Featherstone 2008, chapter 6", _BOTH
+            "crba.mass_matrix", "composite rigid bodies, Featherstone 2008, chapter 6", _THREE
         ),
     )
     def mass_matrix(
         self,
         q: ArrayLike,
         *,
-        schedule: Schedule = "auto",
+        schedule: WarpSchedule = "auto",
         out: Writable | None = None,
         **options: Unpack[Inertial],
     ) -> Array:
