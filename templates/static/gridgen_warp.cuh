@@ -68,27 +68,47 @@ __device__ __forceinline__ void store_record(T* to, const Numbers<T, count>& num
     }
 }
 
+// Calls a function for the multiples of step * width below count, from the lane's own place: with those
+// multiples as constants if there are few.
+template <int width, int count, int step, class Function>
+__device__ __forceinline__ void each_of(int lane, Function function) {
+    constexpr int rounds = count / (step * width);
+    if constexpr (rounds <= 64) {
+        GRIDGEN_UNROLLED
+        for (int k = 0; k < rounds; ++k) function(step * width * k);
+    } else {
+        GRIDGEN_BY_FOUR
+        for (int k = 0; k < rounds; ++k) function(step * width * k);
+    }
+    if (step * (lane + width * rounds) < count) function(step * width * rounds);
+}
+
 // Fills a matrix in shared memory with zeros; count is rounded up to 16 bytes.
-template <int width, class T> __device__ __forceinline__ void clear(int lane, T* matrix, int count) {
-    constexpr int wide = Wide<T>::count;
-    GRIDGEN_BY_FOUR
-    for (int k = wide * lane; k < count; k += wide * width) store_wide(matrix + k, Wide<T>{});
+template <int width, int count, class T> __device__ __forceinline__ void clear(int lane, T* matrix) {
+    T* const own = matrix + Wide<T>::count * lane;
+    each_of<width, count, Wide<T>::count>(lane, [&](int k) { store_wide(own + k, Wide<T>{}); });
 }
 
 // Fills an output with zeros.
-template <int width, class T> __device__ __forceinline__ void clear_output(int lane, View<T> output, int count) {
+template <int width, int count, class T>
+__device__ __forceinline__ void clear_output(int lane, View<T> output) {
+    GRIDGEN_ROLLED
     for (int k = lane; k < count; k += width) output[k] = T(0);
 }
 
 // Copies the first rows and columns of a matrix to an output, row by row.
 template <int width, int size, int pitch, class T>
 __device__ __forceinline__ void deliver(int lane, const T* matrix, View<T> output) {
-    const auto element = [&](int k) { return matrix[pitch == size ? k : k + k / size * (pitch - size)]; };
+    const auto place = [](int k) { return pitch == size ? k : k + k / size * (pitch - size); };
     if (output.component == 1) {
-        GRIDGEN_BY_FOUR
-        for (int k = lane; k < size * size; k += width) output.data[k] = element(k);
+        const T* const from = matrix + lane;
+        T* const to = output.data + lane;
+        each_of<width, size * size, 1>(lane, [&](int k) {
+            to[k] = pitch == size ? from[k] : matrix[place(lane + k)];
+        });
     } else {
-        for (int k = lane; k < size * size; k += width) output[k] = element(k);
+        GRIDGEN_ROLLED
+        for (int k = lane; k < size * size; k += width) output[k] = matrix[place(k)];
     }
 }
 

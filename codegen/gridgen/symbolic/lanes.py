@@ -437,7 +437,7 @@ class LaneScalars(TraceScalars):
             count = tile.rows * tile.pitch
             self._extra += 2 * -(-count // self.width)
             name = "clear" if tile.area else "clear_output"
-            self.line(f"gridgen::{name}<{self.width}>(lane, {tile.name}, {count});")
+            self.line(f"gridgen::{name}<{self.width}, {count}>(lane, {tile.name});")
         self.meet()
 
     def enter(self, tile: Tile, row: str, column: str, value: Scalar) -> None:
