@@ -112,6 +112,27 @@ __device__ __forceinline__ void deliver(int lane, const T* matrix, View<T> outpu
     }
 }
 
+// The entries of a column, from the first to the last.
+template <class T> struct Column {
+    T* place;
+    int64 step;
+
+    __device__ __forceinline__ T& next() {
+        T* const own = place;
+        place += step;
+        return *own;
+    }
+};
+
+// A column of square matrices side by side.
+template <int size, class T, class... More>
+__device__ __forceinline__ Column<T> column(int index, View<T> first, More... more) {
+    if constexpr (sizeof...(More) > 0) {
+        if (index >= size) return column<size>(index - size, more...);
+    }
+    return {first.data + index * first.component, size * first.component};
+}
+
 }  // namespace gridgen
 
 #endif  // GRIDGEN_WARP_CUH

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gridgen.dynamics.friction import loss_of, slope_of
@@ -24,7 +24,7 @@ from gridgen.dynamics.mass import Mass
 from gridgen.dynamics.motion_derivatives import add_wrenches, along, rotated_wrench
 from gridgen.dynamics.state import Numbers, State, placement
 from gridgen.model.tree import Body, KinematicTree
-from gridgen.symbolic.lanes import LaneScalars, Tile
+from gridgen.symbolic.lanes import LaneScalars, Published, Tile
 from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import (
     DenseRotation,
@@ -72,18 +72,20 @@ def parents_of(tree: KinematicTree) -> list[int]:
     return [-1, *(body.parent + 1 - first for body in tree.bodies[first:])]
 
 
-def _flat(*vectors: Sequence[Scalar]) -> list[Scalar]:
+def flat(*vectors: Sequence[Scalar]) -> list[Scalar]:
+    """Return the entries of several vectors."""
     return [entry for vector in vectors for entry in vector]
 
 
-def _sum(above: Sequence[Scalar], own: Sequence[Scalar]) -> list[Scalar]:
+def path_sums(above: Sequence[Scalar], own: Sequence[Scalar]) -> list[Scalar]:
+    """Return the sums of an ancestor's values and an item's."""
     return [a + b for a, b in zip(above, own, strict=True)]
 
 
 def _composed(above: Sequence[Scalar], own: Sequence[Scalar]) -> list[Scalar]:
     """Return rotation and origin of a body in the frame of its ancestor's ancestor."""
     (E, r), (own_E, own_r) = _pose(above), _pose(own)
-    return _flat(*matmul(E, own_E), add(r, apply(E, own_r)))
+    return flat(*matmul(E, own_E), add(r, apply(E, own_r)))
 
 
 def _pose(values: Sequence[Scalar]) -> tuple[Matrix, Vector]:
@@ -126,12 +128,12 @@ class MassRates:
     def flat(self) -> list[Scalar]:
         """Return the numbers in order."""
         mass = self.mass
-        return _flat((mass.m,), mass.h, mass.I, self.turning, *self.momentum, *self.wrench)
+        return flat((mass.m,), mass.h, mass.I, self.turning, *self.momentum, *self.wrench)
 
     @classmethod
     def read(cls, values: Sequence[Scalar]) -> MassRates:
         """Return the record of ``flat`` numbers."""
-        mass, turning = _mass(values[:10]), tuple(values[10:16])
+        mass, turning = read_mass(values[:10]), tuple(values[10:16])
         return cls(mass, turning, split(values[16:22]), split(values[22:28]))  # type: ignore[arg-type]
 
     def wrench_of_change(self, first: Motion, second: Motion, times: float = 1.0) -> Wrench:
@@ -141,6 +143,10 @@ class MassRates:
         f, n = self.mass.wrench(*second)
         return sub(scale(times, f), scale(2.0, cross(linear, spin))), add(moment, scale(times, n))
 
+    def with_wrench(self, more: Wrench) -> MassRates:
+        """Return the same with a wrench added."""
+        return replace(self, wrench=add_wrenches(self.wrench, more))
+
     def row(self, axis: Motion) -> Vector:
         """Return S^T 2 B, by the angular velocity: the response of a joint torque."""
         (slide, spin), (linear, angular) = axis, self.momentum
@@ -148,7 +154,8 @@ class MassRates:
         return add(turned, scale(2.0, cross(linear, slide)))
 
 
-def _mass(values: Sequence[Scalar]) -> Mass:
+def read_mass(values: Sequence[Scalar]) -> Mass:
+    """Return mass, first moment and inertia of a list that begins with them."""
     return Mass(values[0], (values[1], values[2], values[3]), tuple(values[4:10]))  # type: ignore[arg-type]
 
 
@@ -195,7 +202,7 @@ class Bodies:
         travel = self.travel * q
         own_E = [(x * c + y * s, y * c - x * s, z) for x, y, z in E]
         own_r = [start + z * travel for start, (_, _, z) in zip(origin, E, strict=True)]
-        return _pose(lanes.outward("pose", _flat(*own_E, own_r), _composed))
+        return _pose(lanes.outward("pose", flat(*own_E, own_r), _composed))
 
     @cached_property
     def turns(self) -> Scalar:
@@ -262,7 +269,7 @@ class Bodies:
         lanes = self.lanes
         lanes.begin("velocities: sums along the paths", -1)
         own = scale6(self.rates("qd"), self.axis)
-        total = lanes.outward("velocity", _flat(*own), _sum)
+        total = lanes.outward("velocity", flat(*own), path_sums)
         return add_wrenches(split(total), self.base_motion[0])
 
     @cached_property
@@ -278,7 +285,7 @@ class Bodies:
         own = scale6(self.rates("qd"), drift)
         if self.qdd is not None:
             own = add_wrenches(own, scale6(self.rates("qdd"), self.axis))
-        total = lanes.outward("acceleration", _flat(*own), _sum)
+        total = lanes.outward("acceleration", flat(*own), path_sums)
         return add_wrenches(split(total), self.base_motion[1])
 
     def wrench(self) -> Wrench:
@@ -363,7 +370,7 @@ class Bodies:
     def of_base(self, wrench: Wrench) -> Iterator[tuple[str, Scalar]]:
         """Yield the velocities of a floating base with their shares of a wrench."""
         if self.base is not None:
-            yield from zip(map(str, self.floating), _flat(*wrench), strict=True)
+            yield from zip(map(str, self.floating), flat(*wrench), strict=True)
 
     def units_of_base(self) -> Iterator[tuple[str, Motion]]:
         """Yield the velocities of a floating base with their axes."""
@@ -419,21 +426,18 @@ class Bodies:
             extra += body.mimics
         return self.lanes.index(rows, item)
 
-    def tiles(self, *names: str, is_shared: bool) -> list[Tile]:
-        """Return matrices of joints."""
-        rows = self.tree.nv + len(self.followers)
-        return [self.lanes.tile(name, rows, is_shared=is_shared) for name in names]
+    @property
+    def axes(self) -> int:
+        """Rows of matrices of joints: the velocities, then one for each mimic joint."""
+        return self.tree.nv + len(self.followers)
 
-    def deliver(self, tiles: Sequence[Tile], arrays: Sequence[str]) -> None:
-        """Write matrices, with the rows and columns of mimic joints added to their leaders'."""
-        lanes, nv = self.lanes, self.tree.nv
-        lanes.meet()
+    def fold(self, *tiles: Tile) -> None:
+        """End the phase; add the rows and columns of mimic joints to their leaders'."""
+        self.lanes.meet()
         for tile in tiles:
             for k, (_, leader, factor) in enumerate(self.followers):
-                lanes.add_row(tile, nv + k, self.joints[leader - 1].v_index, factor)
-        lanes.begin("results", -1)
-        for tile, array in zip(tiles, arrays, strict=True):
-            lanes.deliver(tile, array, nv)
+                at = self.joints[leader - 1].v_index
+                self.lanes.add_row(tile, self.tree.nv + k, at, factor)
 
 
 def scale6(s: Scalar, motion: Motion) -> Motion:
@@ -447,7 +451,7 @@ def inverse_dynamics(state: State, qdd: Numbers | None = None) -> None:
     lanes = bodies.lanes
     wrench = bodies.wrench()
     lanes.begin("transmitted wrenches: sums over subtrees", -1)
-    sums = lanes.inward("wrench", _flat(*wrench))
+    sums = lanes.inward("wrench", flat(*wrench))
     lanes.begin("joint torques", -1)
     tau = bodies.led(along(bodies.axis, split(sums.own())))
     bodies.write_torques(bodies.owned, tau)
@@ -466,78 +470,136 @@ def mass_matrix(state: State, *, is_shared: bool) -> None:
     lanes = bodies.lanes
     mass = bodies.mass
     lanes.begin("composite bodies: sums over subtrees", -1)
-    sums = lanes.inward("composite", _flat((mass.m,), mass.h, mass.I))
+    sums = lanes.inward("composite", flat((mass.m,), mass.h, mass.I))
     lanes.begin("wrenches of the joints' unit accelerations", -1)
-    axis, wrench = bodies.axis, _mass(sums.own()).wrench(*bodies.axis)
-    root = _mass(sums.root()).wrench(*lanes.units()) if bodies.base else None
-    shared = lanes.publish("axis", _flat(*axis))
+    axis, wrench = bodies.axis, read_mass(sums.own()).wrench(*bodies.axis)
+    root = read_mass(sums.root()).wrench(*lanes.units()) if bodies.base else None
+    shared = lanes.publish("axis", flat(*axis))
     lanes.meet()
     lanes.begin("entries of joints and their ancestors", -1)
-    (M,) = tiles = bodies.tiles("M", is_shared=is_shared)
-    lanes.clear(*tiles)
+    M = lanes.tile("M", bodies.axes, is_shared=is_shared)
+    lanes.clear(M)
+    enter_masses(bodies, M, shared, wrench, root)
+    bodies.fold(M)
+    lanes.begin("results", -1)
+    lanes.deliver(M, "M", state.tree.nv)
+
+
+def enter_masses(
+    bodies: Bodies,
+    M: Tile,
+    axes: Published,
+    wrench: Wrench,
+    root: Wrench | None,
+    *,
+    is_lower: bool = False,
+) -> None:
+    """Write the entries of the mass matrix.
+
+    Args:
+        bodies:   the bodies.
+        M:        a matrix of zeros.
+        axes:     records that begin with the axes of the joints.
+        wrench:   wrench of the unit acceleration of each joint.
+        root:     that of a floating base's velocities, one in each lane.
+        is_lower: whether only entries of joints and their ancestors matter.
+    """
+    lanes = bodies.lanes
     with bodies.on_joints():
         i = bodies.row("lane")
-        lanes.enter(M, i, i, along(axis, wrench) + bodies.own("armature", bodies.owned))
-        for above, seen in lanes.climb(shared):
-            j = bodies.row(above)
-            entry = along(split(seen), wrench)
-            lanes.enter(M, i, j, entry)
-            lanes.enter(M, j, i, entry)
+        armature = bodies.own("armature", bodies.owned)
+        lanes.enter(M, i, i, along(bodies.axis, wrench) + armature)
+        for above, seen in lanes.climb(axes):
+            entry = along(split(seen[:6]), wrench)
+            _enter_both(lanes, M, i, bodies.row(above), entry, is_lower)
         for k, entry in bodies.of_base(wrench):
-            lanes.enter(M, k, i, entry)
-            lanes.enter(M, i, k, entry)
+            _enter_both(lanes, M, i, k, entry, is_lower)
     if root is not None:
         with bodies.on_base() as column:
             for k, entry in bodies.of_base(root):
                 lanes.enter(M, k, column, entry)
             armature = lanes.entry(M, column, column) + bodies.own("armature", bodies.floating)
             lanes.enter(M, column, column, armature)
-    bodies.deliver(tiles, ["M"])
+
+
+def _enter_both(
+    lanes: LaneScalars, M: Tile, row: str, column: str, entry: Scalar, is_lower: bool
+) -> None:
+    lanes.enter(M, row, column, entry)
+    if not is_lower:
+        lanes.enter(M, column, row, entry)
 
 
 def inverse_dynamics_gradient(state: State, qdd: Numbers, *, is_shared: bool) -> None:
-    """Write ``dtau_dq`` and ``dtau_dqd``; see ``gridgen.dynamics.derivatives``.
-
-    The entries of a joint and an ancestor are responses of the joint's subtree, seen from both.
-    """
+    """Write ``dtau_dq`` and ``dtau_dqd``; see ``gridgen.dynamics.derivatives``."""
     bodies = Bodies(state, qdd)
     lanes = bodies.lanes
     own = MassRates.of(bodies.mass, bodies.velocity, bodies.wrench())
     lanes.begin("composite bodies: sums over subtrees", -1)
     sums = lanes.inward("composite", own.flat())
+    arrays = ("dtau_dq", "dtau_dqd")
+
+    def tiles() -> list[Tile]:
+        names = ("by_position", "by_velocity") if is_shared else arrays
+        return [lanes.tile(name, bodies.axes, is_shared=is_shared) for name in names]
+
+    total = MassRates.read(sums.own())
+    root = MassRates.read(sums.root()) if bodies.base else None
+    made = enter_gradient(bodies, total, root, bodies.acceleration, tiles)
+    lanes.begin("results", -1)
+    for tile, array in zip(made, arrays, strict=True):
+        lanes.deliver(tile, array, state.tree.nv)
+
+
+def enter_gradient(
+    bodies: Bodies,
+    total: MassRates,
+    root: MassRates | None,
+    acceleration: Motion,
+    tiles: Callable[[], list[Tile]],
+) -> list[Tile]:
+    """Return matrices with the gradient of inverse dynamics by positions and velocities.
+
+    The entries of a joint and an ancestor are responses of the joint's subtree, seen from both.
+
+    Args:
+        bodies:       the bodies.
+        total:        composite bodies, of each lane's item.
+        root:         that of a floating base.
+        acceleration: of each body.
+        tiles:        makes the matrices, after values that precede them.
+    """
+    lanes = bodies.lanes
     lanes.begin("responses of the subtrees to their joints", -1)
-    total, axis, drift = MassRates.read(sums.own()), bodies.axis, bodies.drift
-    turn = add_wrenches(
-        carried(bodies.acceleration, axis), carried(bodies.velocity, drift)
-    )
+    axis, drift = bodies.axis, bodies.drift
+    turn = add_wrenches(carried(acceleration, axis), carried(bodies.velocity, drift))
     lever, row = total.mass.wrench(*axis), total.row(axis)
     by_velocity = total.wrench_of_change(axis, drift, 2.0)
     by_position = add_wrenches(
         total.wrench_of_change(drift, turn), rotated_wrench(axis, total.wrench)
     )
-    root = MassRates.read(sums.root()) if bodies.base else None
-    shared = lanes.publish("joint", _flat(*axis, *drift, *turn))
-    on_base = bodies.base_changes(lanes.units()) if root else None
-    columns = (
-        [root.wrench_of_change(*change) for change in on_base] if root and on_base else []
-    )
+    columns = []
+    if root is not None:
+        changes = bodies.base_changes(lanes.units())
+        columns = [root.wrench_of_change(*change) for change in changes]
+    shared = lanes.publish("joint", flat(*axis, *drift, *turn))
     lanes.meet()
     lanes.begin("entries of joints and their ancestors", -1)
-    tiles = bodies.tiles("by_position", "by_velocity", is_shared=is_shared)
-    lanes.clear(*tiles)
+    made = q, qd = tiles()
+    lanes.clear(*made)
     with bodies.on_joints():
         i = bodies.row("lane")
         slopes = bodies.losses(slope_of, bodies.owned)
-        lanes.enter(tiles[0], i, i, along(axis, by_position))
-        lanes.enter(tiles[1], i, i, along(axis, by_velocity) + slopes)
+        lanes.enter(q, i, i, along(axis, by_position))
+        lanes.enter(qd, i, i, along(axis, by_velocity) + slopes)
         for above, seen in lanes.climb(shared):
             j = bodies.row(above)
             S, dS, ddS = (split(seen[k : k + 6]) for k in range(0, 18, 6))
-            lanes.enter(tiles[0], j, i, along(S, by_position))
-            lanes.enter(tiles[0], i, j, dot(row, dS[1]) + along(ddS, lever))
-            lanes.enter(tiles[1], j, i, along(S, by_velocity))
-            lanes.enter(tiles[1], i, j, dot(row, S[1]) + 2.0 * along(dS, lever))
-        for tile, response, change in zip(tiles, (by_position, by_velocity), (0, 1), strict=True):
+            lanes.enter(q, j, i, along(S, by_position))
+            lanes.enter(q, i, j, dot(row, dS[1]) + along(ddS, lever))
+            lanes.enter(qd, j, i, along(S, by_velocity))
+            lanes.enter(qd, i, j, dot(row, S[1]) + 2.0 * along(dS, lever))
+        for tile, response, change in zip(made, (by_position, by_velocity), (0, 1), strict=True):
             for k, entry in bodies.of_base(response):
                 lanes.enter(tile, k, i, entry)
             for k, unit in bodies.units_of_base():
@@ -545,19 +607,10 @@ def inverse_dynamics_gradient(state: State, qdd: Numbers, *, is_shared: bool) ->
                 lanes.enter(tile, i, k, dot(row, first[1]) + along(second, lever))
     if columns:
         with bodies.on_base() as column:
-            for tile, wrench in zip(tiles, columns, strict=True):
+            for tile, wrench in zip(made, columns, strict=True):
                 for k, entry in bodies.of_base(wrench):
                     lanes.enter(tile, k, column, entry)
             slopes = bodies.losses(slope_of, bodies.floating)
-            entry = lanes.entry(tiles[1], column, column) + slopes
-            lanes.enter(tiles[1], column, column, entry)
-    bodies.deliver(tiles, ["dtau_dq", "dtau_dqd"])
-
-
-#: Algorithms by function. Keyword ``is_shared``: whether matrices fit in shared memory.
-ALGORITHMS: dict[str, Callable[..., None]] = {
-    "inverse_dynamics": inverse_dynamics,
-    "bias_forces": bias_forces,
-    "mass_matrix": mass_matrix,
-    "inverse_dynamics_gradient": inverse_dynamics_gradient,
-}
+            lanes.enter(qd, column, column, lanes.entry(qd, column, column) + slopes)
+    bodies.fold(*made)
+    return made

@@ -187,7 +187,7 @@ class Dynamics(Calls):
             "crba": Algorithm(
                 "crba.forward_dynamics_crba",
                 "mass matrix and its factorization, Yang, Wu, Pan (prefix sums) eq. 6",
-                ("thread",),
+                ("thread", "warp"),
                 ("of_a_singular_mass_matrix",),
             ),
             # The modules of their kernels have their sources and restrictions.
@@ -268,7 +268,7 @@ class Dynamics(Calls):
         Algorithm(
             "minverse.mass_matrix_inverse",
             "factorization with the sparsity of the tree, Featherstone 2008, chapter 6",
-            _BOTH,
+            _THREE,
             ("of_a_singular_mass_matrix",),
         ),
         solves=True,
@@ -277,7 +277,7 @@ class Dynamics(Calls):
         self,
         q: ArrayLike,
         *,
-        schedule: Schedule = "auto",
+        schedule: WarpSchedule = "auto",
         out: Writable | None = None,
         **options: Unpack[Inertial],
     ) -> Array:

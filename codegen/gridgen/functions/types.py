@@ -78,7 +78,7 @@ WarpSchedule = Literal["auto", "thread", "scan", "warp"]
 InverseDynamicsSchedule = Literal["auto", "thread", "scan", "warp", "pipeline"]
 #: Schedules of time integration: one thread follows a state from step to step.
 ThreadSchedule = Literal["auto", "thread"]
-ForwardDynamicsSchedule = Literal["auto", "thread", "scan", "hybrid"]
+ForwardDynamicsSchedule = Literal["auto", "thread", "scan", "warp", "hybrid"]
 #: Reference frame of the rows of a Jacobian.
 #:
 #: ``local``:               velocity of the frame origin and angular velocity, in the frame's axes.

@@ -11,9 +11,10 @@ their place.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gridgen.symbolic.expr import Expr, reachable
 from gridgen.symbolic.fuse import unsigned
@@ -86,11 +87,12 @@ class Sums:
         """Return the sums of each lane's item."""
         return self._with(self.shared.of("lane"), self.shared.lanes.numbers)
 
-    def of_root(self) -> Scalar:
-        """Return sum k of item 0 in lane k."""
-        if any(self.known):
-            return self.shared.lanes.chosen(self.root())
-        return self.shared.element(0, "lane")
+    def of_root(self, first: int = 0) -> Scalar:
+        """Return sum ``first`` + k of item 0 in lane k."""
+        if any(self.known[first:]):
+            return self.shared.lanes.chosen(self.root()[first:])
+        place = sum(sums is None for sums in self.known[:first])
+        return self.shared.element(0, f"{place} + lane" if place else "lane")
 
     def root(self) -> list[Scalar]:
         """Return the sums of item 0."""
@@ -111,10 +113,16 @@ class Tile:
     name: str
     rows: int
     pitch: int
+    first: int = 0  #: the first of its columns in the memory.
+
+    def beginning(self, column: int) -> Tile:
+        """Return the part from a column."""
+        return replace(self, first=self.first + column)
 
     def place(self, row: str, column: str) -> str:
         """Return the text of an entry."""
-        return f"{self.name}[{self.pitch} * {row} + {column}]"
+        shift = f" + {self.first}" if self.first else ""
+        return f"{self.name}[{self.pitch} * {row} + {column}{shift}]"
 
 
 @dataclass
@@ -138,6 +146,12 @@ class LaneProgram:
     shared: int
     meets: int
     work: int
+
+
+def _stride(count: int) -> int:
+    """Return numbers from one record to the next: aligned, and neighbors use other banks."""
+    stride = -(-count // _WIDE) * _WIDE
+    return stride + _WIDE * (stride % (2 * _WIDE) == 0)
 
 
 def _number(rows: list[list[float]], row: list[float]) -> int:
@@ -172,10 +186,11 @@ class LaneScalars(TraceScalars):
         self._numbers, self._indices = list[list[float]](), list[list[float]]()
         self._climbs: int | None = None  # the first row of the ancestors
         self.areas: list[Area] = []
+        self._stems: Counter[str] = Counter()
         self._known: dict[int, tuple[float, ...]] = {}
         self._phase = 0
         self._times: dict[int, int] = {}
-        self._extra = 0
+        self._extra = self._fences = 0
 
     # -- values of lanes ----------------------------------------------------------------------
 
@@ -226,7 +241,8 @@ class LaneScalars(TraceScalars):
         chosen = [item for item, is_chosen in enumerate(items) if is_chosen]
         first, last = chosen[0], chosen[-1]
         if chosen != list(range(first, last + 1)):
-            return f"{self.index([int(flag) for flag in self._padded(items)])} != 0"
+            flags = [*map(int, items), *[0] * (self.width - len(items))]
+            return f"{self.index(flags)} != 0"
         words = [f"lane > {first - 1}"] * (first > 0)
         words += [f"lane < {last + 1}"] * (last + 1 < self.width)
         return " && ".join(words)
@@ -262,6 +278,16 @@ class LaneScalars(TraceScalars):
         self._phase += 1
         self.line(f"gridgen::synchronize<{self.width}>();")
 
+    def fence(self) -> None:
+        """Keep the compiler from moving memory accesses of what follows ahead of it."""
+        self._fences += 1
+        self.line(f"gridgen::synchronize<{self.width}>();")
+
+    def touch(self, tile: Tile) -> None:
+        """Note that the present phase reads a matrix."""
+        if tile.area:
+            tile.area.last = self._phase
+
     def line(self, text: str) -> None:
         """Insert a statement."""
         self._mark(Line(text), 0)
@@ -289,8 +315,8 @@ class LaneScalars(TraceScalars):
     # -- shared memory ------------------------------------------------------------------------
 
     def _area(self, name: str, size: int, stride: int = 1) -> Area:
-        count = sum(area.name.rpartition("_")[0] == name or area.name == name for area in self.areas)
-        unique = f"{name}_{count + 1}" if count else name
+        self._stems[name] += 1
+        unique = f"{name}_{self._stems[name]}" if self._stems[name] > 1 else name
         area = Area(f"{unique}_shared", size, stride, self._phase, self._phase)
         self.areas.append(area)
         return area
@@ -304,14 +330,14 @@ class LaneScalars(TraceScalars):
         area.last = self._phase
         return self._place(f"{area.name}[{offset}]")
 
-    def load(self, area: Area, item: str, count: int) -> list[Scalar]:
-        """Return the record of an item."""
+    def load(self, area: Area, item: str, count: int, offset: int = 0) -> list[Scalar]:
+        """Return the record of an item, or numbers of it from an aligned offset."""
         area.last = self._phase
         stem = area.name.removesuffix("_shared")
         query = Query(
             "load_record<T>",
             (),
-            (area.at(item),),
+            (area.at(item, str(offset) if offset else ""),),
             tuple(f"{stem}_{k}" for k in range(count)),
             -(-count // _WIDE),
             lambda operands, array: (),
@@ -322,8 +348,7 @@ class LaneScalars(TraceScalars):
     def publish(self, name: str, values: Sequence[Scalar], area: Area | None = None) -> Published:
         """Store values of each lane; other lanes can read them in later phases."""
         if area is None:
-            stride = -(-len(values) // _WIDE) * _WIDE if len(values) > 1 else 1
-            stride += _WIDE * (stride % (2 * _WIDE) == 0)  # neighbors use other banks
+            stride = _stride(len(values)) if len(values) > 1 else 1
             area = self._area(name, stride * self.width, stride)
         area.last = self._phase
         if len(values) == 1:
@@ -423,17 +448,35 @@ class LaneScalars(TraceScalars):
         with self.where(f"if ({condition}) {{" if condition else "{"):
             self._write(f"{array}[{self.index(indices)}]", value)
 
-    def tile(self, name: str, rows: int, *, is_shared: bool = True) -> Tile:
-        """Return a matrix; clear it before entries are written."""
-        pitch = rows + (rows % 2 == 0)  # neighboring rows use other banks
+    def tile(
+        self,
+        name: str,
+        rows: int,
+        columns: int | None = None,
+        *,
+        is_shared: bool = True,
+        is_aligned: bool = False,
+    ) -> Tile:
+        """Return a matrix; clear it before entries are written.
+
+        Args:
+            name:       of the memory, or of the output.
+            rows:       number of rows.
+            columns:    number of columns; as many as rows by default.
+            is_shared:  whether it is in shared memory, instead of the output.
+            is_aligned: whether rows start at multiples of 16 bytes, for ``row``.
+        """
+        columns = columns or rows
         if not is_shared:
-            return Tile(None, name, rows, rows)
+            return Tile(None, name, rows, columns)
+        # Neighboring rows use other banks.
+        pitch = _stride(columns) if is_aligned else columns + (columns % 2 == 0)
         area = self._area(name, -(-rows * pitch // _WIDE) * _WIDE)
         return Tile(area, area.name, rows, pitch)
 
     def clear(self, *tiles: Tile) -> None:
         """Fill matrices with zeros."""
-        for tile in tiles:
+        for tile in {tile.name: tile for tile in reversed(tiles)}.values():
             count = tile.rows * tile.pitch
             self._extra += 2 * -(-count // self.width)
             name = "clear" if tile.area else "clear_output"
@@ -442,16 +485,80 @@ class LaneScalars(TraceScalars):
 
     def enter(self, tile: Tile, row: str, column: str, value: Scalar) -> None:
         """Write an entry."""
-        if tile.area:
-            tile.area.last = self._phase
+        self.touch(tile)
         self._write(tile.place(row, column), value)
 
     def entry(self, tile: Tile, row: str, column: str) -> Scalar:
-        """Return an entry, which the same lane has written."""
+        """Return an entry."""
+        self.touch(tile)
         return self._place(tile.place(row, column))
 
     def _place(self, text: str) -> Scalar:
         return self.graph.act("read", (), MemoryEntry(Element(text), "", 0))
+
+    def row(self, tile: Tile, row: int, columns: Sequence[int]) -> dict[int, Scalar]:
+        """Return some entries of a row, for all lanes."""
+        assert tile.area is not None
+        return self.vector(tile.area, columns, tile.pitch * row)
+
+    def vector(self, area: Area, indices: Sequence[int], start: int = 0) -> dict[int, Scalar]:
+        """Return some numbers of an area after an aligned start, for all lanes."""
+        found: dict[int, Scalar] = {}
+        for first in sorted({index // _WIDE * _WIDE for index in indices}):
+            numbers = self.load(area, "0", _WIDE, start + first)
+            found |= {first + k: number for k, number in enumerate(numbers) if first + k in indices}
+        return found
+
+    def array(self, name: str, size: int) -> Area:
+        """Return an array in shared memory."""
+        return self._area(name, -(-size // _WIDE) * _WIDE)
+
+    def set(self, area: Area, index: str, value: Scalar) -> None:
+        """Write a number of an array."""
+        area.last = self._phase
+        self._write(f"{area.name}[{index}]", value)
+
+    def slots(self, count: int) -> list[list[int]]:
+        """Return the columns of a matrix that each lane has: one in each slot."""
+        return [
+            list(range(first, min(first + self.width, count)))
+            for first in range(0, count, self.width)
+        ]
+
+    def columns(self, count: int, most: int) -> Iterator[list[str]]:
+        """Enter a loop over the columns of a wide matrix; yield the indices that a lane has.
+
+        Args:
+            count: number of columns.
+            most:  most columns of a lane in one round.
+        """
+        slots = -(-count // self.width)
+        rounds = -(-slots // most)
+        most = -(-slots // rounds)
+        step = self.width * most
+        with self.where(
+            f"GRIDGEN_ROLLED for (int first = 0; first < {count}; first += {step}) {{", rounds
+        ):
+            names = [f"column_{slot}" for slot in range(most)]
+            for slot, name in enumerate(names):
+                self.line(f"const int {name} = first + lane + {self.width * slot};")
+            yield names
+
+    def value(self, text: str) -> Scalar:
+        """Return a number that C++ text describes."""
+        return self._place(text)
+
+    def write_column(
+        self, column: str, count: int, arrays: Sequence[str], values: Sequence[Scalar]
+    ) -> None:
+        """Write a column of matrices side by side, if there is such a column."""
+        size = len(values)
+        condition = f"{column} < {count}" + f" && {self._valid}" * bool(self._valid)
+        with self.where(f"if ({condition}) {{"):
+            listed = ", ".join(arrays)
+            self.line(f"auto place = gridgen::column<{size}>({column}, {listed});")
+            for value in values:
+                self._write("place.next()", value)
 
     def add_row(self, tile: Tile, source: int, target: int, factor: float) -> None:
         """Add a multiple of a row and a column of a matrix to others."""
@@ -503,7 +610,7 @@ class LaneScalars(TraceScalars):
             [[int(index) for index in row] for row in self._indices],
             self.areas,
             shared,
-            self._phase,
+            self._phase + self._fences,
             work + self._extra,
         )
 

@@ -7,12 +7,13 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gridgen.dynamics.base_frame import ALGORITHMS, parents_of
+from gridgen.dynamics.base_frame import parents_of
 from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.state import State
-from gridgen.kernel import WARP, KernelKey, TeamLaunch
+from gridgen.kernel import WARP, TeamLaunch
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.team.plan import AVAILABLE, WARP_BLOCK
+from gridgen.schedules.warp.kernels import WarpKernel
 from gridgen.symbolic.lanes import LaneProgram, LaneScalars
 
 #: Lanes of the smallest team: a floating base has six velocities.
@@ -51,16 +52,11 @@ def width_of(tree: KinematicTree) -> int:
 
 
 @lru_cache(maxsize=64)
-def plan_warp(tree: KinematicTree, computes: KernelKey) -> WarpPlan:
-    """Trace a kernel.
-
-    Args:
-        tree:     the robot.
-        computes: the kernel of the thread schedule with the same arrays.
-    """
-    width, algorithm = width_of(tree), ALGORITHMS[computes.function]
+def plan_warp(tree: KinematicTree, row: WarpKernel) -> WarpPlan:
+    """Trace a kernel of a robot."""
+    width, algorithm = width_of(tree), row.algorithm
     parameters = inspect.signature(algorithm).parameters
-    spec = computation_of(tree, computes)
+    spec = computation_of(tree, row.same)
     plan: WarpPlan | None = None
     for is_shared in (True, False) if "is_shared" in parameters else (True,):
         scalars = LaneScalars(parents_of(tree), width, is_valid_always=width >= WARP)

@@ -8,14 +8,14 @@ from typing import Any
 from gridgen.dynamics import base_frame
 from gridgen.dynamics.functions import computation_of
 from gridgen.kernel import Kernel, KernelKey, TeamLaunch, Work
-from gridgen.schedules.team.schedule import TeamKernel, Teams, TeamSchedule
-from gridgen.schedules.warp.kernels import WARP_ROWS
+from gridgen.schedules.team.schedule import Teams, TeamSchedule
+from gridgen.schedules.warp.kernels import WARP_ROWS, WarpKernel
 from gridgen.schedules.warp.plan import MOST_LANES, WarpPlan, plan_warp, width_of
 from gridgen.schedules.warp.view import WarpFunctionView, warp_function_view, warp_view
 from gridgen.schedules.warp.work import warp_work
 
 
-class WarpSchedule(TeamSchedule[TeamKernel]):
+class WarpSchedule(TeamSchedule[WarpKernel]):
     """The warp schedule of one robot."""
 
     name = "warp"
@@ -23,8 +23,8 @@ class WarpSchedule(TeamSchedule[TeamKernel]):
     def __init__(self, teams: Teams) -> None:
         super().__init__(teams, WARP_ROWS)
 
-    def _plan(self, row: TeamKernel) -> WarpPlan:
-        return plan_warp(self.tree, row.same)
+    def _plan(self, row: WarpKernel) -> WarpPlan:
+        return plan_warp(self.tree, row)
 
     def refusal(self, key: KernelKey) -> str | None:
         """Return why the robot does not support a kernel; see ``Schedule``."""
@@ -48,15 +48,15 @@ class WarpSchedule(TeamSchedule[TeamKernel]):
             )
         return None
 
-    def _tables(self, rows: Sequence[TeamKernel]) -> dict[str, Any]:
+    def _tables(self, rows: Sequence[WarpKernel]) -> dict[str, Any]:
         return {"warp": warp_view(self.tree)}
 
-    def _function(self, kernel: Kernel, row: TeamKernel, observed: bool) -> WarpFunctionView:
+    def _function(self, kernel: Kernel, row: WarpKernel, observed: bool) -> WarpFunctionView:
         return warp_function_view(kernel, self._plan(row))
 
     def work(self, key: KernelKey) -> Work:
         """Return the work of a kernel per state; see ``Schedule``."""
         return warp_work(self._plan(self.row(key)))
 
-    def _launch(self, row: TeamKernel) -> TeamLaunch:
+    def _launch(self, row: WarpKernel) -> TeamLaunch:
         return self._plan(row).launch
