@@ -11,15 +11,6 @@
 
 namespace gridgen {
 
-// Waits for the other lanes of the team; then each sees what the others have written.
-template <int width> __device__ __forceinline__ void synchronize() {
-    if constexpr (width > 32) {
-        __syncthreads();
-    } else {
-        __syncwarp();
-    }
-}
-
 // Sixteen bytes.
 template <class T> struct alignas(16) Wide {
     static constexpr int count = 16 / sizeof(T);

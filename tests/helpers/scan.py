@@ -54,8 +54,8 @@ HEADERS = {
 }
 OBSERVED = "_observed"
 #: All kernels with the teams of the scan schedule, and those of the warp schedule.
-_SCANS = SCAN_KERNELS | {HYBRID_ROW.name: HYBRID_ROW}
-KERNELS = _SCANS | WARP_KERNELS
+SCANS = SCAN_KERNELS | {HYBRID_ROW.name: HYBRID_ROW}
+KERNELS = SCANS | WARP_KERNELS
 
 
 def _with_all_inputs(kernels: Mapping[str, TeamKernel]) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ def _with_all_inputs(kernels: Mapping[str, TeamKernel]) -> tuple[str, ...]:
     return tuple(name for name, most in every if name == most)
 
 
-EACH_KERNEL = _with_all_inputs(_SCANS)
+EACH_KERNEL = _with_all_inputs(SCANS)
 EACH_WARP_KERNEL = _with_all_inputs(WARP_KERNELS)
 
 

@@ -62,8 +62,8 @@ class LaneFactors:
 
     Args:
         lanes:    the lanes.
-        M:        the matrix, of which entries between a velocity (row) and its ancestors (column)
-                  are read; overwritten.
+        M:        the matrix, overwritten; only entries between a velocity (row) and its ancestors
+                  (columns) are read.
         branches: the sparsity of the matrix.
     """
 
@@ -285,9 +285,7 @@ def forward_dynamics_gradient(state: State, tau: Numbers) -> None:
             entries = []
             for i in range(nv):
                 entry = wide.place(str(i), at)
-                entries.append(
-                    lanes.value(f"({c} < {2 * nv} ? -{entry} : T({c} == {2 * nv + i}))")
-                )
+                entries.append(lanes.value(f"({c} < {2 * nv} ? -{entry} : T({c} == {2 * nv + i}))"))
             right_sides.append(entries)
         lanes.touch(wide)
         for column, x in zip(columns, factors.solve_all(right_sides), strict=True):
@@ -301,10 +299,8 @@ def _accelerated(bodies: Bodies, qdd: Area) -> Motion:
     rate = lanes.number_at(qdd, lanes.index(velocities))
     rate = bodies.each(lambda body: body.multiplier, 0.0) * rate
     slide, spin = bodies.axis
-    change = split(
-        lanes.outward("change", flat(scale(rate, slide), scale(rate, spin)), path_sums)
-    )
+    change = split(lanes.outward("change", flat(scale(rate, slide), scale(rate, spin)), path_sums))
     if bodies.base is None:
         return change
-    own = lanes.vector(qdd, [j for j in bodies.floating if j is not None])
+    own = lanes.vector(qdd, bodies.floating)
     return add_wrenches(change, split([*own.values()]))

@@ -5,8 +5,8 @@ plain sums along the tree. A team of lanes computes those in logarithmically man
 subtrees, component by component (``gridgen.symbolic.lanes``). Without a common frame, each step
 would transform its operands.
 
-The frame is that of the root body if it floats: gravity alone depends on how it is turned. Item 0 of
-the lanes is that body, or the fixed base. Spatial vectors are at the frame's origin, linear part
+The frame is that of the root body if it floats: gravity alone depends on how it is turned. Item 0
+of the lanes is that body, or the fixed base. Spatial vectors are at the frame's origin, linear part
 first. Accelerations are derivatives of twists, minus gravity.
 
 The gradient of inverse dynamics is that of Singh, Russell and Wensing 2022.
@@ -45,6 +45,7 @@ from gridgen.symbolic.spatial import (
     split,
     sub,
     symmetric,
+    transpose,
 )
 
 
@@ -90,7 +91,7 @@ def _composed(above: Sequence[Scalar], own: Sequence[Scalar]) -> list[Scalar]:
 
 def _pose(values: Sequence[Scalar]) -> tuple[Matrix, Vector]:
     x, y, z, r = (tuple(values[k : k + 3]) for k in range(0, 12, 3))
-    return (x, y, z), r  # type: ignore[return-value]
+    return (x, y, z), r
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class MassRates:
     def read(cls, values: Sequence[Scalar]) -> MassRates:
         """Return the record of ``flat`` numbers."""
         mass, turning = read_mass(values[:10]), tuple(values[10:16])
-        return cls(mass, turning, split(values[16:22]), split(values[22:28]))  # type: ignore[arg-type]
+        return cls(mass, turning, split(values[16:22]), split(values[22:28]))
 
     def wrench_of_change(self, first: Motion, second: Motion, times: float = 1.0) -> Wrench:
         """Return 2 B first + times I second: the response to a change of the motion."""
@@ -156,7 +157,7 @@ class MassRates:
 
 def read_mass(values: Sequence[Scalar]) -> Mass:
     """Return mass, first moment and inertia of a list that begins with them."""
-    return Mass(values[0], (values[1], values[2], values[3]), tuple(values[4:10]))  # type: ignore[arg-type]
+    return Mass(values[0], (values[1], values[2], values[3]), tuple(values[4:10]))
 
 
 class Bodies:
@@ -183,22 +184,29 @@ class Bodies:
         """Return a number of each joint, and that of the base."""
         return self.lanes.numbers([base, *map(of, self.joints)])
 
+    def vector(self, of: Callable[[Body], Sequence[float]], base: Sequence[float]) -> list[Scalar]:
+        """Return numbers of each joint, and those of the base."""
+        rows = zip(base, *map(of, self.joints), strict=True)
+        return [self.lanes.numbers(row) for row in rows]
+
+    def vector_of_bodies(self, of: Callable[[Body], Sequence[float]], count: int) -> list[Scalar]:
+        """Return numbers of each body; zeros for a fixed base."""
+        return self.vector(of, of(self.base) if self.base else (0.0,) * count)
+
     def rates(self, array: str) -> Scalar:
         """Return the velocity (or acceleration) of each joint."""
         rate = self.lanes.read(array, [-1, *(body.v_index for body in self.joints)])
         return self.each(lambda body: body.multiplier) * rate if self.tree.has_mimic else rate
 
     def _placements(self) -> tuple[Matrix, Vector]:
-        lanes, state = self.lanes, self.state
+        lanes = self.lanes
         q = lanes.read("q", [-1, *(body.q_index for body in self.joints)])
         if self.tree.has_mimic:
             q = self.each(lambda b: b.multiplier) * q + self.each(lambda b: b.offset, 0.0)
         s, c = lanes.sincos(self.turns * q)
-        E = [
-            tuple(self.each(lambda b, at=(i, j): b.rotation[at[0]][at[1]], float(i == j)) for j in range(3))
-            for i in range(3)
-        ]
-        origin = tuple(self.each(lambda b, at=i: b.translation[at], 0.0) for i in range(3))
+        identity = [float(i == j) for i in range(3) for j in range(3)]
+        rest = self.vector(lambda b: flat(*b.rotation, b.translation), (*identity, 0.0, 0.0, 0.0))
+        E, origin = _pose(rest)
         travel = self.travel * q
         own_E = [(x * c + y * s, y * c - x * s, z) for x, y, z in E]
         own_r = [start + z * travel for start, (_, _, z) in zip(origin, E, strict=True)]
@@ -224,14 +232,11 @@ class Bodies:
     @cached_property
     def mass(self) -> Mass:
         """The mass of each body."""
-
-        def number(of: Callable[[Body], float]) -> Scalar:
-            return self.each(of, of(self.base) if self.base else 0.0)
-
-        inertia = tuple(number(lambda b, k=k: symmetric(b.inertia)[k]) for k in range(6))
-        h = tuple(number(lambda b, k=k: b.first_moment[k]) for k in range(3))
+        numbers = self.vector_of_bodies(
+            lambda b: (b.mass, *b.first_moment, *symmetric(b.inertia)), 10
+        )
         dense = (DenseRotation(self.E),)
-        return Mass(number(lambda b: b.mass), h, inertia).to_parent(Placement(dense, dense, self.r))  # type: ignore[arg-type]
+        return read_mass(numbers).to_parent(Placement(dense, dense, self.r))
 
     # -- motion -------------------------------------------------------------------------------
 
@@ -308,17 +313,9 @@ class Bodies:
             )
             for k in range(6)
         ]
-        back = [
-            tuple(
-                self.each(
-                    lambda b, at=(j, i): b.link_rotation[at[0]][at[1]],
-                    self.base.link_rotation[j][i] if self.base else 0.0,
-                )
-                for j in range(3)
-            )
-            for i in range(3)
-        ]
-        force, moment = (apply(self.E, apply(back, part)) for part in split(given))  # type: ignore[arg-type]
+        rotation = self.vector_of_bodies(lambda b: flat(*transpose(b.link_rotation)), 9)
+        back, _ = _pose([*rotation, *rotation[:3]])
+        force, moment = (apply(self.E, apply(back, part)) for part in split(given))
         return force, add(moment, cross(self.r, force))
 
     # -- joints -------------------------------------------------------------------------------
@@ -329,7 +326,7 @@ class Bodies:
         return [None, *(None if body.mimics else body.v_index for body in self.joints)]
 
     @cached_property
-    def floating(self) -> list[int | None]:
+    def floating(self) -> list[int]:
         """The velocities of a floating base."""
         assert self.base is not None
         return [self.base.v_index + k for k in range(6)]

@@ -71,7 +71,7 @@ def render_sources(
     rollouts = [kernel for kernel in kernels if is_rollout(kernel.key)]
     searches = [kernel for kernel in kernels if is_search(kernel.key)]
     with_team = [kernel for kernel in kernels if kernel.team is not None]
-    headers = _team_files(schedules, robot, with_team) if with_team else {}
+    headers = _team_files(schedules, robot, with_team)
     has_queries = any(programs[kernel.name].gpu.has_queries for kernel in own)
     on_gpu = [gpu_view(tree, kernel, programs[kernel.name]) for kernel in own]
     on_cpu = [
@@ -80,7 +80,7 @@ def render_sources(
     ]
     view = {
         "robot": robot,
-        "headers": [name for name in headers if name.startswith(f"{ident}_")],
+        "headers": list(headers),
         "tables": constant_views(programs[kernel.name].gpu for kernel in own),
         "has_queries": has_queries,
         "functions": on_gpu,
@@ -98,7 +98,11 @@ def render_sources(
     }
     static = STATIC_FILES + ROLLOUT_FILES * bool(rollouts) + SEARCH_FILES * bool(searches)
     static += (QUERY_FILE,) * has_queries
-    return files | headers | {name: static_text(name) for name in static}
+    files |= headers | {name: static_text(name) for name in static}
+    by_warp = [kernel.key.schedule == "warp" for kernel in with_team]
+    if any(by_warp):
+        files[WARP_FILE] = static_text(WARP_FILE)
+    return files | ({} if all(by_warp) else team_headers())
 
 
 def with_called(schedules: Schedules, kernels: Sequence[Kernel]) -> list[Kernel]:
@@ -126,13 +130,7 @@ def _team_files(
         if mine or (has_scans and schedule.name == "scan"):
             file = f"{robot.ident}_{schedule.name}.cuh"
             files[file] = render_team(schedule, robot, mine)
-    return files | (team_headers() if has_scans else {}) | warp_headers(kernels)
-
-
-def warp_headers(kernels: Sequence[Kernel]) -> dict[str, str]:
-    """Return the header of kernels of the warp schedule, if there are any."""
-    has_warps = any(kernel.key.schedule == "warp" for kernel in kernels)
-    return {WARP_FILE: static_text(WARP_FILE)} if has_warps else {}
+    return files
 
 
 def team_headers() -> dict[str, str]:

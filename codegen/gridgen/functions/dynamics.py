@@ -19,7 +19,6 @@ from gridgen.functions.types import (
     Inertial,
     InverseDynamicsSchedule,
     Method,
-    Schedule,
     Unpack,
     WarpSchedule,
     Weighted,

@@ -112,7 +112,14 @@ class Graph:
         op: str,
         args: tuple[Expr, ...],
         key: object,
-        value: float | tuple[str, int] | MemoryEntry | Entries | Memory | Record | Query | None = None,
+        value: float
+        | tuple[str, int]
+        | MemoryEntry
+        | Entries
+        | Memory
+        | Record
+        | Query
+        | None = None,
     ) -> Expr:
         scope = self.scope
         node = scope.nodes.get(key)

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from gridgen.symbolic.expr import Expr, reachable
+from gridgen.kernel import WARP
+from gridgen.symbolic.expr import reachable
 from gridgen.symbolic.fuse import unsigned
 from gridgen.symbolic.memory import Element, Header, Leave, Line, MemoryEntry, Record
 from gridgen.symbolic.program import Array, Program, build_program
@@ -38,7 +39,7 @@ class Area:
     """An array in a team's shared memory.
 
     Attributes:
-        name:   its name.
+        stem:   what it contains, in its name.
         size:   its numbers.
         stride: numbers from one record to the next.
         first:  the phase that writes it first.
@@ -46,12 +47,17 @@ class Area:
         start:  its offset.
     """
 
-    name: str
+    stem: str
     size: int
     stride: int
     first: int
     last: int
     start: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its name in the program."""
+        return f"{self.stem}_shared"
 
     def at(self, index: str, offset: str = "") -> str:
         """Return a pointer to a record, or to a number in it."""
@@ -182,6 +188,7 @@ class LaneScalars(TraceScalars):
             [item for item in range(1, self.items) if self.parents[item] == above]
             for above in range(self.items)
         ]
+        self._barrier = "__syncwarp();" if width <= WARP else "__syncthreads();"
         self._valid = "" if is_valid_always else "is_valid"
         self._numbers, self._indices = list[list[float]](), list[list[float]]()
         self._climbs: int | None = None  # the first row of the ancestors
@@ -276,12 +283,12 @@ class LaneScalars(TraceScalars):
     def meet(self) -> None:
         """End a phase: the lanes of a team synchronize."""
         self._phase += 1
-        self.line(f"gridgen::synchronize<{self.width}>();")
+        self.line(self._barrier)
 
     def fence(self) -> None:
-        """Keep the compiler from moving memory accesses of what follows ahead of it."""
+        """Prevent the compiler from loading what follows before the lanes arrive here."""
         self._fences += 1
-        self.line(f"gridgen::synchronize<{self.width}>();")
+        self.line(self._barrier)
 
     def touch(self, tile: Tile) -> None:
         """Note that the present phase reads a matrix."""
@@ -317,7 +324,7 @@ class LaneScalars(TraceScalars):
     def _area(self, name: str, size: int, stride: int = 1) -> Area:
         self._stems[name] += 1
         unique = f"{name}_{self._stems[name]}" if self._stems[name] > 1 else name
-        area = Area(f"{unique}_shared", size, stride, self._phase, self._phase)
+        area = Area(unique, size, stride, self._phase, self._phase)
         self.areas.append(area)
         return area
 
@@ -333,12 +340,11 @@ class LaneScalars(TraceScalars):
     def load(self, area: Area, item: str, count: int, offset: int = 0) -> list[Scalar]:
         """Return the record of an item, or numbers of it from an aligned offset."""
         area.last = self._phase
-        stem = area.name.removesuffix("_shared")
         query = Query(
             "load_record<T>",
             (),
             (area.at(item, str(offset) if offset else ""),),
-            tuple(f"{stem}_{k}" for k in range(count)),
+            tuple(f"{area.stem}_{k}" for k in range(count)),
             -(-count // _WIDE),
             lambda operands, array: (),
         )
@@ -378,7 +384,7 @@ class LaneScalars(TraceScalars):
         for k in range(rounds):
             if shared is not None:
                 self.meet()
-            shared = self.publish(name, own, shared and shared.area)
+            shared = self.publish(name, own, shared.area if shared else None)
             self.meet()
             partners = [above[2**k - 1] if len(above) >= 2**k else 0 for above in self.ancestors]
             own = list(combine(shared.of(self.index(partners)), own))
@@ -394,7 +400,9 @@ class LaneScalars(TraceScalars):
         rounds = -(-count // self.width)
         header = f"if (const int component = lane; component < {count}) {{"
         if rounds > 1:
-            header = f"for (int component = lane; component < {count}; component += {self.width}) {{"
+            header = (
+                f"for (int component = lane; component < {count}; component += {self.width}) {{"
+            )
         with self.where(header, rounds):
             sums: dict[int, Scalar] = {}
             for item in reversed(range(self.items)):
@@ -619,9 +627,7 @@ class LaneScalars(TraceScalars):
         placed: list[Area] = []
         for area in sorted(self.areas, key=lambda area: -area.size):
             others = [
-                other
-                for other in placed
-                if other.first <= area.last and area.first <= other.last
+                other for other in placed if other.first <= area.last and area.first <= other.last
             ]
             starts = [0, *(other.start + other.size for other in others)]
             area.start = min(
@@ -634,4 +640,3 @@ class LaneScalars(TraceScalars):
             )
             placed.append(area)
         return max((area.start + area.size for area in placed), default=0)
-

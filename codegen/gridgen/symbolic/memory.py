@@ -90,19 +90,6 @@ class Constants:
         return f"{self.name}<R>[{index}]" if self.has_reals else f"{self.name}[{index}]"
 
 
-class Element:
-    """A number that C++ text describes."""
-
-    version = 0
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def place(self, index: str, leaf: int) -> str:
-        """Return the C++ text of the number."""
-        return self.text
-
-
 class Input:
     """An input array."""
 
@@ -116,11 +103,19 @@ class Input:
         return f"{self.name}[{index}]"
 
 
+class Element(Input):
+    """A number that C++ text describes."""
+
+    def place(self, index: str, leaf: int) -> str:
+        """Return the C++ text of the number."""
+        return self.name
+
+
 @dataclass(frozen=True)
 class MemoryEntry:
     """A number in memory: the entry ``leaf`` of the record ``index``."""
 
-    memory: Memory | Constants | Input | Element
+    memory: Memory | Constants | Input
     index: str
     leaf: int
 

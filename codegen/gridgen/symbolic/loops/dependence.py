@@ -13,8 +13,10 @@ from gridgen.symbolic.loops.tables import Table
 from gridgen.symbolic.memory import (
     Case,
     Entries,
+    Header,
     Input,
     Leave,
+    Line,
     Memory,
     MemoryEntry,
     Repeat,
@@ -137,6 +139,7 @@ def read_parts(
                 assert at.outer is not None
                 at = at.outer
             else:
+                assert not isinstance(mark, (Header, Line))  # of teams
                 inner = LoopScope(mark, at)
                 at.items.append(inner)
                 at = inner
