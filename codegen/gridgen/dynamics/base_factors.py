@@ -140,12 +140,13 @@ class LaneFactors:
         own = [self._own(slot) for slot in self.slots]
         inverse = [lanes.number_at(self.inverse, at) for at in own]
         x = [lanes.number_at(right, at) for at in own]
+        # Numbers one by one: lanes of the next level write their neighbors.
         begun = lanes.array(name, self.size)
         for level in reversed(self.order.levels):
             self._share(begun, level, [a * b for a, b in zip(x, inverse, strict=True)])
             if level is self.order.levels[0]:
                 break
-            known = lanes.vector(begun, level)
+            known = {k: lanes.number_at(begun, str(k)) for k in level}
             for k in level:
                 for s, at in enumerate(own):
                     x[s] = x[s] - lanes.entry(M, str(k), at) * known[k]
@@ -157,7 +158,7 @@ class LaneFactors:
             self._share(ended, level, values)
             if level is self.order.levels[-1]:
                 break
-            known = lanes.vector(ended, level)
+            known = {k: lanes.number_at(ended, str(k)) for k in level}
             for k in level:
                 for s, at in enumerate(own):
                     totals[s] = totals[s] + lanes.entry(M, at, str(k)) * known[k]
