@@ -18,8 +18,8 @@ from gridgen.dynamics.base_frame import (
     enter_gradient,
     enter_masses,
     flat,
-    path_sums,
     read_mass,
+    scale6,
 )
 from gridgen.dynamics.friction import loss_of
 from gridgen.dynamics.motion_derivatives import add_wrenches, along
@@ -27,7 +27,7 @@ from gridgen.dynamics.state import Numbers, State
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.lanes import Area, LaneScalars, Sums, Tile
 from gridgen.symbolic.scalars import Scalar
-from gridgen.symbolic.spatial import Motion, Wrench, scale, split
+from gridgen.symbolic.spatial import Motion, Wrench, split
 
 # Numbers of the columns that a lane has in registers at once.
 _MOST_IN_COLUMNS = 80
@@ -220,11 +220,9 @@ def _right(bodies: Bodies, sums: Sums, wrench: Wrench, first: int) -> Area:
 
 def forward_dynamics(state: State, tau: Numbers) -> None:
     """Write the joint accelerations ``qdd``; see ``gridgen.dynamics.crba``."""
-    bodies = Bodies(state)
+    bodies = Bodies(state, is_accurate=True)
     lanes = bodies.lanes
-    wrench, mass = bodies.wrench(), bodies.mass
-    lanes.begin("composite bodies: sums over subtrees", -1)
-    sums = lanes.inward("composite", [mass.m, *mass.h, *mass.I, *flat(*wrench)])
+    sums = bodies.composite(bodies.mass, bodies.wrench())
     own = sums.own()
     right = _right(bodies, sums, split(own[10:]), 10)
     root = read_mass(sums.root()).wrench(*lanes.units()) if bodies.base else None
@@ -237,11 +235,9 @@ def forward_dynamics(state: State, tau: Numbers) -> None:
 
 def mass_matrix_inverse(state: State) -> None:
     """Write the inverse of the mass matrix, ``Minv``; see ``gridgen.dynamics.minverse``."""
-    bodies = Bodies(state)
+    bodies = Bodies(state, is_accurate=True)
     lanes, nv = bodies.lanes, state.tree.nv
-    mass = bodies.mass
-    lanes.begin("composite bodies: sums over subtrees", -1)
-    sums = lanes.inward("composite", [mass.m, *mass.h, *mass.I])
+    sums = bodies.composite(bodies.mass)
     lever = read_mass(sums.own()).wrench(*bodies.axis)
     root = read_mass(sums.root()).wrench(*lanes.units()) if bodies.base else None
     factors = _factors(bodies, lever, root)
@@ -254,11 +250,9 @@ def mass_matrix_inverse(state: State) -> None:
 
 def forward_dynamics_gradient(state: State, tau: Numbers) -> None:
     """Write ``dqdd_dq``, ``dqdd_dqd``, ``dqdd_dtau``; see ``gridgen.dynamics.derivatives``."""
-    bodies = Bodies(state)
+    bodies = Bodies(state, is_accurate=True)
     lanes, nv, axes = bodies.lanes, state.tree.nv, bodies.axes
-    own = MassRates.of(bodies.mass, bodies.velocity, bodies.wrench())
-    lanes.begin("composite bodies: sums over subtrees", -1)
-    sums = lanes.inward("composite", own.flat())
+    sums = bodies.composite(MassRates.of(bodies.mass, bodies.velocity, bodies.wrench()))
     total = MassRates.read(sums.own())
     root = MassRates.read(sums.root()) if bodies.base else None
     right = _right(bodies, sums, total.wrench, 22)
@@ -268,7 +262,12 @@ def forward_dynamics_gradient(state: State, tau: Numbers) -> None:
     qdd = factors.solve_one("acceleration", right)
     change = _accelerated(bodies, qdd)
     lanes.begin("wrenches of the accelerations: sums over subtrees", -1)
-    more = lanes.inward("wrench", flat(*bodies.mass.wrench(*change)))
+    more = lanes.inward(
+        "wrench",
+        flat(*bodies.mass.wrench(*change)),
+        stages=bodies.stages,
+        transfer=lambda found: flat(*bodies.raised(split(found), 0)),
+    )
     total = total.with_wrench(split(more.own()))
     acceleration = add_wrenches(bodies.acceleration, change)
 
@@ -299,9 +298,8 @@ def _accelerated(bodies: Bodies, qdd: Area) -> Motion:
     velocities: list[int | None] = [None, *(body.v_index for body in bodies.joints)]
     rate = lanes.number_at(qdd, lanes.index(velocities))
     rate = bodies.each(lambda body: body.multiplier, 0.0) * rate
-    slide, spin = bodies.axis
-    change = split(lanes.outward("change", flat(scale(rate, slide), scale(rate, spin)), path_sums))
-    if bodies.base is None:
-        return change
-    own = lanes.vector(qdd, bodies.floating)
-    return add_wrenches(change, split([*own.values()]))
+    change = bodies.along_paths("change", scale6(rate, bodies.path_axis))
+    if bodies.base is not None:
+        own = lanes.vector(qdd, bodies.floating)
+        change = add_wrenches(change, split([*own.values()]))
+    return bodies.moved(change)

@@ -22,9 +22,10 @@ from functools import cached_property
 from gridgen.dynamics.friction import loss_of, slope_of
 from gridgen.dynamics.mass import Mass
 from gridgen.dynamics.motion_derivatives import add_wrenches, along, rotated_wrench
+from gridgen.dynamics.origins import groups_of, one_group
 from gridgen.dynamics.state import Numbers, State, placement
 from gridgen.model.tree import Body, KinematicTree
-from gridgen.symbolic.lanes import LaneScalars, Published, Tile
+from gridgen.symbolic.lanes import LaneScalars, Published, Sums, Tile
 from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import (
     DenseRotation,
@@ -126,6 +127,20 @@ class MassRates:
         turning = symmetric([[entry(i, j) for j in range(3)] for i in range(3)])
         return cls(mass, turning, mass.wrench(*v), wrench)
 
+    def to_parent(self, shift: Vector) -> MassRates:
+        """Return the record at another origin, from which the present one is ``shift`` away."""
+        linear, _ = self.momentum
+        twice = dot(shift, linear) + dot(shift, linear)
+
+        def entry(i: int, j: int) -> Scalar:
+            across = linear[i] * shift[j] + shift[i] * linear[j]
+            return twice - across if i == j else -across
+
+        moved = symmetric([[entry(i, j) for j in range(3)] for i in range(3)])
+        turning = tuple(a + b for a, b in zip(self.turning, moved, strict=True))
+        mass = self.mass.to_parent(Placement((), (), shift))
+        return MassRates(mass, turning, at(shift, self.momentum), at(shift, self.wrench))
+
     def flat(self) -> list[Scalar]:
         """Return the numbers in order."""
         mass = self.mass
@@ -166,9 +181,13 @@ class Bodies:
     Args:
         state: the state, over ``LaneScalars``.
         qdd:   joint accelerations, nv scalars; ``None`` for zero.
+        is_accurate: whether limbs have origins of their own, see ``gridgen.dynamics.origins``.
+                     Axes, motions, masses and wrenches are at these origins, in the base's axes.
     """
 
-    def __init__(self, state: State, qdd: Numbers | None = None) -> None:
+    def __init__(
+        self, state: State, qdd: Numbers | None = None, *, is_accurate: bool = False
+    ) -> None:
         lanes = state.scalars
         assert isinstance(lanes, LaneScalars)
         self.state, self.lanes, self.qdd = state, lanes, qdd
@@ -176,7 +195,10 @@ class Bodies:
         self.base = self.tree.bodies[0] if floats(self.tree) else None
         self.joints = self.tree.bodies[self.base is not None :]
         lanes.begin("placement of each body in the base", -1)
-        self.E, self.r = self._placements()
+        self.E, self.place = self._placements()
+        groups_for = groups_of(self.tree, lanes.parents) if is_accurate else None
+        self.groups = groups_for or one_group(lanes.parents)
+        self.origins = self._origins()
 
     # -- constants and inputs -----------------------------------------------------------------
 
@@ -212,6 +234,43 @@ class Bodies:
         own_r = [start + z * travel for start, (_, _, z) in zip(origin, E, strict=True)]
         return _pose(lanes.outward("pose", flat(*own_E, own_r), _composed))
 
+    def _origins(self) -> list[Vector]:
+        """Return the origins of each lane's groups, from that of its item to group 0."""
+        lanes, zero = self.lanes, self.lanes.constant(0.0)
+        if self.groups.hops == 1:
+            return [(zero, zero, zero)]
+        lanes.begin("origins of the limbs", -1)
+        shared = lanes.publish("origin", self.place)
+        lanes.meet()
+        found = []
+        for hop in range(self.groups.hops):
+            items = self.groups.origins_at(hop)
+            x, y, z = shared.of(lanes.index(items)) if any(items) else (zero,) * 3
+            found.append((x, y, z))
+        return found
+
+    @cached_property
+    def r(self) -> Vector:
+        """The place of each body, from its group's origin."""
+        return sub(self.place, self.origins[0])
+
+    def moved(self, motion: Motion) -> Motion:
+        """Return a motion in the base's frame at the origin of the lane's group."""
+        slide, spin = motion
+        return add(slide, cross(spin, self.origins[0])), spin
+
+    def raised(self, wrench: Wrench, hop: int) -> Wrench:
+        """Return a wrench at the origin of the hop-th group in that of the next."""
+        if hop + 1 >= len(self.origins):
+            return wrench
+        return at(sub(self.origins[hop], self.origins[hop + 1]), wrench)
+
+    @property
+    def stages(self) -> list[list[int]]:
+        """Items whose composite bodies are summed, by stages; not a fixed base alone."""
+        stages = self.groups.stages
+        return stages[:-1] if self.base is None and stages[-1] == [0] else stages
+
     @cached_property
     def turns(self) -> Scalar:
         """1 for a joint that turns its body."""
@@ -223,11 +282,19 @@ class Bodies:
         return self.each(lambda body: body.joint_type.travel)
 
     @cached_property
+    def path_axis(self) -> Motion:
+        """The axis of each joint in the base's frame."""
+        return self._axis_at(self.place)
+
+    @cached_property
     def axis(self) -> Motion:
         """The axis of each joint."""
+        return self._axis_at(self.r)
+
+    def _axis_at(self, place: Vector) -> Motion:
         z = (self.E[0][2], self.E[1][2], self.E[2][2])
         spin = scale(self.turns, z)
-        return add(cross(self.r, spin), scale(self.travel, z)), spin
+        return add(cross(place, spin), scale(self.travel, z)), spin
 
     @cached_property
     def mass(self) -> Mass:
@@ -269,13 +336,15 @@ class Bodies:
         return values[self.base.v_index : self.base.v_index + 6]
 
     @cached_property
+    def path_velocity(self) -> Motion:
+        """Velocity of each body in the base's frame."""
+        total = self.along_paths("velocity", scale6(self.rates("qd"), self.path_axis))
+        return add_wrenches(total, self.base_motion[0])
+
+    @cached_property
     def velocity(self) -> Motion:
         """Velocity of each body."""
-        lanes = self.lanes
-        lanes.begin("velocities: sums along the paths", -1)
-        own = scale6(self.rates("qd"), self.axis)
-        total = lanes.outward("velocity", flat(*own), path_sums)
-        return add_wrenches(split(total), self.base_motion[0])
+        return self.moved(self.path_velocity)
 
     @cached_property
     def drift(self) -> Motion:
@@ -285,13 +354,17 @@ class Bodies:
     @cached_property
     def acceleration(self) -> Motion:
         """Acceleration of each body."""
-        lanes, drift = self.lanes, self.drift
-        lanes.begin("accelerations: sums along the paths", -1)
+        drift = carried(self.path_velocity, self.path_axis)
         own = scale6(self.rates("qd"), drift)
         if self.qdd is not None:
-            own = add_wrenches(own, scale6(self.rates("qdd"), self.axis))
-        total = lanes.outward("acceleration", flat(*own), path_sums)
-        return add_wrenches(split(total), self.base_motion[1])
+            own = add_wrenches(own, scale6(self.rates("qdd"), self.path_axis))
+        total = self.along_paths("acceleration", own)
+        return self.moved(add_wrenches(total, self.base_motion[1]))
+
+    def along_paths(self, name: str, own: Motion) -> Motion:
+        """Return the sums of motions in the base's frame along the paths."""
+        self.lanes.begin(f"{name}: sums along the paths", -1)
+        return split(self.lanes.outward(name, flat(*own), path_sums))
 
     def wrench(self) -> Wrench:
         """Return the wrench on each body, less the external one."""
@@ -317,6 +390,29 @@ class Bodies:
         back, _ = _pose([*rotation, *rotation[:3]])
         force, moment = (apply(self.E, apply(back, part)) for part in split(given))
         return force, add(moment, cross(self.r, force))
+
+    def composite(self, own: MassRates | Mass, wrench: Wrench | None = None) -> Sums:
+        """Return the sums of the bodies' masses, with their rates or wrenches, over subtrees.
+
+        Args:
+            own:    of each body.
+            wrench: to be summed with a mass.
+        """
+        values = own.flat() if isinstance(own, MassRates) else flat((own.m,), own.h, own.I)
+
+        def transfer(found: list[Scalar]) -> list[Scalar]:
+            shift = sub(self.origins[0], self.origins[1])
+            if isinstance(own, MassRates):
+                return MassRates.read(found).to_parent(shift).flat()
+            mass = read_mass(found).to_parent(Placement((), (), shift))
+            rest = at(shift, split(found[10:])) if wrench else ()
+            return flat((mass.m,), mass.h, mass.I, *rest)
+
+        self.lanes.begin("composite bodies: sums over subtrees", -1)
+        more = flat(*wrench) if wrench else []
+        return self.lanes.inward(
+            "composite", [*values, *more], constants=1, stages=self.stages, transfer=transfer
+        )
 
     # -- joints -------------------------------------------------------------------------------
 
@@ -437,6 +533,11 @@ class Bodies:
                 self.lanes.add_row(tile, self.tree.nv + k, at, factor)
 
 
+def at(shift: Vector, wrench: Wrench) -> Wrench:
+    """Return a wrench at another origin, from which the present one is ``shift`` away."""
+    return wrench[0], add(wrench[1], cross(shift, wrench[0]))
+
+
 def scale6(s: Scalar, motion: Motion) -> Motion:
     """Return a multiple of a motion."""
     return scale(s, motion[0]), scale(s, motion[1])
@@ -463,11 +564,9 @@ def bias_forces(state: State) -> None:
 
 def mass_matrix(state: State, *, is_shared: bool) -> None:
     """Write the mass matrix ``M``; see ``gridgen.dynamics.crba``."""
-    bodies = Bodies(state)
+    bodies = Bodies(state, is_accurate=True)
     lanes = bodies.lanes
-    mass = bodies.mass
-    lanes.begin("composite bodies: sums over subtrees", -1)
-    sums = lanes.inward("composite", flat((mass.m,), mass.h, mass.I))
+    sums = bodies.composite(bodies.mass)
     lanes.begin("wrenches of the joints' unit accelerations", -1)
     axis, wrench = bodies.axis, read_mass(sums.own()).wrench(*bodies.axis)
     root = read_mass(sums.root()).wrench(*lanes.units()) if bodies.base else None
@@ -506,9 +605,11 @@ def enter_masses(
         i = bodies.row("lane")
         armature = bodies.own("armature", bodies.owned)
         lanes.enter(M, i, i, along(bodies.axis, wrench) + armature)
-        for above, seen in lanes.climb(axes):
-            entry = along(split(seen[:6]), wrench)
-            _enter_both(lanes, M, i, bodies.row(above), entry, is_lower)
+        for hop in range(bodies.groups.hops):
+            for above, seen in lanes.climb(axes, bodies.groups.ancestors(hop)):
+                entry = along(split(seen[:6]), wrench)
+                _enter_both(lanes, M, i, bodies.row(above), entry, is_lower)
+            wrench = bodies.raised(wrench, hop)
         for k, entry in bodies.of_base(wrench):
             _enter_both(lanes, M, i, k, entry, is_lower)
     if root is not None:
@@ -532,8 +633,7 @@ def inverse_dynamics_gradient(state: State, qdd: Numbers, *, is_shared: bool) ->
     bodies = Bodies(state, qdd)
     lanes = bodies.lanes
     own = MassRates.of(bodies.mass, bodies.velocity, bodies.wrench())
-    lanes.begin("composite bodies: sums over subtrees", -1)
-    sums = lanes.inward("composite", own.flat())
+    sums = bodies.composite(own)
     arrays = ("dtau_dq", "dtau_dqd")
 
     def tiles() -> list[Tile]:
@@ -589,13 +689,17 @@ def enter_gradient(
         slopes = bodies.losses(slope_of, bodies.owned)
         lanes.enter(q, i, i, along(axis, by_position))
         lanes.enter(qd, i, i, along(axis, by_velocity) + slopes)
-        for above, seen in lanes.climb(shared):
-            j = bodies.row(above)
-            S, dS, ddS = (split(seen[k : k + 6]) for k in range(0, 18, 6))
-            lanes.enter(q, j, i, along(S, by_position))
-            lanes.enter(q, i, j, dot(row, dS[1]) + along(ddS, lever))
-            lanes.enter(qd, j, i, along(S, by_velocity))
-            lanes.enter(qd, i, j, dot(row, S[1]) + 2.0 * along(dS, lever))
+        for hop in range(bodies.groups.hops):
+            for above, seen in lanes.climb(shared, bodies.groups.ancestors(hop)):
+                j = bodies.row(above)
+                S, dS, ddS = (split(seen[k : k + 6]) for k in range(0, 18, 6))
+                lanes.enter(q, j, i, along(S, by_position))
+                lanes.enter(q, i, j, dot(row, dS[1]) + along(ddS, lever))
+                lanes.enter(qd, j, i, along(S, by_velocity))
+                lanes.enter(qd, i, j, dot(row, S[1]) + 2.0 * along(dS, lever))
+            lever, by_position, by_velocity = (
+                bodies.raised(wrench, hop) for wrench in (lever, by_position, by_velocity)
+            )
         for tile, response, change in zip(made, (by_position, by_velocity), (0, 1), strict=True):
             for k, entry in bodies.of_base(response):
                 lanes.enter(tile, k, i, entry)

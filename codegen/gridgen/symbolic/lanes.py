@@ -191,7 +191,6 @@ class LaneScalars(TraceScalars):
         self._barrier = "__syncwarp();" if width <= WARP else "__syncthreads();"
         self._valid = "" if is_valid_always else "is_valid"
         self._numbers, self._indices = list[list[float]](), list[list[float]]()
-        self._climbs: int | None = None  # the first row of the ancestors
         self.areas: list[Area] = []
         self._stems: Counter[str] = Counter()
         self._known: dict[int, tuple[float, ...]] = {}
@@ -390,13 +389,56 @@ class LaneScalars(TraceScalars):
             own = list(combine(shared.of(self.index(partners)), own))
         return own
 
-    def inward(self, name: str, values: Sequence[Scalar]) -> Sums:
-        """Sum values over the subtree of each item: a lane sums one component of all items."""
-        known = [self._constant_sums(value) for value in values]
+    def inward(
+        self,
+        name: str,
+        values: Sequence[Scalar],
+        *,
+        constants: int = 0,
+        stages: Sequence[Sequence[int]] | None = None,
+        transfer: Callable[[list[Scalar]], Sequence[Scalar]] | None = None,
+    ) -> Sums:
+        """Sum values over the subtree of each item: a lane sums one component of all items.
+
+        Args:
+            name:      of the shared memory.
+            values:    of each lane.
+            constants: number of leading values whose sums are constant if the values are.
+            stages:    the items in groups of equal coordinates, in the order of summation; all by
+                       default.
+            transfer:  returns sums in the coordinates of the parent's group.
+        """
+        stages = stages or [range(self.items)]
+        known = [self._constant_sums(v) if k < constants else None for k, v in enumerate(values)]
         summed = [value for value, sums in zip(values, known, strict=True) if sums is None]
-        shared = self.publish(name, summed)
+        sums = Sums(self.publish(name, summed), known)
         self.meet()
-        count, area = len(summed), shared.area
+        leaders = [
+            item for stage in stages[:-1] for item in stage if self.parents[item] not in stage
+        ]
+        stride = sums.shared.area.stride
+        moved = self._area(name, stride * len(leaders), stride) if leaders else None
+        for number, stage in enumerate(stages):
+            self._add_components(sums.shared, stage, moved, leaders)
+            self.meet()
+            own = [item for item in leaders if item in stage]
+            if number + 1 < len(stages) and own and moved and transfer:
+                with self.some([item in own for item in range(self.items)]):
+                    found = transfer(sums.own())
+                    nodes = [v for v, k in zip(found, known, strict=True) if k is None]
+                    slots = [leaders.index(i) if i in own else None for i in range(self.items)]
+                    record = Record(moved.at(self.index(slots)))
+                    nodes = [self.graph.lift(node) for node in nodes]
+                    self.loops.effects.append(self.graph.act("write", tuple(nodes), record))
+                    moved.last = self._phase
+                self.meet()
+        return sums
+
+    def _add_components(
+        self, shared: Published, stage: Sequence[int], moved: Area | None, leaders: Sequence[int]
+    ) -> None:
+        """Add the records of some items to those of their parents, from the leaves."""
+        count, area = shared.count, shared.area
         rounds = -(-count // self.width)
         header = f"if (const int component = lane; component < {count}) {{"
         if rounds > 1:
@@ -405,16 +447,17 @@ class LaneScalars(TraceScalars):
             )
         with self.where(header, rounds):
             sums: dict[int, Scalar] = {}
-            for item in reversed(range(self.items)):
+            for item in reversed(stage):
                 place = f"{area.stride * item} + component"
                 sums[item] = self.number_at(area, place)
                 for child in self.children[item]:
-                    sums[item] = sums[item] + sums[child]
+                    if child in sums:
+                        sums[item] = sums[item] + sums[child]
+                    elif moved:
+                        at = f"{area.stride * leaders.index(child)} + component"
+                        sums[item] = sums[item] + self.number_at(moved, at)
                 if self.children[item]:
                     self._write(f"{area.name}[{place}]", sums[item])
-        self.meet()
-
-        return Sums(shared, known)
 
     def _constant_sums(self, value: Scalar) -> list[float] | None:
         """Return the sums over subtrees of a constant; ``None`` for other values."""
@@ -430,21 +473,28 @@ class LaneScalars(TraceScalars):
             sums[self.parents[item]] += sums[item]
         return sums
 
-    def climb(self, shared: Published) -> Iterator[tuple[str, list[Scalar]]]:
-        """Yield the text of an ancestor, without item 0, with its published values: in a loop."""
-        most = max(map(len, self.ancestors)) - 1
-        if most < 1:
+    def climb(
+        self, shared: Published, ancestors: Sequence[Sequence[int]]
+    ) -> Iterator[tuple[str, list[Scalar]]]:
+        """Yield the text of an ancestor with its published values: in a loop over those listed."""
+        most = max(map(len, ancestors))
+        if not most:
             return
-        if self._climbs is None:
-            self._climbs = len(self._indices)
-            for k in range(most):
-                row = [above[k] if k < len(above) - 1 else 0 for above in self.ancestors]
-                self._indices.append(self._padded(row))
-        depth = self.index([max(len(above) - 1, 0) for above in self.ancestors])
+        rows = [
+            self._padded([above[k] if k < len(above) else 0 for above in ancestors])
+            for k in range(most)
+        ]
+        first = next(
+            (k for k in range(len(self._indices)) if self._indices[k : k + most] == rows),
+            len(self._indices),
+        )
+        if first == len(self._indices):
+            self._indices += rows
+        depth = self.index([len(above) for above in ancestors])
         how = "GRIDGEN_UNROLLED" if most <= _UNROLLED else "GRIDGEN_BY_TWO"
         header = f"{how} for (int up = 0; up < {most}; ++up) if (up < {depth}) {{"
         with self.where(header, most):
-            self.line(f"const int above = indices[{self._climbs} + up][lane];")
+            self.line(f"const int above = indices[{first} + up][lane];")
             yield "above", shared.of("above")
 
     # -- results ------------------------------------------------------------------------------
