@@ -25,7 +25,7 @@ from gridgen.dynamics.friction import loss_of
 from gridgen.dynamics.motion_derivatives import add_wrenches, along
 from gridgen.dynamics.state import Numbers, State
 from gridgen.symbolic.branches import Branches
-from gridgen.symbolic.lanes import Area, LaneScalars, Sums, Tile
+from gridgen.symbolic.lanes import Area, LaneOperations, Sums, Tile
 from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import Motion, Wrench, split
 
@@ -67,7 +67,7 @@ class LaneFactors:
         branches: the sparsity of the matrix.
     """
 
-    def __init__(self, lanes: LaneScalars, M: Tile, branches: Branches) -> None:
+    def __init__(self, lanes: LaneOperations, M: Tile, branches: Branches) -> None:
         self.lanes, self.M, self.order = lanes, M, Ordered(branches)
         self.size = len(branches.parents)
         self.slots = lanes.slots(self.size)

@@ -25,7 +25,7 @@ from gridgen.dynamics.motion_derivatives import add_wrenches, along, rotated_wre
 from gridgen.dynamics.origins import groups_of, one_group
 from gridgen.dynamics.state import Numbers, State, placement
 from gridgen.model.tree import Body, KinematicTree
-from gridgen.symbolic.lanes import LaneScalars, Published, Sums, Tile
+from gridgen.symbolic.lanes import LaneOperations, Published, Sums, Tile
 from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import (
     DenseRotation,
@@ -57,6 +57,8 @@ def floats(tree: KinematicTree) -> bool:
 
 def refusal(tree: KinematicTree) -> str | None:
     """Return why lanes in the frame of the base do not support a robot, or ``None``."""
+    if len(tree.bodies) == floats(tree):
+        return 'the robot has no joint but that of its base: use schedule="thread"'
     free = [body for body in tree.bodies[floats(tree) :] if body.joint_type.nv > 1]
     if free:
         return (
@@ -179,7 +181,7 @@ class Bodies:
     """The bodies of a robot, one in each lane.
 
     Args:
-        state: the state, over ``LaneScalars``.
+        state: the state, over ``LaneOperations``.
         qdd:   joint accelerations, nv scalars; ``None`` for zero.
         is_accurate: whether limbs have origins of their own, see ``gridgen.dynamics.origins``.
                      Axes, motions, masses and wrenches are at these origins, in the base's axes.
@@ -189,7 +191,7 @@ class Bodies:
         self, state: State, qdd: Numbers | None = None, *, is_accurate: bool = False
     ) -> None:
         lanes = state.scalars
-        assert isinstance(lanes, LaneScalars)
+        assert isinstance(lanes, LaneOperations)
         self.state, self.lanes, self.qdd = state, lanes, qdd
         self.tree = state.tree
         self.base = self.tree.bodies[0] if floats(self.tree) else None
@@ -621,7 +623,7 @@ def enter_masses(
 
 
 def _enter_both(
-    lanes: LaneScalars, M: Tile, row: str, column: str, entry: Scalar, is_lower: bool
+    lanes: LaneOperations, M: Tile, row: str, column: str, entry: Scalar, is_lower: bool
 ) -> None:
     lanes.enter(M, row, column, entry)
     if not is_lower:

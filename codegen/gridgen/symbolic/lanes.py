@@ -11,9 +11,11 @@ their place.
 
 from __future__ import annotations
 
+import sys
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 
 from gridgen.kernel import WARP
@@ -22,7 +24,7 @@ from gridgen.symbolic.fuse import unsigned
 from gridgen.symbolic.memory import Element, Header, Leave, Line, MemoryEntry, Record
 from gridgen.symbolic.program import Array, Program, build_program
 from gridgen.symbolic.query import Query
-from gridgen.symbolic.scalars import Scalar
+from gridgen.symbolic.scalars import FoldingScalars, Scalar
 from gridgen.symbolic.spatial import Motion, split
 from gridgen.symbolic.trace import TraceScalars
 
@@ -30,6 +32,8 @@ from gridgen.symbolic.trace import TraceScalars
 NAMES = ("lane", "is_valid", "shared", "numbers", "indices", "up", "above", "component", "team")
 # A loop over ancestors with fewer rounds is unrolled.
 _UNROLLED = 12
+# Fraction of the counted operations that remains: most products are fused with sums.
+_LEFT = 0.5
 # Numbers of the widest memory access.
 _WIDE = 4
 
@@ -69,7 +73,7 @@ class Area:
 class Published:
     """Values of all lanes in shared memory."""
 
-    lanes: LaneScalars
+    lanes: LaneOperations
     area: Area
     count: int
 
@@ -167,17 +171,15 @@ def _number(rows: list[list[float]], row: list[float]) -> int:
     return rows.index(row)
 
 
-class LaneScalars(TraceScalars):
+class LaneOperations(ABC):
     """The scalars of an algorithm for teams of lanes.
 
     Args:
         parents: parent of each item; -1 for item 0, the root of all. Parents come first.
         width:   lanes of a team, at least as many as items.
-        is_valid_always: whether every team has a state of its own.
     """
 
-    def __init__(self, parents: Sequence[int], width: int, *, is_valid_always: bool = True) -> None:
-        super().__init__()
+    def __init__(self, parents: Sequence[int], width: int) -> None:
         self.parents, self.width = tuple(parents), width
         self.items = len(parents)
         self.ancestors: list[list[int]] = [[] for _ in parents]
@@ -189,27 +191,14 @@ class LaneScalars(TraceScalars):
             for above in range(self.items)
         ]
         self._barrier = "__syncwarp();" if width <= WARP else "__syncthreads();"
-        self._valid = "" if is_valid_always else "is_valid"
+        self._valid = "" if width >= WARP else "is_valid"
         self._numbers, self._indices = list[list[float]](), list[list[float]]()
         self.areas: list[Area] = []
         self._stems: Counter[str] = Counter()
-        self._known: dict[int, tuple[float, ...]] = {}
         self._phase = 0
-        self._times: dict[int, int] = {}
         self._extra = self._fences = 0
 
     # -- values of lanes ----------------------------------------------------------------------
-
-    @contextmanager
-    def _at_start(self) -> Iterator[None]:
-        """Place new nodes before the first phase, where their latencies overlap."""
-        place = self.graph.block, self.graph.scope
-        scope = self.graph.scope
-        while scope.outer is not None:
-            scope = scope.outer
-        self.graph.block, self.graph.scope = 0, scope
-        yield
-        self.graph.block, self.graph.scope = place
 
     def _padded(self, values: Sequence[float | None]) -> list[float]:
         """Return a row of a table; unspecified entries repeat the one before."""
@@ -226,10 +215,7 @@ class LaneScalars(TraceScalars):
             return self.constant(known.pop() if known else 0.0)
         row = self._padded(values)
         text = f"numbers<T>[{_number(self._numbers, row)}][lane]"
-        with self._at_start():
-            node = self.graph.act("read", (), MemoryEntry(Element(text), "", 0), text)
-        self._known[node.index] = tuple(row[: self.items])
-        return node
+        return self._constant_leaf(text, row)
 
     def index(self, values: Sequence[int | None], of: str = "lane") -> str:
         """Return the text of an index that each item has; ``None`` where it has no effect."""
@@ -258,13 +244,11 @@ class LaneScalars(TraceScalars):
         condition = self.only([index >= 0 for index in indices])
         text = f"{array}[{self.index([index if index >= 0 else None for index in indices])}]"
         text = f"({condition} ? {text} : T(0))" if condition else text
-        with self._at_start():
-            return self.graph.act("read", (), MemoryEntry(Element(text), "", 0), text)
+        return self._first_leaf(text)
 
     def unit(self, item: int) -> Scalar:
         """Return 1 in the lane of an item, 0 in others."""
-        text = f"T(lane == {item})"
-        return self.graph.act("read", (), MemoryEntry(Element(text), "", 0), text)
+        return self._first_leaf(f"T(lane == {item})")
 
     def units(self) -> Motion:
         """Return a unit motion: component k in lane k."""
@@ -294,20 +278,6 @@ class LaneScalars(TraceScalars):
         if tile.area:
             tile.area.last = self._phase
 
-    def line(self, text: str) -> None:
-        """Insert a statement."""
-        self._mark(Line(text), 0)
-
-    @contextmanager
-    def where(self, header: str, times: int = 1) -> Iterator[None]:
-        """Enter a branch or a loop of ``times`` rounds."""
-        self._mark(Header(header), +1)
-        first = len(self.blocks) - 1
-        yield
-        for block in range(first, len(self.blocks)):
-            self._times[block] = times
-        self._mark(Leave(), -1)
-
     @contextmanager
     def some(self, items: Sequence[bool]) -> Iterator[None]:
         """Enter a branch of the lanes of some items."""
@@ -327,28 +297,15 @@ class LaneScalars(TraceScalars):
         self.areas.append(area)
         return area
 
-    def _write(self, text: str, value: Scalar) -> None:
-        entry = MemoryEntry(Element(text), "", 0)
-        self.loops.effects.append(self.graph.act("write", (self.graph.lift(value),), entry))
-
     def number_at(self, area: Area, offset: str) -> Scalar:
         """Return a number of an area."""
         area.last = self._phase
-        return self._place(f"{area.name}[{offset}]")
+        return self.value(f"{area.name}[{offset}]")
 
     def load(self, area: Area, item: str, count: int, offset: int = 0) -> list[Scalar]:
         """Return the record of an item, or numbers of it from an aligned offset."""
         area.last = self._phase
-        query = Query(
-            "load_record<T>",
-            (),
-            (area.at(item, str(offset) if offset else ""),),
-            tuple(f"{area.stem}_{k}" for k in range(count)),
-            -(-count // _WIDE),
-            lambda operands, array: (),
-        )
-        found = self.graph.act("query", (), query)
-        return [self.graph.act("part", (found,), float(k), (found.index, k)) for k in range(count)]
+        return self._loaded(area.stem, area.at(item, str(offset) if offset else ""), count)
 
     def publish(self, name: str, values: Sequence[Scalar], area: Area | None = None) -> Published:
         """Store values of each lane; other lanes can read them in later phases."""
@@ -359,9 +316,7 @@ class LaneScalars(TraceScalars):
         if len(values) == 1:
             self._write(f"{area.name}[lane]", values[0])
         else:
-            nodes = tuple(map(self.graph.lift, values))
-            record = Record(area.at("lane"))
-            self.loops.effects.append(self.graph.act("write", nodes, record))
+            self._store(area.at("lane"), values)
         return Published(self, area, len(values))
 
     def outward(
@@ -425,11 +380,9 @@ class LaneScalars(TraceScalars):
             if number + 1 < len(stages) and own and moved and transfer:
                 with self.some([item in own for item in range(self.items)]):
                     found = transfer(sums.own())
-                    nodes = [v for v, k in zip(found, known, strict=True) if k is None]
                     slots = [leaders.index(i) if i in own else None for i in range(self.items)]
-                    record = Record(moved.at(self.index(slots)))
-                    nodes = [self.graph.lift(node) for node in nodes]
-                    self.loops.effects.append(self.graph.act("write", tuple(nodes), record))
+                    left = [v for v, k in zip(found, known, strict=True) if k is None]
+                    self._store(moved.at(self.index(slots)), left)
                     moved.last = self._phase
                 self.meet()
         return sums
@@ -459,16 +412,9 @@ class LaneScalars(TraceScalars):
                 if self.children[item]:
                     self._write(f"{area.name}[{place}]", sums[item])
 
-    def _constant_sums(self, value: Scalar) -> list[float] | None:
-        """Return the sums over subtrees of a constant; ``None`` for other values."""
-        node = self.graph.lift(value)
-        if node.op == "const":
-            assert isinstance(node.value, float)
-            sums = [node.value] * self.items
-        elif node.index in self._known:
-            sums = list(self._known[node.index])
-        else:
-            return None
+    def _constant_sums(self, value: Scalar) -> list[float]:
+        """Return the sums over subtrees of a constant."""
+        sums = list(self._constants(value))
         for item in reversed(range(1, self.items)):
             sums[self.parents[item]] += sums[item]
         return sums
@@ -549,10 +495,7 @@ class LaneScalars(TraceScalars):
     def entry(self, tile: Tile, row: str, column: str) -> Scalar:
         """Return an entry."""
         self.touch(tile)
-        return self._place(tile.place(row, column))
-
-    def _place(self, text: str) -> Scalar:
-        return self.graph.act("read", (), MemoryEntry(Element(text), "", 0))
+        return self.value(tile.place(row, column))
 
     def row(self, tile: Tile, row: int, columns: Sequence[int]) -> dict[int, Scalar]:
         """Return some entries of a row, for all lanes."""
@@ -602,10 +545,6 @@ class LaneScalars(TraceScalars):
                 self.line(f"const int {name} = first + lane + {self.width * slot};")
             yield names
 
-    def value(self, text: str) -> Scalar:
-        """Return a number that C++ text describes."""
-        return self._place(text)
-
     def write_column(
         self, column: str, count: int, arrays: Sequence[str], values: Sequence[Scalar]
     ) -> None:
@@ -627,7 +566,7 @@ class LaneScalars(TraceScalars):
                     tile.place(*((str(at), "k") if form == "row" else ("k", str(at))))
                     for at in (source, target)
                 ]
-                own, other = map(self._place, places)
+                own, other = map(self.value, places)
                 self._write(places[1], other + self.constant(factor) * own)
             self.meet()
 
@@ -640,7 +579,150 @@ class LaneScalars(TraceScalars):
         call = f"gridgen::deliver<{self.width}, {size}, {tile.pitch}>(lane, {tile.name}, {array});"
         self.line(f"if ({self._valid}) {call}" if self._valid else call)
 
-    # -- the program --------------------------------------------------------------------------
+    # -- shared memory as a whole -------------------------------------------------------------
+
+    def allocate(self) -> int:
+        """Place the areas; return the numbers of shared memory."""
+        placed: list[Area] = []
+        for area in sorted(self.areas, key=lambda area: -area.size):
+            others = [
+                other for other in placed if other.first <= area.last and area.first <= other.last
+            ]
+            starts = [0, *(other.start + other.size for other in others)]
+            area.start = min(
+                start
+                for start in starts
+                if all(
+                    start + area.size <= other.start or other.start + other.size <= start
+                    for other in others
+                )
+            )
+            placed.append(area)
+        return max((area.start + area.size for area in placed), default=0)
+
+    # -- what programs and layouts do in their own ways ---------------------------------------
+
+    @abstractmethod
+    def begin(self, phase: str, body: int) -> None:
+        """Begin a part of the program; see ``Scalars``."""
+
+    @abstractmethod
+    def constant(self, value: float) -> Scalar:
+        """Return a number; see ``Scalars``."""
+
+    @abstractmethod
+    def line(self, text: str) -> None:
+        """Insert a statement."""
+
+    @abstractmethod
+    def where(self, header: str, times: int = 1) -> AbstractContextManager[None]:
+        """Enter a branch or a loop of ``times`` rounds."""
+
+    @abstractmethod
+    def value(self, text: str) -> Scalar:
+        """Return a number that C++ text describes."""
+
+    @abstractmethod
+    def _first_leaf(self, text: str) -> Scalar:
+        """Return a number that the program loads at its beginning."""
+
+    @abstractmethod
+    def _constant_leaf(self, text: str, row: Sequence[float]) -> Scalar:
+        """Return a constant of each item."""
+
+    @abstractmethod
+    def _constants(self, value: Scalar) -> Sequence[float]:
+        """Return the constant of each item."""
+
+    @abstractmethod
+    def _write(self, text: str, value: Scalar) -> None:
+        """Write a number."""
+
+    @abstractmethod
+    def _store(self, address: str, values: Sequence[Scalar]) -> None:
+        """Write consecutive numbers."""
+
+    @abstractmethod
+    def _loaded(self, stem: str, address: str, count: int) -> list[Scalar]:
+        """Return consecutive numbers."""
+
+
+class LaneScalars(LaneOperations, TraceScalars):
+    """Graph nodes as the scalars of a team's program."""
+
+    def __init__(self, parents: Sequence[int], width: int) -> None:
+        TraceScalars.__init__(self)
+        LaneOperations.__init__(self, parents, width)
+        self._known: dict[int, tuple[float, ...]] = {}
+        self._times: dict[int, int] = {}
+
+    def begin(self, phase: str, body: int) -> None:
+        """See ``LaneOperations``."""
+        TraceScalars.begin(self, phase, body)
+
+    def constant(self, value: float) -> Scalar:
+        """See ``LaneOperations``."""
+        return TraceScalars.constant(self, value)
+
+    @contextmanager
+    def _at_start(self) -> Iterator[None]:
+        """Place new nodes before the first phase, where their latencies overlap."""
+        place = self.graph.block, self.graph.scope
+        scope = self.graph.scope
+        while scope.outer is not None:
+            scope = scope.outer
+        self.graph.block, self.graph.scope = 0, scope
+        yield
+        self.graph.block, self.graph.scope = place
+
+    def _first_leaf(self, text: str) -> Scalar:
+        with self._at_start():
+            return self.graph.act("read", (), MemoryEntry(Element(text), "", 0), text)
+
+    def _constant_leaf(self, text: str, row: Sequence[float]) -> Scalar:
+        node = self._first_leaf(text)
+        self._known[node.index] = tuple(row[: self.items])
+        return node
+
+    def _constants(self, value: Scalar) -> Sequence[float]:
+        node = self.graph.lift(value)
+        if node.op == "const":
+            assert isinstance(node.value, float)
+            return [node.value] * self.items
+        return self._known[node.index]
+
+    def value(self, text: str) -> Scalar:
+        """See ``LaneOperations``."""
+        return self.graph.act("read", (), MemoryEntry(Element(text), "", 0))
+
+    def line(self, text: str) -> None:
+        """See ``LaneOperations``."""
+        self._mark(Line(text), 0)
+
+    @contextmanager
+    def where(self, header: str, times: int = 1) -> Iterator[None]:
+        """See ``LaneOperations``."""
+        self._mark(Header(header), +1)
+        first = len(self.blocks) - 1
+        yield
+        for block in range(first, len(self.blocks)):
+            self._times[block] = self._times.get(block, 1) * times
+        self._mark(Leave(), -1)
+
+    def _write(self, text: str, value: Scalar) -> None:
+        entry = MemoryEntry(Element(text), "", 0)
+        self.loops.effects.append(self.graph.act("write", (self.graph.lift(value),), entry))
+
+    def _store(self, address: str, values: Sequence[Scalar]) -> None:
+        nodes = tuple(map(self.graph.lift, values))
+        self.loops.effects.append(self.graph.act("write", nodes, Record(address)))
+
+    def _loaded(self, stem: str, address: str, count: int) -> list[Scalar]:
+        names = tuple(f"{stem}_{k}" for k in range(count))
+        rounds = -(-count // _WIDE)
+        query = Query("load_record<T>", (), (address,), names, rounds, lambda *_: ())
+        found = self.graph.act("query", (), query)
+        return [self.graph.act("part", (found,), float(k), (found.index, k)) for k in range(count)]
 
     def finish(self, arrays: Sequence[str]) -> LaneProgram:
         """Return the program.
@@ -661,7 +743,7 @@ class LaneScalars(TraceScalars):
             instructions * self._times.get(block, 1)
             for block, (_, instructions) in program.work.items()
         )
-        shared = self._allocate()
+        shared = self.allocate()
         return LaneProgram(
             program,
             self._numbers,
@@ -672,21 +754,60 @@ class LaneScalars(TraceScalars):
             work + self._extra,
         )
 
-    def _allocate(self) -> int:
-        """Place the areas; return the numbers of shared memory."""
-        placed: list[Area] = []
-        for area in sorted(self.areas, key=lambda area: -area.size):
-            others = [
-                other for other in placed if other.first <= area.last and area.first <= other.last
-            ]
-            starts = [0, *(other.start + other.size for other in others)]
-            area.start = min(
-                start
-                for start in starts
-                if all(
-                    start + area.size <= other.start or other.start + other.size <= start
-                    for other in others
-                )
-            )
-            placed.append(area)
-        return max((area.start + area.size for area in placed), default=0)
+
+class LaneLayout(LaneOperations, FoldingScalars):
+    """Counters as the scalars of a team's program: its shared memory and operations, not traced."""
+
+    def __init__(self, parents: Sequence[int], width: int) -> None:
+        FoldingScalars.__init__(self, sys.maxsize)
+        LaneOperations.__init__(self, parents, width)
+
+    @property
+    def work(self) -> int:
+        """Operations of a lane."""
+        return round(_LEFT * self.operations) + self._extra
+
+    @property
+    def meets(self) -> int:
+        """Synchronizations."""
+        return self._phase + self._fences
+
+    def begin(self, phase: str, body: int) -> None:
+        """Do nothing: a count has no parts."""
+
+    def constant(self, value: float) -> Scalar:
+        """Return ``value``."""
+        return value
+
+    def line(self, text: str) -> None:
+        """Do nothing: a count has no statements."""
+
+    @contextmanager
+    def where(self, header: str, times: int = 1) -> Iterator[None]:
+        """Count the operations of all rounds."""
+        before = self.counts[0]
+        yield
+        self.counts[0] += (times - 1) * (self.counts[0] - before)
+
+    def value(self, text: str) -> Scalar:
+        """Return a counter."""
+        return self._scalar
+
+    def _first_leaf(self, text: str) -> Scalar:
+        return self._scalar
+
+    def _constant_leaf(self, text: str, row: Sequence[float]) -> Scalar:
+        return self._scalar
+
+    def _constants(self, value: Scalar) -> Sequence[float]:
+        return [1.0] * self.items
+
+    def _write(self, text: str, value: Scalar) -> None:
+        self.counts[0] += 1
+
+    def _store(self, address: str, values: Sequence[Scalar]) -> None:
+        self.counts[0] += -(-len(values) // _WIDE)
+
+    def _loaded(self, stem: str, address: str, count: int) -> list[Scalar]:
+        self.counts[0] += -(-count // _WIDE)
+        return [self._scalar] * count

@@ -47,7 +47,8 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def suffix(plan) -> str:
-    return "_scan" if plan.chosen.schedule == "scan" else ""
+    schedule = plan.chosen.schedule
+    return "" if schedule == "thread" else f"_{schedule}"
 
 
 @pytest.mark.parametrize("batch", [1, 256, 1 << 16])
@@ -62,7 +63,7 @@ def test_a_call_does_what_the_plan_says(on_gpu, batch, evaluated):
         assert evaluated.pop() == function + suffix(plan) == plan.chosen.kernel
         getattr(robot, function)(q, qd, qd, f_ext=loads)
         assert evaluated.pop() == f"{function}{suffix(plan)}_f_ext"
-        for schedule, end in (("thread", ""), ("scan", "_scan")):
+        for schedule, end in (("thread", ""), ("scan", "_scan"), ("warp", "_warp")):
             getattr(robot, function)(q, qd, qd, schedule=schedule)
             assert evaluated.pop() == function + end
     plan = robot.plan("forward_dynamics", batch=batch, device="sm_90", dtype="float64")
@@ -78,7 +79,7 @@ def test_few_states_of_many_bodies_get_teams(robot):
     """And threads where there are states enough for all of them."""
     few = robot.plan("inverse_dynamics_gradient", batch=32, device="sm_90")
     many = robot.plan("inverse_dynamics", batch=1 << 20, device="sm_90")
-    assert robot.name != "humanoid" or few.chosen.schedule == "scan"
+    assert robot.name != "humanoid" or few.chosen.schedule == "warp"
     assert many.chosen.schedule == "thread"
 
 
@@ -116,7 +117,7 @@ def test_every_function_has_a_plan(robot, function, device):
     assert text.startswith(f"{robot.name}, {function}: 1,000 states of float32 on ")
     assert f"* {plan.chosen.kernel}" in text
     assert plan.reason.startswith(f"{plan.chosen.kernel}: ")
-    assert {c.schedule for c in plan.candidates} <= {"thread", "scan", "hybrid"}
+    assert {c.schedule for c in plan.candidates} <= {"thread", "scan", "warp", "hybrid"}
     if device == "cpu":
         assert {c.schedule for c in plan.candidates} == {"thread"}
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import Any
 
 from gridgen.dynamics.base_frame import parents_of
 from gridgen.dynamics.functions import computation_of
@@ -14,7 +15,7 @@ from gridgen.kernel import WARP, TeamLaunch
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.team.plan import AVAILABLE, WARP_BLOCK
 from gridgen.schedules.warp.kernels import WarpKernel
-from gridgen.symbolic.lanes import LaneProgram, LaneScalars
+from gridgen.symbolic.lanes import LaneLayout, LaneProgram, LaneScalars
 
 #: Lanes of the smallest team: a floating base has six velocities.
 _LEAST = 8
@@ -24,10 +25,18 @@ MOST_LANES = 256
 
 @dataclass(frozen=True)
 class WarpPlan:
-    """A kernel's program and its launch."""
+    """A kernel of a robot: its memory and operations, and its program on request."""
 
-    width: int  #: lanes of a team.
-    lanes: LaneProgram  #: the program of a lane.
+    tree: KinematicTree  #: the robot.
+    row: WarpKernel  #: the kernel.
+    layout: LaneLayout  #: counts.
+    shared: int  #: numbers of shared memory of a team.
+    is_shared: bool  #: whether matrices are in shared memory.
+
+    @property
+    def width(self) -> int:
+        """Lanes of a team."""
+        return self.layout.width
 
     @property
     def launch(self) -> TeamLaunch:
@@ -35,14 +44,22 @@ class WarpPlan:
         states = 1
         if self.width <= WARP:
             of_warp = WARP // self.width
-            warps = AVAILABLE // max(1, of_warp * self.lanes.shared)
+            warps = AVAILABLE // max(1, of_warp * self.shared)
             states = of_warp * max(1, min(WARP_BLOCK // WARP, warps))
-        return TeamLaunch(self.width * states, states, self.lanes.shared * states)
+        return TeamLaunch(self.width * states, states, self.shared * states)
 
     @property
     def fits(self) -> bool:
         """Whether the shared memory that every GPU grants a block is enough."""
         return self.launch.shared_numbers <= AVAILABLE
+
+    @cached_property
+    def program(self) -> LaneProgram:
+        """The program of a lane."""
+        scalars = LaneScalars(self.layout.parents, self.width)
+        program = scalars.finish(_run(self.tree, self.row, scalars, self.is_shared))
+        assert program.shared == self.shared
+        return program
 
 
 def width_of(tree: KinematicTree) -> int:
@@ -53,20 +70,32 @@ def width_of(tree: KinematicTree) -> int:
 
 @lru_cache(maxsize=64)
 def plan_warp(tree: KinematicTree, row: WarpKernel) -> WarpPlan:
-    """Trace a kernel of a robot."""
-    width, algorithm = width_of(tree), row.algorithm
-    parameters = inspect.signature(algorithm).parameters
-    spec = computation_of(tree, row.same)
-    plan: WarpPlan | None = None
-    for is_shared in (True, False) if "is_shared" in parameters else (True,):
-        scalars = LaneScalars(parents_of(tree), width, is_valid_always=width >= WARP)
-        x = {name: scalars.inputs(name, math.prod(spec.shape(name, tree))) for name in spec.inputs}
-        given = {"is_shared": is_shared, **x}
-        named = tuple(name for name in tree.parameters if name in x)
-        state = State.of(tree, scalars, x, named)
-        algorithm(state, **{name: given[name] for name in parameters if name in given})
-        plan = WarpPlan(width, scalars.finish([*spec.inputs, *spec.outputs]))
-        if plan.fits:
+    """Plan a kernel of a robot."""
+    has_choice = "is_shared" in inspect.signature(row.algorithm).parameters
+    plans = []
+    for is_shared in (True, False) if has_choice else (True,):
+        layout = LaneLayout(parents_of(tree), width_of(tree))
+        _run(tree, row, layout, is_shared)
+        plans.append(WarpPlan(tree, row, layout, layout.allocate(), is_shared))
+        if plans[-1].fits:
             break
-    assert plan is not None
-    return plan
+    return plans[-1]
+
+
+def _run(
+    tree: KinematicTree, row: WarpKernel, scalars: LaneScalars | LaneLayout, is_shared: bool
+) -> list[str]:
+    """Run the algorithm; return the names of its arrays."""
+    spec = computation_of(tree, row.same)
+    sizes = {name: math.prod(spec.shape(name, tree)) for name in spec.inputs}
+    x: dict[str, Any] = {}
+    for name, size in sizes.items():
+        if isinstance(scalars, LaneScalars):
+            x[name] = scalars.inputs(name, size)
+        else:
+            x[name] = scalars.inputs(size)
+    state = State.of(tree, scalars, x, [name for name in tree.parameters if name in x])
+    parameters = inspect.signature(row.algorithm).parameters
+    given = {"is_shared": is_shared, **x}
+    row.algorithm(state, **{name: given[name] for name in parameters if name in given})
+    return [*spec.inputs, *spec.outputs]

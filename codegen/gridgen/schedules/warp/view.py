@@ -63,7 +63,7 @@ def warp_view(tree: KinematicTree) -> WarpView:
 
 def warp_function_view(kernel: Kernel, plan: WarpPlan) -> WarpFunctionView:
     """Describe one kernel."""
-    lanes, launch = plan.lanes, plan.launch
+    lanes, launch = plan.program, plan.launch
     return WarpFunctionView(
         name=kernel.name,
         source=kernel.source,

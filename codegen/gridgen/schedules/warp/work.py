@@ -1,4 +1,4 @@
-"""The work of kernels of the warp schedule, counted from their programs."""
+"""The work of kernels of the warp schedule, counted from their algorithms."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from gridgen.schedules.warp.plan import WarpPlan
 
 def warp_work(plan: WarpPlan) -> Work:
     """Return the work of a kernel per state."""
-    lanes = plan.lanes
-    return Work(plan.width * lanes.work, lanes.work, lanes.meets)
+    layout = plan.layout
+    return Work(plan.width * layout.work, layout.work, layout.meets)
