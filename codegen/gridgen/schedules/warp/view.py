@@ -17,6 +17,11 @@ from gridgen.symbolic.memory import Leave
 from gridgen.symbolic.printer import block_lines
 
 
+#: Warps of a multiprocessor at least, with floats: leaves 168 registers for each thread. With all
+#: 255 registers, solutions would have 8 warps, too few to hide latency.
+_WARPS = 12
+
+
 @dataclass(frozen=True)
 class WarpView:
     """The teams of a robot."""
@@ -47,6 +52,7 @@ class WarpFunctionView(FunctionView):
     shared: int  #: numbers of shared memory of a team.
     threads: int  #: of a block.
     states: int  #: of a block.
+    resident: int  #: blocks of a multiprocessor at least, with floats.
 
 
 def warp_view(tree: KinematicTree) -> WarpView:
@@ -77,6 +83,7 @@ def warp_function_view(kernel: Kernel, plan: WarpPlan) -> WarpFunctionView:
         shared=lanes.shared,
         threads=launch.threads_per_block,
         states=launch.states_per_block,
+        resident=max(1, _WARPS * WARP // launch.threads_per_block),
     )
 
 
