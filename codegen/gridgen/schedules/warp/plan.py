@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from gridgen.dynamics.base_frame import parents_of
+from gridgen.dynamics.base_bodies import parents_of
 from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.state import State
 from gridgen.kernel import WARP, TeamLaunch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gridgen.dynamics import base_frame
+from gridgen.dynamics import base_bodies
 from gridgen.dynamics.functions import computation_of
 from gridgen.kernel import Kernel, KernelKey, TeamLaunch, Work
 from gridgen.schedules.team.schedule import Teams, TeamSchedule
@@ -34,7 +34,7 @@ class WarpSchedule(TeamSchedule[WarpKernel]):
                 "teams of threads do not convert MuJoCo's coordinates: load it without convention="
             )
         reason = computation_of(self.tree, row.same).refusal(self.tree)
-        if reason := reason or base_frame.refusal(self.tree):
+        if reason := reason or base_bodies.refusal(self.tree):
             return reason
         if width_of(self.tree) > MOST_LANES:
             return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gridgen.dynamics.base_frame import floats
+from gridgen.dynamics.base_bodies import floats
 from gridgen.kernel import WARP, Kernel
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import number_literal
@@ -15,7 +15,6 @@ from gridgen.schedules.warp.plan import WarpPlan, width_of
 from gridgen.symbolic.lanes import Area, LaneProgram
 from gridgen.symbolic.memory import Leave
 from gridgen.symbolic.printer import block_lines
-
 
 #: Warps of a multiprocessor at least, with floats: leaves 168 registers for each thread. With all
 #: 255 registers, solutions would have 8 warps, too few to hide latency.
@@ -76,7 +75,7 @@ def warp_function_view(kernel: Kernel, plan: WarpPlan) -> WarpFunctionView:
         inputs=tuple(array_view(name, shape) for name, shape in kernel.inputs.items()),
         outputs=tuple(array_view(name, shape) for name, shape in kernel.outputs.items()),
         title=tuple(f"{kernel.title} ({kernel.source}).".splitlines()),
-        cost=f"{lanes.work} operations of a lane, {lanes.meets} synchronizations",
+        cost=f"About {plan.layout.work} operations of a lane, {plan.layout.meets} synchronizations",
         tables=tuple(_tables(lanes)),
         areas=tuple(lanes.areas),
         blocks=tuple(_phases(lanes)),

@@ -1,72 +1,20 @@
-"""Programs of a team of lanes: one lane for each item of a tree, the same code in all.
-
-An algorithm that runs on ``LaneScalars`` computes one item: a body, or the base. Constants of the
-items are tables, and so are indices. Values of a lane are variables. Lanes exchange values through
-shared memory, between synchronizations: sums and products along the paths from the root
-(``outward``), sums over subtrees (``inward``), records of other items, and matrices.
-
-A team synchronizes between two *phases*. Areas of shared memory that no phase needs at once share
-their place.
-"""
+"""Operations of a team's lanes, for programs and for counts."""
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gridgen.kernel import WARP
-from gridgen.symbolic.expr import reachable
-from gridgen.symbolic.fuse import unsigned
-from gridgen.symbolic.memory import Element, Header, Leave, Line, MemoryEntry, Record
-from gridgen.symbolic.program import Array, Program, build_program
-from gridgen.symbolic.query import Query
-from gridgen.symbolic.scalars import FoldingScalars, Scalar
+from gridgen.symbolic.lanes.areas import WIDE, Area, Tile, stride_of
+from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import Motion, split
-from gridgen.symbolic.trace import TraceScalars
 
-#: Names that the text around a program has.
-NAMES = ("lane", "is_valid", "shared", "numbers", "indices", "up", "above", "component", "team")
 # A loop over ancestors with fewer rounds is unrolled.
 _UNROLLED = 12
-# Fraction of the counted operations that remains: most products are fused with sums.
-_LEFT = 0.5
-# Numbers of the widest memory access.
-_WIDE = 4
-
-
-@dataclass
-class Area:
-    """An array in a team's shared memory.
-
-    Attributes:
-        stem:   what it contains, in its name.
-        size:   its numbers.
-        stride: numbers from one record to the next.
-        first:  the phase that writes it first.
-        last:   the last phase that uses it.
-        start:  its offset.
-    """
-
-    stem: str
-    size: int
-    stride: int
-    first: int
-    last: int
-    start: int = 0
-
-    @property
-    def name(self) -> str:
-        """Its name in the program."""
-        return f"{self.stem}_shared"
-
-    def at(self, index: str, offset: str = "") -> str:
-        """Return a pointer to a record, or to a number in it."""
-        place = f"{self.name} + {self.stride} * {index}" if index != "0" else self.name
-        return f"{place} + {offset}" if offset else place
 
 
 @dataclass(frozen=True)
@@ -113,55 +61,6 @@ class Sums:
     ) -> list[Scalar]:
         found = iter(values)
         return [next(found) if sums is None else number(sums) for sums in self.known]
-
-
-@dataclass(frozen=True)
-class Tile:
-    """A square matrix in shared memory, or in an output array if it does not fit there."""
-
-    area: Area | None
-    name: str
-    rows: int
-    pitch: int
-    first: int = 0  #: the first of its columns in the memory.
-
-    def beginning(self, column: int) -> Tile:
-        """Return the part from a column."""
-        return replace(self, first=self.first + column)
-
-    def place(self, row: str, column: str) -> str:
-        """Return the text of an entry."""
-        shift = f" + {self.first}" if self.first else ""
-        return f"{self.name}[{self.pitch} * {row} + {column}{shift}]"
-
-
-@dataclass
-class LaneProgram:
-    """A traced program of a team.
-
-    Attributes:
-        program: statements by phase.
-        numbers: constants of the items, one row each.
-        indices: indices of the items, one row each.
-        areas:   arrays in shared memory.
-        shared:  numbers of shared memory of a team.
-        meets:   synchronizations.
-        work:    operations of a lane.
-    """
-
-    program: Program
-    numbers: Sequence[Sequence[float]]
-    indices: Sequence[Sequence[int]]
-    areas: Sequence[Area]
-    shared: int
-    meets: int
-    work: int
-
-
-def _stride(count: int) -> int:
-    """Return numbers from one record to the next: aligned, and neighbors use other banks."""
-    stride = -(-count // _WIDE) * _WIDE
-    return stride + _WIDE * (stride % (2 * _WIDE) == 0)
 
 
 def _number(rows: list[list[float]], row: list[float]) -> int:
@@ -310,7 +209,7 @@ class LaneOperations(ABC):
     def publish(self, name: str, values: Sequence[Scalar], area: Area | None = None) -> Published:
         """Store values of each lane; other lanes can read them in later phases."""
         if area is None:
-            stride = _stride(len(values)) if len(values) > 1 else 1
+            stride = stride_of(len(values)) if len(values) > 1 else 1
             area = self._area(name, stride * self.width, stride)
         area.last = self._phase
         if len(values) == 1:
@@ -474,8 +373,8 @@ class LaneOperations(ABC):
         if not is_shared:
             return Tile(None, name, rows, columns)
         # Neighboring rows use other banks.
-        pitch = _stride(columns) if is_aligned else columns + (columns % 2 == 0)
-        area = self._area(name, -(-rows * pitch // _WIDE) * _WIDE)
+        pitch = stride_of(columns) if is_aligned else columns + (columns % 2 == 0)
+        area = self._area(name, -(-rows * pitch // WIDE) * WIDE)
         return Tile(area, area.name, rows, pitch)
 
     def clear(self, *tiles: Tile) -> None:
@@ -505,14 +404,14 @@ class LaneOperations(ABC):
     def vector(self, area: Area, indices: Sequence[int], start: int = 0) -> dict[int, Scalar]:
         """Return some numbers of an area after an aligned start, for all lanes."""
         found: dict[int, Scalar] = {}
-        for first in sorted({index // _WIDE * _WIDE for index in indices}):
-            numbers = self.load(area, "0", _WIDE, start + first)
+        for first in sorted({index // WIDE * WIDE for index in indices}):
+            numbers = self.load(area, "0", WIDE, start + first)
             found |= {first + k: number for k, number in enumerate(numbers) if first + k in indices}
         return found
 
     def array(self, name: str, size: int) -> Area:
         """Return an array in shared memory."""
-        return self._area(name, -(-size // _WIDE) * _WIDE)
+        return self._area(name, -(-size // WIDE) * WIDE)
 
     def set(self, area: Area, index: str, value: Scalar) -> None:
         """Write a number of an array."""
@@ -645,169 +544,3 @@ class LaneOperations(ABC):
     @abstractmethod
     def _loaded(self, stem: str, address: str, count: int) -> list[Scalar]:
         """Return consecutive numbers."""
-
-
-class LaneScalars(LaneOperations, TraceScalars):
-    """Graph nodes as the scalars of a team's program."""
-
-    def __init__(self, parents: Sequence[int], width: int) -> None:
-        TraceScalars.__init__(self)
-        LaneOperations.__init__(self, parents, width)
-        self._known: dict[int, tuple[float, ...]] = {}
-        self._times: dict[int, int] = {}
-
-    def begin(self, phase: str, body: int) -> None:
-        """See ``LaneOperations``."""
-        TraceScalars.begin(self, phase, body)
-
-    def constant(self, value: float) -> Scalar:
-        """See ``LaneOperations``."""
-        return TraceScalars.constant(self, value)
-
-    @contextmanager
-    def _at_start(self) -> Iterator[None]:
-        """Place new nodes before the first phase, where their latencies overlap."""
-        place = self.graph.block, self.graph.scope
-        scope = self.graph.scope
-        while scope.outer is not None:
-            scope = scope.outer
-        self.graph.block, self.graph.scope = 0, scope
-        yield
-        self.graph.block, self.graph.scope = place
-
-    def _first_leaf(self, text: str) -> Scalar:
-        with self._at_start():
-            return self.graph.act("read", (), MemoryEntry(Element(text), "", 0), text)
-
-    def _constant_leaf(self, text: str, row: Sequence[float]) -> Scalar:
-        node = self._first_leaf(text)
-        self._known[node.index] = tuple(row[: self.items])
-        return node
-
-    def _constants(self, value: Scalar) -> Sequence[float]:
-        node = self.graph.lift(value)
-        if node.op == "const":
-            assert isinstance(node.value, float)
-            return [node.value] * self.items
-        return self._known[node.index]
-
-    def value(self, text: str) -> Scalar:
-        """See ``LaneOperations``."""
-        return self.graph.act("read", (), MemoryEntry(Element(text), "", 0))
-
-    def line(self, text: str) -> None:
-        """See ``LaneOperations``."""
-        self._mark(Line(text), 0)
-
-    @contextmanager
-    def where(self, header: str, times: int = 1) -> Iterator[None]:
-        """See ``LaneOperations``."""
-        self._mark(Header(header), +1)
-        first = len(self.blocks) - 1
-        yield
-        for block in range(first, len(self.blocks)):
-            self._times[block] = self._times.get(block, 1) * times
-        self._mark(Leave(), -1)
-
-    def _write(self, text: str, value: Scalar) -> None:
-        entry = MemoryEntry(Element(text), "", 0)
-        self.loops.effects.append(self.graph.act("write", (self.graph.lift(value),), entry))
-
-    def _store(self, address: str, values: Sequence[Scalar]) -> None:
-        nodes = tuple(map(self.graph.lift, values))
-        self.loops.effects.append(self.graph.act("write", nodes, Record(address)))
-
-    def _loaded(self, stem: str, address: str, count: int) -> list[Scalar]:
-        names = tuple(f"{stem}_{k}" for k in range(count))
-        rounds = -(-count // _WIDE)
-        query = Query("load_record<T>", (), (address,), names, rounds, lambda *_: ())
-        found = self.graph.act("query", (), query)
-        return [self.graph.act("part", (found,), float(k), (found.index, k)) for k in range(count)]
-
-    def finish(self, arrays: Sequence[str]) -> LaneProgram:
-        """Return the program.
-
-        Args:
-            arrays: names of the inputs and outputs.
-        """
-        for node in reachable(self.loops.effects):
-            for operand in node.args:
-                _, read = unsigned(operand)
-                if read.op in ("add", "sub") and read.block != node.block:
-                    # A sum stays in its phase: its terms would need more variables.
-                    self.names.setdefault(read.index, ("kept", None, ""))
-        taken = (*arrays, *NAMES, *(area.name for area in self.areas))
-        inputs = tuple(Array(name, 0) for name in taken)
-        program = build_program(self, inputs, [], ["root"], 0)
-        work = sum(
-            instructions * self._times.get(block, 1)
-            for block, (_, instructions) in program.work.items()
-        )
-        shared = self.allocate()
-        return LaneProgram(
-            program,
-            self._numbers,
-            [[int(index) for index in row] for row in self._indices],
-            self.areas,
-            shared,
-            self._phase + self._fences,
-            work + self._extra,
-        )
-
-
-class LaneLayout(LaneOperations, FoldingScalars):
-    """Counters as the scalars of a team's program: its shared memory and operations, not traced."""
-
-    def __init__(self, parents: Sequence[int], width: int) -> None:
-        FoldingScalars.__init__(self, sys.maxsize)
-        LaneOperations.__init__(self, parents, width)
-
-    @property
-    def work(self) -> int:
-        """Operations of a lane."""
-        return round(_LEFT * self.operations) + self._extra
-
-    @property
-    def meets(self) -> int:
-        """Synchronizations."""
-        return self._phase + self._fences
-
-    def begin(self, phase: str, body: int) -> None:
-        """Do nothing: a count has no parts."""
-
-    def constant(self, value: float) -> Scalar:
-        """Return ``value``."""
-        return value
-
-    def line(self, text: str) -> None:
-        """Do nothing: a count has no statements."""
-
-    @contextmanager
-    def where(self, header: str, times: int = 1) -> Iterator[None]:
-        """Count the operations of all rounds."""
-        before = self.counts[0]
-        yield
-        self.counts[0] += (times - 1) * (self.counts[0] - before)
-
-    def value(self, text: str) -> Scalar:
-        """Return a counter."""
-        return self._scalar
-
-    def _first_leaf(self, text: str) -> Scalar:
-        return self._scalar
-
-    def _constant_leaf(self, text: str, row: Sequence[float]) -> Scalar:
-        return self._scalar
-
-    def _constants(self, value: Scalar) -> Sequence[float]:
-        return [1.0] * self.items
-
-    def _write(self, text: str, value: Scalar) -> None:
-        self.counts[0] += 1
-
-    def _store(self, address: str, values: Sequence[Scalar]) -> None:
-        self.counts[0] += -(-len(values) // _WIDE)
-
-    def _loaded(self, stem: str, address: str, count: int) -> list[Scalar]:
-        self.counts[0] += -(-count // _WIDE)
-        return [self._scalar] * count
