@@ -49,7 +49,7 @@ __device__ const int indices[1][8] = {
 };
 
 // One state (Newton-Euler in the frame of the base, docs/warp.md).
-// 215 operations of a lane, 5 synchronizations.
+// About 193 operations of a lane, 5 synchronizations.
 template <class T>
 __device__ __forceinline__ void evaluate(
     const int lane,
@@ -319,7 +319,7 @@ __device__ const int indices[1][8] = {
 };
 
 // One state (Newton-Euler in the frame of the base, docs/warp.md).
-// 209 operations of a lane, 5 synchronizations.
+// About 187 operations of a lane, 5 synchronizations.
 template <class T>
 __device__ __forceinline__ void evaluate(
     const int lane,
@@ -582,7 +582,7 @@ __device__ const int indices[1][8] = {
 };
 
 // One state (composite rigid bodies in the frame of the base, docs/warp.md).
-// 136 operations of a lane, 6 synchronizations.
+// About 128 operations of a lane, 6 synchronizations.
 template <class T>
 __device__ __forceinline__ void evaluate(
     const int lane,
@@ -788,7 +788,7 @@ __device__ const int indices[1][8] = {
 };
 
 // One state (Singh, Russell and Wensing 2022).
-// 500 operations of a lane, 8 synchronizations.
+// About 519 operations of a lane, 8 synchronizations.
 template <class T>
 __device__ __forceinline__ void evaluate(
     const int lane,
@@ -1253,7 +1253,7 @@ __device__ const int indices[2][8] = {
 };
 
 // One state (mass matrix and its factorization in the frame of the base, docs/warp.md).
-// 258 operations of a lane, 16 synchronizations.
+// About 240 operations of a lane, 16 synchronizations.
 template <class T>
 __device__ __forceinline__ void evaluate(
     const int lane,
@@ -1634,7 +1634,7 @@ __device__ const int indices[2][8] = {
 };
 
 // One state (factorization of the mass matrix, docs/warp.md).
-// 141 operations of a lane, 13 synchronizations.
+// About 136 operations of a lane, 13 synchronizations.
 template <class T>
 __device__ __forceinline__ void evaluate(
     const int lane,
@@ -1899,7 +1899,7 @@ __device__ const int indices[2][8] = {
 };
 
 // One state (-M^-1 times the gradient of Singh, Russell and Wensing 2022).
-// 571 operations of a lane, 25 synchronizations.
+// About 607 operations of a lane, 25 synchronizations.
 template <class T>
 __device__ __forceinline__ void evaluate(
     const int lane,
