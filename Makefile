@@ -17,7 +17,6 @@ NVRTC := $(if $(filter Linux,$(shell uname -s)),$(filter x86_64 aarch64,$(shell 
 comma := ,
 extras = $(subst $() ,$(comma),$(strip $(1) $(EXTRAS)))
 DEMO_READY := .venv/ready-$(call extras,demo)
-PEER_READY := .venv/tried-pinocchio
 TEST_READY := .venv/ready-$(call extras,test $(if $(filter cuda%,$(EXTRAS)),,$(if $(NVRTC),cuda12)))
 BENCH_READY := .venv/ready-$(call extras,bench)
 LINT_READY := .venv/ready-lint
@@ -25,14 +24,15 @@ DOCS_READY := .venv/ready-docs
 RELEASE_READY := .venv/ready-release
 # One worker for each core; whoever is done takes over what is left to others.
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
-INSTALL := $(BIN)/python -m pip install --quiet
+# Python compiles the modules that it imports; pip would compile all.
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile
 
 .PHONY: help demo test test-exhaustive gpu-test gpu-bench gpu-first-day bench docs lint format type golden wheel try-wheel check setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(DEMO_READY) $(PEER_READY) ## run grid-gen on a real robot, evaluate the result, print a table
+demo: $(DEMO_READY) ## run grid-gen on a real robot, evaluate the result, print a table
 	$(BIN)/python benchmarks/demo.py $(ROBOT)
 
 test: $(TEST_READY) ## run all tests
@@ -75,7 +75,7 @@ golden: $(TEST_READY) ## write generated/two_link and the manual's tables, after
 	rm -rf generated/two_link
 	$(BIN)/grid-gen robots/two_link.urdf --output generated
 	$(BIN)/python docs/functions_table.py docs/functions.md
-	$(BIN)/python docs/results_tables.py
+	$(BIN)/python docs/derived.py
 
 wheel: $(RELEASE_READY) ## build dist/*.tar.gz, and dist/*.whl from it, and check both
 	rm -rf dist
@@ -99,13 +99,16 @@ clean: ## remove what make has made, but for generated/
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 	    { echo "grid-gen needs Python >= 3.10: make PYTHON=python3.12 ..." >&2; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(INSTALL) --upgrade pip
+	$(INSTALL) "pip>=22"
 
 # There are no wheels of Pinocchio for some machines: the demo goes without.
-$(PEER_READY): $(DEMO_READY)
-	$(INSTALL) --editable ".[pinocchio]" || echo "Pinocchio does not install here" >&2
+$(DEMO_READY): .venv/bin/python pyproject.toml
+	@echo "pip installs packages into .venv, once ..."
+	$(INSTALL) --editable ".[$(call extras,demo pinocchio)]" || \
+	    { echo "Pinocchio does not install here" >&2; $(INSTALL) --editable ".[$(call extras,demo)]"; }
 	@touch $@
 
-$(DEMO_READY) $(TEST_READY) $(BENCH_READY) $(DOCS_READY) $(RELEASE_READY) $(LINT_READY): .venv/ready-%: .venv/bin/python pyproject.toml
+$(TEST_READY) $(BENCH_READY) $(DOCS_READY) $(RELEASE_READY) $(LINT_READY): .venv/ready-%: .venv/bin/python pyproject.toml
+	@echo "pip installs packages into .venv, once ..."
 	$(INSTALL) --editable ".[$*]"
 	@touch $@

@@ -11,6 +11,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from math import exp, log
 from pathlib import Path
@@ -34,7 +36,7 @@ from gridgen.naming import ident
 
 BATCH = 8192
 COMPARED = 512  # states that the reference, plain NumPy, is asked for as well
-SECONDS = 0.3  # of measurement, for each function
+SECONDS = 0.2  # of measurement, for each function
 OUTPUT = Path("build") / "demo"
 FUNCTIONS = (
     "inverse_dynamics",
@@ -57,7 +59,8 @@ def main(arguments: list[str]) -> int:
     urdf = Path(arguments[0]) if arguments else OUTPUT / f"{case.name}.urdf"
     if not arguments:
         urdf.write_text(case.urdf, encoding="utf-8")
-    print(f"$ grid-gen {urdf} --output {OUTPUT}")
+    start = time.perf_counter()
+    print(f"$ grid-gen {urdf} --output {OUTPUT}", flush=True)
     words = [str(urdf), "--output", str(OUTPUT), "--name", case.name, "--quiet", "--force"]
     if status := grid_gen(words):
         return status
@@ -66,6 +69,7 @@ def main(arguments: list[str]) -> int:
     for backend in available_backends():
         if TARGETS[backend] is target_for(TARGETS[backend].arrays):  # none that stands in for it
             show(case, robot, backend)
+    print(f"Generated, compiled and measured in {time.perf_counter() - start:.0f} s.")
     return 0
 
 
@@ -76,7 +80,15 @@ def named(urdf: Path) -> Case:
 
 def show(case: Case, robot: Robot, backend: str) -> None:
     """Print a table with the speed and the error of functions, and what it comes to."""
-    found = peers(case, 1, ["pinocchio_library"])["pinocchio_library"]
+    functions = [*filter(case.has, FUNCTIONS)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # compilers are processes
+        peer = pool.submit(peers, case, 1, ["pinocchio_library"])
+        ready = {
+            (function, dtype): pool.submit(prepared, case, robot, backend, function, dtype)
+            for function in functions
+            for dtype in ("float32", "float64")
+        }
+    found = peer.result()["pinocchio_library"]
     lacking = found if isinstance(found, str) else ""
     headings = ["float32", "float64", *([] if lacking else ["Pinocchio", "times"]), "errors"]
     place = "one core" if TARGETS[backend].arrays == "host" else backend
@@ -85,10 +97,10 @@ def show(case: Case, robot: Robot, backend: str) -> None:
     for heading in headings:
         table.add_column(heading, justify="right")
     gains = []
-    for function in filter(case.has, FUNCTIONS):
+    for function in functions:
         calls, errors = {}, []
         for dtype in ("float32", "float64"):
-            calls[dtype], error = prepared(case, robot, backend, function, dtype)
+            calls[dtype], error = ready[function, dtype].result()
             errors.append(f"{error:.0e}")
         theirs = {} if lacking else found.contestants(function, case.states(BATCH))
         calls |= {name: contestant.run for name, contestant in theirs.items()}

@@ -3,9 +3,8 @@
     python benchmarks/figures.py                   # all of them
     python benchmarks/figures.py span accuracy
 
-`make docs` draws those that are missing. Measured are none of their numbers here: speeds, sizes and
-rates of the pipeline are those of benchmarks/results/, steps and errors those of its tables.
-Operations are counted in programs, which are traced.
+Speeds, sizes and rates of the pipeline are those of benchmarks/results/, steps and errors those of
+its tables. Operations are counted in traced programs.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def _arguments(row: Function) -> str:
 
 
 def _keywords(row: Function) -> str:
-    """Return the keyword arguments that not every function has, all optional inputs as loads."""
+    """Return the keyword arguments of some functions; all optional inputs are ``loads``."""
     loads = [array for one in OPTIONAL_INPUTS.values() for array in one.arrays if array != "offset"]
     has_all = set(loads) <= set(row.options)
     named = ("schedule", "gravity", "offset", *(() if has_all else loads))

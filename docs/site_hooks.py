@@ -1,10 +1,9 @@
-"""What the manual's pages need beside Markdown: formulas as MathML, links that stay inside."""
+"""Hooks of the site: formulas become MathML, links out of the manual become text."""
 
 from __future__ import annotations
 
 import html
 import re
-import sys
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, fromstring, tostring
@@ -17,57 +16,28 @@ _UPWARD = re.compile(r"(?<!!)\[([^\]]+)\]\(((?:\.\./)+[^)#]*)[^)]*\)")
 # What the converter knows by another name, or sets without the space around a function.
 _OTHER_NAMES = {"{aligned}": "{align*}", r"\log": r"\operatorname{log}"}
 _PRIMES = {"\N{PRIME}", "\N{DOUBLE PRIME}"}
-# The place of the methods in reference/robot.md, and the tasks of those that are no function.
-_METHODS = "<!-- The methods of Robot, grouped by task: docs/site_hooks.py writes them here. -->"
-_TASKS = {
-    "Fused and bound calls": ("compute", "bind", "evaluate"),
-    "Products with derivatives": ("vjp", "jvp", "rollout_vjp"),
-    "Selection and compilation of kernels": ("plan", "tune", "compile", "kernels", "functions"),
-    "Parameters as inputs": ("parameters", "parameter_names", "check_parameters"),
-    "Inspection": ("report", "plot_tree", "plot_sparsity"),
-}
+# A line that names a program of examples/: the site shows its text.
+_PROGRAM = re.compile(r"^The program: \[(examples/[\w/.]+)\]\(.*\)(: .*)?$", re.MULTILINE)
+_LANGUAGES = {".py": "python", ".cpp": "cpp"}
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">(.*?)</\1>', re.DOTALL)
 
 
-def on_pre_build(config: Any) -> None:
-    """Draw the figures that are missing: benchmarks/figures.py makes them from tables."""
-    benchmarks = Path(__file__).parents[1] / "benchmarks"
-    sys.path.insert(0, str(benchmarks))
-    try:
-        import figures
-    finally:
-        sys.path.remove(str(benchmarks))
-    figures.write(n for n in figures.FIGURES if not (figures.FOLDER / f"{n}.svg").is_file())
-
-
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Replace links out of the manual by their text, and list the methods of a robot by task."""
+    """Replace links out of the manual by their text, and those to programs by the programs."""
     folder = (_PAGES / page.file.src_uri).parent
 
     def inside(match: re.Match[str]) -> str:
         return match[0 if (folder / match[2]).resolve().is_relative_to(_PAGES) else 1]
 
-    if _METHODS in markdown:
-        markdown = markdown.replace(_METHODS, _methods())
-    return _UPWARD.sub(inside, markdown)
+    return _UPWARD.sub(inside, _PROGRAM.sub(_shown, markdown))
 
 
-def _methods() -> str:
-    """Return a section for each task with the methods of a robot; no method is left out."""
-    from gridgen.functions import FUNCTIONS
-    from gridgen.robot import Robot
-
-    groups: dict[str, list[str]] = {}
-    for row in FUNCTIONS.values():
-        groups.setdefault(row.group.partition(":")[0], []).append(row.name)
-    groups |= {title: list(names) for title, names in _TASKS.items()}
-    listed = {name for names in groups.values() for name in names}
-    others = [name for name in dir(Robot) if not name.startswith("_") and name not in listed]
-    lines = []
-    for title, names in (groups | {"The model": others}).items():
-        lines += [f"## {title}", ""]
-        lines += [f"::: gridgen.robot.Robot.{name}\n" for name in names if hasattr(Robot, name)]
-    return "\n".join(lines)
+def _shown(match: re.Match[str]) -> str:
+    """Return the text of a program, folded."""
+    path, words = match.groups(default="")
+    text = (_PAGES.parent / path).read_text(encoding="utf-8")
+    lines = [f"``` {_LANGUAGES[Path(path).suffix]}", *text.splitlines(), "```"]
+    return "\n".join([f'??? example "{path}{words}"', "", *(f"    {line}" for line in lines)])
 
 
 def on_page_content(content: str, **_: Any) -> str:

@@ -1,4 +1,4 @@
-"""Thousands of quadrupeds that shall walk: a vector environment of Gymnasium.
+"""Thousands of quadrupeds that learn to walk: a vector environment of Gymnasium.
 
 ``gymnasium.make_vec("gridgen/Quadruped-v0", num_envs=1024)`` is the batch, ``gymnasium.make`` one
 robot of it. Actions are offsets of the servos' targets from a stance. A step of control is one

@@ -1,9 +1,9 @@
-"""Computed-torque control of an arm at 1 kHz, in Python, with what a step of control costs.
+"""Computed-torque control of an arm at 1 kHz, in Python, and the time of a control step.
 
     python examples/computed_torque.py [--urdf robots/arm7.urdf] [--seconds 4] [--payload 1.0]
 
-The controller knows the arm, but not the payload in its hand: inverse dynamics of the wanted
-acceleration, corrected by the error, keeps to the way within hundredths of a radian nevertheless.
+The controller has a model of the arm, but not of the payload in its hand. Inverse dynamics of the
+desired acceleration, corrected by the error, follows the trajectory within hundredths of a radian.
 A bound call checks its arrays once, so that a step of control is a few microseconds of Python and
 the kernel.
 """
@@ -28,7 +28,7 @@ DT, FREQUENCY = 1e-3, 25.0
 
 @dataclass
 class Result:
-    """What a run of control did.
+    """Result of a run of control.
 
     Attributes:
         errors:    largest deviation of a joint in each step [rad].
@@ -40,7 +40,7 @@ class Result:
 
 
 def reference(t: float, nv: int) -> tuple[Array, Array, Array]:
-    """Return wanted positions, velocities and accelerations: a swing in every joint."""
+    """Return desired positions, velocities and accelerations: a swing in every joint."""
     rates = 1.0 + 0.3 * np.arange(nv)
     position = 0.5 * np.sin(rates * t)
     return position, 0.5 * rates * np.cos(rates * t), -rates * rates * position

@@ -2,8 +2,8 @@
 
     python examples/crocoddyl_reach.py [--urdf robots/arm7.urdf] [--nodes 100] [--peer]
 
-Crocoddyl asks one action model after the other. ``Trajectory`` makes models that share arrays: the
-rollout of a line search leaves every node's state there, and the first node that is asked for
+Crocoddyl evaluates one action model after the other. ``Trajectory`` makes models that share arrays.
+The rollout of a line search writes every node's state into them. The first node that must return
 derivatives computes those of all nodes by one call of ``step_gradient``. With ``--peer`` the same
 problem is also solved with Pinocchio's dynamics, called from Python node by node.
 Needs the package ``crocoddyl``.
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 class Cost(Protocol):
-    """Costs of a batch of states x = (q, qd) and efforts; a node at the end has no efforts."""
+    """Costs of a batch of states x = (q, qd) and torques; the last node has no torques."""
 
     def values(self, x: Array, tau: Array | None) -> Array:
         """Return the cost of each node, shape (B,)."""
@@ -39,15 +39,15 @@ class Cost(Protocol):
 
 @dataclass
 class Reach:
-    """Half the weighted squares of a link's distance from a point, of velocities and efforts.
+    """Half the weighted squares of a link's distance from a point, of velocities and torques.
 
     Attributes:
         robot:    the robot.
         link:     name of the link.
-        target:   where it shall be, in the base [m].
+        target:   desired position of its origin, in the world [m].
         distance: weight of the squared distance.
         state:    weight of the squared numbers of q and qd.
-        effort:   weight of the squared efforts.
+        effort:   weight of the squared torques.
     """
 
     robot: gridgen.Robot
@@ -125,11 +125,11 @@ class Trajectory:
         self.models = [Node(self, index) for index in range(nodes + 1)]
 
     def problem(self, x0: Array) -> crocoddyl.ShootingProblem:
-        """Return the shooting problem that begins with a state; it keeps the trajectory alive."""
+        """Return the shooting problem that begins with a state; it refers to the trajectory."""
         return crocoddyl.ShootingProblem(x0, self.models[:-1], self.models[-1])
 
     def refresh(self) -> None:
-        """Compute the derivatives of all nodes, if a state or an effort has changed."""
+        """Compute the derivatives of all nodes, if a state or a torque has changed."""
         if self.changed:
             self.A, self.B = self.linearize()
             self.of_costs = self.cost.derivatives(self.x[:-1], self.tau)

@@ -2,14 +2,14 @@
 
     python examples/identification.py [--urdf robots/arm7.urdf] [--states 4000] [--noise 0.05]
 
-The arm of the file plays the real one: it moves along random sums of sines, and the efforts of its
-joints are measured with noise. What moves it is linear in what is unknown:
+The arm of the file replaces a real one: it moves along random sums of sines, and its joint torques
+are measured with noise. The torques are linear in the unknown parameters:
 
     tau = Y[..., columns] base + d qd + c sign(qd)
 
 with the base parameters, and each joint's damping d and friction c. Weighted least squares find all
 of them. They are compared with the file's, in units of their standard deviations, and then used to
-predict the efforts of a motion that was not measured.
+predict the torques of a motion that was not measured.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--urdf", type=Path, default=ROOT / "robots" / "arm7.urdf")
     parser.add_argument("--states", type=int, default=4000, help="measured states")
-    parser.add_argument("--noise", type=float, default=0.05, help="share of the efforts")
+    parser.add_argument("--noise", type=float, default=0.05, help="share of the torques")
     options = parser.parse_args(arguments)
     rng = np.random.default_rng(0)
 
@@ -98,7 +98,7 @@ def main(arguments: list[str] | None = None) -> None:
     exact = robot.inverse_dynamics(q, qd, qdd)
     missed = equations(robot, found, q, qd, qdd) @ solution - exact
     shares = 100.0 * np.sqrt((missed**2).mean(axis=0)) / exact.std(axis=0)
-    print(f"another motion's efforts: error in % (noise {100 * options.noise:g} %):")
+    print(f"another motion's torques: error in % (noise {100 * options.noise:g} %):")
     print("  " + "  ".join(f"{share:.2f}" for share in shares))
 
 

@@ -3,11 +3,10 @@
     python examples/identify_masses.py [--urdf robots/arm7.urdf] [--motions 64] [--updates 300]
 
 The masses of the real arm are not those of its file: each body is lighter or heavier by some
-factor. The arm starts at rest, known efforts move it against a controller that holds it, and
-encoders measure positions and velocities with noise. The factors are found by PyTorch's Adam: a
-rollout predicts where an arm of the masses guessed would have gone, and the gradient of what it
-misses, by these masses, comes back through all of its steps by one kernel. At the end what is
-missed is the noise.
+factor. The arm starts at rest, known torques move it against a controller that holds it, and
+encoders measure positions and velocities with noise. PyTorch's Adam finds the factors. A rollout
+predicts the motion for the current masses; one kernel backpropagates the prediction error through
+all of its steps to them. The error that remains at the end is the noise.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ ROOT = Path(__file__).resolve().parents[1]
 Tensor = torch.Tensor
 #: Steps of a motion, and the length of each [s].
 STEPS, DT = 50, 0.01
-#: What of the file's masses the real ones may be.
+#: Bounds of the real masses, as factors of those of the file.
 LIGHTEST, HEAVIEST = 0.6, 1.6
-#: Sines of the efforts that move it, and how fast these accelerate each joint [rad/s^2, m/s^2].
+#: Number of sines in the torques, and the acceleration of a joint by them [rad/s^2, m/s^2].
 SINES, ACCELERATION = 4, 15.0
 #: The controller of each joint: its frequency [1/s] and its damping, for the masses of the file.
 STIFFNESS, DAMPING = 8.0, 1.0
@@ -36,11 +35,11 @@ RATE = 0.03
 
 
 class Measured(NamedTuple):
-    """What is known of some motions.
+    """Measurements of some motions.
 
     Attributes:
         q0:    positions at the beginning (B, nq), at rest.
-        tau:   efforts of each step (B, T, nv).
+        tau:   torques of each step (B, T, nv).
         q:     positions along the way, measured (B, T + 1, nq).
         qd:    velocities along the way, measured (B, T + 1, nv).
         noise: standard deviations of both [rad, rad/s].
@@ -59,8 +58,8 @@ def smallest_inertia(robot: gridgen.Robot, q: np.ndarray) -> np.ndarray:
     return 1.0 / np.diagonal(inverses, axis1=1, axis2=2).max(axis=0)
 
 
-def efforts(robot: gridgen.Robot, q0: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return efforts (B, T, nv): what holds the arm of the file at its beginning, and sines."""
+def torques(robot: gridgen.Robot, q0: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return torques (B, T, nv): gravity forces at the first configuration, and sines."""
     held = robot.gravity_forces(q0)
     size = ACCELERATION * smallest_inertia(robot, q0)
     time = np.arange(STEPS)[:, None] / STEPS
@@ -88,7 +87,7 @@ def measure(
 ) -> Measured:
     """Move the arm that has ``params``, and measure it."""
     q0 = robot.random_configuration(rng, motions)
-    tau, noise = efforts(robot, q0, rng), (1e-3, 1e-2)
+    tau, noise = torques(robot, q0, rng), (1e-3, 1e-2)
     paths = moved(robot, params, q0, tau)
     pairs = zip(paths, noise, strict=True)
     noisy = (path + size * rng.normal(size=path.shape) for path, size in pairs)

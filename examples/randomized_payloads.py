@@ -2,9 +2,9 @@
 
     python examples/randomized_payloads.py [--urdf robots/arm7.urdf] [--link hand] [--arms 4096]
 
-A controller brings the arm from one posture to another by computed torque. It knows the arm of the
-file; what it drives carries something in its hand that nobody told it of, and has other motors. All
-arms are one batch: what differs between them is an input, and nothing is compiled for it.
+A controller moves each arm from one posture to another by computed torque. It uses the model of the
+file, but each simulated arm has a payload in its hand and other motors. All arms are one batch: the
+parameters that differ are inputs of one compiled kernel.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def differing(robot: gridgen.Robot, rng: np.random.Generator, boxes: Array) -> d
 
 
 def simulate(robot: gridgen.Robot, arms: dict[str, Array], goal: Array, steps: int) -> Array:
-    """Return where the arms are after so many steps, (arms, nq)."""
+    """Return where the arms are after a number of steps, (arms, nq)."""
     q = np.zeros((len(arms["params"]), robot.nq))
     qd = np.zeros((len(q), robot.nv))
     for _ in range(steps):

@@ -2,9 +2,9 @@
 
     python examples/swing_up.py [--share 0.15] [--seconds 3] [--iterations 300]
 
-The arm hangs and shall stand, but its motors have a share of the torques of the file: too little to
-hold the stretched arm out. ``gridgen.ilqr`` finds torques within these limits, and gains that
-follow the motion under disturbances.
+The arm hangs, and its motors must bring it upright with a share of the torques of the file: too
+little to hold the stretched arm out. ``gridgen.ilqr`` finds torques within these limits, and gains
+that follow the motion under disturbances.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import gridgen
 from gridgen import Cost
 
 ARM = Path(__file__).resolve().parents[1] / "robots" / "arm6.urdf"
-#: The arm hangs, and shall stand [rad].
+#: The first and the desired configuration [rad].
 HANGING = np.array([0.0, -0.5 * np.pi, 0.0, 0.0, 0.0, 0.0])
 STANDING = -HANGING
 #: Length of a step [s].

@@ -2,11 +2,11 @@
 
     python examples/train_policy.py [--urdf robots/arm7.urdf] [--states 256] [--updates 200]
 
-A small network looks at the arm and at a target and chooses efforts, beside those that hold the arm
-still. Its weights follow the gradient of where the hand is over 32 steps in time: a scan under
-``jit``, in which forward dynamics is compiled code of grid-gen and its derivative a product by
-another kernel. With ``--peers`` the same training runs through the forward dynamics of frax and of
-MJX, where they are installed, beside it.
+A small network reads the state of the arm and a target, and adds torques to those that hold the arm
+still. Its weights follow the gradient of the distance of the hand over 32 steps in time: a ``scan``
+under ``jit``. Forward dynamics in it is compiled code of grid-gen, and another kernel computes the
+products with its derivative. With ``--peers`` the same training also runs through the forward
+dynamics of frax and of MJX, where they are installed.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ ROOT = Path(__file__).resolve().parents[1]
 STEPS, DT = 32, 0.02
 #: Numbers between the layers of the network.
 WIDTH = 64
-#: What the policy has of the motors' efforts.
+#: Share of the motors' torques that the policy adds.
 SHARE = 0.3
-#: How much squared velocities count beside squared distances [s^2].
+#: Weight of squared velocities relative to squared distances [s^2].
 CALM = 1e-3
 #: Of Adam.
 RATE, DECAYS, SMALL = 3e-3, (0.9, 0.999), 1e-8
@@ -44,7 +44,7 @@ Accelerations = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 
 @dataclass
 class Result:
-    """What a training did.
+    """Result of a training.
 
     Attributes:
         losses:  the loss before each update.
@@ -66,7 +66,7 @@ def network(sizes: list[int], key: Any) -> Weights:
 
 
 def policy(weights: Weights, q: jax.Array, qd: jax.Array, target: jax.Array) -> jax.Array:
-    """Return numbers within -1 and 1, one for each effort."""
+    """Return numbers within -1 and 1, one for each torque."""
     x = jnp.concatenate([jnp.sin(q), jnp.cos(q), qd, target], axis=-1)
     for matrix, offset in weights:
         x = jnp.tanh(x @ matrix + offset)
@@ -86,8 +86,8 @@ def loss(
 
     def step(state: tuple[jax.Array, jax.Array], _: None) -> Any:
         q, qd = state
-        efforts = robot.gravity_forces(q) + limits * policy(weights, q, qd, target)
-        qd = qd + DT * accelerations(q, qd, efforts)
+        torques = robot.gravity_forces(q) + limits * policy(weights, q, qd, target)
+        qd = qd + DT * accelerations(q, qd, torques)
         q = q + DT * qd
         way = robot.forward_kinematics(q, hand)[..., :3, 3] - target
         return (q, qd), (way**2).sum(axis=-1).mean() + CALM * (qd**2).sum(axis=-1).mean()

@@ -50,7 +50,7 @@ class ForStableBaselines(VecEnv):
     def step_wait(
         self,
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], list[dict[str, Any]]]:
-        """Take a step; infos have what Stable-Baselines3 asks of ends of episodes."""
+        """Take a step; infos have what Stable-Baselines3 requires at ends of episodes."""
         observations, rewards, terminations, truncations, infos = self.environment.step(
             self.actions
         )

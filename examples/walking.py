@@ -3,9 +3,9 @@
     python examples/walking.py [--command 0.5 0 0] [--seconds 5] [--clip walk.gif]
 
 Every 20 ms the controller tries 1,024 trajectories of the servos' targets over 25 steps, with
-contacts and effort limits. The cost asks for a velocity of the trunk and for the heights of the
-feet in a trot. Where the feet step follows from the samples. A plan begins with the targets that
-the robot tracks while it is computed. Needs the packages ``mujoco`` and ``pillow``;
+contacts and effort limits. The cost is the deviation from a velocity of the trunk and from the
+heights of the feet in a trot. The samples determine where the feet step. A plan begins with the
+targets that the robot tracks during its computation. Needs the packages ``mujoco`` and ``pillow``;
 ``--plant own`` simulates by grid-gen.
 """
 
@@ -31,7 +31,7 @@ VELOCITY, TURN, HEIGHT, LEVEL, SPIN, FEET, POSTURE = 10.0, 1.0, 40.0, 20.0, 0.05
 
 
 class Walker:
-    """MPPI of a quadruped that shall walk.
+    """MPPI of a walking quadruped.
 
     Args:
         robot:   with ``ground``.

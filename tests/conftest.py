@@ -21,6 +21,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from gridgen.backends.cache import FOLDER_VARIABLE
 from gridgen.backends.cpu.compiler import host_compiler
+from gridgen.progress import QUIET_VARIABLE
+
+# A slow machine would add reports to the output that tests compare.
+os.environ[QUIET_VARIABLE] = "1"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,15 +35,36 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make no cases that `-m "not exhaustive"` deselects: they are two of three."""
+    if metafunc.config.option.markexpr != "not exhaustive":
+        return
+    every = metafunc.definition.get_closest_marker("exhaustive") is None
+    parametrize = metafunc.parametrize
+
+    def without_exhaustive(
+        names: Any, cases: Any, *args: Any, ids: Any = None, **more: Any
+    ) -> None:
+        cases = list(cases)
+        kept = [k for k, case in enumerate(cases) if every and not is_exhaustive(case)] or [0]
+        if ids is not None and not callable(ids):
+            every_id = list(ids)
+            ids = [every_id[k] for k in kept]
+        parametrize(names, [cases[k] for k in kept if cases], *args, ids=ids, **more)
+
+    metafunc.parametrize = without_exhaustive  # type: ignore[method-assign]
+
+
+def is_exhaustive(case: object) -> bool:
+    """Tell whether a case, of parameters or with marks, is exhaustive."""
+    return any(mark.name == "exhaustive" for mark in getattr(case, "marks", ()))
+
+
 @pytest.hookimpl(trylast=True)  # what markers and keywords leave out is not looked at
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave one share of the tests, and of that no case that cannot be."""
+    """Leave one share of the tests, and each test once where it is skipped."""
     leave_one_share(config, items)
-    possible = [item for item in items if not is_refused(item)]
-    config.stash[REFUSED] = len(items) - len(possible)
-    if hasattr(config, "workeroutput"):
-        config.workeroutput["refused"] = config.stash[REFUSED]
-    items[:] = once_for_each_test(possible)
+    items[:] = once_for_each_test(items)
 
 
 def leave_one_share(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -56,13 +81,22 @@ def leave_one_share(config: pytest.Config, items: list[pytest.Item]) -> None:
     items[:] = kept
 
 
-def is_refused(item: pytest.Item) -> bool:
-    """Tell whether ``@refused(why)`` has a reason against the case: its robot cannot have it."""
+#: Why a case of a test with ``@refused`` is skipped.
+REFUSED = "robots that cannot have the function"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a case against which ``@refused(why)`` has a reason: its robot cannot have it.
+
+    Only the worker that would run it asks why: the reason may be an operation count.
+    """
     if (mark := item.get_closest_marker("refused")) is None:
-        return False
+        return
     (why,) = mark.args
     names = inspect.signature(why).parameters
-    return bool(why(**{name: item.callspec.params[name] for name in names}))
+    if why(**{name: item.callspec.params[name] for name in names}):
+        pytest.skip(REFUSED)
 
 
 def once_for_each_test(items: list[pytest.Item]) -> list[pytest.Item]:
@@ -81,16 +115,6 @@ def of_all_cases(nodeid: str) -> str:
     return nodeid.partition("[")[0]
 
 
-REFUSED = pytest.StashKey[int]()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: object, error: object) -> None:
-    """Take over what workers have counted, each the same."""
-    counted = getattr(node, "workeroutput", {}).get("refused", 0)
-    node.config.stash[REFUSED] = counted  # type: ignore[attr-defined]
-
-
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
@@ -98,15 +122,15 @@ def pytest_terminal_summary(
 
     `pytest @.pytest_cache/d/skipped/tests.txt` runs them there.
     """
-    skipped = terminalreporter.stats.get("skipped", [])
-    if refused := config.stash.get(REFUSED, 0):
-        terminalreporter.section("not collected", sep="=")
-        terminalreporter.line(f"{refused:5}  robots that cannot have the function")
-    if skipped:
+    reasons = {
+        report: str(report.longrepr[2]).removeprefix("Skipped: ").partition(": ")[0]
+        for report in terminalreporter.stats.get("skipped", [])
+    }
+    if reasons:
         terminalreporter.section("skipped", sep="=")
-    reasons = (str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
-    for reason, count in Counter(reason.partition(": ")[0] for reason in reasons).most_common():
+    for reason, count in Counter(reasons.values()).most_common():
         terminalreporter.line(f"{count:5}  {reason}")
+    skipped = [report for report, reason in reasons.items() if reason != REFUSED]
     if cache := getattr(config, "cache", None):
         names = sorted({of_all_cases(report.nodeid) for report in skipped})
         text = "".join(f"{name}\n" for name in names)

@@ -23,7 +23,14 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 #: Modules whose docstrings and messages the tests check.
-MODULES = sorted((ROOT / "codegen" / "gridgen").rglob("*.py"))
+MODULES = sorted(
+    path
+    for folder in ("codegen/gridgen", "docs", "examples")
+    for path in (ROOT / folder).rglob("*.py")
+)
+
+#: Parts of a page that are written by a command.
+DERIVED = re.compile(r"<!-- (?:The table|\w+:).*?<!-- End.*?-->", flags=re.DOTALL)
 
 MOST_WORDS = 35
 MOST_PASSIVES = 3
@@ -50,7 +57,7 @@ BANNED = {
     r"feels?": "name the force",
     r"keeps?|kept": "store, cache, retain",
     r"look(?:s|ed)? at": "validate, check, inspect",
-    r"familiar": "launch cache",
+    r"familiar": "prepared calls",
     r"ways": "trajectories, methods",
     r"in turns?|tak(?:e|es|ing) turns|by turns": "alternate, in sequence",
     r"pretended": "fake",
@@ -98,10 +105,9 @@ class Finding(NamedTuple):
 
 def blocks(text: str) -> Iterator[tuple[int, str]]:
     """Yield the paragraphs, list items and cells of a page, each with the line where it begins."""
-    text = re.sub(r"<!-- (The table|Data).*?<!-- End.*?-->", _blank, text, flags=re.DOTALL)
+    text = DERIVED.sub(_blank, text)
     text = re.sub(r"^( *)```.*?^\1```$", _blank, text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"<!--.*?-->|^\$\$.*?^\$\$$", _blank, text, flags=re.DOTALL | re.MULTILINE)
-    text = re.sub(r"^(?::::|\?\?\?|--8<--).*$", "", text, flags=re.MULTILINE)
     first, lines = 0, []
     for number, line in enumerate([*text.splitlines(), ""], 1):
         begins = re.match(r"\s*(?:[*-] |\d+\. |:   |#|\|)", line)

@@ -94,23 +94,19 @@ def test_constant_text_is_plain(path):
     assert data.endswith(b"\n")
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_sources_have_neither_tabs_nor_trailing_blanks(path):
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        assert "\t" not in line, f"{path}:{number}: tab"
-        assert line == line.rstrip(" "), f"{path}:{number}: blanks at the end"
+def test_sources_have_neither_tabs_nor_trailing_blanks():
+    for path in SOURCES:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            assert "\t" not in line, f"{path}:{number}: tab"
+            assert line == line.rstrip(" "), f"{path}:{number}: blanks at the end"
 
 
 # Methods by which a text is taken apart, and the places where that text is no name of a kernel.
 TAKES_APART = {"endswith", "partition", "removeprefix", "removesuffix", "rpartition", "rsplit"}
 TAKES_APART |= {"replace", "split", "startswith"}
 NO_NAMES = {
-    "commands/main.py:_fused": "a list of names that are one",
-    "commands/options.py:_mapping": "NAME=VALUE",
-    "commands/options.py:_of_joint": "JOINT=NUMBER",
-    "commands/options.py:_constraint": "KIND:NAME[:TO], or a file",
-    "commands/options.py:listed": "lists of names",
-    "commands/options.py:_setting": "pairs of links on the command line",
+    "commands/options.py:flags_of": "the name of an option",
+    "commands/options.py:help_of": "a description",
     "functions/parts.py:_read": "a result as users name it",
     "functions/parts.py:_frame": "a link and a reference as users name them",
     "functions/calls.py:_in_numbers": "the name of a type",
@@ -122,6 +118,10 @@ NO_NAMES = {
     "schedules/team/bodies.py:_names": "paths of a record's numbers",
     "rendering.py:render": "names of templates",
     "emit/library.py:render_library": "names of files",
+    "runtime/module/files.py:_flat": "names of files",
+    "runtime/module/files.py:is_shared": "names of files",
+    "runtime/module/files.py:placed": "names of files",
+    "schedules/thread/constants.py:_with_names": "statements",
     "emit/views/library.py:_lines": "blanks of a line",
     "emit/views/library.py:declared": "a type",
     "modules.py:record_of": "the path of the URDF",

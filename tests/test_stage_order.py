@@ -22,6 +22,7 @@ STAGES = (
     "collector",
     "kernel",
     "functions",
+    "option_values",
     "options",
     "template_root",
     "user_cache",
@@ -30,6 +31,7 @@ STAGES = (
     "dynamics",
     "rendering",
     "backends",
+    "source_cache",
     "cost",
     "schedules",
     "emit",
@@ -39,13 +41,13 @@ STAGES = (
     "identification",
     "control",
     "dask",
-    "source_cache",
     "check",
     "report",
     "modules",
     "compiler",
     "wheel",
     "commands",
+    "__main__",
     "mpi",
 )
 GENERATOR_LIBRARIES = {"jinja2", "lxml", "mpmath", "rich", "sympy"}
@@ -81,12 +83,12 @@ def test_every_module_belongs_to_a_stage():
     assert {stage_of(path) for path in MODULES} <= set(STAGES)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
-def test_a_stage_imports_only_earlier_ones(path):
-    rank = STAGES.index(stage_of(path))
-    for line, stage in imported_stages(path):
-        assert stage in STAGES, f"{path}:{line}: gridgen.{stage} is no stage"
-        assert STAGES.index(stage) <= rank, f"{path}:{line}: {STAGES[rank]} imports {stage}"
+def test_a_stage_imports_only_earlier_ones():
+    for path in MODULES:
+        rank = STAGES.index(stage_of(path))
+        for line, stage in imported_stages(path):
+            assert stage in STAGES, f"{path}:{line}: gridgen.{stage} is no stage"
+            assert STAGES.index(stage) <= rank, f"{path}:{line}: {STAGES[rank]} imports {stage}"
 
 
 def name_of(path: Path) -> str:
@@ -127,6 +129,8 @@ def test_every_backend_has_files_of_the_same_names():
 def test_what_runs_needs_nothing_of_what_generates(stage):
     for path in (path for path in MODULES if stage_of(path) == stage):
         for line, name in imported(path):
-            assert name.split(".")[0] not in GENERATOR_LIBRARIES, f"{path}:{line}: {name}"
+            is_optional = stage == "progress" and name.startswith("rich.")
+            known = name.split(".")[0] not in GENERATOR_LIBRARIES
+            assert known or is_optional, f"{path}:{line}: {name}"
         for line, other in imported_stages(path):
             assert other in RUN_TIME, f"{path}:{line}: {stage} imports {other}"

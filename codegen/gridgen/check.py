@@ -13,9 +13,15 @@ from numpy.typing import NDArray
 from gridgen.backends import TARGETS, BackendName
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.computation import FusedComputation
-from gridgen.dynamics.constraints import Constraints, turning_rows
+from gridgen.dynamics.constraints import (
+    LEAST_MEAN,
+    Constraints,
+    moving_rows,
+    own_inertias,
+    turning_rows,
+)
 from gridgen.dynamics.functions import computation_of, refusal
-from gridgen.dynamics.inverse_kinematics import SearchIteration
+from gridgen.dynamics.inverse_kinematics import SearchIteration, closed_constraints
 from gridgen.dynamics.reference import evaluate_reference, rounding_bounds
 from gridgen.dynamics.rollout import evaluate_rollout_back
 from gridgen.dynamics.state import State
@@ -38,6 +44,8 @@ BACKWARD = 64.0
 #: Tolerance of an acceleration per unit of its conditioning [units of rounding]; robots reached 6.
 FORWARD = 32.0
 
+#: Steps of Newton's method that close loops.
+_NEWTON_STEPS = 20
 #: Factor of the tolerance for sums whose terms nearly cancel: products of velocities, Hessians.
 CANCELLATION = 25.0
 
@@ -45,8 +53,24 @@ CANCELLATION = 25.0
 #: the reference has rounding errors too, and another order of the terms has different ones.
 ROUNDINGS = 2.0
 
-# Steps of a rollout that are compared.
-_STEPS = 4
+#: Tolerance of an identity between functions of the reference: an error of a formula is larger.
+IDENTITY = 1e-6
+
+#: Derivatives, by the function and the arrays that their first results differentiate.
+_DERIVATIVES = {
+    "inverse_dynamics_gradient": ("inverse_dynamics", ("q", "qd")),
+    "forward_dynamics_gradient": ("forward_dynamics_crba", ("q", "qd", "tau")),
+    "joint_torque_regressor_gradient": ("joint_torque_regressor", ("q", "qd", "qdd")),
+    "center_of_mass_jacobian": ("center_of_mass", ("q",)),
+    "gravity_forces": ("potential_energy", ("q",)),
+}
+#: Functions that are a sum of products of others.
+_SUMS = ("inverse_dynamics", "kinetic_energy", "centroidal_momentum")
+#: Functions whose reference must satisfy an identity with other functions.
+IDENTITIES = (*_DERIVATIVES, *_SUMS)
+
+# Steps of a rollout that are compared, and states of an identity.
+_STEPS, _STATES = 4, 4
 
 Array = NDArray[np.float64]
 
@@ -242,7 +266,54 @@ def compare(
             results = _evaluate(robot, function, rounded, backend)
             compared = compare_function(tree, kernel.same, dtype, exact, results, kernel.key.method)
             comparisons.append(replace(compared, function=function))
+    there = {robot.kernels[name].key.function for name in functions or robot.functions}
+    for function in (name for name in IDENTITIES if name in there):
+        progress(f"checking the identity of {function}")
+        found = compare_identity(tree, function, states)
+        comparisons += [] if found.passed else [found]
     return comparisons
+
+
+def compare_identity(tree: KinematicTree, function: str, states: Mapping[str, Array]) -> Comparison:
+    """Compare a function with other functions, all of the reference.
+
+    A derivative times a random direction is the complex step along it.
+
+    Args:
+        tree:     the robot.
+        function: one of ``IDENTITIES``.
+        states:   see ``random_states``.
+    """
+    x = {name: array[:_STATES] for name, array in states.items()}
+
+    def value(name: str, given: Mapping[str, Any] = x) -> Array:
+        return evaluate_reference(tree, name, given)[0]
+
+    results = evaluate_reference(tree, function, x)
+    if function in _DERIVATIVES:
+        base, arrays = _DERIVATIVES[function]
+        rng, step = np.random.default_rng(0), 1e-30
+        changes = {name: rng.normal(size=(len(x["q"]), tree.nv)) for name in arrays}
+        moved: dict[str, Any] = {n: x[n] + 1j * step * changes[n] for n in arrays if n != "q"}
+        moved["q"] = value("integrate", {"q": x["q"], "v": 1j * step * changes["q"]})
+        expected = value(base, {**x, **moved}).imag / step
+        pairs = zip(results, arrays, strict=False)
+        found = sum(np.einsum("b...j,bj->b...", one, changes[name]) for one, name in pairs)
+    elif function == "inverse_dynamics":
+        inertial = np.einsum("bij,bj->bi", value("mass_matrix"), x["qdd"])
+        expected, found = inertial + value("bias_forces"), results[0]
+    elif function == "kinetic_energy":
+        M = value("mass_matrix")
+        expected, found = 0.5 * np.einsum("bi,bij,bj->b", x["qd"], M, x["qd"]), results[0]
+    else:
+        A = value("centroidal_momentum_matrix")
+        expected, found = np.einsum("bij,bj->bi", A, x["qd"]), results[0]
+    tolerance = IDENTITY
+    if FUNCTIONS[function].solves:
+        conditions = amplification(value("mass_matrix")).max()
+        tolerance = max(tolerance, FORWARD * float(np.finfo(float).eps) * float(conditions) ** 2)
+    error = float(relative_errors(found, expected).max())
+    return Comparison(f"{function} (identity)", "float64", error, tolerance)
 
 
 def _evaluate(
@@ -271,6 +342,22 @@ def _random_targets(kernel: Kernel, poses: Array, rng: np.random.Generator) -> d
     return {**made, "targets": targets, **random_changes([kernel], len(poses), rng)}
 
 
+def _closed(tree: KinematicTree, q: Array) -> Array:
+    """Return configurations near to some that fulfill the constraints, by Newton's method."""
+    rows = np.repeat(
+        [index in closed_constraints(tree) for index in range(len(tree.constraints))],
+        [one.rows for one in tree.constraints],
+    )
+    for _ in range(_NEWTON_STEPS * bool(rows.any())):
+        (c,), (J,) = (
+            evaluate_reference(tree, f"constraint_{name}", {"q": q})
+            for name in ("residual", "jacobian")
+        )
+        v = -np.einsum("bij,bj->bi", np.linalg.pinv(J[:, rows], rcond=1e-6), c[:, rows])
+        (q,) = evaluate_reference(tree, "integrate", {"q": q, "v": v})
+    return q
+
+
 def _compare_search(
     tree: KinematicTree, robot: Robot, kernel: Kernel, dtype: str, q: Array
 ) -> Comparison:
@@ -284,7 +371,7 @@ def _compare_search(
         return found[:, places, :3]
 
     targets = np.tile(np.eye(4, dtype=dtype), (len(q), len(places), 1, 1))
-    targets[:, :, :3] = poses(q)
+    targets[:, :, :3] = poses(_closed(tree, q))
     found = robot.inverse_kinematics(targets, iteration.frames)
     off = np.abs(poses(found.q.astype(float)) - targets[:, :, :3])[found.success]
     errors = (off / (1e-3, 1e-3, 1e-3, 1e-4)).max(axis=(1, 2, 3))
@@ -562,16 +649,17 @@ def _constrained(tree: KinematicTree, inputs: Mapping[str, Array], key: KernelKe
         unmasked = np.einsum("bri,br,brj->bij", B, share, B)
         H = np.einsum("bri,br,brj->bij", B, share * holds, B)
         mu = mu.mean(axis=1, keepdims=True) * np.ones(H.shape[1])
-        turns = np.zeros(H.shape[1])
+        turns, least = np.zeros(H.shape[1], bool), np.zeros(2)
         conditions = np.ones(len(B))
     else:
         (M,) = evaluate_reference(tree, "mass_matrix", inputs)
         (unmasked,) = evaluate_reference(tree, "delassus", inputs)
+        holds = holds * moving_rows(tree)
         H = unmasked * holds[:, :, None] * holds[:, None, :]
-        turns = np.array(turning_rows(tree))
+        turns, least = np.array(turning_rows(tree)), LEAST_MEAN * np.array(own_inertias(tree))
         conditions = amplification(M)
     same = turns[:, None] == turns
-    mu = mu * np.einsum("bii,ij->bj", unmasked, same / same.sum(axis=0))
+    mu = mu * (np.einsum("bii,ij->bj", unmasked, same / same.sum(axis=0)) + least[1 * turns])
     product: Array = conditions * amplification(H + mu[:, :, None] * np.eye(H.shape[1]))
     return product
 

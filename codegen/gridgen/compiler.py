@@ -13,23 +13,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from gridgen.backends.cpu.units import LIBRARY_FLAGS
 from gridgen.collector import collected_rarely
-from gridgen.dynamics.functions import fused_keys, search_keys
-from gridgen.emit.library import render_library
-from gridgen.emit.render import (
-    array_data,
-    model_text,
-    render_module,
-    render_sources,
-    with_called,
-)
-from gridgen.emit.writer import check_folder
+from gridgen.dynamics.functions import frame_idents, fused_keys, search_keys
 from gridgen.errors import ModelError, OptionError
+from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import OPEN
 from gridgen.functions.types import BackendChoice
 from gridgen.kernel import Kernel, KernelKey
@@ -38,24 +30,24 @@ from gridgen.model.readers import read_robot
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.model.validation import check_body_count
 from gridgen.model.walk import count_bodies
-from gridgen.modules import GeneratedModule, TracedModule, record_of, sources_of
+from gridgen.modules import GeneratedModule, TracedModule, record_of
 from gridgen.naming import robot_ident, show_value
+from gridgen.option_values import anything
 from gridgen.options import (
     DEFAULT_INTEGRATORS,
     DEFAULT_ROBOT,
     GenerateOptions,
     RobotOptions,
     keywords_of,
+    option,
 )
+from gridgen.progress import Progress, Step, announced
 from gridgen.robot import Robot
 from gridgen.runtime.module.description import ModuleRecord
-from gridgen.runtime.module.files import MODEL_FILE
+from gridgen.runtime.module.files import MODEL_FILE, is_shared, placed
 from gridgen.runtime.module.kernels import Kernels
 from gridgen.schedules import KernelSelection, Schedules
-from gridgen.schedules.thread.plan import Programs, plan_programs
 from gridgen.version import __version__
-
-Progress = Callable[[str], None]
 
 #: Moving bodies of the largest robot; text and tracing time grow with them.
 MOST_BODIES = 2048
@@ -65,7 +57,9 @@ MOST_BODIES = 2048
 class LoadOptions(RobotOptions):
     """How to load a robot; ``RobotOptions`` describes the robot's own options."""
 
-    backend: BackendChoice = "auto"  #: ``auto``, ``cpu``, ``cuda`` or ``emulated``.
+    backend: BackendChoice = option(
+        "auto", anything, "``auto``, ``cpu``, ``cuda`` or ``emulated``."
+    )
 
 
 @keywords_of(LoadOptions)
@@ -85,20 +79,22 @@ def load(robot: Any, options: LoadOptions) -> Robot:
     Raises:
         GridGenError: the file does not describe one valid robot, or an option is invalid.
     """
-    return Robot(TracedModule(read_tree(robot, options)), options.backend)
+    with announced("loading a robot"):
+        return Robot(TracedModule(read_tree(robot, options)), options.backend)
 
 
 def generate(
     urdf: str | bytes | os.PathLike[Any],
     options: GenerateOptions | None = None,
-    progress: Progress = lambda step: None,
+    progress: Progress | None = None,
 ) -> GeneratedModule:
     """Write the module of one robot.
 
     Args:
         urdf:     path of the URDF file, or its text (``str`` or ``bytes``).
         options:  see ``GenerateOptions``.
-        progress: called with a text before each step.
+        progress: called with a text before each step; by default the standard error shows the
+                  steps if they take long.
 
     Raises:
         GridGenError: the file or an option is invalid; nothing was written.
@@ -106,8 +102,9 @@ def generate(
     if not isinstance(options, (GenerateOptions, type(None))):
         raise OptionError(f"options is {show_value(options)}; give a gridgen.GenerateOptions")
     chosen = options or GenerateOptions()
-    module = make_module(urdf, chosen, progress)
-    module.write(force=chosen.force)
+    with announced("generating a module", progress=progress, names_steps=True) as shown:
+        module = make_module(urdf, chosen, shown)
+        module.write(force=chosen.force)
     return module
 
 
@@ -131,6 +128,20 @@ def make_module(
     urdf: str | bytes | os.PathLike[Any], options: GenerateOptions, progress: Progress
 ) -> GeneratedModule:
     """Return the module of one robot without writing it; arguments as in ``generate``."""
+    # `load` needs none of these, and starts faster without them.
+    from gridgen.emit.library import render_library
+    from gridgen.emit.render import (
+        array_data,
+        model_text,
+        render_module,
+        render_sources,
+        shared_headers,
+        sources_of,
+        with_called,
+    )
+    from gridgen.emit.writer import check_folder
+    from gridgen.schedules.thread.plan import Programs, plan_programs
+
     progress("reading the URDF")
     tree = read_tree(urdf, options)
     name = robot_ident(tree.name if options.name is None else options.name)
@@ -150,6 +161,7 @@ def make_module(
         searches,
     )
     kernels, refused = schedules.select(wanted)
+    _check_requests(schedules, options, wanted, kernels)
     _check_names(kernels, refused, fused)
     if reasons := [refused[key.name] for key in searches if key.name in refused]:
         raise ModelError(f"inverse_kinematics: no {reasons[0]}")
@@ -164,12 +176,12 @@ def make_module(
     own = with_called(schedules, kernels)
     limits = options.longest_program, options.longest_gpu_program
     programs: dict[str, Programs] = {}
-    for kernel in own:
-        progress(f"tracing {kernel.name}")
+    for number, kernel in enumerate(own, 1):
+        progress(Step.of("tracing", kernel.name, number, len(own)))
         programs[kernel.name] = plan_programs(tree, kernel.key, *limits)
 
     progress("writing the text")
-    files = render_sources(schedules, name, __version__, kernels, programs)
+    files, views = render_sources(schedules, name, __version__, kernels, programs)
     sources = sources_of(name, files, programs, kernels)
     with_searches = [*own, *map(schedules.kernel, searches)]
     files |= render_library(
@@ -178,10 +190,12 @@ def make_module(
         __version__,
         with_searches,
         programs,
+        views,
         LIBRARY_FLAGS,
-        list(files),
+        [name for name in files if not is_shared(name)],
         casadi=options.casadi,
     )
+    files = placed(files | shared_headers(files))
     record = ModuleRecord(
         record_of(tree, name, limits),
         array_data(tree, kernels),
@@ -194,6 +208,44 @@ def make_module(
     files["__init__.py"] = render_module(tree, name, __version__, kernels, called)
     files[MODEL_FILE] = model_text(record.as_data())
     return GeneratedModule(options.output / name, tree, programs, files, record)
+
+
+def _check_requests(
+    schedules: Schedules,
+    options: GenerateOptions,
+    wanted: KernelSelection,
+    kernels: Sequence[Kernel],
+) -> None:
+    """Raise unless each function, integrator and input that the options name has a kernel."""
+    keys, idents = [kernel.key for kernel in kernels], frame_idents(schedules.tree)
+    alone = replace(wanted, fused=(), searches=())
+    # A request, whether it has a kernel, and the selection whose refusals explain why not.
+    requests: list[tuple[str, bool, KernelSelection]] = []
+    for function in options.functions:
+        own = replace(alone, functions=(function,))
+        is_there = any(key.function == function for key in keys)
+        if not FUNCTIONS[function].of_frame:
+            requests.append((function, is_there, own))
+            continue
+        for frame in options.frames:
+            is_there = any((key.function, key.frame) == (function, idents[frame]) for key in keys)
+            requests.append((f"{function} of {frame}", is_there, replace(own, frames=(frame,))))
+    for method in options.integrators:
+        own = replace(alone, integrators=(method,))
+        requests.append((f"integrator {method}", any(key.method == method for key in keys), own))
+    for name in options.inputs:
+        requests.append((f"input {name}", any(name in key.inputs for key in keys), alone))
+    for kind in options.products:
+        own = replace(alone, products=(kind,))
+        requests.append((kind, any(key.products for key in keys), own))
+    reasons = []
+    for what, is_there, selection in requests:
+        if not is_there:
+            _, refused = schedules.select(selection)
+            reason = next(iter(refused.values()), "no function of the module has it: omit it")
+            reasons.append(f"no {what}: {reason}")
+    if reasons:
+        raise ModelError(f"{schedules.tree.source}: {'; '.join(reasons)}")
 
 
 def _check_names(

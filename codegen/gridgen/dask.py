@@ -26,9 +26,8 @@ from gridgen.errors import DeviceError, DtypeError, GridGenError, OptionError, S
 from gridgen.functions import GENERATED, FunctionName
 from gridgen.functions.arrays import ARRAYS, TIME_FIRST, closed, extents_of, shape_of
 from gridgen.functions.types import Integrator
-from gridgen.naming import one_line
+from gridgen.naming import check_choice, one_line
 from gridgen.robot import Robot
-from gridgen.runtime.calls.evaluation import check_choice
 
 try:
     import dask

@@ -5,34 +5,36 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeVar
 
-from gridgen.backends import Rows, Sources
+from gridgen.backends import Sources
 from gridgen.collector import collected_rarely
 from gridgen.dynamics.functions import frame_idents
-from gridgen.emit.expressions import Expressions
-from gridgen.emit.render import render_sources, with_called
-from gridgen.emit.writer import write_folder
 from gridgen.errors import ModelError
 from gridgen.functions import GENERATED
 from gridgen.kernel import Kernel, KernelKey, Work
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import robot_ident, similar
 from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
-from gridgen.report import Drawings
+from gridgen.progress import announced
 from gridgen.runtime.module.description import ModuleRecord, RobotRecord
 from gridgen.runtime.module.files import WholeModule
 from gridgen.runtime.module.kernels import Kernels, subsets
 from gridgen.schedules import KernelSelection, Schedules
-from gridgen.schedules.rollout.view import plan_paths
-from gridgen.schedules.thread.plan import Programs, has_pairs, plan_programs, plan_rows
+from gridgen.schedules.thread.schedule import remedies
 from gridgen.source_cache import cached_sources
 from gridgen.version import __version__
+
+if TYPE_CHECKING:  # what traces and writes text is imported when it is needed
+    from gridgen.emit.expressions import Expressions
+    from gridgen.report import Drawings
+    from gridgen.schedules.thread.plan import Programs
 
 
 def record_of(tree: KinematicTree, ident: str, limits: tuple[int, int]) -> RobotRecord:
@@ -106,11 +108,15 @@ class GeneratedModule(WholeModule):
     @property
     def drawings(self) -> Drawings:
         """Drawings of the robot."""
+        from gridgen.report import Drawings
+
         return Drawings(self.tree, self, self.programs.__getitem__)
 
     @property
     def expressions(self) -> Expressions:
         """Expressions of the robot's functions."""
+        from gridgen.emit.expressions import Expressions
+
         return Expressions(self.tree)
 
     def write(self, compiled: Mapping[str, bytes] = MappingProxyType({}), *, force: bool) -> None:
@@ -120,6 +126,8 @@ class GeneratedModule(WholeModule):
             compiled: further files to write.
             force:    also replace files that grid-gen has not written.
         """
+        from gridgen.emit.writer import write_folder
+
         files: dict[str, str | bytes] = {**self.files, **compiled}
         write_folder(self.folder, files, self.tree.source, self.tree.digest, force)
 
@@ -182,15 +190,21 @@ class TracedModule:
     @property
     def drawings(self) -> Drawings:
         """Drawings of the robot."""
+        from gridgen.report import Drawings
+
         return Drawings(self._tree, self, self._programs)
 
     @property
     def expressions(self) -> Expressions:
         """Expressions of the robot's functions."""
+        from gridgen.emit.expressions import Expressions
+
         return Expressions(self._tree)
 
     def _programs(self, name: str) -> Programs:
         """Return the programs of a kernel."""
+        from gridgen.schedules.thread.plan import plan_programs
+
         return plan_programs(self._tree, self.kernels.by_name[name].key, *self._limits)
 
     def _kept(self, kernel: Kernel) -> Sources:
@@ -204,27 +218,76 @@ class TracedModule:
         )
 
     def _traced(self, kernel: Kernel) -> Sources:
-        with collected_rarely():
+        from gridgen.emit.render import render_sources, sources_of, with_called
+        from gridgen.schedules.thread.plan import plan_programs
+
+        task = f"tracing {kernel.name} of {self._tree.name}"
+        shorter = f"once, then cached; for a shorter program, {remedies(self._tree, kernel.key)}"
+        with announced(task, shorter), collected_rarely():
             programs = {
                 called.name: plan_programs(self._tree, called.key, *self._limits)
                 for called in with_called(self._schedules, [kernel])
             }
-            files = render_sources(self._schedules, self._ident, __version__, [kernel], programs)
+            files, _ = render_sources(self._schedules, self._ident, __version__, [kernel], programs)
         return sources_of(self._ident, files, programs, [kernel])
 
 
 def _is_made_freely(key: KernelKey) -> bool:
     """Return whether a kernel is one of too many to list."""
-    return bool(key.parts or key.frame or key.bodies)
+    is_projection = key.function == "inverse_kinematics" and not key.parts
+    return bool(key.parts or key.frame or key.bodies) or is_projection
+
+
+Found = TypeVar("Found", covariant=True)
+
+
+class _Decided(Mapping[str, Found]):
+    """Results of a function of kernel keys, by name, each computed at its first use.
+
+    Args:
+        keys: all keys, by name.
+        find: returns what belongs to a key, or ``None`` if nothing does.
+    """
+
+    def __init__(
+        self, keys: Mapping[str, KernelKey], find: Callable[[KernelKey], Found | None]
+    ) -> None:
+        self._keys, self._find = keys, cache(find)
+
+    def __getitem__(self, name: str) -> Found:
+        if (found := self._find(self._keys[name])) is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, key in self._keys.items() if self._find(key) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 class PossibleKernels(Kernels):
     """Every kernel that a robot can have, with any of the optional inputs."""
 
     def __init__(self, robot: str, schedules: Schedules) -> None:
-        super().__init__(robot, *schedules.select(KernelSelection(GENERATED)))
+        super().__init__(robot, (), {})
         self._schedules = schedules
+        selection = KernelSelection(GENERATED)
+        self._keys = {key.name: key for each in schedules.all for key in each.keys(selection)}
+        self.by_name = _Decided(self._keys, self._supported)
+        self.refusals = _Decided(self._keys, self._refusal)
         self._made: dict[str, Kernel] = {}
+
+    @property
+    def identity(self) -> str:
+        """Nothing: the robot determines its kernels."""
+        return ""
+
+    def _refusal(self, key: KernelKey) -> str | None:
+        return self._schedules.of(key).refusal(key)
+
+    def _supported(self, key: KernelKey) -> Kernel | None:
+        return self._schedules.kernel(key) if key.name not in self.refusals else None
 
     def has(self, key: KernelKey) -> bool:
         """Return whether a kernel exists for a key; see ``Kernels``."""
@@ -237,7 +300,7 @@ class PossibleKernels(Kernels):
         if key.name in self.by_name or not (is_made_freely or base.name in self.by_name):
             return super().find(key)
         if key.name not in self._made:
-            if (reason := self._schedules.of(key).refusal(key)) is not None:
+            if (reason := self._refusal(key)) is not None:
                 told = reason if is_made_freely else f"{key.name}: {reason}"
                 raise ModelError(f"{self._robot}: no {told}")
             self._made[key.name] = self._schedules.kernel(key)
@@ -246,57 +309,16 @@ class PossibleKernels(Kernels):
     def named(self, name: str) -> Kernel:
         """Return the kernel with a name, created when necessary; see ``Kernels``."""
         if name not in self.by_name:
-            for kernel in self.by_name.values():
-                for inputs in subsets(kernel.key.inputs):
-                    if (key := replace(kernel.key, inputs=inputs)).name == name:
+            for known in self._keys.values():
+                for inputs in subsets(known.inputs):
+                    if (key := replace(known, inputs=inputs)).name == name:
                         return self.find(key)
         return super().named(name)
 
     def _reason(self, name: str) -> str:
-        near = similar(name, self.by_name)
+        near = similar(name, self._keys)
         unknown = f"did you mean {' or '.join(near)}?" if near else "there is none (all: functions)"
         return self.refusals.get(name, unknown)
-
-
-def sources_of(
-    ident: str,
-    files: Mapping[str, str],
-    programs: Mapping[str, Programs],
-    kernels: Iterable[Kernel],
-) -> Sources:
-    """Return text to compile, with the memory requirements of its kernels."""
-    kernels = tuple(kernels)
-    rows = _rows_of(programs) | {
-        kernel.name: Rows((), 0, over_time=plan_paths(kernel).numbers)
-        for kernel in kernels
-        if kernel.calls and kernel.is_over_time
-    }
-    return Sources(ident, files, _room_of(programs, kernels), rows)
-
-
-def _room_of(programs: Mapping[str, Programs], kernels: Iterable[Kernel]) -> dict[str, int]:
-    """Return the scratch numbers per state of kernels with loops."""
-    rollouts = {
-        kernel.name: max(programs[key.name].gpu.room for key in kernel.calls)
-        for kernel in kernels
-        if kernel.calls
-    }
-    rooms = {name: both.gpu.room for name, both in programs.items()} | rollouts
-    return {name: room for name, room in rooms.items() if room}
-
-
-def _rows_of(programs: Mapping[str, Programs]) -> dict[str, Rows]:
-    """Return the row layout of kernels that stage rows in shared memory."""
-    rows: dict[str, Rows] = {}
-    for name, both in programs.items():
-        program, split = both.gpu, both.gpu_parts
-        if (staging := plan_rows(program)) is not None:
-            in_place = {array.name for array in program.inputs} - set(staging.inputs)
-            arrays = (*program.inputs, *program.outputs)
-            lengths = tuple(0 if array.name in in_place else array.size for array in arrays)
-            parked = 0 if split is None else split.parked
-            rows[name] = Rows(lengths, staging.numbers, parked, pairs=has_pairs(program))
-    return rows
 
 
 @cache

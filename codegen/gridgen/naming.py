@@ -13,6 +13,7 @@ import reprlib
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+from gridgen.errors import OptionError
 from gridgen.reserved import is_declared
 
 MAX_IDENT = 48
@@ -189,7 +190,10 @@ def show(text: str, limit: int = MAX_SHOWN) -> str:
 
 def show_value(value: object) -> str:
     """Return the repr of a value for a message: one line of bounded length."""
-    return " ".join(reprlib.repr(value).split())
+    try:
+        return " ".join(reprlib.repr(value).split())
+    except Exception:  # an integer of more digits than Python prints, or an object's own error
+        return f"<{type(value).__name__}>"
 
 
 def one_line(error: BaseException) -> str:
@@ -208,3 +212,10 @@ def similar(name: str, names: Iterable[str], count: int = 3) -> tuple[str, ...]:
             folded.setdefault(candidate[:MAX_SHOWN].lower(), candidate)
     matches = difflib.get_close_matches(short.lower(), folded, n=count, cutoff=0.6)
     return tuple(folded[match] for match in matches)
+
+
+def check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:
+    """Raise unless an option has one of the valid values."""
+    if not isinstance(value, str) or value not in choices:
+        given = show(value) if isinstance(value, str) else show_value(value)
+        raise OptionError(f"{option} is {given}; choose one of {', '.join(choices)}")

@@ -1,26 +1,27 @@
-"""Options of robots, of loading them and of generating modules."""
+"""Options of robots, of loading them and of generating modules: one row each.
+
+Checks, command lines and the manual's tables are made from the rows.
+"""
 
 from __future__ import annotations
 
 import json
-import math
 import os
-import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Collection, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import wraps
-from inspect import Parameter, signature
+from inspect import Parameter, cleandoc, signature
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-import numpy as np
-
+from gridgen import option_values as values
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED, FunctionName
 from gridgen.functions.arrays import OPTIONAL_INPUTS
 from gridgen.functions.motion import INTEGRATORS
 from gridgen.functions.types import Integrator
-from gridgen.naming import ident, one_line, show, show_value, similar
+from gridgen.naming import ident, show, show_value, similar
 from gridgen.reserved import is_declared
 
 _LISTED = ", ".join(GENERATED)
@@ -36,12 +37,9 @@ LONGEST_GPU_PROGRAM = LONGEST_PROGRAM
 DEFAULT_FUNCTIONS = tuple(name for name in GENERATED if FUNCTIONS[name].is_default)
 #: The functions that are generated on request only.
 LEFT_OUT = tuple(name for name in GENERATED if name not in DEFAULT_FUNCTIONS)
-#: The integrators of modules by default: a variational step has a long program.
-DEFAULT_INTEGRATORS = tuple(name for name in INTEGRATORS if name != "variational")
-#: Endings of files with constraints.
-CONSTRAINT_FILES = (".json", ".yaml", ".yml")
-#: The word for the spheres of a file's own collision shapes.
-PRIMITIVES = "primitives"
+#: The integrators of modules by default: those that compute one acceleration per step. Programs of
+#: the others are several times as long.
+DEFAULT_INTEGRATORS = ("semi_implicit", "euler", "implicit")
 CONVENTIONS = ("pinocchio", "mujoco")
 DTYPE_CHOICES = ("float32", "float64")
 #: Names in a module's C++ header besides those of functions.
@@ -86,459 +84,116 @@ def keywords_of(
     return decorate
 
 
-def check_switch(option: str, value: object) -> None:
-    """Raise unless the value of a switch is a bool: the string "no" would count as true."""
-    if not isinstance(value, bool):
-        raise OptionError(f"{option} is {show_value(value)}; give True or False")
-
-
-@dataclass(frozen=True, kw_only=True)
-class RobotOptions:
-    """Options of a robot that complement its file.
+@dataclass(frozen=True)
+class Row:
+    """One option of Python, the command line and the manual.
 
     Attributes:
-        floating_base:  put a free joint under the root: q begins with x y z qx qy qz qw.
-        joint_dynamics: include joint damping and friction of the file (tau += d qd + c sign(qd)). A
-                        free joint has none; each of the three joints of a planar joint has its
-                        values.
-        friction_width: w of smooth friction [rad/s or m/s]: c tanh(qd / w) replaces c sign(qd), in
-                        derivatives too. Schedules with teams of threads do not support it.
-        rotors:         motors behind gears: (inertia about the axis [kg m^2], gear ratio) by the
-                        name of the joint: ``{"elbow": (5e-5, 100.0)}``. The armature of the joint
-                        grows by inertia * ratio**2.
-        gyroscopic:     whether a rotor's angular momentum acts on the link that carries it. A rotor
-                        is then a body, on a joint that mimics the motor's.
-        armature:       added to the diagonal of the mass matrix and to the armature of the file (a
-                        URDF has none): one number for every joint with one velocity, or ``nv``
-                        numbers.
-        parameters:     robot parameters that are inputs of the functions: ``armature``,
-                        ``damping``, ``joint_friction``, ``offsets`` of constraints, and inertias,
-                        by the name of a link, a list of links, or ``all`` for every moving body
-                        with the links fixed to it (docs/parameters.md).
-        check_parameters: validate rows of ``params`` in calls, also in calls that PyTorch or JAX
-                        transforms; not on a GPU.
-        mappings:       arguments of a xacro file: ``{"prefix": "left_"}``.
-        lock:           joints to fix, with their positions [rad or m]: ``{"finger": 0.04}``. Joints
-                        that mimic them are fixed too. A planar joint has (x, y, angle), a floating
-                        one (x, y, z, qx, qy, qz, qw).
-        order:          the joints in the order of q and of velocities: the name of each joint that
-                        moves independently, a planar joint's two slides included. A floating base
-                        comes first unless it is named. The default is depth first, which
-                        schedules with teams of threads require. The order of bodies does not
-                        change.
-        convention:     ``pinocchio``, or ``mujoco`` for MuJoCo's coordinates of a floating base
-                        (docs/conventions.md).
-        constraints:    constraints on the motion: a dictionary each, or the path of a JSON or YAML
-                        file with a list of them: ``{"kind": "point", "link": "foot"}``
-                        (docs/constraints.md).
-        ground:         links whose collision shapes touch the plane z = 0 of the base: names, or
-                        a dictionary each: ``{"link": "foot", "radius": 0.02, "friction": 0.8}``
-                        (docs/contacts.md).
-        contact:        contacts of the links in ``ground``, or of an MJCF file: True, or settings
-                        ``{"cone": "elliptic", "pairs": [["left_foot", "right_foot"]]}``, a height
-                        field in place of the plane (``terrain``) among them.
-        actuators:      actuators, whose controls ``ctrl`` add joint torques in steps: True for
-                        those of an MJCF file; or a dictionary each, or the path of a JSON or YAML
-                        file with a list of them: ``{"joint": "elbow", "kind": "position", "kp":
-                        50, "kv": 2}`` (docs/actuators.md).
-        spheres:        spheres that stand for links in ``self_distance`` and similar functions:
-                        (x, y, z, radius) in the frame of the link [m], by the link's name, or
-                        capsules: both ends of the axis, and radius; or the path of a YAML or JSON
-                        file with them. ``primitives`` selects the spheres and capsules of the
-                        robot's file, and spheres that cover its other collision shapes except
-                        meshes (docs/collisions.md).
-        allowed_collisions: pairs of links that may touch, or the path of an SRDF file. By
-                        default adjacent links, and those that always or never touch in random
-                        configurations.
-
-    Raises:
-        OptionError: a value is invalid.
+        text:    description.
+        check:   returns the value to store, for the option's name and the given value.
+        command: description for the command line, where that of Python does not apply.
+        flags:   flags of the command line; by default the option's name with hyphens.
+        choices: the words to choose from, which a command line lists.
+        metavar: placeholder of the value there; empty for a switch.
+        read:    reads a word there; raises ``OptionError``.
+        join:    joins the words of a repeatable option to its value.
     """
 
-    floating_base: bool = False
-    joint_dynamics: bool = False
-    friction_width: float = 0.0
-    rotors: Mapping[str, Sequence[float]] | None = field(default=None, hash=False)
-    gyroscopic: bool = False
-    armature: float | Sequence[float] = 0.0
-    parameters: str | Sequence[str] = ()
-    check_parameters: bool = True
-    mappings: Mapping[str, str] | None = field(default=None, hash=False)
-    lock: Mapping[str, float | Sequence[float]] | None = field(default=None, hash=False)
-    order: Sequence[str] = ()
-    convention: str = "pinocchio"
-    constraints: str | os.PathLike[str] | Sequence[Mapping[str, Any]] = field(
-        default=(), hash=False
-    )
-    ground: Sequence[str | Mapping[str, Any]] = field(default=(), hash=False)
-    contact: bool | Mapping[str, Any] = field(default=False, hash=False)
-    actuators: bool | str | os.PathLike[str] | Sequence[Mapping[str, Any]] = field(
-        default=False, hash=False
-    )
-    spheres: str | os.PathLike[str] | Mapping[str, Sequence[Any]] = field(
-        default_factory=dict, hash=False
-    )
-    allowed_collisions: str | os.PathLike[str] | Sequence[Sequence[str]] | None = None
+    text: str
+    check: values.Check
+    command: str = ""
+    flags: tuple[str, ...] = ()
+    choices: Sequence[str] = ()
+    metavar: str = ""
+    read: Callable[[str], Any] = str
+    join: Callable[[Sequence[Any]], Any] | None = None
 
-    def __post_init__(self) -> None:
-        for option in ("floating_base", "joint_dynamics", "gyroscopic", "check_parameters"):
-            check_switch(option, getattr(self, option))
-        width = self.friction_width
-        is_number = isinstance(width, (float, int)) and not isinstance(width, bool)
-        if not is_number or not 0.0 <= width < np.inf:
-            raise OptionError(
-                f"friction_width is {show_value(width)}; give a velocity > 0, or 0 for sign(qd)"
+
+def option(default: Any, check: values.Check, text: str, *, hash: bool = True, **words: Any) -> Any:
+    """Return the field of an option; arguments as of ``Row``."""
+    factory = {"default_factory": default} if default is dict else {"default": default}
+    row = Row(" ".join(text.split()), check, **words)
+    return field(**factory, hash=None if hash else False, metadata={"row": row})
+
+
+def rows(record: type) -> Iterator[tuple[str, Any, Row]]:
+    """Yield name, default and row of the options that a record declares itself."""
+    inherited = {
+        one.name
+        for base in record.__bases__
+        for one in getattr(base, "__dataclass_fields__", {}).values()
+    }
+    for one in fields(record):
+        if one.name not in inherited:
+            yield one.name, one.default, one.metadata["row"]
+
+
+def _described(record: type[Options]) -> type[Options]:
+    """Append the options of a record to its docstring."""
+    lines = [cleandoc(record.__doc__ or ""), "", "Attributes:"]
+    for name, _, row in rows(record):
+        lines.append(
+            textwrap.fill(
+                f"{name}: {row.text}", 92, initial_indent="    ", subsequent_indent="        "
             )
-        if not isinstance(self.rotors, (Mapping, type(None))):
-            raise OptionError(
-                f"rotors is {show_value(self.rotors)}; give (inertia, gear ratio) by joint: a dict"
-            )
-        if self.gyroscopic and not self.rotors:
-            raise OptionError("gyroscopic is True without rotors; give rotors={joint: ...} too")
-        # Trees that are built with these options are compared and hashed.
-        for option in ("armature", "parameters"):
-            value = getattr(self, option)
-            value = value.tolist() if type(value) is np.ndarray else value
-            object.__setattr__(self, option, tuple(value) if type(value) is list else value)
-        if not isinstance(self.mappings, (Mapping, type(None))):
-            raise OptionError(
-                f"mappings is {show_value(self.mappings)}; give a dictionary of a xacro file's "
-                "arguments"
-            )
-        if not isinstance(self.lock, (Mapping, type(None))):
-            raise OptionError(f"lock is {show_value(self.lock)}; give positions by joint: a dict")
-        is_list = isinstance(self.order, (tuple, list))
-        if not is_list or not all(isinstance(name, str) for name in self.order):
-            raise OptionError(f"order is {show_value(self.order)}; give a list of joints' names")
-        object.__setattr__(self, "order", tuple(self.order))
-        if self.convention not in CONVENTIONS:
-            raise OptionError(
-                f"convention is {show_value(self.convention)}; choose one of "
-                f"{', '.join(CONVENTIONS)}"
-            )
-        object.__setattr__(self, "constraints", read_constraints(self.constraints))
-        if not isinstance(self.actuators, bool):
-            example = '{"joint": "elbow", "kind": "position", "kp": 50}'
-            object.__setattr__(self, "actuators", _entries("actuators", self.actuators, example))
-        if isinstance(self.ground, str) or not isinstance(self.ground, Sequence):
-            raise OptionError(f"ground is {show_value(self.ground)}; give a list of links")
-        object.__setattr__(self, "ground", tuple(self.ground))
-        if isinstance(self.contact, Mapping):
-            object.__setattr__(self, "contact", _plain(self.contact))
-        object.__setattr__(self, "spheres", read_spheres(self.spheres))
-        object.__setattr__(self, "allowed_collisions", read_allowed(self.allowed_collisions))
-
-    @property
-    def robot(self) -> RobotOptions:
-        """The options of the robot alone."""
-        return RobotOptions(**{field.name: getattr(self, field.name) for field in _OF_ROBOT})
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the options of the robot as JSON data."""
-        return {field.name: _plain(getattr(self, field.name)) for field in _OF_ROBOT}
-
-
-def read_constraints(given: object) -> tuple[Mapping[str, Any], ...]:
-    """Return constraints as a tuple of dictionaries.
-
-    Args:
-        given: dictionaries, one for each constraint; or the path of a JSON or YAML file.
-
-    Raises:
-        OptionError: ``given`` is invalid, or the file cannot be read.
-    """
-    return _entries("constraints", given, '{"kind": "point", "link": "foot"}')
-
-
-def _entries(option: str, given: object, example: str) -> tuple[Mapping[str, Any], ...]:
-    """Return the dictionaries of an option; arguments as of ``read_constraints``."""
-    where = option
-    if isinstance(given, (str, os.PathLike)):
-        where, given = f"{option}: {os.fspath(given)}", _file(Path(given), option)
-    if not isinstance(given, (list, tuple)):
-        raise OptionError(
-            f"{where} is {show_value(given)}; give a list of dictionaries, or the path of a file "
-            f"({', '.join(CONSTRAINT_FILES)}) with one"
         )
-    for entry in given:
-        if not isinstance(entry, Mapping) or not all(isinstance(key, str) for key in entry):
-            raise OptionError(
-                f"{where} has {show_value(entry)}; give a dictionary for each, such as {example}"
-            )
+    record.__doc__ = "\n".join([*lines, "", "Raises:", "    OptionError: a value is invalid."])
+    return record
+
+
+def _links(option: str, given: Any) -> tuple[Any, ...]:
+    """Return the option ``ground``: names of links, or dictionaries."""
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise OptionError(f"{option} is {show_value(given)}; give a list of links")
     return tuple(given)
 
 
-def numbers_of(
-    where: str, key: str, value: object, count: int, least: float = -math.inf
-) -> tuple[float, ...]:
-    """Return the numbers of an entry of an option.
-
-    Raises:
-        OptionError: the value is not that many finite numbers, or one is less than ``least``.
-    """
-    numbers = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    if len(numbers) != count or not all(
-        isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x) and x >= least
-        for x in numbers
-    ):
-        form = "a number" if count == 1 else f"{count} numbers"
-        bound = ", 0 or more" if least == 0.0 else ""
-        raise OptionError(f"{where} has {key} {show_value(value)}; give {form}{bound}")
-    return tuple(map(float, numbers))
+def _actuators(option: str, given: object) -> Any:
+    """Return whether a file's actuators are used, or a dictionary for each."""
+    example = '{"joint": "elbow", "kind": "position", "kp": 50}'
+    return given if isinstance(given, bool) else values.read_entries(option, given, example)
 
 
-def read_spheres(given: object) -> str | dict[str, tuple[Any, ...]]:
-    """Return spheres by link, or the word ``PRIMITIVES``; arguments as of ``read_constraints``."""
-    where = "spheres"
-    if isinstance(given, str) and given == PRIMITIVES:
-        return given
-    if isinstance(given, (str, os.PathLike)):
-        path, where = Path(given), f"spheres: {given}"
-        given = _spheres_of_urdf(path) if path.suffix == ".urdf" else _file(path, "spheres")
-        for key in ("robot_cfg", "kinematics", "collision_spheres"):
-            if isinstance(given, Mapping) and key in given:
-                given = given[key]
-        if isinstance(given, str):  # the name of another file, relative to this one
-            return read_spheres(path.parent / given)
-    if not isinstance(given, Mapping):
-        raise OptionError(
-            f"{where} is {show_value(given)}; give spheres (x, y, z, radius) by the name of a "
-            f'link, the path of a file, or "{PRIMITIVES}"'
-        )
-    found = {}
-    for name, listed in given.items():
-        if not isinstance(name, str) or not isinstance(listed, (list, tuple, np.ndarray)):
-            raise OptionError(
-                f"{where}: {show_value(name)} has {show_value(listed)}; give a list of spheres "
-                "(x, y, z, radius) by the name of a link"
-            )
-        found[name] = tuple(_numbers(where, sphere) for sphere in listed)
-    return found
-
-
-def _spheres_of_urdf(path: Path) -> dict[str, list[Any]]:
-    """Return the spheres of a URDF file whose collision shapes are spheres."""
-    found: dict[str, list[Any]] = {}
-    try:
-        for link in ElementTree.parse(path).getroot().iter("link"):
-            for shape in link.iter("collision"):
-                sphere, origin = shape.find("geometry/sphere"), shape.find("origin")
-                if sphere is None:
-                    raise OptionError(
-                        f"spheres: {path}: link {show_value(link.get('name'))} has a collision "
-                        "shape that is no sphere: cover it by `grid-gen spheres`"
-                    )
-                place = "0 0 0" if origin is None else origin.get("xyz", "0 0 0")
-                numbers = map(float, (*place.split(), sphere.get("radius", "")))
-                found.setdefault(link.get("name", ""), []).append([*numbers])
-    except (OSError, ValueError, ElementTree.ParseError) as error:
-        raise OptionError(f"spheres: {path}: {one_line(error)}") from error
-    return found
-
-
-def _numbers(where: str, sphere: Any) -> Any:
-    if isinstance(sphere, Mapping):
-        if sphere.keys() != {"center", "radius"} or not isinstance(sphere["center"], (list, tuple)):
-            raise OptionError(f"{where} has {show_value(sphere)}; a sphere has center and radius")
-        return (*sphere["center"], sphere["radius"])
-    if isinstance(sphere, np.ndarray):
-        return tuple(sphere.tolist())
-    return tuple(sphere) if isinstance(sphere, (list, tuple)) else sphere
-
-
-def read_allowed(given: object) -> tuple[tuple[str, str], ...] | None:
-    """Return the option ``allowed_collisions``: pairs of names, or ``None``."""
-    if given is None:
-        return None
-    if isinstance(given, (str, os.PathLike)):
-        try:
-            root = ElementTree.parse(given).getroot()
-        except (OSError, ElementTree.ParseError) as error:
-            raise OptionError(f"allowed_collisions: {given}: {one_line(error)}") from error
-        listed = root.iter("disable_collisions")
-        given = [(one.get("link1", ""), one.get("link2", "")) for one in listed]
-    is_listed = isinstance(given, (list, tuple)) and all(
-        isinstance(pair, (list, tuple))
-        and len(pair) == 2
-        and all(isinstance(name, str) for name in pair)
-        for pair in given
-    )
-    if not is_listed:
-        raise OptionError(
-            f"allowed_collisions is {show_value(given)}; give pairs of links, or the path of an "
-            "SRDF file"
-        )
-    return tuple((a, b) for a, b in given)  # type: ignore[attr-defined]
-
-
-def _file(path: Path, option: str) -> object:
-    """Return the content of the file of an option."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        if path.suffix == ".json":
-            return json.loads(text)
-        if path.suffix not in CONSTRAINT_FILES:
-            raise OptionError(f"{option}: {path} is no file of {', '.join(CONSTRAINT_FILES)}")
-        import yaml  # type: ignore[import-untyped,unused-ignore]
-    except ImportError:
-        raise OptionError(
-            f"{option}: {path}: YAML is read by the package pyyaml, which is not installed: "
-            "pip install pyyaml, or give a JSON file"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise OptionError(f"{option}: {path}: {one_line(error)}") from error
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise OptionError(f"{option}: {path}: {one_line(error)}") from error
-
-
-_OF_ROBOT = fields(RobotOptions)
-#: The options of a robot that its file describes completely.
-DEFAULT_ROBOT = RobotOptions()
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {name: _plain(entry) for name, entry in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_plain(entry) for entry in value]
-    return value.tolist() if hasattr(value, "tolist") else value
-
-
-@dataclass(frozen=True, kw_only=True)
-class GenerateOptions(RobotOptions):
-    """Options of one module; ``RobotOptions`` describes those of its robot.
-
-    Attributes:
-        output:         folder that contains the module's folder.
-        name:           name of the module; by default the robot's name as an identifier.
-        functions:      the functions to generate, of ``gridgen.functions``; an empty tuple means
-                        all except ``LEFT_OUT``.
-        integrators:    integrators of steps and rollouts; an empty tuple means all except
-                        ``variational``, whose programs are long.
-        frames:         links of the URDF whose Jacobians are generated, and their derivatives
-                        unless ``functions`` names one of the two.
-        inputs:         optional inputs of the dynamics, of ``OPTIONAL_INPUTS``: each function that
-                        can read them is generated without and with them.
-        fuse:           lists of functions, as of ``Robot.compute``, by the name of the fused
-                        function: each becomes one function of the module and of its header.
-        inverse_kinematics: links whose inverse kinematics is generated: names, or lists of names
-                        for several links at once.
-        variants:       also generate kernels that no call selects by default: other orders of a
-                        scan's sums, steps of the hybrid schedule in one thread.
-        vjp:            also generate each function's pullback by all its arguments, for ``vjp``.
-        jvp:            also generate each function's pushforward, for ``jvp``.
-        casadi:         also write the functions, with their Jacobians, for CasADi's ``external``.
-        longest_program: operations of the longest straight-line program; longer programs loop over
-                        the bodies.
-        longest_gpu_program: the same for threads of a GPU, if less. There a shorter program has
-                        loops as well, if they are predicted to be faster.
-        force:          overwrite files in the module's folder that grid-gen has not written, and
-                        the module of another robot.
-    """
-
-    output: Path = Path("generated")
-    name: str | None = None
-    functions: tuple[FunctionName, ...] = ()
-    integrators: tuple[Integrator, ...] = ()
-    frames: tuple[str, ...] = ()
-    inputs: tuple[str, ...] = ()
-    fuse: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
-    inverse_kinematics: tuple[str | Sequence[str], ...] = ()
-    variants: bool = False
-    vjp: bool = False
-    jvp: bool = False
-    casadi: bool = False
-    longest_program: int = LONGEST_PROGRAM
-    longest_gpu_program: int = LONGEST_GPU_PROGRAM
-    force: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.output, (str, os.PathLike)):
-            raise OptionError(f"output is {show_value(self.output)}; give the path of a folder")
-        object.__setattr__(self, "output", Path(self.output))
-        if not isinstance(self.name, (str, type(None))):
-            raise OptionError(f"name is {show_value(self.name)}; give a string")
-        for option in ("variants", "vjp", "jvp", "casadi", "force"):
-            check_switch(option, getattr(self, option))
-        for option in ("longest_program", "longest_gpu_program"):
-            _check_count(option, getattr(self, option))
-        for option in ("functions", "integrators", "frames", "inputs"):
-            names = getattr(self, option)
-            is_several = isinstance(names, (tuple, list))
-            if not is_several or not all(isinstance(name, str) for name in names):
-                raise OptionError(f"{option} is {show_value(names)}; give a tuple of names")
-            object.__setattr__(self, option, tuple(names))
-        for function in self.functions:
-            _check_function(function)
-            if FUNCTIONS[function].of_frame and not self.frames:
-                raise OptionError(
-                    f"{function} is a function of a link, and no link is given; add --frame LINK "
-                    "(in Python: frames=)"
-                )
-
-        object.__setattr__(self, "inverse_kinematics", _link_lists(self.inverse_kinematics))
-        _check_fused(self.fuse)
-        _check_names("optional input", self.inputs, OPTIONAL_INPUTS)
-        _check_names("integrator", self.integrators, INTEGRATORS)
-        words = {FUNCTIONS[name].method_word for name in self.choices}
-        if self.integrators and "integrator" not in words:
-            raise OptionError("integrators: none of the functions has one: omit it, or add step")
-
-    @property
-    def products(self) -> tuple[str, ...]:
-        """The kinds of derivative products to generate."""
-        return tuple(kind for kind in ("vjp", "jvp") if getattr(self, kind))
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """The functions to generate: those selected or the default ones, and those of frames."""
-        chosen = self.functions or DEFAULT_FUNCTIONS
-        of_frames = {name for name in GENERATED if FUNCTIONS[name].of_frame}
-        is_chosen = of_frames & set(chosen) or not self.frames
-        return chosen if is_chosen else (*chosen, "jacobian", "jacobian_dot_qd")
-
-
-def _check_names(what: str, names: Sequence[str], choices: Collection[str]) -> None:
-    """Raise unless all names are choices."""
-    for name in names:
-        if name not in choices:
-            raise OptionError(f"no {what} {show(name)}; choose among {', '.join(choices)}")
-
-
-def _link_lists(given: object) -> tuple[tuple[str, ...], ...]:
-    """Return the option ``inverse_kinematics``: lists of links, each once."""
+def _link_lists(option: str, given: object) -> tuple[tuple[str, ...], ...]:
+    """Return lists of links, each once."""
     found = []
     for one in given if isinstance(given, (tuple, list)) else (None,):
         names = (one,) if isinstance(one, str) else one
         is_listed = isinstance(names, (tuple, list)) and bool(names)
         if not is_listed or not all(isinstance(name, str) for name in names):
             raise OptionError(
-                f"inverse_kinematics is {show_value(given)}; give a tuple of links, or of lists of "
+                f"{option} is {show_value(given)}; give a tuple of links, or of lists of "
                 'links, such as ("tool0", ["left_hand", "right_hand"])'
             )
         found.append(tuple(names))
     return tuple(dict.fromkeys(found))
 
 
-def _check_fused(fuse: object) -> None:
-    """Raise unless the functions can be fused and their names are free."""
+def _fused(option: str, fuse: object) -> Mapping[str, Sequence[str]]:
+    """Return lists of functions that can be fused, by names that are free."""
     if not isinstance(fuse, Mapping):
-        raise OptionError(f"fuse is {show_value(fuse)}; give lists of functions by name")
+        raise OptionError(f"{option} is {show_value(fuse)}; give lists of functions by name")
     for label, names in fuse.items():
         if not isinstance(label, str) or ident(label) != label or is_declared(label, frozenset()):
             raise OptionError(
-                f"fuse: no function can be called {show_value(label)}; give a name such as control"
+                f"{option}: {show_value(label)} is not a name; give one such as control"
             )
         if label in FUNCTIONS or label in _TAKEN or label.startswith("room_of_"):
-            raise OptionError(f"fuse: {label} is the name of another function; give a free one")
+            raise OptionError(f"{option}: {label} is the name of another function; give a free one")
         if isinstance(names, (str, bytes)) or not isinstance(names, Sequence) or len(names) < 2:
             raise OptionError(
-                f"fuse: {label} is {show_value(names)}; give two functions or more, such as "
+                f"{option}: {label} is {show_value(names)}; give two functions or more, such as "
                 '["mass_matrix", "jacobian:hand"]'
             )
+    return fuse
+
+
+def _functions(option: str, given: object) -> tuple[str, ...]:
+    """Return names of functions that can be selected."""
+    found: tuple[str, ...] = values.names("a tuple of names")(option, given)
+    for name in found:
+        _check_function(name)
+    return found
 
 
 def _check_function(name: str) -> None:
@@ -557,9 +212,359 @@ def _check_function(name: str) -> None:
     raise OptionError(f"no function {show(name)}; {hint}")
 
 
-def _check_count(option: str, value: object) -> None:
-    """Raise unless an option is a nonnegative integer."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise OptionError(
-            f"{option} is {show_value(value)}; give a number of operations, 0 or more"
-        )
+@_described
+@dataclass(frozen=True, kw_only=True)
+class RobotOptions:
+    """Options of a robot that complement its file."""
+
+    floating_base: bool = option(
+        False,
+        values.switch,
+        """put a free joint under the root: q begins with x y z qx qy qz qw. A file whose root link
+        already carries a free joint is refused.""",
+    )
+    joint_dynamics: bool = option(
+        False,
+        values.switch,
+        """include joint damping and friction of the file (tau += d qd + c sign(qd)). A free joint
+        has none; each of the three joints of a planar joint has its values.""",
+    )
+    friction_width: float = option(
+        0.0,
+        values.speed,
+        """w of smooth friction [rad/s or m/s]: c tanh(qd / w) replaces c sign(qd), in derivatives
+        too. Schedules with teams of threads do not support it.""",
+        metavar="VELOCITY",
+        read=float,
+    )
+    rotors: Mapping[str, Sequence[float]] | None = option(
+        None,
+        values.instance_of((Mapping, type(None)), "(inertia, gear ratio) by joint: a dict"),
+        """motors behind gears: (inertia about the axis [kg m^2], gear ratio) by the name of the
+        joint: ``{"elbow": (5e-5, 100.0)}``. The armature of the joint grows by inertia *
+        ratio**2.""",
+        hash=False,
+        command="motor of a joint: inertia of the rotor [kg m^2] and gear ratio",
+        flags=("--rotor",),
+        metavar="JOINT=INERTIA,RATIO",
+        read=values.of_joint,
+        join=values.by_name,
+    )
+    gyroscopic: bool = option(
+        False,
+        values.switch,
+        """whether a rotor's angular momentum acts on the link that carries it. A rotor is then a
+        body, on a joint that mimics the motor's.""",
+        command="include the gyroscopic moments of the rotors",
+    )
+    armature: float | Sequence[float] = option(
+        0.0,
+        values.hashable,
+        """added to the diagonal of the mass matrix and to the armature of the file (a URDF has
+        none): one number for every joint with one velocity, or ``nv`` numbers.""",
+        command="addition to the diagonal of the mass matrix",
+        metavar="INERTIA",
+        read=float,
+    )
+    parameters: str | Sequence[str] = option(
+        (),
+        values.hashable,
+        """robot parameters that are inputs of the functions: ``armature``, ``damping``,
+        ``joint_friction``, ``offsets`` of constraints, and inertias, by the name of a link, a list
+        of links, or ``all`` for every moving body with the links fixed to it
+        (docs/parameters.md).""",
+        metavar="NAME,...",
+        join=values.listed,
+    )
+    check_parameters: bool = option(
+        True,
+        values.switch,
+        """validate rows of ``params`` in calls, also in calls that PyTorch or JAX transforms; not
+        on a GPU.""",
+        command="do not validate the physical consistency of ``params`` in calls",
+        flags=("--no-parameter-check",),
+    )
+    mappings: Mapping[str, str] | None = option(
+        None,
+        values.instance_of((Mapping, type(None)), "a dictionary of a xacro file's arguments"),
+        """arguments of a xacro file: ``{"prefix": "left_"}``.""",
+        hash=False,
+        command="value of an argument of a xacro file",
+        flags=("--mapping",),
+        metavar="NAME=VALUE",
+        read=values.mapping,
+        join=values.by_name,
+    )
+    lock: Mapping[str, float | Sequence[float]] | None = option(
+        None,
+        values.instance_of((Mapping, type(None)), "positions by joint: a dict"),
+        """joints to fix, with their positions [rad or m]: ``{"finger": 0.04}``. Joints that mimic
+        them are fixed too. A planar joint has (x, y, angle), a floating one (x, y, z, qx, qy, qz,
+        qw).""",
+        hash=False,
+        command="fix a joint, and joints that mimic it, at a position [rad or m]",
+        metavar="JOINT=POSITION",
+        read=values.of_joint,
+        join=values.by_name,
+    )
+    order: Sequence[str] = option(
+        (),
+        values.names("a list of joints' names"),
+        """the joints in the order of q and of velocities: the name of each joint that moves
+        independently, a planar joint's two slides included. A floating base comes first unless it
+        is named. The default is depth first, which schedules with teams of threads require. The
+        order of bodies does not change.""",
+        metavar="JOINT,...",
+        join=values.listed,
+    )
+    convention: str = option(
+        CONVENTIONS[0],
+        values.one_of(CONVENTIONS),
+        """``pinocchio``, or ``mujoco`` for MuJoCo's coordinates of a floating base
+        (docs/conventions.md).""",
+        metavar="NAME",
+    )
+    constraints: str | os.PathLike[str] | Sequence[Mapping[str, Any]] = option(
+        (),
+        values.entries(values.CONSTRAINT),
+        """constraints on the motion: a dictionary each, or the path of a JSON or YAML file with a
+        list of them: ``{"kind": "point", "link": "foot"}`` (docs/constraints.md).""",
+        hash=False,
+        command="""a constraint: ``point:foot``, ``frame:hand:other_hand``, ``joint:a:b``, or a JSON
+        or YAML file with a list of constraints (docs/constraints.md)""",
+        flags=("--constraint",),
+        metavar="KIND:NAME[:TO]",
+        read=values.constraints,
+        join=lambda lists: tuple(one for several in lists for one in several),
+    )
+    ground: Sequence[str | Mapping[str, Any]] = option(
+        (),
+        _links,
+        """links whose collision shapes touch the plane z = 0 of the base: names, or a dictionary
+        each: ``{"link": "foot", "radius": 0.02, "friction": 0.8}`` (docs/contacts.md).""",
+        hash=False,
+        command="links whose collision shapes touch the plane z = 0 (docs/contacts.md)",
+        metavar="LINK,...",
+        join=values.listed,
+    )
+    contact: bool | Mapping[str, Any] = option(
+        False,
+        values.anything,
+        """contacts of the links in ``ground``, or of an MJCF file: True, or settings
+        ``{"cone": "elliptic", "pairs": [["left_foot", "right_foot"]]}``, a height field in place of
+        the plane (``terrain``) among them.""",
+        hash=False,
+        command="""setting of contacts: ``cone``, ``impratio``, ``timestep``, ``iterations``,
+        ``parallel`` or ``pairs=LINK:LINK,...``; or ``true``, for the contacts of an MJCF file""",
+        metavar="NAME=VALUE",
+        read=values.setting,
+        join=values.settings,
+    )
+    actuators: bool | str | os.PathLike[str] | Sequence[Mapping[str, Any]] = option(
+        False,
+        _actuators,
+        """actuators, whose controls ``ctrl`` add joint torques in steps: True for those of an MJCF
+        file; or a dictionary each, or the path of a JSON or YAML file with a list of them:
+        ``{"joint": "elbow", "kind": "position", "kp": 50, "kv": 2}`` (docs/actuators.md).""",
+        hash=False,
+        command="""actuators, which ``ctrl`` controls: a JSON or YAML file with a list of them; or
+        ``true``, for those of an MJCF file (docs/actuators.md)""",
+        metavar="FILE",
+        read=lambda word: word == "true" or word,
+    )
+    spheres: str | os.PathLike[str] | Mapping[str, Sequence[Any]] = option(
+        dict,
+        values.read_spheres,
+        """spheres that stand for links in ``self_distance`` and similar functions: (x, y, z,
+        radius) in the frame of the link [m], by the link's name, or capsules: both ends of the
+        axis, and radius; or the path of a YAML or JSON file with them. ``primitives`` selects the
+        spheres and capsules of the robot's file, and spheres that cover its other collision shapes
+        except meshes (docs/collisions.md).""",
+        hash=False,
+        command="""spheres of links for distances: a YAML or JSON file, as of grid-gen spheres; or
+        ``primitives``, the spheres and capsules of the robot's file, and those that cover its boxes
+        and cylinders (docs/collisions.md)""",
+        metavar="FILE",
+    )
+    allowed_collisions: str | os.PathLike[str] | Sequence[Sequence[str]] | None = option(
+        None,
+        values.read_allowed,
+        """pairs of links that may touch, or the path of an SRDF file. By default adjacent links,
+        and those that always or never touch in random configurations.""",
+        command="an SRDF file with pairs of links that may touch (default: found by sampling)",
+        metavar="FILE",
+    )
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = values.plain(one.name, getattr(self, one.name))
+            object.__setattr__(self, one.name, one.metadata["row"].check(one.name, value))
+        if self.gyroscopic and not self.rotors:
+            raise OptionError("gyroscopic is True without rotors; give rotors={joint: ...} too")
+
+    @property
+    def robot(self) -> RobotOptions:
+        """The options of the robot alone."""
+        return RobotOptions(**{field.name: getattr(self, field.name) for field in _OF_ROBOT})
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the options of the robot as JSON data."""
+        data = json.dumps({one.name: getattr(self, one.name) for one in _OF_ROBOT})
+        found: dict[str, Any] = json.loads(data)
+        return found
+
+
+_OF_ROBOT = fields(RobotOptions)
+#: The options of a robot that its file describes completely.
+DEFAULT_ROBOT = RobotOptions()
+
+
+@_described
+@dataclass(frozen=True, kw_only=True)
+class GenerateOptions(RobotOptions):
+    """Options of one module; ``RobotOptions`` describes those of its robot."""
+
+    output: Path = option(
+        Path("generated"),
+        values.instance_of((str, os.PathLike), "the path of a folder", Path),
+        "folder that contains the module's folder.",
+        flags=("-o", "--output"),
+        metavar="FOLDER",
+        read=Path,
+    )
+    name: str | None = option(
+        None,
+        values.instance_of((str, type(None)), "a string"),
+        "name of the module; by default the robot's name as an identifier.",
+        metavar="NAME",
+    )
+    functions: tuple[FunctionName, ...] = option(
+        (),
+        _functions,
+        """the functions to generate (docs/functions.md); by default those without a mark there.""",
+        command=f"the functions to generate (default: all except {', '.join(LEFT_OUT)})",
+        choices=GENERATED,
+        metavar="NAME,...",
+        join=values.listed,
+    )
+    integrators: tuple[Integrator, ...] = option(
+        (),
+        values.names_of("integrator", INTEGRATORS),
+        """integrators of steps and rollouts; by default ``semi_implicit``, ``euler`` and
+        ``implicit``, whose programs are short.""",
+        choices=INTEGRATORS,
+        metavar="NAME,...",
+        join=values.listed,
+    )
+    frames: tuple[str, ...] = option(
+        (),
+        values.names("a tuple of names"),
+        """links of the URDF whose Jacobians are generated, and their derivatives unless
+        ``functions`` names one of the two.""",
+        command="generate the Jacobians of this link and their derivatives",
+        flags=("--frame",),
+        metavar="LINK",
+        join=lambda names: tuple(dict.fromkeys(names)),
+    )
+    inputs: tuple[str, ...] = option(
+        (),
+        values.names_of("optional input", OPTIONAL_INPUTS),
+        """optional inputs of the dynamics: each function that can read them is generated without
+        and with them.""",
+        choices=tuple(OPTIONAL_INPUTS),
+        metavar="NAME,...",
+        join=values.listed,
+    )
+    fuse: Mapping[str, Sequence[str]] = option(
+        dict,
+        _fused,
+        """lists of functions, as of ``Robot.compute``, by the name of the fused function: each
+        becomes one function of the module and of its header.""",
+        hash=False,
+        command="""generate a fused function, which shares common subexpressions; write a link after
+        a colon: ``control=mass_matrix,bias_forces,jacobian:hand``""",
+        metavar="NAME=FUNCTION,...",
+        read=values.fused,
+        join=values.by_name,
+    )
+    inverse_kinematics: tuple[str | Sequence[str], ...] = option(
+        (),
+        _link_lists,
+        """links whose inverse kinematics is generated: names, or lists of names for several links
+        at once.""",
+        command="generate the inverse kinematics of a link, or of several links at once",
+        metavar="LINK,...",
+        join=lambda words: tuple(values.listed([one]) for one in words),
+    )
+    variants: bool = option(
+        False,
+        values.switch,
+        """also generate kernels that no call selects by default: other orders of a scan's sums,
+        steps of the hybrid schedule in one thread.""",
+    )
+    vjp: bool = option(
+        False,
+        values.switch,
+        "also generate each function's pullback by all its arguments, for ``vjp``.",
+        command="also generate vector-Jacobian products, for backpropagation",
+    )
+    jvp: bool = option(
+        False,
+        values.switch,
+        "also generate each function's pushforward, for ``jvp``.",
+        command="also generate Jacobian-vector products (directional derivatives)",
+    )
+    casadi: bool = option(
+        False,
+        values.switch,
+        "also write the functions, with their Jacobians, for CasADi's ``external``.",
+        command="""also write the functions and their Jacobians for CasADi's ``external``; compile
+        them with --compile cpu""",
+    )
+    longest_program: int = option(
+        LONGEST_PROGRAM,
+        values.count,
+        """operations of the longest straight-line program; longer programs loop over the bodies
+        (docs/sizes.md).""",
+        metavar="OPERATIONS",
+        read=int,
+    )
+    longest_gpu_program: int = option(
+        LONGEST_GPU_PROGRAM,
+        values.count,
+        """the same for threads of a GPU, if less. There a shorter program has loops as well, if
+        they are predicted to be faster.""",
+        metavar="OPERATIONS",
+        read=int,
+    )
+    force: bool = option(
+        False,
+        values.switch,
+        """overwrite files in the module's folder that grid-gen has not written or that were changed
+        since, and the module of another robot.""",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for function in self.functions:
+            if FUNCTIONS[function].of_frame and not self.frames:
+                raise OptionError(
+                    f"{function} is a function of a link, and no link is given; add --frame LINK "
+                    "(in Python: frames=)"
+                )
+        words = {FUNCTIONS[name].method_word for name in self.choices}
+        if self.integrators and "integrator" not in words:
+            raise OptionError("integrators: none of the functions has one: omit it, or add step")
+
+    @property
+    def products(self) -> tuple[str, ...]:
+        """The kinds of derivative products to generate."""
+        return tuple(kind for kind in ("vjp", "jvp") if getattr(self, kind))
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The functions to generate: those selected or the default ones, and those of frames."""
+        chosen = self.functions or DEFAULT_FUNCTIONS
+        of_frames = {name for name in GENERATED if FUNCTIONS[name].of_frame}
+        is_chosen = of_frames & set(chosen) or not self.frames
+        return chosen if is_chosen else (*chosen, "jacobian", "jacobian_dot_qd")

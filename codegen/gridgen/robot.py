@@ -42,11 +42,11 @@ from gridgen.functions.types import (
 )
 from gridgen.functions.worlds import as_world
 from gridgen.kernel import Kernel
-from gridgen.naming import show_value
+from gridgen.naming import check_choice, show_value
 from gridgen.runtime import configurations
 from gridgen.runtime.arrays.layout import DTYPES, array_like
 from gridgen.runtime.calls.bound import Binder, Bound
-from gridgen.runtime.calls.evaluation import Evaluator, check_choice
+from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.runtime.calls.hybrid import HybridDynamics
 from gridgen.runtime.calls.products import Products
 from gridgen.runtime.calls.resolved import Evaluation, Resolved
@@ -97,7 +97,6 @@ class Robot(Declared, Drawn, Exported):
         self._evaluations: dict[Evaluation, Callable[[Resolved], Any]] = {
             "kernel": evaluator.evaluate,
             "frames": evaluator.evaluate_frames,
-            "fused": evaluator.evaluate_fused,
             "hybrid": self._hybrid.forward_dynamics,
         }
         #: Name of the robot in a framework's graphs: its name and a digest of its functions.
@@ -106,9 +105,9 @@ class Robot(Declared, Drawn, Exported):
         register_operators()
 
     def _describe_shortly(self) -> str:
-        kernels = sorted(self._module.kernels.by_name)
+        kernels = self._module.kernels.identity
         unchecked = () if self._description.parameters.are_checked else ("unchecked",)
-        text = "\n".join((self._description.digest, self._backend, *unchecked, *kernels))
+        text = "\n".join((self._description.digest, self._backend, *unchecked, kernels))
         return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -118,8 +117,10 @@ class Robot(Declared, Drawn, Exported):
         return type(self), arguments, {k: v for k, v in vars(self).items() if k not in own}
 
     def __repr__(self) -> str:
-        base = "floating" if self.floating_base else "fixed"
-        return f"<Robot {self.name!r}: {len(self.body_names)} bodies, {base} base, nv = {self.nv}>"
+        base = "floating base" if self.floating_base else "fixed base"
+        if more := len(self._description.space.free) - self.floating_base:
+            base += f" and {more} free joint{'s' * (more > 1)}"
+        return f"<Robot {self.name!r}: {len(self.body_names)} bodies, {base}, nv = {self.nv}>"
 
     # -- description of the robot -------------------------------------------------------------
 
@@ -130,7 +131,10 @@ class Robot(Declared, Drawn, Exported):
 
     @property
     def floating_base(self) -> bool:
-        """Whether the root moves freely: q begins with x y z qx qy qz qw."""
+        """Whether the first body is on a free joint, of the file or of ``floating_base=True``.
+
+        Then q begins with x y z qx qy qz qw, unless ``order`` puts other joints first.
+        """
         return self._description.floating_base
 
     @property
@@ -296,12 +300,12 @@ class Robot(Declared, Drawn, Exported):
         arrays = request.arrays
         if type(arrays[0]) is np.ndarray:
             if request.settings is None:
-                found = self._evaluator.at_once(request)
+                found = self._evaluator.repeated(request)
                 if found is not None:
                     return found
         elif is_transformed(arrays[0], (*arrays[1:], *request.options.values())):
             return torch_calls().call(self, request)
-        return self._run(self.resolver.resolve(request, offer=True))
+        return self._run(self.resolver.resolve(request))
 
     def _run(self, resolved: Resolved) -> Any:
         """Compute a call."""
@@ -319,7 +323,7 @@ class Robot(Declared, Drawn, Exported):
 
     def _searched(self, targets: Any, frames: Any, settings: SearchSettings) -> Solutions:
         resolved = self.resolver.resolve_search(targets, frames, settings)
-        if is_differentiated(targets):
+        if is_differentiated(settings.q0 if frames is None else targets):
             return solutions(torch_calls().search(self, resolved))
         return solutions(self._run(resolved))
 
@@ -497,7 +501,8 @@ class Robot(Declared, Drawn, Exported):
                        The default is that of a call.
             frame:     link for the functions of a link, or a list of links for one kernel.
             reference: as in a call.
-            progress:  called with a text for each kernel; by default a terminal shows the texts.
+            progress:  called with a text for each kernel; by default the standard error shows
+                       them if they take long.
 
         Raises:
             OptionError:  an argument is not one of the choices.
@@ -531,10 +536,11 @@ class Robot(Declared, Drawn, Exported):
             bound = robot.bind("inverse_dynamics", q, qd, qdd, out=tau)
             bound()  # reads q, qd and qdd as they are now; returns tau
 
-        A bound call validates no array and allocates nothing. On a GPU it only launches kernels,
-        on the current stream of the library of ``q``, and can be captured in a CUDA graph. Arrays
-        that a plain call would copy raise an error. On the CPU each call validates quaternions:
-        nearly unit ones are normalized in a copy, others raise QuaternionError.
+        A bound call validates no layout of an array and allocates nothing. On a GPU it only
+        launches kernels, on the current stream of the library of ``q``, and can be captured in a
+        CUDA graph. Arrays that a plain call would copy raise an error. On the CPU each call
+        validates the numbers of its inputs as a plain call does: nearly unit quaternions are
+        normalized in a copy, others raise QuaternionError.
 
         Args:
             function:  name of a function; or a list, as of ``compute``.

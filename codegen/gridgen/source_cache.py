@@ -1,4 +1,4 @@
-"""Cache of generated source text across processes: a robot is traced once."""
+"""Cache of generated source text across processes: a robot is traced and counted once."""
 
 from __future__ import annotations
 
@@ -27,8 +27,18 @@ def cached_sources(make: Callable[[], Sources], **parts: Part) -> Sources:
         made.append(make())
         return _as_text(made[0])
 
-    found = BuildCache().text(cache_key(kind="text", generator=_generator(), **parts), text)
+    found = cached_text(text, kind="text", **parts)
     return made[0] if made else _from_text(found or "")
+
+
+def cached_text(make: Callable[[], str | None], **parts: Part) -> str | None:
+    """Return a text from the user's cache, or make it.
+
+    Args:
+        make:  returns the text, or ``None`` for a result that is not cached.
+        parts: what determines the text, except the generator itself.
+    """
+    return BuildCache().text(cache_key(generator=_generator(), **parts), make)
 
 
 def _as_text(sources: Sources) -> str:

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from gridgen.errors import InternalError
 
+#: Folder in a module of the headers that all robots share.
+SHARED_FOLDER = "include/gridgen/"
+
 
 def template_root() -> Path:
     """Return the template tree: inside an installed wheel, or at the top of a checkout."""

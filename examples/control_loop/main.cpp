@@ -4,7 +4,7 @@
 //     cmake -S examples/control_loop -B build/control_loop && cmake --build build/control_loop
 //     build/control_loop/control_loop 10000        # cycles; ten seconds
 //
-// Every millisecond the state is read, the efforts for the wanted acceleration are computed
+// Every millisecond the state is read, the torques for the desired acceleration are computed
 // (feedforward by inverse dynamics, feedback of position and velocity within it) and clipped to the
 // arm's limits. The arm is simulated here by the library's own step. Printed are percentiles of how long
 // the law took to compute, of how late the cycle began, and how far the arm was from the motion.
@@ -50,7 +50,7 @@ Motion wanted(double t)
     return motion;
 }
 
-Joints efforts(const Motion& to, const Joints& q, const Joints& qd)
+Joints torques(const Motion& to, const Joints& q, const Joints& qd)
 {
     Joints qdd, tau;
     for (int j = 0; j < arm7::nv; ++j)
@@ -114,7 +114,7 @@ int main(int count, char** words)
         sleep_until(start + t);
         const double begin = now();
         const Motion to = wanted(t);
-        const Joints tau = efforts(to, q, qd);
+        const Joints tau = torques(to, q, qd);
         const double end = now();
 
         Joints q_next, qd_next;

@@ -11,7 +11,7 @@
 // type (GRIDGEN_ONLY_F32 or GRIDGEN_ONLY_F64).
 #include "two_link.h"
 
-#include "gridgen_library.h"
+#include "include/gridgen/gridgen_library.h"
 
 #include "two_link_simd.h"
 
@@ -416,41 +416,6 @@ GRIDGEN_EXPORT gridgen_status two_link_step_euler_f64_strided(
 #endif
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_rk4)
-#ifndef GRIDGEN_ONLY_F64
-GRIDGEN_EXPORT gridgen_status two_link_step_rk4_f32(
-    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
-    long long n, const float* gravity)
-{
-    return gridgen::compute<float, two_link::step_rk4_traits>(
-        n, q, qd, tau, gridgen::for_all(&dt),
-        gridgen::for_all(gravity, two_link::library::gravity<float>), q_next, qd_next);
-}
-GRIDGEN_EXPORT gridgen_status two_link_step_rk4_f32_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    return gridgen::compute_strided<float, two_link::step_rk4_traits>(
-        arrays, begin, end, batch);
-}
-#endif
-#ifndef GRIDGEN_ONLY_F32
-GRIDGEN_EXPORT gridgen_status two_link_step_rk4_f64(
-    const double* q, const double* qd, const double* tau, double dt, double* q_next,
-    double* qd_next, long long n, const double* gravity)
-{
-    return gridgen::compute<double, two_link::step_rk4_traits>(
-        n, q, qd, tau, gridgen::for_all(&dt),
-        gridgen::for_all(gravity, two_link::library::gravity<double>), q_next, qd_next);
-}
-GRIDGEN_EXPORT gridgen_status two_link_step_rk4_f64_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    return gridgen::compute_strided<double, two_link::step_rk4_traits>(
-        arrays, begin, end, batch);
-}
-#endif
-#endif
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_implicit)
 #ifndef GRIDGEN_ONLY_F64
 GRIDGEN_EXPORT gridgen_status two_link_step_implicit_f32(
@@ -481,111 +446,6 @@ GRIDGEN_EXPORT gridgen_status two_link_step_implicit_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
     return gridgen::compute_strided<double, two_link::step_implicit_traits>(
-        arrays, begin, end, batch);
-}
-#endif
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_midpoint)
-#ifndef GRIDGEN_ONLY_F64
-GRIDGEN_EXPORT gridgen_status two_link_step_midpoint_f32(
-    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
-    long long n, const float* gravity)
-{
-    return gridgen::compute<float, two_link::step_midpoint_traits>(
-        n, q, qd, tau, gridgen::for_all(&dt),
-        gridgen::for_all(gravity, two_link::library::gravity<float>), q_next, qd_next);
-}
-GRIDGEN_EXPORT gridgen_status two_link_step_midpoint_f32_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    return gridgen::compute_strided<float, two_link::step_midpoint_traits>(
-        arrays, begin, end, batch);
-}
-#endif
-#ifndef GRIDGEN_ONLY_F32
-GRIDGEN_EXPORT gridgen_status two_link_step_midpoint_f64(
-    const double* q, const double* qd, const double* tau, double dt, double* q_next,
-    double* qd_next, long long n, const double* gravity)
-{
-    return gridgen::compute<double, two_link::step_midpoint_traits>(
-        n, q, qd, tau, gridgen::for_all(&dt),
-        gridgen::for_all(gravity, two_link::library::gravity<double>), q_next, qd_next);
-}
-GRIDGEN_EXPORT gridgen_status two_link_step_midpoint_f64_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    return gridgen::compute_strided<double, two_link::step_midpoint_traits>(
-        arrays, begin, end, batch);
-}
-#endif
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_trapezoidal)
-#ifndef GRIDGEN_ONLY_F64
-GRIDGEN_EXPORT gridgen_status two_link_step_trapezoidal_f32(
-    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
-    long long n, const float* gravity)
-{
-    return gridgen::compute<float, two_link::step_trapezoidal_traits>(
-        n, q, qd, tau, gridgen::for_all(&dt),
-        gridgen::for_all(gravity, two_link::library::gravity<float>), q_next, qd_next);
-}
-GRIDGEN_EXPORT gridgen_status two_link_step_trapezoidal_f32_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    return gridgen::compute_strided<float, two_link::step_trapezoidal_traits>(
-        arrays, begin, end, batch);
-}
-#endif
-#ifndef GRIDGEN_ONLY_F32
-GRIDGEN_EXPORT gridgen_status two_link_step_trapezoidal_f64(
-    const double* q, const double* qd, const double* tau, double dt, double* q_next,
-    double* qd_next, long long n, const double* gravity)
-{
-    return gridgen::compute<double, two_link::step_trapezoidal_traits>(
-        n, q, qd, tau, gridgen::for_all(&dt),
-        gridgen::for_all(gravity, two_link::library::gravity<double>), q_next, qd_next);
-}
-GRIDGEN_EXPORT gridgen_status two_link_step_trapezoidal_f64_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    return gridgen::compute_strided<double, two_link::step_trapezoidal_traits>(
-        arrays, begin, end, batch);
-}
-#endif
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_constant_acceleration)
-#ifndef GRIDGEN_ONLY_F64
-GRIDGEN_EXPORT gridgen_status two_link_step_constant_acceleration_f32(
-    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
-    long long n, const float* gravity)
-{
-    return gridgen::compute<float, two_link::step_constant_acceleration_traits>(
-        n, q, qd, tau, gridgen::for_all(&dt),
-        gridgen::for_all(gravity, two_link::library::gravity<float>), q_next, qd_next);
-}
-GRIDGEN_EXPORT gridgen_status two_link_step_constant_acceleration_f32_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    return gridgen::compute_strided<float, two_link::step_constant_acceleration_traits>(
-        arrays, begin, end, batch);
-}
-#endif
-#ifndef GRIDGEN_ONLY_F32
-GRIDGEN_EXPORT gridgen_status two_link_step_constant_acceleration_f64(
-    const double* q, const double* qd, const double* tau, double dt, double* q_next,
-    double* qd_next, long long n, const double* gravity)
-{
-    return gridgen::compute<double, two_link::step_constant_acceleration_traits>(
-        n, q, qd, tau, gridgen::for_all(&dt),
-        gridgen::for_all(gravity, two_link::library::gravity<double>), q_next, qd_next);
-}
-GRIDGEN_EXPORT gridgen_status two_link_step_constant_acceleration_f64_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    return gridgen::compute_strided<double, two_link::step_constant_acceleration_traits>(
         arrays, begin, end, batch);
 }
 #endif

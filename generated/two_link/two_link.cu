@@ -22,9 +22,9 @@
 //   with `pairs`       compiled for sm_100 or sm_103, with T float: a thread computes two states,
 //                      so half the blocks cover n, with twice the shared memory.
 // Above 48 kB set CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES.
-#include "gridgen_states.cuh"
+#include "include/gridgen/gridgen_states.cuh"
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 1000 || __CUDA_ARCH__ == 1030)
-#include "gridgen_pairs.cuh"
+#include "include/gridgen/gridgen_pairs.cuh"
 #endif
 #include "two_link.cuh"
 #include "two_link_scan.cuh"
@@ -227,23 +227,6 @@ template <class T> __global__ void __launch_bounds__(128) step_euler_rows_kernel
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_rk4)
-// Time step: the state after a time with constant joint torques,
-// Runge-Kutta method of order four.
-template <class T> __global__ void __launch_bounds__(128) step_rk4_kernel(
-    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
-    gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
-{
-    gridgen::run_states<T, step_rk4_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
-}
-template <class T> __global__ void __launch_bounds__(128) step_rk4_rows_kernel(
-    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
-    gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
-{
-    gridgen::run_rows<T, step_rk4_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
-}
-#endif
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_implicit)
 // Time step: the state after a time with constant joint torques,
 // semi-implicit Euler method with implicit damping.
@@ -258,59 +241,6 @@ template <class T> __global__ void __launch_bounds__(128) step_implicit_rows_ker
     gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
     gridgen::run_rows<T, step_implicit_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_midpoint)
-// Time step: the state after a time with constant joint torques,
-// explicit midpoint method.
-template <class T> __global__ void __launch_bounds__(128) step_midpoint_kernel(
-    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
-    gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
-{
-    gridgen::run_states<T, step_midpoint_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
-}
-template <class T> __global__ void __launch_bounds__(128) step_midpoint_rows_kernel(
-    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
-    gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
-{
-    gridgen::run_rows<T, step_midpoint_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_trapezoidal)
-// Time step: the state after a time with constant joint torques,
-// explicit trapezoidal method.
-template <class T> __global__ void __launch_bounds__(128) step_trapezoidal_kernel(
-    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
-    gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
-{
-    gridgen::run_states<T, step_trapezoidal_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
-}
-template <class T> __global__ void __launch_bounds__(128) step_trapezoidal_rows_kernel(
-    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
-    gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
-{
-    gridgen::run_rows<T, step_trapezoidal_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_constant_acceleration)
-// Time step: the state after a time with constant joint torques,
-// constant accelerations during the step.
-template <class T> __global__ void __launch_bounds__(128) step_constant_acceleration_kernel(
-    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
-    gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
-{
-    gridgen::run_states<T, step_constant_acceleration_traits>(
-        n, q, qd, tau, dt, gravity, q_next, qd_next);
-}
-template <class T> __global__ void __launch_bounds__(128) step_constant_acceleration_rows_kernel(
-    gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
-    gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
-{
-    gridgen::run_rows<T, step_constant_acceleration_traits>(
-        n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
 #endif
 
@@ -560,28 +490,6 @@ template <class T> __global__ void __launch_bounds__(128) rollout_euler_kernel(
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_rk4)
-// Rollout: the states of a trajectory,
-// Runge-Kutta method of order four.
-template <class T> __global__ void __launch_bounds__(128) rollout_rk4_kernel(
-    gridgen::Input<T> q0, gridgen::Input<T> qd0, gridgen::Input<T> tau, gridgen::Pair tau_time,
-    gridgen::Input<T> dt, gridgen::Input<T> gravity, gridgen::Pair gravity_time,
-    gridgen::Input<T> gains, gridgen::Pair gains_time,
-    gridgen::Input<T> q_ref, gridgen::Pair q_ref_time,
-    gridgen::Input<T> qd_ref, gridgen::Pair qd_ref_time,
-    gridgen::Output<T> q_path, gridgen::Pair q_path_time,
-    gridgen::Output<T> qd_path, gridgen::Pair qd_path_time, gridgen::Pair steps_substeps,
-    gridgen::Pair every_begins, gridgen::Pair follows_limits, gridgen::Pair between, long long n)
-{
-    using gridgen::over_time;
-    gridgen::run_rollouts<T, rollout_rk4_traits>(
-        n, {steps_substeps, every_begins, follows_limits, between}, over_time(q0), over_time(qd0),
-        over_time(tau, tau_time), over_time(dt), over_time(gravity, gravity_time),
-        over_time(gains, gains_time), over_time(q_ref, q_ref_time), over_time(qd_ref, qd_ref_time),
-        over_time(q_path, q_path_time), over_time(qd_path, qd_path_time));
-}
-#endif
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_implicit)
 // Rollout: the states of a trajectory,
 // semi-implicit Euler method with implicit damping.
@@ -597,72 +505,6 @@ template <class T> __global__ void __launch_bounds__(128) rollout_implicit_kerne
 {
     using gridgen::over_time;
     gridgen::run_rollouts<T, rollout_implicit_traits>(
-        n, {steps_substeps, every_begins, follows_limits, between}, over_time(q0), over_time(qd0),
-        over_time(tau, tau_time), over_time(dt), over_time(gravity, gravity_time),
-        over_time(gains, gains_time), over_time(q_ref, q_ref_time), over_time(qd_ref, qd_ref_time),
-        over_time(q_path, q_path_time), over_time(qd_path, qd_path_time));
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_midpoint)
-// Rollout: the states of a trajectory,
-// explicit midpoint method.
-template <class T> __global__ void __launch_bounds__(128) rollout_midpoint_kernel(
-    gridgen::Input<T> q0, gridgen::Input<T> qd0, gridgen::Input<T> tau, gridgen::Pair tau_time,
-    gridgen::Input<T> dt, gridgen::Input<T> gravity, gridgen::Pair gravity_time,
-    gridgen::Input<T> gains, gridgen::Pair gains_time,
-    gridgen::Input<T> q_ref, gridgen::Pair q_ref_time,
-    gridgen::Input<T> qd_ref, gridgen::Pair qd_ref_time,
-    gridgen::Output<T> q_path, gridgen::Pair q_path_time,
-    gridgen::Output<T> qd_path, gridgen::Pair qd_path_time, gridgen::Pair steps_substeps,
-    gridgen::Pair every_begins, gridgen::Pair follows_limits, gridgen::Pair between, long long n)
-{
-    using gridgen::over_time;
-    gridgen::run_rollouts<T, rollout_midpoint_traits>(
-        n, {steps_substeps, every_begins, follows_limits, between}, over_time(q0), over_time(qd0),
-        over_time(tau, tau_time), over_time(dt), over_time(gravity, gravity_time),
-        over_time(gains, gains_time), over_time(q_ref, q_ref_time), over_time(qd_ref, qd_ref_time),
-        over_time(q_path, q_path_time), over_time(qd_path, qd_path_time));
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_trapezoidal)
-// Rollout: the states of a trajectory,
-// explicit trapezoidal method.
-template <class T> __global__ void __launch_bounds__(128) rollout_trapezoidal_kernel(
-    gridgen::Input<T> q0, gridgen::Input<T> qd0, gridgen::Input<T> tau, gridgen::Pair tau_time,
-    gridgen::Input<T> dt, gridgen::Input<T> gravity, gridgen::Pair gravity_time,
-    gridgen::Input<T> gains, gridgen::Pair gains_time,
-    gridgen::Input<T> q_ref, gridgen::Pair q_ref_time,
-    gridgen::Input<T> qd_ref, gridgen::Pair qd_ref_time,
-    gridgen::Output<T> q_path, gridgen::Pair q_path_time,
-    gridgen::Output<T> qd_path, gridgen::Pair qd_path_time, gridgen::Pair steps_substeps,
-    gridgen::Pair every_begins, gridgen::Pair follows_limits, gridgen::Pair between, long long n)
-{
-    using gridgen::over_time;
-    gridgen::run_rollouts<T, rollout_trapezoidal_traits>(
-        n, {steps_substeps, every_begins, follows_limits, between}, over_time(q0), over_time(qd0),
-        over_time(tau, tau_time), over_time(dt), over_time(gravity, gravity_time),
-        over_time(gains, gains_time), over_time(q_ref, q_ref_time), over_time(qd_ref, qd_ref_time),
-        over_time(q_path, q_path_time), over_time(qd_path, qd_path_time));
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_constant_acceleration)
-// Rollout: the states of a trajectory,
-// constant accelerations during the step.
-template <class T> __global__ void __launch_bounds__(128) rollout_constant_acceleration_kernel(
-    gridgen::Input<T> q0, gridgen::Input<T> qd0, gridgen::Input<T> tau, gridgen::Pair tau_time,
-    gridgen::Input<T> dt, gridgen::Input<T> gravity, gridgen::Pair gravity_time,
-    gridgen::Input<T> gains, gridgen::Pair gains_time,
-    gridgen::Input<T> q_ref, gridgen::Pair q_ref_time,
-    gridgen::Input<T> qd_ref, gridgen::Pair qd_ref_time,
-    gridgen::Output<T> q_path, gridgen::Pair q_path_time,
-    gridgen::Output<T> qd_path, gridgen::Pair qd_path_time, gridgen::Pair steps_substeps,
-    gridgen::Pair every_begins, gridgen::Pair follows_limits, gridgen::Pair between, long long n)
-{
-    using gridgen::over_time;
-    gridgen::run_rollouts<T, rollout_constant_acceleration_traits>(
         n, {steps_substeps, every_begins, follows_limits, between}, over_time(q0), over_time(qd0),
         over_time(tau, tau_time), over_time(dt), over_time(gravity, gravity_time),
         over_time(gains, gains_time), over_time(q_ref, q_ref_time), over_time(qd_ref, qd_ref_time),

@@ -19,7 +19,7 @@
 #ifndef GRIDGEN_ROBOT_two_link_H
 #define GRIDGEN_ROBOT_two_link_H
 
-#include "gridgen.h"
+#include "include/gridgen/gridgen.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -229,27 +229,6 @@ gridgen_status two_link_step_euler_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
 // Time step: the state after a time with constant joint torques,
-// Runge-Kutta method of order four.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint torques [N m or N]
-//   dt                1     read     length of a time step [s]; one for all states
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
-//     or NULL
-//   q_next            2     written  joint positions at the end of the step [rad or m]
-//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
-gridgen_status two_link_step_rk4_f32(
-    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
-    long long n, const float* gravity);
-gridgen_status two_link_step_rk4_f32_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch);
-gridgen_status two_link_step_rk4_f64(
-    const double* q, const double* qd, const double* tau, double dt, double* q_next,
-    double* qd_next, long long n, const double* gravity);
-gridgen_status two_link_step_rk4_f64_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch);
-
-// Time step: the state after a time with constant joint torques,
 // semi-implicit Euler method with implicit damping.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
@@ -268,69 +247,6 @@ gridgen_status two_link_step_implicit_f64(
     const double* q, const double* qd, const double* tau, double dt, double* q_next,
     double* qd_next, long long n, const double* gravity);
 gridgen_status two_link_step_implicit_f64_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch);
-
-// Time step: the state after a time with constant joint torques,
-// explicit midpoint method.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint torques [N m or N]
-//   dt                1     read     length of a time step [s]; one for all states
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
-//     or NULL
-//   q_next            2     written  joint positions at the end of the step [rad or m]
-//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
-gridgen_status two_link_step_midpoint_f32(
-    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
-    long long n, const float* gravity);
-gridgen_status two_link_step_midpoint_f32_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch);
-gridgen_status two_link_step_midpoint_f64(
-    const double* q, const double* qd, const double* tau, double dt, double* q_next,
-    double* qd_next, long long n, const double* gravity);
-gridgen_status two_link_step_midpoint_f64_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch);
-
-// Time step: the state after a time with constant joint torques,
-// explicit trapezoidal method.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint torques [N m or N]
-//   dt                1     read     length of a time step [s]; one for all states
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
-//     or NULL
-//   q_next            2     written  joint positions at the end of the step [rad or m]
-//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
-gridgen_status two_link_step_trapezoidal_f32(
-    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
-    long long n, const float* gravity);
-gridgen_status two_link_step_trapezoidal_f32_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch);
-gridgen_status two_link_step_trapezoidal_f64(
-    const double* q, const double* qd, const double* tau, double dt, double* q_next,
-    double* qd_next, long long n, const double* gravity);
-gridgen_status two_link_step_trapezoidal_f64_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch);
-
-// Time step: the state after a time with constant joint torques,
-// constant accelerations during the step.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint torques [N m or N]
-//   dt                1     read     length of a time step [s]; one for all states
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
-//     or NULL
-//   q_next            2     written  joint positions at the end of the step [rad or m]
-//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
-gridgen_status two_link_step_constant_acceleration_f32(
-    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
-    long long n, const float* gravity);
-gridgen_status two_link_step_constant_acceleration_f32_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch);
-gridgen_status two_link_step_constant_acceleration_f64(
-    const double* q, const double* qd, const double* tau, double dt, double* q_next,
-    double* qd_next, long long n, const double* gravity);
-gridgen_status two_link_step_constant_acceleration_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
 // Forward kinematics: poses of all frames.

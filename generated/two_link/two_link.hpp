@@ -17,7 +17,7 @@
 #include <limits>
 #include <string_view>
 
-#include "gridgen.hpp"
+#include "include/gridgen/gridgen.hpp"
 
 #include "two_link.h"
 
@@ -412,34 +412,6 @@ template <class S> void step_euler_batch(
 }
 
 // Time step: the state after a time with constant joint torques,
-// Runge-Kutta method of order four.
-inline void step_rk4(
-    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau, float dt,
-    gridgen::Out<float, 2> q_next, gridgen::Out<float, 2> qd_next,
-    gridgen::In<float, 3> gravity = nullptr)
-{
-    gridgen::call("two_link::step_rk4", two_link_step_rk4_f32,
-        q, qd, tau, dt, q_next, qd_next, 1, gravity);
-}
-inline void step_rk4(
-    gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> tau, double dt,
-    gridgen::Out<double, 2> q_next, gridgen::Out<double, 2> qd_next,
-    gridgen::In<double, 3> gravity = nullptr)
-{
-    gridgen::call("two_link::step_rk4", two_link_step_rk4_f64,
-        q, qd, tau, dt, q_next, qd_next, 1, gravity);
-}
-template <class S> void step_rk4_batch(
-    const S* q, const S* qd, const S* tau, gridgen::Given<S> dt, S* q_next, S* qd_next,
-    long long n, gridgen::Given<const S*> gravity = nullptr, int threads = 0)
-{
-    gridgen::call_batch<S, 2, 2, 2, 0, 2, 2, gridgen::states, 0>(
-        "two_link::step_rk4_batch",
-        gridgen::of_type<S>(two_link_step_rk4_f32, two_link_step_rk4_f64),
-        170, threads, n, q, qd, tau, dt, q_next, qd_next, n, gravity);
-}
-
-// Time step: the state after a time with constant joint torques,
 // semi-implicit Euler method with implicit damping.
 inline void step_implicit(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau, float dt,
@@ -465,90 +437,6 @@ template <class S> void step_implicit_batch(
         "two_link::step_implicit_batch",
         gridgen::of_type<S>(two_link_step_implicit_f32, two_link_step_implicit_f64),
         39, threads, n, q, qd, tau, dt, q_next, qd_next, n, gravity);
-}
-
-// Time step: the state after a time with constant joint torques,
-// explicit midpoint method.
-inline void step_midpoint(
-    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau, float dt,
-    gridgen::Out<float, 2> q_next, gridgen::Out<float, 2> qd_next,
-    gridgen::In<float, 3> gravity = nullptr)
-{
-    gridgen::call("two_link::step_midpoint", two_link_step_midpoint_f32,
-        q, qd, tau, dt, q_next, qd_next, 1, gravity);
-}
-inline void step_midpoint(
-    gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> tau, double dt,
-    gridgen::Out<double, 2> q_next, gridgen::Out<double, 2> qd_next,
-    gridgen::In<double, 3> gravity = nullptr)
-{
-    gridgen::call("two_link::step_midpoint", two_link_step_midpoint_f64,
-        q, qd, tau, dt, q_next, qd_next, 1, gravity);
-}
-template <class S> void step_midpoint_batch(
-    const S* q, const S* qd, const S* tau, gridgen::Given<S> dt, S* q_next, S* qd_next,
-    long long n, gridgen::Given<const S*> gravity = nullptr, int threads = 0)
-{
-    gridgen::call_batch<S, 2, 2, 2, 0, 2, 2, gridgen::states, 0>(
-        "two_link::step_midpoint_batch",
-        gridgen::of_type<S>(two_link_step_midpoint_f32, two_link_step_midpoint_f64),
-        79, threads, n, q, qd, tau, dt, q_next, qd_next, n, gravity);
-}
-
-// Time step: the state after a time with constant joint torques,
-// explicit trapezoidal method.
-inline void step_trapezoidal(
-    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau, float dt,
-    gridgen::Out<float, 2> q_next, gridgen::Out<float, 2> qd_next,
-    gridgen::In<float, 3> gravity = nullptr)
-{
-    gridgen::call("two_link::step_trapezoidal", two_link_step_trapezoidal_f32,
-        q, qd, tau, dt, q_next, qd_next, 1, gravity);
-}
-inline void step_trapezoidal(
-    gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> tau, double dt,
-    gridgen::Out<double, 2> q_next, gridgen::Out<double, 2> qd_next,
-    gridgen::In<double, 3> gravity = nullptr)
-{
-    gridgen::call("two_link::step_trapezoidal", two_link_step_trapezoidal_f64,
-        q, qd, tau, dt, q_next, qd_next, 1, gravity);
-}
-template <class S> void step_trapezoidal_batch(
-    const S* q, const S* qd, const S* tau, gridgen::Given<S> dt, S* q_next, S* qd_next,
-    long long n, gridgen::Given<const S*> gravity = nullptr, int threads = 0)
-{
-    gridgen::call_batch<S, 2, 2, 2, 0, 2, 2, gridgen::states, 0>(
-        "two_link::step_trapezoidal_batch",
-        gridgen::of_type<S>(two_link_step_trapezoidal_f32, two_link_step_trapezoidal_f64),
-        81, threads, n, q, qd, tau, dt, q_next, qd_next, n, gravity);
-}
-
-// Time step: the state after a time with constant joint torques,
-// constant accelerations during the step.
-inline void step_constant_acceleration(
-    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau, float dt,
-    gridgen::Out<float, 2> q_next, gridgen::Out<float, 2> qd_next,
-    gridgen::In<float, 3> gravity = nullptr)
-{
-    gridgen::call("two_link::step_constant_acceleration", two_link_step_constant_acceleration_f32,
-        q, qd, tau, dt, q_next, qd_next, 1, gravity);
-}
-inline void step_constant_acceleration(
-    gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> tau, double dt,
-    gridgen::Out<double, 2> q_next, gridgen::Out<double, 2> qd_next,
-    gridgen::In<double, 3> gravity = nullptr)
-{
-    gridgen::call("two_link::step_constant_acceleration", two_link_step_constant_acceleration_f64,
-        q, qd, tau, dt, q_next, qd_next, 1, gravity);
-}
-template <class S> void step_constant_acceleration_batch(
-    const S* q, const S* qd, const S* tau, gridgen::Given<S> dt, S* q_next, S* qd_next,
-    long long n, gridgen::Given<const S*> gravity = nullptr, int threads = 0)
-{
-    gridgen::call_batch<S, 2, 2, 2, 0, 2, 2, gridgen::states, 0>(
-        "two_link::step_constant_acceleration_batch",
-        gridgen::of_type<S>(two_link_step_constant_acceleration_f32, two_link_step_constant_acceleration_f64),
-        42, threads, n, q, qd, tau, dt, q_next, qd_next, n, gravity);
 }
 
 // Forward kinematics: poses of all frames.

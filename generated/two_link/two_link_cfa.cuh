@@ -13,7 +13,7 @@
 // place of a joint is its number in that order. A coupling's rows belong to the earlier place.
 #pragma once
 
-#include "gridgen_blocks.cuh"
+#include "include/gridgen/gridgen_blocks.cuh"
 
 #include "two_link_scan.cuh"
 

@@ -11,7 +11,7 @@
 // While the backward chain computes some samples, the forward chain computes the next ones.
 #pragma once
 
-#include "gridgen_pipeline.cuh"
+#include "include/gridgen/gridgen_pipeline.cuh"
 
 #include "two_link_scan.cuh"
 

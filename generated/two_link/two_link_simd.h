@@ -11,8 +11,8 @@
 // arrays: inputs, then outputs, in the order that two_link.cuh lists.
 #pragma once
 
-#include "gridgen_call.h"
-#include "gridgen_rollout_simd.h"
+#include "include/gridgen/gridgen_call.h"
+#include "include/gridgen/gridgen_rollout_simd.h"
 
 #include "two_link.cuh"
 
@@ -140,17 +140,6 @@ void step_euler(
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_rk4)
-// Time step: the state after a time with constant joint torques,
-// Runge-Kutta method of order four.
-template <class S>
-void step_rk4(
-    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
-{
-    gridgen::run_packs<S, step_rk4_traits>(arrays, begin, end, batch);
-}
-#endif
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_implicit)
 // Time step: the state after a time with constant joint torques,
 // semi-implicit Euler method with implicit damping.
@@ -159,39 +148,6 @@ void step_implicit(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     gridgen::run_packs<S, step_implicit_traits>(arrays, begin, end, batch);
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_midpoint)
-// Time step: the state after a time with constant joint torques,
-// explicit midpoint method.
-template <class S>
-void step_midpoint(
-    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
-{
-    gridgen::run_packs<S, step_midpoint_traits>(arrays, begin, end, batch);
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_trapezoidal)
-// Time step: the state after a time with constant joint torques,
-// explicit trapezoidal method.
-template <class S>
-void step_trapezoidal(
-    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
-{
-    gridgen::run_packs<S, step_trapezoidal_traits>(arrays, begin, end, batch);
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_constant_acceleration)
-// Time step: the state after a time with constant joint torques,
-// constant accelerations during the step.
-template <class S>
-void step_constant_acceleration(
-    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
-{
-    gridgen::run_packs<S, step_constant_acceleration_traits>(arrays, begin, end, batch);
 }
 #endif
 
@@ -357,17 +313,6 @@ void rollout_euler(
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_rk4)
-// Rollout: the states of a trajectory,
-// Runge-Kutta method of order four.
-template <class S>
-void rollout_rk4(
-    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
-{
-    gridgen::run_rollout_packs<S, rollout_rk4_traits>(arrays, begin, end);
-}
-#endif
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_implicit)
 // Rollout: the states of a trajectory,
 // semi-implicit Euler method with implicit damping.
@@ -376,39 +321,6 @@ void rollout_implicit(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
 {
     gridgen::run_rollout_packs<S, rollout_implicit_traits>(arrays, begin, end);
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_midpoint)
-// Rollout: the states of a trajectory,
-// explicit midpoint method.
-template <class S>
-void rollout_midpoint(
-    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
-{
-    gridgen::run_rollout_packs<S, rollout_midpoint_traits>(arrays, begin, end);
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_trapezoidal)
-// Rollout: the states of a trajectory,
-// explicit trapezoidal method.
-template <class S>
-void rollout_trapezoidal(
-    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
-{
-    gridgen::run_rollout_packs<S, rollout_trapezoidal_traits>(arrays, begin, end);
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_constant_acceleration)
-// Rollout: the states of a trajectory,
-// constant accelerations during the step.
-template <class S>
-void rollout_constant_acceleration(
-    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
-{
-    gridgen::run_rollout_packs<S, rollout_constant_acceleration_traits>(arrays, begin, end);
 }
 #endif
 

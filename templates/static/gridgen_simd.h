@@ -7,6 +7,12 @@
 #ifndef GRIDGEN_SIMD_H
 #define GRIDGEN_SIMD_H
 
+// One region of register allocation: half of GCC's memory for a long program with loops, and a fifth
+// less time, for code of the same speed.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("-fira-region=one")
+#endif
+
 #include "gridgen.h"
 #include "gridgen_math.cuh"
 
@@ -14,6 +20,12 @@
 #define GRIDGEN_HAS_BUILTIN(name) __has_builtin(name)
 #else
 #define GRIDGEN_HAS_BUILTIN(name) 0
+#endif
+// GCC before version 10 has these builtins, but no __has_builtin.
+#if defined(__aarch64__) && defined(__GNUC__) && !defined(__clang__)
+#define GRIDGEN_AARCH64_GCC 1
+#else
+#define GRIDGEN_AARCH64_GCC 0
 #endif
 
 namespace gridgen {
@@ -64,6 +76,12 @@ template <class S> struct PackLanes {
         } else {
             return __builtin_ia32_vfmaddpd256(a, b, c);
         }
+#elif GRIDGEN_AARCH64_GCC
+        if constexpr (sizeof(S) == 4) {
+            return __builtin_aarch64_fmav4sf(a, b, c);
+        } else {
+            return __builtin_aarch64_fmav2df(a, b, c);
+        }
 #else
         Pack<S> result;
         for (int i = 0; i < count; ++i) result[i] = Lanes<S>::fma(a[i], b[i], c[i]);
@@ -85,6 +103,12 @@ template <class S> struct PackLanes {
         } else {
             return __builtin_ia32_vfnmaddpd256(a, b, c);
         }
+#elif GRIDGEN_AARCH64_GCC
+        if constexpr (sizeof(S) == 4) {
+            return __builtin_aarch64_fnmav4sf(a, b, c);
+        } else {
+            return __builtin_aarch64_fnmav2df(a, b, c);
+        }
 #else
         return fma(-a, b, c);
 #endif
@@ -105,6 +129,12 @@ template <class S> struct PackLanes {
             return __builtin_ia32_sqrtps256(x);
         } else {
             return __builtin_ia32_sqrtpd256(x);
+        }
+#elif GRIDGEN_AARCH64_GCC
+        if constexpr (sizeof(S) == 4) {
+            return __builtin_aarch64_sqrtv4sf(x);
+        } else {
+            return __builtin_aarch64_sqrtv2df(x);
         }
 #else
         Pack<S> result;
@@ -345,25 +375,37 @@ private:
 
 // In a long chain the effect of one joint on another decays. Below 1e-38, x86 processors take a hundred
 // cycles for every float32 operation on such a number. During the lifetime of this object denormals are
-// flushed to zero.
+// flushed to zero, on ARM64 as well.
 template <class S> class NoSubnormals {
-#if defined(__SSE__) && GRIDGEN_HAS_BUILTIN(__builtin_ia32_ldmxcsr)
 public:
-    NoSubnormals() : before_(__builtin_ia32_stmxcsr()) {
-        constexpr uint32 as_operands = 0x40, as_results = 0x8000;
-        if (sizeof(S) == 4) __builtin_ia32_ldmxcsr(before_ | as_operands | as_results);
+    NoSubnormals() : before_(mode()) {
+        if (sizeof(S) == 4) set_mode(before_ | flushing);
     }
-    ~NoSubnormals() { __builtin_ia32_ldmxcsr(before_); }
+    ~NoSubnormals() {
+        if (sizeof(S) == 4) set_mode(before_);
+    }
     NoSubnormals(const NoSubnormals&) = delete;
     NoSubnormals& operator=(const NoSubnormals&) = delete;
 
 private:
-    uint32 before_;
+#if defined(__SSE__) && (GRIDGEN_HAS_BUILTIN(__builtin_ia32_ldmxcsr) || !defined(__clang__))
+    static constexpr uint64 flushing = 0x40 | 0x8000;  // as operands, as results
+    static uint64 mode() { return __builtin_ia32_stmxcsr(); }
+    static void set_mode(uint64 bits) { __builtin_ia32_ldmxcsr(uint32(bits)); }
+#elif defined(__aarch64__)
+    static constexpr uint64 flushing = 1 << 24;
+    static uint64 mode() {
+        uint64 bits;
+        __asm__ volatile("mrs %0, fpcr" : "=r"(bits) : : "memory");
+        return bits;
+    }
+    static void set_mode(uint64 bits) { __asm__ volatile("msr fpcr, %0" : : "r"(bits) : "memory"); }
 #else
-public:
-    NoSubnormals() {}
-    ~NoSubnormals() {}
+    static constexpr uint64 flushing = 0;
+    static uint64 mode() { return 0; }
+    static void set_mode(uint64) {}
 #endif
+    uint64 before_;
 };
 
 // --- Arguments and results ----------------------------------------------------------------------

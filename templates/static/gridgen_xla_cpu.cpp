@@ -50,6 +50,8 @@ struct Kernel {
     const char* const* links;
     double row_tolerance;
     double row_left;
+    int64 world;    // the inputs with obstacles and with a height field; -1 if none
+    int64 terrain;
 };
 
 namespace {
@@ -208,6 +210,58 @@ XLA_FFI_Error* check_rows(const XLA_FFI_CallFrame* frame, const Kernel* kernel,
     return nullptr;
 }
 
+template <class S> bool is_count(S x) { return x >= 0 && x == floor(x); }
+
+// Returns the length of an array with the first numbers of a world, negative for those of none, as
+// `has_layout` of functions/worlds.py.
+template <class S> double world_length(const S* head) {
+    for (int i = 0; i < 8; ++i)
+        if (!is_count(head[i])) return -1;
+    const double points = double(head[4]) * double(head[5]) * double(head[6]);
+    const bool has_grid = head[4] != 0 || head[5] != 0 || head[6] != 0;
+    const double solids = 4 * (double(head[0]) + double(head[3])) + 7 * double(head[1]) +
+                          10 * double(head[2]);
+    return 8 + solids + (has_grid ? 4 + points : 0);
+}
+
+template <class S> double terrain_length(const S* head) {
+    bool is_valid = is_count(head[0]) && is_count(head[1]) && head[0] >= 2 && head[1] >= 2 &&
+                    head[4] > 0 && head[5] > 0;
+    for (int i = 0; i < 6; ++i) is_valid = is_valid && isfinite(head[i]);
+    return is_valid ? 6 + double(head[0]) * double(head[1]) : -1;
+}
+
+// Returns the error of an array whose first numbers do not fit its length: a kernel would read beyond
+// its end. All states have the same first numbers.
+template <class S, class F>
+XLA_FFI_Error* check_layout(const XLA_FFI_CallFrame* frame, int64 input, const Arrays& arrays,
+                            int size, const char* name, const F& length_of) {
+    if (input < 0) return nullptr;
+    const auto buffer = static_cast<const XLA_FFI_Buffer*>(frame->args.args[input]);
+    const int64 length = buffer->rank ? buffer->dims[buffer->rank - 1] : 0;
+    const S* head = static_cast<const S*>(arrays.array[input].data);
+    const int64 batch = arrays.array[input].batch, states = batch ? arrays.states : 1;
+    bool fits = length >= size && length_of(head) == double(length);
+    for (int64 state = 1; fits && state < states; ++state)
+        for (int i = 0; i < size; ++i) fits = fits && head[state * batch + i] == head[i];
+    if (fits) return nullptr;
+    char text[200];
+    snprintf(text, sizeof text,
+             "%s has %lld numbers, which its first ones do not fit; make it by gridgen.%s()", name,
+             length, name);
+    return error(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, text);
+}
+
+template <class S>
+XLA_FFI_Error* check_obstacles(const XLA_FFI_CallFrame* frame, const Kernel* kernel,
+                               const Arrays& arrays) {
+    const auto of_world = [](const S* head) { return world_length(head); };
+    const auto of_terrain = [](const S* head) { return terrain_length(head); };
+    if (XLA_FFI_Error* found = check_layout<S>(frame, kernel->world, arrays, 8, "world", of_world))
+        return found;
+    return check_layout<S>(frame, kernel->terrain, arrays, 6, "terrain", of_terrain);
+}
+
 // Normalizes the quaternions of a copy, or returns the error of one that is too far off.
 template <class S>
 XLA_FFI_Error* normalize(const XLA_FFI_CallFrame* frame, const Kernel* kernel, int input, S* q,
@@ -281,6 +335,9 @@ GRIDGEN_EXPORT XLA_FFI_Error* gridgen_call(XLA_FFI_CallFrame* frame) {
                                                  : check_rows<float>(frame, kernel, arrays);
         if (found) return found;
     }
+    if (XLA_FFI_Error* found = kernel->is_double ? check_obstacles<double>(frame, kernel, arrays)
+                                                 : check_obstacles<float>(frame, kernel, arrays))
+        return found;
     if (!kernel->has_unit_quaternions(arrays.array, 0, arrays.states))
         return compute_normalized(frame, kernel, arrays);
     compute(frame, kernel, arrays);

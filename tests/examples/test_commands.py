@@ -37,7 +37,7 @@ HERE = {
         "gravity_forces",
     ),
     r"grid-gen arm.urdf --report arm.html": ("--functions mass_matrix", "mass_matrix"),
-    r"grid-gen spheres .*": ("--excess 0.1 --force", r"\d+ spheres in"),
+    r"grid-gen spheres .*": ("--excess 0.1", r"\d+ spheres that protrude by about 100 mm in"),
     r"grid-gen .*": ("--functions mass_matrix --output build/modules", "wrote"),
     r"python robots/chain.py .*": ("", "<robot name"),
     r"python examples/walking.py.*": ("--plant own --samples 64 --seconds 0.2 --clip ''", "walked"),
@@ -104,6 +104,7 @@ HERE = {
         "--whole 4",
         "chain",
     ),
+    r"python benchmarks/suite.py .*": ("--extras '' tests/unit/symbolic/test_tiles.py", "all"),
     r"python benchmarks/static_gpu.py (?!.*--peer).*": (
         "--robots arm7 --functions gravity_forces",
         "gravity_forces",
@@ -125,7 +126,9 @@ ELSEWHERE = {
         "packaging/test_module_wheel.py::test_they_run_without_generator_and_compiler"
     ),
     r"pip install (\.|jax frax)": "packaging/test_wheel.py::test_an_installed_wheel",
+    r"python -m gridgen": "output/test_command_line.py::test_output_is_generated_by_default",
     r"python benchmarks/first_day.py .*": "unit/benchmarks/test_first_day.py::test_",
+    r"python benchmarks/menagerie.py .*": "unit/benchmarks/test_menagerie.py::test_scenes",
     r"python benchmarks/gpu.py .*": "unit/benchmarks/test_gpu.py::test_tables_tell_the_run",
     r"python benchmarks/static_gpu.py .*--peer .*": ("unit/benchmarks/test_static_gpu.py::test_"),
     r"python tests/plain_words.py": "test_plain_words.py::test_a_page_uses_plain_words",

@@ -36,6 +36,7 @@ def test_computed_torque_keeps_to_the_way() -> None:
     assert exact.errors.max() < loaded.errors.max() < 0.2, "the payload shows, and is borne"
 
 
+@pytest.mark.exhaustive
 def test_the_quadruped_walks(walking: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """Within the friction of the ground, by few samples."""
     words = "--plant own --samples 128 --seconds 1.5 --command 0.4 0 0.3"

@@ -30,12 +30,15 @@ def blocks(path: Path) -> list[tuple[int, str, str | None]]:
     return [(text.count("\n", 0, match.start(1)), match[1], match[2]) for match in found]
 
 
+#: Pages whose blocks run in every run.
+FIRST = ("README", "quickstart")
+
 #: What blocks import that is no dependency.
 LIBRARIES = ("torch", "jax", "dask", "gymnasium", "scipy", "crocoddyl", "casadi")
 
 
 def cases() -> Iterator[Any]:
-    """Yield every block of every page, those of large libraries to be run when asked for."""
+    """Yield every block of every page; `.ci/run` runs those that a newcomer does not try first."""
     for path in PAGES:
         name = path.relative_to(ROOT).as_posix()
         for line, text, output in blocks(path):
@@ -44,7 +47,8 @@ def cases() -> Iterator[Any]:
                 for one in LIBRARIES
                 if re.search(rf"^(import|from) {one}\b", text, re.MULTILINE)
             ]
-            marks = [pytest.mark.exhaustive] * bool(libraries)
+            is_first = path.stem in FIRST and not libraries
+            marks = () if is_first else pytest.mark.exhaustive
             yield pytest.param(
                 path, line, text, output, libraries, id=f"{name}:{line}", marks=marks
             )

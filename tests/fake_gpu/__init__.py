@@ -17,6 +17,7 @@ errors that CUDA does not detect.
 | `pinned`, `transfers` | pinned memory, copies between host and device |
 | `kernels` | modules of PTX text, functions, launches |
 | `face` | replacement modules with CuPy's names |
+| `tensors` | PyTorch's tensors, streams and graphs on these devices |
 
 NumPy computes the numbers. The fake does not model the speed or the arithmetic of a GPU.
 """

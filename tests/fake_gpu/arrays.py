@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -266,10 +267,23 @@ def empty(shape: int | Sequence[int], dtype: DTypeLike = float, order: str = "C"
     size = int(np.prod(extents, dtype=np.int64)) * kind.itemsize
     device = machine().device
     device.check()
-    allocation = device.pool.allocate(size, current_queue().ptr, f"{kind} array {extents}")
+    label = f"{kind} array {extents}"
+    grow = partial(refuse_in_captures, device)
+    allocation = device.pool.allocate(size, current_queue().ptr, label, grow=grow)
     begin = allocation.block.address - device.pool.region.begin
     view = np.ndarray(extents, kind, device.pool.region.bytes, begin, order=order)  # type: ignore[call-overload]
     return ndarray(device, allocation, view)
+
+
+def refuse_in_captures(device: Device) -> None:
+    """Raise during a capture in mode "global", in which CUDA does not allocate memory.
+
+    Raises:
+        CUDARuntimeError: a stream is being captured so.
+    """
+    for queue in device.queues.values():
+        if queue.capture and queue.capture.mode == "global":
+            queue.capture.refuse("cudaErrorStreamCaptureUnsupported")
 
 
 def enqueue(label: str, run: Callable[..., None], target: ndarray, *operands: ndarray) -> None:

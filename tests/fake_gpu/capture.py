@@ -14,9 +14,14 @@ if TYPE_CHECKING:
 
 
 class Capture:
-    """A stream capture in progress: the operations of all streams that take part."""
+    """A stream capture in progress: the operations of all streams that take part.
 
-    def __init__(self) -> None:
+    Args:
+        mode: ``relaxed``, CuPy's default; or ``global``, PyTorch's, which refuses allocations.
+    """
+
+    def __init__(self, mode: str = "relaxed") -> None:
+        self.mode = mode
         self.seconds = 0.0
         self._nodes: list[Operation] = []
         self._tails: dict[Queue, list[Operation]] = {}

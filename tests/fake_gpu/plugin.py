@@ -29,6 +29,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="compute capability of the fake GPU: 91 for PTX 9.0, 76 for PTX 7.5",
     )
     parser.addoption(
+        "--torch", action="store_true", help="let a CPU build of PyTorch use the fake GPU too"
+    )
+    parser.addoption(
         "--functions",
         metavar="NAMES",
         help="test only these functions of robots, separated by commas",
@@ -39,6 +42,12 @@ def pytest_configure(config: pytest.Config) -> None:
     stack = ExitStack()
     chosen = schedule(config.getoption("schedule")), config.getoption("capability")
     stack.enter_context(installed(*chosen))
+    if config.getoption("torch"):
+        import cupy
+
+        from fake_gpu import tensors
+
+        stack.enter_context(tensors.installed(cupy))
     config.add_cleanup(stack.close)
 
 

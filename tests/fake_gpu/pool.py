@@ -34,6 +34,7 @@ class Block:
         size:    size [bytes].
         used:    requested size [bytes].
         stream:  pointer of the stream that may reuse it.
+        cache:   allocator that may reuse it: "" for CuPy's.
         history: last accesses.
         owner:   description of its array; empty if it is free.
         times:   number of allocations so far.
@@ -46,6 +47,7 @@ class Block:
     owner: str = ""
     times: int = 0
     used: int = 0
+    cache: str = ""
 
     def __post_init__(self) -> None:
         self.history = History(self.size // WORD)
@@ -97,7 +99,7 @@ class Pool:
         self.limit = limit
         self._blocks: list[Block] = []  # in order of addresses
         self._end = region.begin
-        self._free: dict[tuple[int, int], list[Block]] = defaultdict(list)
+        self._free: dict[tuple[str, int, int], list[Block]] = defaultdict(list)
 
     @property
     def used(self) -> int:
@@ -119,20 +121,32 @@ class Pool:
         """Bytes of the largest free block."""
         return max((block.size for block in self._blocks if not block.owner), default=0)
 
-    def allocate(self, size: int, stream: int, owner: str) -> Allocation:
+    def allocate(
+        self,
+        size: int,
+        stream: int,
+        owner: str,
+        cache: str = "",
+        grow: Callable[[], None] = lambda: None,
+    ) -> Allocation:
         """Return memory for an array.
 
         Args:
             size:   size [bytes].
             stream: pointer of the stream that may use the memory immediately.
             owner:  description of the array.
+            cache:  allocator: "" for CuPy's, "torch", or a graph, which keeps its memory.
+            grow:   called before the device allocates memory, to refuse that.
 
         Raises:
             OutOfMemoryError: the device has too little memory.
         """
         whole = max(-(-size // _MULTIPLE), 1) * _MULTIPLE
-        free = self._free[stream, whole]
+        free = self._free[cache, stream, whole]
+        if not free:
+            grow()
         block = free.pop() if free else self._new(whole, stream)
+        block.cache = cache
         block.used = size
         block.owner = f"{owner}, made at {caller()}"
         block.times += 1
@@ -182,5 +196,6 @@ class Pool:
         return self._blocks[-1]
 
     def _take_back(self, block: Block) -> None:
-        block.owner = ""
-        self._free[block.stream, block.size].append(block)
+        is_kept = block.cache.startswith("graph")
+        block.owner = f"memory of {block.cache}" if is_kept else ""
+        self._free[block.cache, block.stream, block.size].append(block)

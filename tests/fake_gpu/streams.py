@@ -255,13 +255,13 @@ class Stream:
         _, pointer = foreign.__cuda_stream__()
         return ExternalStream(pointer)
 
-    def begin_capture(self, mode: int | None = None) -> None:
+    def begin_capture(self, mode: str | None = None) -> None:
         """Begin a capture."""
         if self.ptr == 0:
             raise RuntimeError("cannot capture on the default (legacy) stream")
         if self.queue.capture:
             raise CUDARuntimeError("cudaErrorIllegalState")
-        Capture().join(self.queue)
+        Capture(mode or "relaxed").join(self.queue)
 
     def end_capture(self) -> Graph:
         """End the capture and return its graph."""

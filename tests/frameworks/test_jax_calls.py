@@ -248,6 +248,21 @@ def test_parameters_that_no_body_has_are_refused_where_they_are_numbers() -> Non
         jax.jit(lambda q: robot.mass_matrix(q, params=params))(q)
 
 
+def test_obstacles_that_are_none_are_refused() -> None:
+    robot = gridgen.load(urdf_path("two_link"), spheres={"forearm": [(0.0, 0.0, 0.0, 0.1)]})
+    world = gridgen.world(spheres=[(1.0, 1.0, 1.0, 0.1)], like=np.zeros(0, np.float32))
+    world[0] = 1e6
+    q, call = numbers(robot.nq), jax.jit(robot.collision_free)
+    with pytest.raises(gridgen.ShapeError, match="world has shape"):
+        jax.jit(lambda q: robot.collision_free(q, world))(q)
+    for first in (1e6, -1.0, 1.5, np.nan):  # traced ones, where the program runs
+        world[0] = first
+        with pytest.raises(REFUSED, match="world has 12 numbers, which its first ones do not fit"):
+            call(q, world).block_until_ready()
+    world[0] = 1.0
+    assert call(q, world) == 1.0
+
+
 def test_rows_that_jax_traces_are_checked_as_others_are(x64: None) -> None:
     """On rows of every kind: of bodies, of points, plates and rods, and somewhat beyond these."""
     robot, rng = load_robot(urdf_path("gripper"), parameters="all"), np.random.default_rng(3)

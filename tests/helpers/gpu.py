@@ -19,7 +19,7 @@ from gridgen.backends import Sources, backend
 from gridgen.backends.cuda import backend as cuda
 from gridgen.backends.cuda.compiler import CompiledKernel
 from gridgen.backends.interface import AnyLaunch, launch_of
-from gridgen.runtime.calls import evaluation
+from gridgen.runtime.calls import compiled as calls
 
 #: States of random arrays.
 COUNT = 200
@@ -74,7 +74,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch, urdf: Path) -> Gpu:
     monkeypatch.setattr(cuda, "supported_capabilities", lambda: (80, 90))
     with_driver = cuda.CudaBackend()
     monkeypatch.setattr(
-        evaluation, "backend", lambda name: with_driver if name == "cuda" else backend(name)
+        calls, "backend", lambda name: with_driver if name == "cuda" else backend(name)
     )
     return Gpu(driver, gridgen.load(urdf), launches)
 

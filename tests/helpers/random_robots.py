@@ -12,7 +12,11 @@ KINDS = ("revolute", "continuous", "prismatic", "helical", "floating", "planar",
 #: Kinds with one coordinate, which can be mimicked and can mimic.
 COUPLED = ("revolute", "continuous", "prismatic", "helical")
 _AXES = ("1 0 0", "0 1 0", "0 0 1", "0 0 -1", "0.6 -0.48 0.64")
-_ANGLES = ("0 0 0", "1.5707963267948966 0 0", "0 3.141592653589793 0", "0.3 -0.7 1.1")
+#: The last two are a hair off the coordinate axes: small angles must be neither lost nor blown up.
+_ANGLES = (
+    *("0 0 0", "1.5707963267948966 0 0", "0 3.141592653589793 0", "0.3 -0.7 1.1"),
+    *("1.5707 1e-9 0", "3.141592653589 7e-14 1.5708"),
+)
 _PLACES = ("0 0 0", "0 0 0.3", "0.1 -0.2 0.15")
 _MULTIPLIERS = ("1", "-1", "-1.5", "0", "0.4")
 _NO_MASS = '<link name="{}"/>'
@@ -32,6 +36,14 @@ def links(draw: Any, name: str, *, massless: bool) -> str:
         return link_text(name, mass="0.2", com=com, inertia="0.001 0 0 0.002 0 0.0015")
     rpy = draw(st.sampled_from(_ANGLES))
     return link_text(name, mass="3", com=com, rpy=rpy, inertia="0.02 0.001 0 0.03 -0.002 0.025")
+
+
+def _led_by(joint: int, follows: dict[int, int]) -> list[int]:
+    """Return the joints that a joint mimics, directly or through others."""
+    chain = []
+    while joint in follows:
+        chain.append(joint := follows[joint])
+    return chain
 
 
 @st.composite
@@ -63,23 +75,25 @@ def robots(
         for i, letter in enumerate(draw(st.permutations("abcdefghijkl"))[:count])
     ]
     elements = [link_text("base")]
-    followers: set[int] = set()
-    leading: set[int] = set()
+    follows: dict[int, int] = {}
+    still: set[int] = set()
     for i, kind in enumerate(chosen):
         parent = draw(st.integers(-1, i - 1))
         elements.append(draw(links(f"link{i}", massless=massless)))
-        leaders = [j for j in range(count) if j not in (i, *followers) and chosen[j] in COUPLED]
+        leaders = [
+            j for j in range(count) if chosen[j] in COUPLED and i not in (j, *_led_by(j, follows))
+        ]
         extra = ""
         if kind not in ("floating", "fixed"):
             extra = f'<dynamics damping="0.{i + 1}" friction="0.2"/>'
-        may_follow = mimic and kind in COUPLED and i not in leading
-        if may_follow and leaders and draw(st.integers(0, 2)) == 0:
-            leader = draw(st.sampled_from(leaders))
-            leading.add(leader)
-            followers.add(i)
-            multiplier = draw(st.sampled_from(_MULTIPLIERS))
-            # Pinocchio puts a joint with multiplier 0 at zero.
-            offset = "0.2" if float(multiplier) else "0"
+        if mimic and kind in COUPLED and leaders and draw(st.integers(0, 2)) == 0:
+            follows[i] = leader = draw(st.sampled_from(leaders))
+            # Pinocchio puts a joint with multiplier 0 at zero, here and along the chain.
+            leads = i in follows.values()
+            multiplier = draw(st.sampled_from([m for m in _MULTIPLIERS if m != "0" or not leads]))
+            if multiplier == "0" or leader in still:
+                still.add(i)
+            offset = "0" if i in still else "0.2"
             extra += f'<mimic joint="{names[leader]}" multiplier="{multiplier}" offset="{offset}"/>'
         elements.append(
             joint_text(

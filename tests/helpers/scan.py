@@ -20,7 +20,7 @@ from gridgen.backends.interface import Launch, Sources
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.dynamics.reference import evaluate_reference
-from gridgen.emit.render import WARP_FILE, render_team, team_headers
+from gridgen.emit.render import render_team, shared_headers
 from gridgen.errors import GridGenWarning
 from gridgen.functions.types import Dtype
 from gridgen.kernel import TeamLaunch
@@ -33,7 +33,6 @@ from gridgen.schedules.team.schedule import TeamKernel, Teams, with_inputs
 from gridgen.schedules.views import robot_view
 from gridgen.schedules.warp.kernels import WARP_KERNELS
 from gridgen.schedules.warp.schedule import WarpSchedule
-from gridgen.template_root import static_text
 from helpers.robots import SCREWS, described
 from helpers.standalone import Sanitizer, StandaloneRun, run_standalone
 
@@ -44,14 +43,14 @@ from chain import random_tree, serial_chain  # noqa: E402
 
 Array = NDArray[Any]
 #: Headers that do not depend on the robot.
-HEADERS = {
-    **{
-        name: static_text(name)
-        for name in ("gridgen_angles.cuh", "gridgen_math.cuh", "gridgen_shared.cuh")
-    },
-    **team_headers(),
-    WARP_FILE: static_text(WARP_FILE),
-}
+HEADERS = shared_headers(
+    {
+        "": "\n".join(
+            f'#include "gridgen_{name}.cuh"'
+            for name in ("branches", "articulated", "blocks", "warp")
+        )
+    }
+)
 OBSERVED = "_observed"
 #: All kernels with the teams of the scan schedule, and those of the warp schedule.
 SCANS = SCAN_KERNELS | {HYBRID_ROW.name: HYBRID_ROW}

@@ -129,9 +129,7 @@ def given(robot: gridgen.Robot, tree: Any, dtype: str) -> tuple[list[Any], dict[
     ("name", "integrator", "dtype", "backend"),
     [
         ("gripper", "semi_implicit", "float64", "cpu"),
-        ("arm6", "rk4", "float32", "cpu"),
-        ("arm6", "implicit", "float64", "emulated"),
-        ("two_link", "euler", "float32", "compute_75"),
+        ("two_link", "rk4", "float32", "compute_75"),
         *(
             pytest.param(*case, marks=pytest.mark.exhaustive)
             for case in itertools.product(

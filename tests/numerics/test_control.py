@@ -149,6 +149,21 @@ def test_the_backward_pass_holds_limits(near: float) -> None:
         np.testing.assert_allclose(K[b, 0][inside[b]], gains, atol=1e-10)
 
 
+def slopes(
+    robot: gridgen.Robot, costs: list[Cost], found: gridgen.IlqrResult, dt: float
+) -> tuple[Array, float]:
+    """Return the slopes of the cost by the torques, and the size of their terms."""
+    x = found.q, found.qd, found.tau
+    A, B = robot.rollout_gradient(*x, dt)
+    model = gridgen.trajectory_cost(robot, costs, *x)
+    np.testing.assert_allclose(model.cost, found.cost, rtol=1e-12)
+    adjoint, slope = model.l_x[:, -1], np.empty(found.tau.shape)
+    for t in reversed(range(slope.shape[1])):
+        slope[:, t] = model.l_u[:, t] + np.einsum("bij,bi->bj", B[:, t], adjoint)
+        adjoint = model.l_x[:, t] + np.einsum("bij,bi->bj", A[:, t], adjoint)
+    return slope, float(np.abs(model.l_u).max())
+
+
 def test_ilqr_reaches_a_minimum_within_limits() -> None:
     robot, rng = gridgen.load(OWN / "two_link.urdf"), np.random.default_rng(3)
     T, dt, batch = 30, 0.02, 5
@@ -159,15 +174,8 @@ def test_ilqr_reaches_a_minimum_within_limits() -> None:
     assert free.converged.all()
     fast = gridgen.ilqr(robot, costs, q0, qd0, effort_limits=False, dtype="float32", **words)
     np.testing.assert_allclose(fast.cost, free.cost, rtol=1e-6)
-    A, B = robot.rollout_gradient(free.q, free.qd, free.tau, dt)
-    model = gridgen.trajectory_cost(robot, costs, free.q, free.qd, free.tau)
-    np.testing.assert_allclose(model.cost, free.cost, rtol=1e-12)
-    adjoint, largest = model.l_x[:, -1], 0.0
-    for t in reversed(range(T)):
-        slope = model.l_u[:, t] + (np.swapaxes(B[:, t], -1, -2) @ adjoint[..., None])[..., 0]
-        adjoint = model.l_x[:, t] + (np.swapaxes(A[:, t], -1, -2) @ adjoint[..., None])[..., 0]
-        largest = max(largest, np.abs(slope).max())
-    assert largest < 1e-4 * np.abs(model.l_u).max()
+    slope, scale = slopes(robot, costs, free, dt)
+    assert np.abs(slope).max() < 1e-4 * scale
     feedback = free.gains, free.q[:, :-1], free.qd[:, :-1]
     q, _ = robot.rollout(q0, qd0, free.tau, dt, feedback=feedback)
     np.testing.assert_allclose(q, free.q, atol=1e-9)
@@ -180,6 +188,26 @@ def test_ilqr_reaches_a_minimum_within_limits() -> None:
     assert (held.cost >= free.cost * (1.0 - 1e-6)).all()
     one = gridgen.ilqr(robot, costs, q0[0], qd0[0], effort_limits=False, **words)
     np.testing.assert_allclose(one.cost, free.cost[:1], rtol=1e-6)
+
+
+def test_free_joints_have_no_torques_wherever_they_are() -> None:
+    """A free joint of the file, between the others in ``order``: a minimum over the others."""
+    mass = '<mass value="3"/><inertia ixx=".1" ixy="0" ixz="0" iyy=".2" iyz="0" izz=".2"/>'
+    root = '<link name="outside"/><joint name="free" type="floating"><parent link="outside"/>'
+    root += f'<child link="base"/></joint><link name="base"><inertial>{mass}</inertial></link>'
+    text = (OWN / "two_link.urdf").read_text().replace('<link name="base"/>', root)
+    robot = gridgen.load(text, order=["elbow", "free", "shoulder"])
+    assert robot.floating_base
+    assert repr(robot) == "<Robot 'two_link': 3 bodies, floating base, nv = 8>"
+    rng = np.random.default_rng(5)
+    x0 = robot.random_configuration(rng, 2), rng.normal(size=(2, 8))
+    costs = [Cost("q", 0.1, 9.0, robot.random_configuration(rng, 1)[0])]
+    costs += [Cost("qd", 0.1, 1.0), Cost("tau", 1e-2)]
+    found = gridgen.ilqr(robot, costs, *x0, T=6, dt=0.02, tolerance=1e-12)
+    assert not found.tau[..., 1:7].any()
+    slope, scale = slopes(robot, costs, found, 0.02)
+    assert np.abs(slope[..., [0, 7]]).max() < 1e-4 * scale
+    assert np.abs(slope[..., 1:7]).max() > 1e-2 * scale
 
 
 def test_parts_of_a_batch_are_solved_apart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,26 +31,28 @@ from gridgen.robot import Robot
 from gridgen.runtime.arrays import defaults, staging
 from gridgen.runtime.calls import chunks, hybrid
 from gridgen.runtime.calls.evaluation import Evaluator
+from helpers.robots import exhaustive
 from helpers.scan import ROBOTS, tree_of
 
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
 
 TESTS = Path(__file__).parents[1]
 GPU_TESTS = TESTS / "numerics" / "test_cuda.py"
+TORCH_TESTS = GPU_TESTS.with_name("test_torch_on_gpu.py")
 #: Functions of the everyday run: one with much arithmetic, one with a matrix.
 FEW = "inverse_dynamics,mass_matrix"
 #: States of a call, and of a part of it where it is done in parts.
 STATES, PART = 80, 32
 
 
-def run_gpu_tests(*options):
+def run_gpu_tests(*options, file=GPU_TESTS):
     """Run the tests that are made for a GPU, in a process that finds the pretended one."""
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path]),
         "GRIDGEN_REQUIRE_GPU": "1",
     }
     plugins = ("-p", "fake_gpu.plugin", "-p", "no:cacheprovider", "-p", "no:xdist")
-    command = [sys.executable, "-m", "pytest", "-q", *plugins, str(GPU_TESTS), *options]
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, str(file), *options]
     result = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "passed" in result.stdout
@@ -79,7 +81,17 @@ def test_what_is_tested_on_a_gpu_holds_on_every_schedule(name):
     run_gpu_tests("-k", chosen, "--functions", FEW, "--schedule", name)
 
 
-on_every_schedule = pytest.mark.parametrize("machine", ["late", "early", "1", "2"], indirect=True)
+@pytest.mark.parametrize("schedule", ["late", *exhaustive("early", "1")])
+def test_what_is_tested_with_pytorch_on_a_gpu_holds(schedule):
+    pytest.importorskip("torch")
+    # In an everyday run without what takes the translator of PTX long.
+    few = () if schedule != "late" else ("-k", "graph and not training and not backward")
+    run_gpu_tests("--torch", "--schedule", schedule, *few, file=TORCH_TESTS)
+
+
+on_every_schedule = pytest.mark.parametrize(
+    "machine", ["late", *exhaustive("early", "1", "2")], indirect=True
+)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from gridgen.modules import TracedModule
 from gridgen.robot import Robot
 from gridgen.runtime.arrays import streaming
 from gridgen.runtime.calls import chunks
+from helpers.robots import exhaustive
 from helpers.scan import ROBOTS, tree_of
 
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
@@ -170,7 +171,7 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("place", ["numpy", "cupy"])
+@pytest.mark.parametrize("place", ["numpy", *exhaustive("cupy")])
 @pytest.mark.parametrize("call", CALLS)
 def test_after_a_failure_the_next_call_works(cupy, arm, machine, monkeypatch, call, place):
     """On another GPU at once; on the same one when that works again, with nothing on it."""

@@ -12,6 +12,7 @@ import gridgen
 from gridgen.check import random_states
 from gridgen.errors import DeviceError, ModelError, OptionError, ShapeError
 from gridgen.runtime.calls import hybrid
+from helpers.robots import exhaustive_cases
 from helpers.scan import ROBOTS, tree_of
 
 CASES = [("arm7", False), ("quadruped", True)]
@@ -25,7 +26,9 @@ def robot_and_states(name, floating_base, count, dtype="float64"):
     return robot, {key: value.astype(dtype) for key, value in drawn.items()}
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-4), ("float64", 1e-12)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float32", 1e-4), *exhaustive_cases(("float64", 1e-12))]
+)
 @pytest.mark.parametrize(("name", "floating_base"), CASES)
 def test_accelerations_are_those_of_the_thread_schedule(name, floating_base, dtype, tolerance):
     robot, states = robot_and_states(name, floating_base, 5, dtype)

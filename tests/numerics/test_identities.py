@@ -7,20 +7,19 @@ import pytest
 
 from gridgen.check import TOLERANCE, backward_errors, random_states, relative_errors
 from gridgen.dynamics.reference import evaluate_reference
+from helpers.robots import exhaustive_cases
 from numerics.robots import Evaluate, load_robot, load_tree, urdf_path
 
 STATES = 40
 #: Efforts found again from accelerations: two algorithms' rounding errors.
 ROUND_TRIP = {"float64": 1e-12, "float32": 4e-5}
-ROBOTS = [
-    ("arm7", False),
-    ("cart_pole", False),
-    ("gripper", False),
-    ("quadruped", False),
-    ("quadruped", True),
-]
-ids = [f"{name}-{'floating' if floating else 'fixed'}" for name, floating in ROBOTS]
-robots = pytest.mark.parametrize(("name", "floating"), ROBOTS, ids=ids)
+robots = pytest.mark.parametrize(
+    ("name", "floating"),
+    [
+        *(("arm7", False), ("gripper", False), ("quadruped", True)),
+        *exhaustive_cases(("cart_pole", False), ("quadruped", False)),
+    ],
+)
 
 
 def states(name: str, floating: bool) -> dict[str, np.ndarray]:

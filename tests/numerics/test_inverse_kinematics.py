@@ -20,7 +20,7 @@ from gridgen.errors import DtypeError, ModelError, OptionError, ParameterError, 
 from gridgen.functions.calls import Solutions
 from gridgen.functions.types import BackendName
 from gridgen.robot import open_module
-from helpers.robots import example_urdf
+from helpers.robots import example_urdf, exhaustive
 from numerics.robots import urdf_path
 
 FloatArray = NDArray[np.float64]
@@ -63,7 +63,7 @@ def are_within_limits(robot: gridgen.Robot, q: FloatArray) -> bool:
     return bool(((q >= lower - ROUNDING) & (q <= upper + ROUNDING)).all())
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", *exhaustive("float64")])
 @pytest.mark.parametrize(
     ("name", "frames", "count"),
     [
@@ -92,8 +92,8 @@ def test_poses_within_reach_are_found(name: str, frames: list[str], count: int, 
     )
 
 
-@pytest.mark.parametrize("backend", ["emulated", *PTX_TARGETS])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("backend", ["emulated", *exhaustive(*PTX_TARGETS)])
+@pytest.mark.parametrize("dtype", ["float32", *exhaustive("float64")])
 def test_kernels_of_a_gpu_give_the_bits_of_the_cpu(
     backend: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,8 +289,8 @@ def test_refusals() -> None:
             robot.inverse_kinematics(wrong, "tool0")
     with pytest.raises(ShapeError, match=r"\(2, 4, 4\) or \(B, 2, 4, 4\), for a list of 2"):
         robot.inverse_kinematics(target[None], ["tool0", "forearm_link"])
-    for weights, message in (([0, 0], "are all 0"), ([1, -1], "has -1"), ([np.nan, 1], "has nan")):
-        with pytest.raises(ParameterError, match=f"pose_weights {message}"):
+    for weights, wrong in (([0, 0], 0.0), ([1, -1], -1.0), ([np.nan, 1], np.nan)):
+        with pytest.raises(ParameterError, match=f"pose_weights has {wrong}; give finite"):
             robot.inverse_kinematics(target, "tool0", pose_weights=weights)
     with pytest.raises(OptionError, match="seeds is 129; give at most 128, the number of starts"):
         robot.inverse_kinematics(target, "tool0", seeds=129)
@@ -351,7 +351,7 @@ def test_a_generated_module_has_the_kernels_that_it_was_asked_for(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("backend", ["cpu", "emulated"])
+@pytest.mark.parametrize("backend", ["cpu", *exhaustive("emulated")])
 def test_the_check_of_a_module_compares_solutions_and_derivatives(
     module: gridgen.GeneratedModule, backend: BackendName
 ) -> None:
@@ -381,7 +381,7 @@ def test_a_check_notices_wrong_solutions(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not check._compare_search(tree, robot, kernel, "float64", q).passed
 
 
-@pytest.mark.parametrize("backend", ["cpu", "emulated"])
+@pytest.mark.parametrize("backend", ["cpu", *exhaustive("emulated")])
 def test_a_bound_call_reads_what_its_targets_are_later(backend: BackendName) -> None:
     robot = robot_of("arm6")
     robot.compile("inverse_kinematics", frame="tool0", dtype="float64", backend=backend)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pinocchio
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -35,6 +36,33 @@ ORDERS = {
     ],
 }
 LONG = ("second_order", "hessian", "rk4", "trapezoidal", "midpoint")
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("floating", [False, True])
+def test_a_model_of_pinocchio_has_its_own_order(seed: int, floating: bool) -> None:
+    """Of joints that were added in any order, where Pinocchio's recursions still hold."""
+    rng, model = np.random.default_rng(seed), pinocchio.Model()
+    pinocchio.seed(seed)
+    kinds = [pinocchio.JointModelRX, pinocchio.JointModelPY, pinocchio.JointModelTranslation]
+    joints = [0]
+    if floating:
+        free = pinocchio.JointModelFreeFlyer()
+        joints = [model.addJoint(0, free, pinocchio.SE3.Random(), "root")]
+    for name in "hcagebd":
+        kind, parent = kinds[rng.integers(3)], int(rng.choice(joints))
+        joints.append(model.addJoint(parent, kind(), pinocchio.SE3.Random(), name))
+    for joint in joints[not floating :]:
+        box = pinocchio.Inertia.FromBox(*rng.uniform(0.2, 2.0, 4))
+        model.appendBodyToJoint(joint, box, pinocchio.SE3.Random())
+    tree, data = read_tree(model), model.createData()
+    assert not tree.is_depth_first
+    q = pinocchio.integrate(model, pinocchio.neutral(model), rng.normal(size=model.nv))
+    qd, qdd = rng.normal(size=(2, model.nv))
+    x = {"q": q[None], "qd": qd[None], "qdd": qdd[None], "gravity": model.gravity.linear}
+    (found,) = evaluate_reference(tree, "inverse_dynamics", x)
+    expected = pinocchio.rnea(model, data, q, qd, qdd)
+    assert_allclose(found[0], expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max())
 
 
 def trees(name: str) -> tuple[KinematicTree, KinematicTree]:
@@ -169,6 +197,7 @@ REFUSED = [
     (["elbow_join"], 'order: no joint "elbow_join" that moves independently; did you mean'),
     (["elbow_joint"] * 2, 'order contains joint "elbow_joint" twice; give each joint once'),
     (["elbow_joint"], "order lacks .*; give every joint that moves once"),
+    (ORDERS["arm6"][:2] + ORDERS["arm6"][3:], 'order lacks "shoulder_pan_joint"'),
     ("elbow", "order is \"?.?elbow.*; give a list of joints' names"),
     ([1], "order is .*; give a list of joints' names"),
 ]

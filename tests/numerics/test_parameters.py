@@ -16,7 +16,7 @@ from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.functions.arrays import OWN_PARAMETERS
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
-from gridgen.runtime.calls.evaluation import Evaluator
+from gridgen.runtime.calls.compiled import CompiledKernels
 from gridgen.schedules import KernelSelection, Schedules
 from gridgen.schedules.thread.plan import plan_loops
 from helpers.oracle import Oracle
@@ -353,13 +353,13 @@ def test_rollouts_are_steps(integrator):
 
 def test_new_numbers_compile_nothing(monkeypatch):
     compiled = []
-    made = Evaluator._compile
+    made = CompiledKernels._compile
 
     def noted(self, *arguments):
         compiled.append(arguments[0].name)
         return made(self, *arguments)
 
-    monkeypatch.setattr(Evaluator, "_compile", noted)
+    monkeypatch.setattr(CompiledKernels, "_compile", noted)
     robot = gridgen.load(OWN / "arm7.urdf", parameters="hand")
     rng = np.random.default_rng(0)
     q, qd, tau = rng.normal(size=(3, 4096, robot.nv))

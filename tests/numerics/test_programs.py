@@ -1,4 +1,4 @@
-"""The program of every function of every robot, run in Python, against the reference.
+"""The program of every function, run in Python, against the reference.
 
 This is what a module's text means, before any compiler: what is specialized, shared and printed.
 That compilers keep to it is shown on fewer robots (test_cpu.py).
@@ -30,20 +30,29 @@ from helpers.robots import (
 from numerics.robots import Arrays, load_tree, run_program, urdf_path
 
 STATES = 3
-#: The large robot that every run looks at, on a free base: others are made of the same parts.
+#: Robots and bases of every run: of random ones, test_random_robots.py has every function too.
+CHOSEN = [
+    *(("two_link", False), ("arm6", False), ("arm7", True), ("gripper", False), ("panda", False)),
+    *(("cart_pole", True), ("quadruped", True)),
+]
+#: The large robot, of which every run tries one program.
 FIRST_LARGE = "humanoid"
-#: Functions whose programs grow fast with the robot. Of large ones the first is looked at in every
-#: run, for the others are made of the same parts; of robots of others those without loads.
+#: Functions whose programs grow fast with the robot: on the large one the first alone.
 SECOND = ("second_order", "hessian", "regressor_gradient")
 LONG = [
     name
     for name in COMPUTATIONS
     if any(word in name for word in ("dynamics_gradient", "torque_regressor", *SECOND))
 ]
-#: Steps in time, made of forward dynamics and integrate, and their derivatives; of some of our
-#: robots in every run.
+#: Steps in time, made of forward dynamics and integrate, and their derivatives.
 STEPS = [c.name for c in COMPUTATIONS.values() if c.key.function in ("step", "step_gradient")]
-STEPPED = ("arm6", "gripper", "quadruped")
+#: Robots of the long functions, whether their base is free and whether loads are given: skew axes;
+#: a slide and mimic joints; a free joint. The longest are tried on smaller ones.
+OF_LONG = [
+    *((name, False, loads) for name in ("arm6", "gripper") for loads in (False, True)),
+    ("quadruped", True, False),
+]
+OF_LONGEST = [("gripper", False, False), ("cart_pole", True, True)]
 #: Our robots whose functions are tried with their optional inputs in every run.
 LOADED = ("cart_pole", "gripper")
 
@@ -61,17 +70,11 @@ def states(tree: KinematicTree) -> Arrays:
 def cases() -> list[tuple[str, bool, bool]]:
     """Return robots, bases, and whether each is left out of most runs.
 
-    Robots of others are tried on one base or the other, our own on both; of the large ones one.
+    Every run tries few; all bases and robots are made of the same parts.
     """
     return [
-        (
-            name,
-            floating,
-            not (name == FIRST_LARGE and floating)
-            if name in LARGE_ROBOTS
-            else name in MAIN_ROBOTS and floating != bool(place % 2),
-        )
-        for place, name in enumerate((*OWN_ROBOTS, *MAIN_ROBOTS))
+        (name, floating, (name, floating) not in CHOSEN)
+        for name in (*OWN_ROBOTS, *MAIN_ROBOTS)
         for floating in (False, True)
     ]
 
@@ -79,27 +82,18 @@ def cases() -> list[tuple[str, bool, bool]]:
 def params(*functions: str) -> list[object]:
     """Return every case with every function, or with none."""
     every = []
-    for place, (name, floating, left_out) in enumerate(cases()):
+    for name, floating, left_out in cases():
         for function in functions or (None,):
             if name in LARGE_ROBOTS and any(word in (function or "") for word in SECOND):
                 continue  # a million operations
             further = function is not None and bool(COMPUTATIONS[function].key.inputs)
-            longer = name in LARGE_ROBOTS and function != LONG[0]
-            longer |= name in MAIN_ROBOTS and further
-            longer |= function in STEPS and name not in STEPPED
-            of_one = ("step_gradient", "forward_dynamics_second", "hessian", "regressor_gradient")
+            of_one = ("step_gradient", *SECOND)
             is_of_one = any(word in (function or "") for word in of_one)
-            longer |= is_of_one and (name != "gripper" or further)
-            # Of free joints and with loads on one robot.
-            longer |= (
-                "second_order" in (function or "") and (floating or further) and name != "gripper"
+            longer = function is not None and (
+                (name, floating, further) not in (OF_LONGEST if is_of_one else OF_LONG)
             )
-            # Of robots of others a few have all functions in every run.
-            all_functions = (
-                function is None or "second_order" in function or "centroidal" in function
-            )
-            longer |= name in MAIN_ROBOTS and all_functions and place % 8 > 1
-            marks = pytest.mark.exhaustive if left_out or longer else ()
+            is_first = (name, function) == (FIRST_LARGE, LONG[0])
+            marks = () if is_first else pytest.mark.exhaustive if left_out or longer else ()
             values = (name, floating) if function is None else (name, floating, function)
             every.append(pytest.param(*values, marks=marks))
     return every

@@ -21,12 +21,14 @@ from gridgen.backends import TARGETS
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.interface import Launch
 from gridgen.check import compare_function, random_states
-from gridgen.dynamics.functions import frame_computations
 from gridgen.errors import InternalError
+from gridgen.functions import GENERATED
+from gridgen.kernel import KernelKey
+from gridgen.schedules import KernelSelection, Schedules
 from gridgen.schedules.thread.plan import plan_programs
 from helpers import scan
 from helpers.emulated import call, sources
-from helpers.robots import CONSTRAINTS, exhaustive, refused, refused_kernel
+from helpers.robots import CONSTRAINTS, exhaustive, refusal, refused, refused_kernel
 from helpers.scan import EACH_KERNEL, KERNELS, module_of, random_inputs, run_all, tree_of
 from numerics.robots import load_tree, urdf_path
 
@@ -68,19 +70,21 @@ def evaluate(
     return results if isinstance(results, tuple) else (results,)
 
 
-def functions_of(name: str, floating_base: bool) -> list[str]:
-    """Return the kernels of a robot; those of a frame for the last body alone.
+@cache
+def keys_of(name: str, floating_base: bool) -> dict[str, KernelKey]:
+    """Return the kernels that a robot might have, by name; those of a frame for the last body.
 
     Rollouts, whose arrays have an axis of time, are left to test_motion.py.
     """
     tree = load_tree(urdf_path(name), floating_base, constraints=name)
-    of_last = {
-        computation.key.frame
-        for computation in frame_computations(tree, [tree.bodies[-1].name]).values()
-    }
-    kernels = robot_of(name, floating_base, "emulated").kernels
-    tried = ("", None, *of_last)
-    return [f for f, kernel in kernels.items() if kernel.key.frame in tried and not kernel.calls]
+    every = KernelSelection(GENERATED, [tree.bodies[-1].name])
+    keys = (key for schedule in Schedules(tree).all for key in schedule.keys(every))
+    return {key.name: key for key in keys if key.function != "rollout"}
+
+
+def why_not(robot: tuple[str, bool], function: str) -> str | None:
+    tree = load_tree(urdf_path(robot[0]), robot[1], constraints=robot[0])
+    return refusal(tree, keys_of(*robot)[function])
 
 
 def cases(chosen: Collection[object] = ()) -> list[object]:
@@ -92,7 +96,7 @@ def cases(chosen: Collection[object] = ()) -> list[object]:
             id="-".join((robot[0], *case[1:])),
         )
         for robot in ROBOTS
-        for function in functions_of(*robot)
+        for function in keys_of(*robot)
         for case in itertools.product((robot,), (function,), ("float32", "float64"), PTX_TARGETS)
     ]
 
@@ -103,6 +107,7 @@ def states(name: str, floating_base: bool, dtype: str) -> Mapping[str, np.ndarra
     return {key: value.astype(dtype) for key, value in x.items()}
 
 
+@refused(why_not)
 @pytest.mark.parametrize(("robot", "function", "dtype", "arch"), cases(CHOSEN))
 def test_what_nvrtc_makes_agrees_with_the_reference(
     robot: tuple[str, bool], function: str, dtype: str, arch: str
@@ -116,6 +121,7 @@ def test_what_nvrtc_makes_agrees_with_the_reference(
     assert row.passed, row
 
 
+@refused(why_not)
 @pytest.mark.parametrize(("robot", "function", "dtype", "arch"), cases())
 def test_what_nvrtc_makes_gives_the_bits_of_other_backends(
     robot: tuple[str, bool], function: str, dtype: str, arch: str

@@ -1,4 +1,8 @@
-"""Random trees of every kind of joint, with armature and damping on every velocity."""
+"""Random trees of every kind of joint, with armature and damping on every velocity.
+
+Also without these, with external wrenches, gravity in any direction and a base that moves: for its
+motion, Pinocchio's robot stands on one more free joint that moves as prescribed.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from gridgen.dynamics import cfa
 from gridgen.dynamics.functions import COMPUTATIONS, refusal
 from gridgen.dynamics.minverse import inverse_by_responses
 from gridgen.dynamics.reference import evaluate_reference
-from gridgen.errors import ModelError
+from gridgen.errors import ModelError, OptionError
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.thread.plan import plan_lines, plan_loops
 from helpers.dynamics import (
@@ -31,6 +35,7 @@ from numerics.robots import load_tree, resisting, run_program
 STATES = 2
 #: Relative; what is solved for loses what the condition of the mass matrix costs.
 TOLERANCE = 1e-12
+LOADS = ("f_ext", "base_velocity", "base_acceleration")
 #: What an eigenvalue of a mass matrix, scaled to a diagonal of ones, has where it is not zero.
 REGULAR = 1e-9
 
@@ -54,13 +59,13 @@ SIZES = [
 
 
 def loaded(urdf: str, floating: bool) -> tuple[KinematicTree, dict[str, Array]] | None:
-    """Return a robot and states of it, if anything moves."""
+    """Return a robot and states of it, if anything moves and one free joint is on its root."""
     try:
         tree = load_tree(urdf, **resisting(urdf, floating))
-    except ModelError:
+    except (ModelError, OptionError):
         return None
     x = random_states(tree, STATES, np.random.default_rng(1))
-    del x["f_ext"]  # Pinocchio has no body for each joint of a planar one
+    x["qd"][0, : tree.nv // 2] = 0.0  # at rest there is no friction
     return tree, x
 
 
@@ -82,6 +87,26 @@ def assert_close(found: Array, wanted: Array, what: str, tolerance: float = TOLE
     assert error <= tolerance, f"{what}: {error:.1e}"
 
 
+def look_at_loads(tree: KinematicTree, urdf: str, x: dict[str, Array]) -> None:
+    """Compare the functions that have loads with Pinocchio's."""
+    oracle = Oracle(tree, urdf, moving_base=True)
+    # Pinocchio has no body for each joint of a planar one.
+    x["f_ext"][:, [joint is None for joint in oracle.joints]] = 0.0
+    x["gravity"] = 10 * np.random.default_rng(2).normal(size=(STATES, 3))
+    bias = value(tree, "bias_forces_f_ext_base_motion", x)
+    expected = oracle.evaluate("bias_forces", x)
+    scale = max(np.abs(expected).max(), np.abs(x["f_ext"]).max())
+    assert np.abs(bias - expected).max() <= TOLERANCE * scale, "bias_forces"
+    M = value(tree, "mass_matrix", x)
+    effort = value(tree, "inverse_dynamics_f_ext_base_motion", x)
+    left = np.einsum("bij,bj->bi", M, x["qdd"]) + bias
+    assert np.abs(effort - left).max() <= 10 * TOLERANCE * np.abs(left).max(), "inverse_dynamics"
+    for method in ("aba", "crba"):
+        function = f"forward_dynamics_{method}_f_ext_base_motion"
+        if refusal(tree, function) is None:
+            assert_solves(M, value(tree, function, x), x["tau"] - bias, function)
+
+
 def look_at_dynamics(tree: KinematicTree, urdf: str, x: dict[str, Array]) -> None:
     """Compare inverse dynamics with Pinocchio's, and all that solves with inverse dynamics."""
     oracle, nv = Oracle(tree, urdf), tree.nv
@@ -91,6 +116,11 @@ def look_at_dynamics(tree: KinematicTree, urdf: str, x: dict[str, Array]) -> Non
     # Where all of it cancels, nothing is left to compare with.
     scale = max(np.abs(wanted).max(), 1e-3)
     assert np.abs(h - wanted).max() <= TOLERANCE * scale, "bias_forces"
+    free = [] if tree.has_mimic else tree.bodies
+    turns = [body.q_index for body in free if body.kind == "revolute"]
+    turned = {**x, "q": x["q"].copy()}
+    turned["q"][:, turns] += 2 * np.pi * np.arange(-1, len(turns) - 1)
+    assert_close(value(tree, "mass_matrix", turned), M, "a turn more", 1e2 * TOLERANCE)
     effort = value(tree, "inverse_dynamics", x)
     assert_close(effort, h + np.einsum("bij,bj->bi", M, x["qdd"]), "inverse_dynamics")
     x = {**x, "h": h}
@@ -155,7 +185,14 @@ def test_dynamics(count: int, most: int) -> None:
     @given(robots(most=most), st.booleans())
     def holds(urdf: str, floating: bool) -> None:
         if found := loaded(urdf, floating):
-            look_at_dynamics(found[0], urdf, found[1])
+            tree, x = found
+            look_at_loads(tree, urdf, dict(x))
+            look_at_dynamics(tree, urdf, {k: array for k, array in x.items() if k not in LOADS})
+            plain = load_tree(urdf, floating)
+            x = {name: x[name] for name in ("q", "qd", "gravity")}
+            expected = Oracle(plain, urdf).evaluate("bias_forces", x)
+            error = np.abs(value(plain, "bias_forces", x) - expected).max()
+            assert error <= TOLERANCE * max(np.abs(expected).max(), 1.0), "without losses"
 
     holds()
 
@@ -203,7 +240,7 @@ def test_what_is_singular(count: int, most: int) -> None:
     def holds(urdf: str, floating: bool, armature: float) -> None:
         try:
             tree = load_tree(urdf, floating, armature=armature)
-        except ModelError:
+        except (ModelError, OptionError):
             return
         q = random_states(tree, 8, np.random.default_rng(2))["q"]
         M = value(tree, "mass_matrix", {"q": q})

@@ -25,7 +25,7 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenError
 from gridgen.model.tree import KinematicTree
 from helpers.oracle import Oracle
-from helpers.robots import OWN_ROBOTS, example_urdfs
+from helpers.robots import OWN_ROBOTS, example_urdfs, joint_text, link_text, robot_text
 from numerics.robots import load_tree, urdf_path
 
 STATES = 20
@@ -114,3 +114,43 @@ def test_robots_that_cannot_move_are_refused(name: str) -> None:
     assert pinocchio.buildModelFromUrdf(str(path)).nv == 0
     with pytest.raises(GridGenError, match="floating_base=True"):
         load_tree(path)
+
+
+@pytest.mark.parametrize("name", ["panda", "pr2"])
+def test_mimic_joints_are_those_that_pinocchio_ties_together(name: str) -> None:
+    tree = load_tree(urdf_path(name))
+    oracle = Oracle(tree, urdf_path(name), mimic=True)
+    assert oracle.model.nv == tree.nv
+    x = random_states(tree, 2, np.random.default_rng(3))
+    del x["f_ext"]
+    for function in ("inverse_dynamics", "bias_forces", "mass_matrix"):
+        (result,) = evaluate_reference(tree, function, x)
+        assert relative_errors(result, oracle.evaluate(function, x)).max() <= TOLERANCE["float64"]
+
+
+def test_a_planar_joint_about_any_normal_is_two_slides_and_a_turn() -> None:
+    """Pinocchio knows planes only about z: here the plane is built from its three joints."""
+    links = [link_text(name, com="0.1 -0.2 0.3") for name in ("base", "arm", "hand", "thumb")]
+    first = joint_text("a", "base", "arm", axis="0 1 0", rpy="0.1 0.2 0.3")
+    last = joint_text("c", "hand", "thumb", axis="1 0 0", xyz="0.1 0 0.3")
+    normal = "0.6 -0.48 0.64"
+    planar = robot_text(*links, first, joint_text("b", "arm", "hand", "planar", axis=normal), last)
+    *_, turn = (body for body in load_tree(planar).bodies if body.joint.startswith("b"))
+    axes = np.array(turn.link_rotation).T
+    np.testing.assert_allclose(axes[2], np.array(normal.split(), float), atol=1e-15)
+    x_axis, y_axis, z_axis = (" ".join(map(repr, axis.tolist())) for axis in axes)
+    built = robot_text(
+        *links,
+        *(f'<link name="{name}"/>' for name in ("slide", "slides")),
+        first,
+        joint_text("b_x", "arm", "slide", "prismatic", axis=x_axis),
+        joint_text("b_y", "slide", "slides", "prismatic", axis=y_axis, xyz="0 0 0"),
+        joint_text("bz", "slides", "hand", "continuous", axis=z_axis, xyz="0 0 0"),
+        last,
+    )
+    x = random_states(load_tree(planar), STATES, np.random.default_rng(8))
+    del x["f_ext"]
+    for function in ("inverse_dynamics", "bias_forces", "mass_matrix"):
+        (result,) = evaluate_reference(load_tree(planar), function, x)
+        expected = Oracle(load_tree(built), built).evaluate(function, x)
+        assert relative_errors(result, expected).max() <= TOLERANCE["float64"]

@@ -11,7 +11,7 @@ import gridgen
 from fake_gpu.ptx.backend import PTX_TARGETS
 from gridgen.backends import TARGETS
 from gridgen.runtime.calls import rollout_vjp
-from helpers.robots import OWN, exhaustive
+from helpers.robots import OWN, exhaustive, exhaustive_cases
 from numerics.robots import urdf_path
 
 STATES, TIMES = 37, 12
@@ -36,7 +36,7 @@ def ends_of(robot: Any, q: np.ndarray) -> np.ndarray:
     return np.where(out.any(axis=1), out.argmax(axis=1), TIMES + 1)
 
 
-@pytest.mark.parametrize("backend", ["cpu", "compute_75", *exhaustive("emulated", "compute_90")])
+@pytest.mark.parametrize("backend", ["compute_75", *exhaustive("cpu", "emulated", "compute_90")])
 def test_a_state_that_has_ended_stays(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if backend in PTX_TARGETS:
         pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
@@ -93,7 +93,9 @@ def test_results_of_every_step_are_those_of_separate_calls() -> None:
     assert (wider[2] == TIMES + 1).sum() > (called[2] == TIMES + 1).sum()
 
 
-@pytest.mark.parametrize(("backend", "near"), [("cpu", 1 << 20), ("cpu", 0), ("emulated", 0)])
+@pytest.mark.parametrize(
+    ("backend", "near"), [("cpu", 0), *exhaustive_cases(("cpu", 1 << 20), ("emulated", 0))]
+)
 def test_gradients_stop_at_the_end(
     backend: str, near: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,7 @@ from gridgen.functions.arrays import ACTUATOR_INPUTS, ARRAYS, CONTACT_INPUTS
 from gridgen.functions.record import Function
 from gridgen.kernel import Kernel
 from gridgen.options import RobotOptions
-from gridgen.runtime.calls.evaluation import Evaluator
+from gridgen.runtime.calls.compiled import CompiledKernels
 from gridgen.schedules.thread.plan import plan_lines
 from helpers.program_interpreter import run
 from helpers.robots import CONSTRAINTS, TESTED_APART
@@ -128,7 +128,7 @@ class Case:
 def case(request: pytest.FixtureRequest) -> Iterator[Case]:
     case = Case(request.param)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Evaluator, "_compile", lambda self, record, *_: case.kernel(record))
+        patch.setattr(CompiledKernels, "_compile", lambda self, record, *_: case.kernel(record))
         yield case
 
 

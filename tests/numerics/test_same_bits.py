@@ -41,7 +41,6 @@ WAYS = {
 CHOSEN = [
     ("two_link", False, "float32", "inverse_dynamics_gradient"),
     ("arm6", False, "float64", "forward_dynamics_aba"),
-    ("quadruped", True, "float32", "inverse_dynamics"),
 ]
 OTHERS = [
     case

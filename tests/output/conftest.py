@@ -34,6 +34,6 @@ def grid_gen(python):
     """Run grid-gen in a process of its own."""
 
     def run(*arguments, cwd=None, **environment):
-        return python("-m", "gridgen.commands.main", *arguments, cwd=cwd, **environment)
+        return python("-m", "gridgen", *arguments, cwd=cwd, **environment)
 
     return run

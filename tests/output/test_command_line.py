@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen import check
-from gridgen.commands import console
+from gridgen import check, progress
 from gridgen.commands import main as cli
 from gridgen.commands import tune as tune_command
 from gridgen.cost import profile
@@ -31,16 +30,15 @@ CODEGEN = Path(__file__).parents[2] / "codegen"
 ROBOTS = CODEGEN.parent / "robots"
 PENDULUM = ROBOTS / "pendulum.urdf"
 QUADRUPED = ROBOTS / "quadruped.urdf"
-FILES = {"__init__.py", "model.json", "gridgen_math.cuh", "gridgen_simd.h"}
+FILES = {"__init__.py", "model.json", "include/gridgen/gridgen_math.cuh"}
 
 MASS, LENGTH, INERTIA, GRAVITY = 1.0, 0.4, 0.0125, 9.81  # of the pendulum, m and kg
 DAMPING, FRICTION = 0.02, 0.01
 
 
 @pytest.fixture
-def run(tmp_path, capsys, monkeypatch):
+def run(tmp_path, capsys):
     """Run grid-gen in this process: its status, what it printed, and its errors."""
-    monkeypatch.setattr(console, "PATIENCE", 1e6)  # what a slow machine takes is no matter
 
     def run_cli(*arguments):
         try:
@@ -67,13 +65,19 @@ def module(tmp_path):
     return import_module
 
 
+def contents(folder):
+    """Return the content of every file of a module by its path there."""
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
 # -- what is written ----------------------------------------------------------------------------
 
 
 def test_a_pendulum_held_level(run, module, tmp_path):
     status, _, errors = run(PENDULUM)
     assert (status, errors) == (0, "")
-    written = {path.name for path in (tmp_path / "out" / "pendulum").iterdir()}
+    written = contents(tmp_path / "out" / "pendulum").keys()
     assert written >= FILES | {"pendulum.cuh", "pendulum.cu", "pendulum_simd.h"}
     pendulum = module("pendulum")
     level = [np.pi / 2]
@@ -245,7 +249,7 @@ def test_json(run, tmp_path):
     folder = tmp_path / "out" / "pendulum"
     assert summary["robot"] == "pendulum"
     assert Path(summary["folder"]) == folder
-    sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+    sizes = {name: len(content) for name, content in contents(folder).items()}
     assert sizes.pop("manifest.json") > 0  # it lists the others
     assert summary["files"] == sizes
     counts = {key: summary[key] for key in ("bodies", "joints", "levels", "nq", "nv")}
@@ -269,9 +273,10 @@ def test_quiet(run):
 
 
 def test_a_run_that_takes_long_names_its_steps(run, monkeypatch):
-    monkeypatch.setattr(console, "PATIENCE", 0.0)
+    monkeypatch.delenv(progress.QUIET_VARIABLE)
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
     _, _, errors = run(PENDULUM, "--functions", "mass_matrix")
-    assert "grid-gen: tracing mass_matrix ...\ngrid-gen: writing the text ...\n" in errors
+    assert "grid-gen: tracing 1 of 1: mass_matrix ...\ngrid-gen: writing the text ...\n" in errors
     assert run(PENDULUM, "--functions", "mass_matrix", "--quiet") == (0, "", "")
 
 
@@ -307,7 +312,7 @@ def test_long_programs_have_loops(run, module, tmp_path):
 def test_an_output_without_a_reader(options, status, errors, tmp_path):
     if "full" in options and not Path("/dev/full").exists():
         pytest.skip("no /dev/full")
-    grid_gen = f'"{sys.executable}" -m gridgen.commands.main "{PENDULUM}"'
+    grid_gen = f'"{sys.executable}" -m gridgen "{PENDULUM}"'
     command = f"{grid_gen} -o out --functions mass_matrix {options}"
     result = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
@@ -415,6 +420,15 @@ def test_bad_input(arguments, message, grid_gen, tmp_path):
         (["--functions", "mass_matrix,neutral"], "neutral is in every"),
         (["--integrators", "heun"], 'no integrator "heun"; choose among semi_implicit'),
         (["--integrators", "rk4", "--functions", "mass_matrix"], "omit it, or add step"),
+        (
+            ["--functions", "self_distance,mass_matrix,delassus"],
+            "(grid-gen: --spheres); no delassus: the robot has no constraints: load it with",
+        ),
+        (
+            ["--functions", "mass_matrix_inverse,point_inertia", "--frame", "base", "--vjp"],
+            'no point_inertia of base: the origin of link "base" moves in 0',
+        ),
+        (["--functions", "integrate", "--inputs", "f_ext"], "no input f_ext: no function of"),
         (["--frame", "elbow"], 'frame_names lists its frames: "base", "rod"'),
         (["--frame", "rodd"], 'no frame "rodd"; did you mean "rod"'),
         (["--backend", "gpu", "--check"], "choose one of cpu, cuda, emulated"),
@@ -540,10 +554,10 @@ def test_a_folder_that_is_not_a_module_is_never_touched(run, tmp_path):
 def test_a_failed_run_leaves_the_module_as_it_was(run, tmp_path):
     run(PENDULUM)
     folder = tmp_path / "out" / "pendulum"
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    before = contents(folder)
     (tmp_path / "r.urdf").write_text(BROKEN.replace('"r"', '"pendulum"'))
     assert run(tmp_path / "r.urdf")[0] == 2
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert contents(folder) == before
 
 
 def test_a_module_is_replaced_whole(run, tmp_path):
@@ -596,7 +610,6 @@ def test_what_no_call_leads_to_is_there_when_asked_for(tmp_path):
 @pytest.fixture
 def tune(tmp_path, capsys, monkeypatch):
     """Run grid-gen tune in this process, with a folder for profiles: as ``run``."""
-    monkeypatch.setattr(console, "PATIENCE", 1e6)
     monkeypatch.setattr(profile, "cache_folder", tmp_path.joinpath)
 
     def run_tune(*arguments):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -12,11 +11,9 @@ ROBOTS = Path(__file__).parents[2] / "robots"
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Return the files of a module; its manifest without the path from there to the URDF."""
-    found = {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-    manifest = json.loads(found.pop("manifest.json"))
-    assert (folder / manifest["robot"].pop("file")).is_file()
-    return found | {"manifest.json": (json.dumps(manifest) + "\n").encode()}
+    """Return the files of a module."""
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
 @pytest.fixture(scope="module")

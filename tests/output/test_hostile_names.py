@@ -214,7 +214,8 @@ def pendulum(tmp_path_factory):
     urdf.write_text(robot_text(STAND_IN, ["arm"]), encoding="utf-8")
     functions = (*DEFAULT_FUNCTIONS, "inverse_dynamics_second_order")
     options = gridgen.GenerateOptions(output=urdf.parent / "out", functions=functions)
-    return gridgen.generate(urdf, options).files
+    made = gridgen.generate(urdf, options)
+    return dict(made.sources(next(iter(made.kernels.by_name.values()))).files)
 
 
 def identifiers(texts) -> list[str]:

@@ -60,6 +60,22 @@ def test_importing_a_module_loads_little(module, python):
     assert not loaded & {*GENERATOR, *OPTIONAL, "platformdirs"}
 
 
+def test_a_cached_function_needs_nothing_of_the_generator(python, tmp_path):
+    program = (
+        "import sys, gridgen\n"
+        f"robot = gridgen.load({str(ROBOTS / 'two_link.urdf')!r}, backend='cpu')\n"
+        "print(robot.bias_forces([0.1, 0.2], [0.3, 0.4]))\n"
+        "print(*sorted({'gridgen.emit', 'gridgen.report', 'jinja2', 'sympy'} & {*sys.modules}))\n"
+    )
+    first, again = (
+        python("-c", program, cwd=tmp_path, GRIDGEN_CACHE_DIR=str(tmp_path)).stdout.splitlines()
+        for _ in range(2)
+    )
+    assert first[0] == again[0]
+    assert first[1].startswith("gridgen.emit jinja2")
+    assert again[1] == ""
+
+
 @pytest.mark.parametrize("names", [OPTIONAL, ()], ids=["blocked", "installed"])
 def test_importing_gridgen_says_nothing(names, python, tmp_path):
     program = BLOCK.format(names=names) + "import gridgen; gridgen.load; gridgen.Robot\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -81,6 +82,34 @@ def test_programs_in_cpp_and_c(modules: dict[str, gridgen.GeneratedModule], tmp_
     run("cc", "-std=c99", *STRICT, folders[0], "-c", source, "-o", compiled)
     run(*words, compiled, objects[0], "-lm", "-o", program)
     run(program)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("machine", "instruction"),
+    [("aarch64", r"\bfml[as]\s.*4s"), ("riscv64", r"\bfn?m(add|sub)\.s")],
+)
+def test_programs_of_other_processors(
+    modules: dict[str, gridgen.GeneratedModule], tmp_path: Path, machine: str, instruction: str
+) -> None:
+    """GCC compiles fused multiply-adds; the program, emulated, has the bits of this machine."""
+    compiler, emulator = f"{machine}-linux-gnu-g++", f"qemu-{machine}"
+    if missing := [name for name in (compiler, emulator) if shutil.which(name) is None]:
+        pytest.skip(f"no {' and no '.join(missing)}")
+    sources = [module.folder / f"{name}.cpp" for name, module in modules.items()]
+    run(compiler, *FLAGS, *STRICT, "-S", sources[0], "-o", tmp_path / "text.s")
+    assert len(re.findall(instruction, (tmp_path / "text.s").read_text())) > 20
+    flags = [flag for flag in FLAGS if flag not in ("-fno-exceptions", "-fno-rtti")]
+    folders = [f"-I{module.folder}" for module in modules.values()]
+    program = tmp_path / "two_robots"
+    linked = (USERS / "two_robots.cpp", *sources, "-static", "-pthread", "-o", program)
+    run(compiler, *flags, *folders, *linked)
+    read, written = questions(modules)
+    assert run(emulator, program, input=read, timeout=60) == written
+    if machine == "aarch64":
+        source, program = USERS / "subnormals.cpp", tmp_path / "subnormals"
+        run(compiler, *FLAGS, *STRICT, *folders, source, "-static", "-o", program)
+        run(emulator, program)
 
 
 def test_inverse_kinematics_in_cpp(tmp_path: Path) -> None:

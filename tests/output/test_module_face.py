@@ -228,15 +228,27 @@ def test_the_manual_has_the_table_of_the_registry(monkeypatch):
     sys.modules.pop("functions_table")
 
 
-def test_the_manual_has_the_tables_of_results(monkeypatch):
+def test_the_manual_has_its_derived_parts(monkeypatch):
+    """Every table of results and every method of a robot is in one page, as it is now."""
     monkeypatch.syspath_prepend(ROOT / "docs")
-    module = importlib.import_module("results_tables")
+    module = importlib.import_module("derived")
     pages = {path: path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")}
     for path, text in pages.items():
-        assert module.with_tables(text) == text, f"{path.name}: make golden writes the tables anew"
-    shown = {match[2] for text in pages.values() for match in module.PLACE.finditer(text)}
-    assert shown == {path.stem for path in module.TABLES.glob("*.csv")}
-    sys.modules.pop("results_tables")
+        assert module.with_derived(text) == text, f"{path.name}: make golden writes it anew"
+    places = [
+        match.groups()[1:3] for text in pages.values() for match in module.PLACE.finditer(text)
+    ]
+    shown = {kind: [name for one, name in places if one == kind] for kind, _ in places}
+    assert set(shown["Data"]) == {path.stem for path in module.TABLES.glob("*.csv")}
+    assert sorted(shown["Functions"]) == sorted(module.groups())
+    sys.modules.pop("derived")
+
+
+def test_pages_render_without_a_site():
+    """GitHub shows an include, a fold or a place for docstrings as the text that it is."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in pages)
+    assert not re.findall(r"^(?:\?\?\?|--8<--|:::|!!!|:   ).*$", text, flags=re.MULTILINE)
 
 
 def test_a_function_that_was_left_out_says_so(face):
@@ -342,15 +354,20 @@ def test_a_module_names_what_it_has_and_nothing_else(tmp_path):
         assert set(functions_of(face)) | {"robot", "both"} >= set(face.__all__)
 
 
+@pytest.mark.filterwarnings("ignore::gridgen.GridGenWarning")
 def test_what_a_robot_cannot_have_is_no_name_of_its_module(tmp_path):
-    gripper = OWN / "gripper.urdf"  # whose finger follows another
     names = ("forward_dynamics", "center_of_mass")
-    options = gridgen.GenerateOptions(output=tmp_path, functions=names)
-    text = gripper.read_text().replace('<mass value="', '<mass value="0.0" was="')
-    with pytest.warns(gridgen.GridGenWarning):
-        made = gridgen.generate(re.sub(r"<inertia .*?/>", NO_INERTIA, text), options)
+    text = PENDULUM.read_text().replace('<mass value="', '<mass value="0.0" was="')
+    text = re.sub(r"<inertia .*?/>", NO_INERTIA, text)
+    options = gridgen.GenerateOptions(output=tmp_path)
+    named = gridgen.GenerateOptions(output=tmp_path, functions=("gravity_forces", *names))
+    made = gridgen.generate(text, options)
+    with pytest.raises(gridgen.ModelError, match=r"no forward_dynamics: .*; no center_of_mass: "):
+        gridgen.generate(text, named)
     source = (made.folder / "__init__.py").read_text()
-    assert not set(names) & set(re.findall(r"(\w+) = robot\.", source))
+    there = set(re.findall(r"(\w+) = robot\.", source))
+    assert "gravity_forces" in there
+    assert not set(names) & there
 
 
 def test_the_help_and_the_manual_name_the_default(capsys):

@@ -55,9 +55,30 @@ def test_a_module_lists_its_files(module):
 
 
 def test_a_module_is_replaced_by_one_of_other_files(module):
-    write(module, {"__init__.py": "", "other.h": ""})
-    assert sorted(content(module)) == ["__init__.py", "manifest.json", "other.h"]
+    for other in ("include/gridgen/a.h", "include/gridgen/b.h", "other.h"):
+        write(module, {"__init__.py": "", other: ""})
+        assert sorted(content(module)) == sorted(["__init__.py", "manifest.json", other])
+        assert [path.name for path in module.parent.iterdir()] == ["arm"]
+    assert not (module / "include").exists()
+
+
+def test_files_of_the_user_beside_shared_headers_stay(module):
+    write(module, {"include/gridgen/a.h": "", "include/b.h": ""})
+    (module / "include" / "gridgen" / "mine.h").write_text("own")
+    (module / "include" / "notes").mkdir()
+    (module / "include" / "notes" / "today").write_text("own")
+    refused(module, "mine.h is not a file of grid-gen")
+    write(module, {"include/gridgen/a.h": ""}, force=True)
+    own = ["include/gridgen/mine.h", "include/notes/today"]
+    assert sorted(content(module)) == ["include/gridgen/a.h", *own, "manifest.json"]
     assert [path.name for path in module.parent.iterdir()] == ["arm"]
+
+
+def test_a_file_in_the_place_of_a_folder_is_named(module):
+    (module / "include").write_text("own")
+    with pytest.raises(OptionError, match=r"include is not a folder: move it away"):
+        write(module, {"include/gridgen/a.h": ""}, force=True)
+    assert content(module)["include"] == b"own"
 
 
 def test_what_importing_a_module_leaves_is_no_obstacle(module):
@@ -177,13 +198,12 @@ def test_what_appears_while_a_module_is_written_is_not_lost(module, monkeypatch)
 
 
 def test_another_robot_of_the_same_name_is_no_reason_to_replace_a_module(tmp_path):
-    urdfs = [tmp_path / "a" / "robot.urdf", tmp_path / "b" / "robot.urdf"]
+    urdfs = [tmp_path / "a.urdf", tmp_path / "b.urdf"]
     for urdf, text in zip(urdfs, ("one", "another"), strict=True):
-        urdf.parent.mkdir()
         urdf.write_text(text)
     module = tmp_path / "out" / "robot"
     write(module, source=str(urdfs[0]), digest="1" * 64)
-    refused(module, r"another file, \.\./\.\./a/robot.urdf", source=str(urdfs[1]), digest="2" * 64)
+    refused(module, "another file, a.urdf", source=str(urdfs[1]), digest="2" * 64)
     write(module, source=str(urdfs[0]), digest="3" * 64)  # the file was edited
     write(module, source=str(urdfs[1]), digest="3" * 64)  # the file was copied
     refused(module, "another file", source=str(urdfs[0]), digest="4" * 64)
@@ -204,7 +224,7 @@ def test_the_command_refuses_another_robot(tmp_path, capsys, monkeypatch):
     assert cli.main([str(mine), *words]) == 0
     before = content(tmp_path)
     assert cli.main([str(other), *words]) == 2
-    assert "out/arm is the module of another file, ../../pendulum.urdf" in capsys.readouterr().err
+    assert "out/arm is the module of another file, pendulum.urdf" in capsys.readouterr().err
     assert content(tmp_path) == before
     assert cli.main([str(other), *words, "--force"]) == 0
 

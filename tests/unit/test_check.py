@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gridgen.check import compare_function, random_states
-from gridgen.dynamics.functions import computation_of
+import gridgen
+from gridgen.check import IDENTITIES, compare_function, compare_identity, random_states
+from gridgen.dynamics.functions import computation_of, refusal
 from gridgen.dynamics.reference import evaluate_reference, rounding_bounds
 from gridgen.kernel import KernelKey
 from gridgen.schedules.thread.plan import plan_lines
 from helpers.programs import plan_thread
-from helpers.robots import joint_text, link_text, robot_text
+from helpers.robots import OWN, joint_text, link_text, robot_text
 from helpers.scan import tree_of, tree_of_text
 from numerics.robots import run_program
 
@@ -39,6 +40,32 @@ def test_a_number_of_each_state_is_compared_with_the_largest_of_the_batch():
         row = compare_function(tree, "potential_energy", "float32", x, energy + error * scale)
         assert row.error == pytest.approx(error)
         assert row.passed == passed
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("gripper", {"joint_dynamics": True, "armature": 0.1, "parameters": "armature"}),
+        ("arm6", {"floating_base": True, "convention": "mujoco"}),
+    ],
+)
+def test_the_reference_satisfies_identities_that_an_error_breaks(name, options, monkeypatch):
+    """An error of a formula that the program shares with its reference is found."""
+    tree = gridgen.load(OWN / f"{name}.urdf", **options)._module._tree
+    x = random_states(tree, 4, np.random.default_rng(2))
+    there = [one for one in IDENTITIES if refusal(tree, one) is None]
+    assert len(there) >= (8 if options.get("convention") is None else 7)
+    for function in there:
+        assert compare_identity(tree, function, x).error < 1e-9, function
+        with monkeypatch.context() as context:
+            context.setattr(
+                "gridgen.check.evaluate_reference",
+                lambda tree, one, x, own=function: [
+                    result * (1.01 if one == own else 1.0)
+                    for result in evaluate_reference(tree, one, x)
+                ],
+            )
+            assert not compare_identity(tree, function, x).passed, function
 
 
 #: A link that slides forth and back, so that nothing but the motor's armature moves.

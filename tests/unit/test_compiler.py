@@ -14,6 +14,7 @@ from gridgen.modules import TracedModule
 from gridgen.options import GenerateOptions, RobotOptions
 from gridgen.robot import Robot
 from gridgen.runtime.module.files import FolderModule
+from gridgen.schedules.thread import plan
 from helpers.robots import OWN, joint_text, link_text, robot_text
 
 
@@ -30,9 +31,9 @@ def test_the_search_for_unreachable_objects_is_rarer_while_tracing_and_then_as_b
 @pytest.mark.usefixtures("traced_anew")
 def test_a_robot_in_memory_is_traced_so_too(monkeypatch):
     usual, seen = gc.get_threshold(), []
-    plan = gridgen.modules.plan_programs
+    planned = plan.plan_programs
     monkeypatch.setattr(
-        gridgen.modules, "plan_programs", lambda *a: seen.append(gc.get_threshold()) or plan(*a)
+        plan, "plan_programs", lambda *a: seen.append(gc.get_threshold()) or planned(*a)
     )
     robot = gridgen.load(OWN / "two_link.urdf", backend="cpu")
     robot.mass_matrix(np.array([0.1, 0.2]))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gridgen.commands.options import add_robot_options, robot_options
+from gridgen.commands.options import add_options, options_of
 from gridgen.compiler import generate, load
 from gridgen.errors import OptionError
 from gridgen.options import GenerateOptions, RobotOptions
@@ -57,7 +57,7 @@ def test_an_option_of_a_robot_is_one_of_load_of_modules_and_of_every_command(
 ) -> None:
     own = {field.name for field in fields(RobotOptions)}
     parser = ArgumentParser()
-    add_robot_options(parser)
+    add_options(parser, RobotOptions)
     given = "--floating-base --joint-dynamics --armature 0.5 --parameters damping --mapping a:=b"
     given += " --lock elbow=0.5 --lock base=1,2,3 --no-parameter-check"
     given += " --constraint point:foot --constraint joint:a:b --spheres primitives"
@@ -66,7 +66,7 @@ def test_an_option_of_a_robot_is_one_of_load_of_modules_and_of_every_command(
     given += " --ground foot --contact cone=elliptic --actuators true"
     given += " --friction-width 0.1 --rotor elbow=1e-4,50 --gyroscopic"
     given += f" --allowed-collisions {tmp_path / 'a.srdf'}"
-    options = RobotOptions(**robot_options(parser.parse_args(given.split())))
+    options = options_of(parser.parse_args(given.split()), RobotOptions)
     expected = RobotOptions(
         floating_base=True,
         joint_dynamics=True,

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-import gridgen.modules
+import gridgen
 from gridgen import source_cache
 from gridgen.backends import Sources
 from gridgen.compiler import read_tree
 from gridgen.modules import TracedModule
 from gridgen.options import RobotOptions
+from gridgen.schedules.thread import plan, work
 from helpers.robots import OWN
 
 
@@ -18,11 +19,11 @@ def traced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """The kernels that are traced from now on; nothing is kept yet."""
     monkeypatch.setenv("GRIDGEN_CACHE_DIR", str(tmp_path))
     names: list[str] = []
-    plan = gridgen.modules.plan_programs
+    planned = plan.plan_programs
     monkeypatch.setattr(
-        gridgen.modules,
+        plan,
         "plan_programs",
-        lambda *given: names.append(given[1].name) or plan(*given),
+        lambda *given: names.append(given[1].name) or planned(*given),
     )
     return names
 
@@ -75,3 +76,46 @@ def test_damaged_text_is_traced_anew(traced: list[str], tmp_path: Path) -> None:
     kept.write_text(kept.read_text(encoding="utf-8")[:-100], encoding="utf-8")
     assert text_of("mass_matrix") == first
     assert len(traced) == 2
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """The kernels whose operations are counted from now on; no count is cached yet."""
+    monkeypatch.setenv("GRIDGEN_CACHE_DIR", str(tmp_path))
+    names: list[str] = []
+    count = work._count
+    monkeypatch.setattr(
+        work, "_count", lambda *given: names.append(given[1].key.name) or count(*given)
+    )
+    work.count_operations.cache_clear()
+    return names
+
+
+def test_loading_counts_nothing_and_each_kernel_is_counted_once(counted: list[str]) -> None:
+    def loaded() -> gridgen.Robot:
+        ground = [{"link": "FL_foot", "radius": 0.02}]
+        return gridgen.load(OWN / "quadruped.urdf", floating_base=True, ground=ground, contact=True)
+
+    robot = loaded()
+    assert counted == []
+    assert robot.kernels["step_semi_implicit"].key.method == "semi_implicit"
+    assert "step_rk4" in robot.kernels
+    once = list(counted)
+    assert sorted(once) == ["step_rk4", "step_semi_implicit"]
+    work.count_operations.cache_clear()
+    again = loaded()
+    assert "step_semi_implicit" in again.kernels
+    assert "step_rk4" in again.kernels
+    assert counted == once  # no second time
+    assert "step_variational" not in again.kernels
+
+
+def test_robots_of_one_file_have_their_own_counts(counted: list[str]) -> None:
+    trees = [
+        read_tree(OWN / "humanoid.urdf", RobotOptions(floating_base=True, armature=armature))
+        for armature in (0.0, 0.1)
+    ]
+    for tree in (*trees, *trees):
+        work.count_operations.cache_clear()
+        work.count_operations(tree, "forward_dynamics_aba")
+    assert counted == ["forward_dynamics_aba"] * 2

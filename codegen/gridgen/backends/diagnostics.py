@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import re
+import signal
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
 
@@ -20,6 +22,16 @@ _ERROR = re.compile(
 # Messages of compilers for a full disk.
 _DISK_FULL = ("No space left on device", "Disk quota exceeded", "NoSpaceLeft")
 
+# Exit statuses of a program that SIGKILL ended, its own and of a shell: the system sends it when
+# memory runs out.
+_KILLED = (-9, 128 + 9)
+# Messages of compilers without memory, and of drivers whose compiler was killed.
+_NO_MEMORY = re.compile(
+    "out of memory|virtual memory exhausted|cannot allocate memory|bad_alloc|"
+    r"[Kk]illed signal terminated|\(killed\)|^\s*killed\s*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+
 
 def compile_error(
     *,
@@ -29,6 +41,7 @@ def compile_error(
     log: str,
     files: Mapping[str, str],
     keep: Callable[[Mapping[str, str]], Path | None],
+    status: int = 1,
 ) -> CompileError | OSError:
     """Return the error for a failed compilation, an ``OSError`` if the disk is full.
 
@@ -39,9 +52,24 @@ def compile_error(
         log:      output of the compiler.
         files:    source text: file name -> content.
         keep:     saves the files in a folder and returns it, or None if that fails.
+        status:   exit status of the compiler; a negative one is the signal that ended it.
     """
+    where = f'robot "{robot}", function {function}: {compiler}'
     if any(reason in log for reason in _DISK_FULL):
         return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    if status in _KILLED or _NO_MEMORY.search(log):
+        size = sum(map(len, files.values()))
+        return CompileError(
+            f"{where} ended because memory ran out ({_memory()}): the source has {size >> 10} kB. "
+            "Compile fewer functions at a time (by default as many as there are cores), or "
+            "generate a module with a smaller longest_program (--longest-program), whose programs "
+            "loop over bodies"
+        )
+    if status < 0:
+        return CompileError(
+            f"{where} ended by signal {signal.Signals(-status).name}: it does not say why; try "
+            "again, or another compiler ($CXX)"
+        )
     found = _ERROR.search(log)
     if found is None:
         lines = [line.strip() for line in log.splitlines() if line.strip()]
@@ -55,10 +83,23 @@ def compile_error(
     folder = keep(files)
     source = f"saved in {folder}" if folder else "lost, because the disk is full"
     return CompileError(
-        f'robot "{robot}", function {function}: {compiler} rejected the generated code: {message}\n'
+        f"{where} rejected the generated code: {message}\n"
         f"{excerpt}"
         f"The source is {source}. This is a bug in gridgen, please report it."
     )
+
+
+def _memory() -> str:
+    """Return the memory of this machine, and of the largest program that this process has run."""
+    try:
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ImportError, AttributeError, OSError, ValueError):  # the system does not report it
+        return "the system does not report how much"
+    largest = peak * (1 if sys.platform == "darwin" else 1024)
+    return f"the largest compilation so far used {largest / 1e9:.1f} of {there / 1e9:.1f} GB"
 
 
 def numbered_lines(text: str, number: int) -> str:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TypeVar
+
+from gridgen.backends.process import ended_by_termination
+from gridgen.progress import Progress, Step
 
 _Result = TypeVar("_Result")
 
 
 def side_by_side(
     tasks: Mapping[str, Callable[[], _Result]],
-    progress: Callable[[str], None],
+    progress: Progress,
     jobs: int | None = None,
 ) -> Iterator[_Result]:
     """Run tasks in parallel and yield their results in order.
@@ -26,11 +30,14 @@ def side_by_side(
     """
     has_affinity = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    with ThreadPoolExecutor(jobs or cores, "gridgen-compile") as pool:
-        futures: dict[str, Future[_Result]] = {n: pool.submit(t) for n, t in tasks.items()}
+    with ended_by_termination(), ThreadPoolExecutor(jobs or cores, "gridgen-compile") as pool:
+        # Each task runs in this context: what it reports belongs to the task of the caller.
+        futures: dict[str, Future[_Result]] = {
+            name: pool.submit(copy_context().run, task) for name, task in tasks.items()
+        }
         try:
             for count, (name, future) in enumerate(futures.items(), 1):
-                progress(f"compiling {count} of {len(tasks)}: {name}")
+                progress(Step.of("compiling", name, count, len(tasks)))
                 yield future.result()
         except BaseException:
             pool.shutdown(cancel_futures=True)

@@ -5,16 +5,12 @@ from __future__ import annotations
 import io
 import os
 import sys
-import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 from gridgen.errors import GridGenError, GridGenWarning
-
-#: Seconds after which a run without a terminal prints its current step.
-PATIENCE = 5.0
+from gridgen.progress import Progress, announced
 
 
 def accept_any_alphabet() -> None:
@@ -58,47 +54,9 @@ def _stop_printing() -> None:
     os.close(nowhere)
 
 
-@contextmanager
-def progress_shown(silent: bool) -> Iterator[Any]:
-    """Show the current step on a terminal; without one, print the steps of a long run."""
-    if silent or sys.stderr is None:
-        yield lambda step: None
-        return
-    if not sys.stderr.isatty():
-        log = _StepLog()
-        try:
-            yield log
-        finally:
-            log.end()
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("starting") as status:
-        yield lambda step: status.update(step)
-
-
-class _StepLog:
-    """Prints a line per step, once a run takes longer than ``PATIENCE``."""
-
-    def __init__(self) -> None:
-        self._step = "starting"
-        self._is_late = False
-        self._timer = threading.Timer(PATIENCE, self._begin)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def __call__(self, step: str) -> None:
-        self._step = step
-        if self._is_late:
-            say(f"{step} ...")
-
-    def _begin(self) -> None:
-        self._is_late = True
-        say(f"{self._step} ...")
-
-    def end(self) -> None:
-        """Stop printing."""
-        self._timer.cancel()
+def progress_shown(silent: bool) -> AbstractContextManager[Progress]:
+    """Show the current step of a run, if it takes long."""
+    return announced("starting", progress=(lambda step: None) if silent else None, names_steps=True)
 
 
 @contextmanager

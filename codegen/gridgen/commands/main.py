@@ -22,28 +22,16 @@ from gridgen.commands.options import (
     BAD_INPUT,
     Parser,
     add_dtypes,
-    add_force,
-    add_robot_options,
+    add_options,
     add_urdf,
-    listed,
-    named,
     one_of,
-    robot_options,
+    options_of,
     robot_text,
 )
 from gridgen.commands.summary import Summary
 from gridgen.errors import GridGenError, OptionError
-from gridgen.functions import GENERATED
-from gridgen.functions.arrays import OPTIONAL_INPUTS
-from gridgen.functions.motion import INTEGRATORS
 from gridgen.naming import show
-from gridgen.options import (
-    DTYPE_CHOICES,
-    LEFT_OUT,
-    LONGEST_GPU_PROGRAM,
-    LONGEST_PROGRAM,
-    GenerateOptions,
-)
+from gridgen.options import DTYPE_CHOICES, GenerateOptions, RobotOptions
 from gridgen.version import __version__
 
 if TYPE_CHECKING:
@@ -111,16 +99,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _fused(word: str) -> tuple[str, list[str]]:
-    """Read ``NAME=FUNCTION,...``."""
-    name, equals, names = word.partition("=")
-    if not equals:
-        raise argparse.ArgumentTypeError(
-            f"{show(word)}: give NAME=FUNCTION,... such as control=mass_matrix,jacobian:hand"
-        )
-    return name.strip(), [part.strip() for part in names.split(",")]
-
-
 def _parser() -> Parser:
     parser = Parser(
         prog="grid-gen",
@@ -128,89 +106,9 @@ def _parser() -> Parser:
         epilog=_EXAMPLE,
     )
     add_urdf(parser)
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        default=Path("generated"),
-        metavar="FOLDER",
-        help="parent folder of the module's folder (default: generated)",
-    )
-    parser.add_argument("--name", help="name of the module (default: name of the robot)")
-    add_robot_options(parser)
+    add_options(parser, RobotOptions)
+    add_options(parser, GenerateOptions)
     add_dtypes(parser, "element type for --check, --arch and --compile: ")
-    parser.add_list(
-        "--functions",
-        metavar="NAME,...",
-        help=f"generate only these functions, of {', '.join(GENERATED)}; repeatable "
-        f"(default: all except {', '.join(LEFT_OUT)})",
-    )
-    parser.add_list(
-        "--integrators",
-        metavar="NAME,...",
-        help=f"integrators of steps and rollouts, of {', '.join(INTEGRATORS)}; repeatable "
-        "(default: without variational)",
-    )
-    parser.add_list(
-        "--frame",
-        dest="frames",
-        metavar="LINK",
-        help="generate the Jacobians of this link and their derivatives; repeatable",
-    )
-    parser.add_list(
-        "--fuse",
-        type=_fused,
-        metavar="NAME=FUNCTION,...",
-        help="generate a fused function, which shares common subexpressions; write a link after a "
-        "colon: control=mass_matrix,bias_forces,jacobian:hand; repeatable",
-    )
-    parser.add_list(
-        "--inverse-kinematics",
-        metavar="LINK[,LINK...]",
-        help="generate the inverse kinematics of a link, or of several links at once; repeatable",
-    )
-    parser.add_list(
-        "--inputs",
-        metavar="NAME,...",
-        help=f"optional inputs of the dynamics, of {', '.join(OPTIONAL_INPUTS)}; repeatable "
-        "(default: none)",
-    )
-    parser.add_argument(
-        "--variants",
-        action="store_true",
-        help="also generate alternative kernels, which are used only for comparisons",
-    )
-    parser.add_argument(
-        "--vjp",
-        action="store_true",
-        help="also generate vector-Jacobian products, for backpropagation",
-    )
-    parser.add_argument(
-        "--jvp",
-        action="store_true",
-        help="also generate Jacobian-vector products (directional derivatives)",
-    )
-    parser.add_argument(
-        "--casadi",
-        action="store_true",
-        help="also write the functions and their Jacobians for CasADi's external; compile them "
-        "with --compile cpu",
-    )
-    parser.add_argument(
-        "--longest-program",
-        type=int,
-        default=LONGEST_PROGRAM,
-        metavar="OPERATIONS",
-        help="use loops over bodies instead of straight-line code for functions with more "
-        f"operations than this (default: {LONGEST_PROGRAM})",
-    )
-    parser.add_argument(
-        "--longest-gpu-program",
-        type=int,
-        default=LONGEST_GPU_PROGRAM,
-        metavar="OPERATIONS",
-        help=f"the same on a GPU, if it is less (default: {LONGEST_GPU_PROGRAM})",
-    )
     parser.add_list(
         "--arch",
         metavar="SM",
@@ -252,44 +150,25 @@ def _parser() -> Parser:
         help="write an HTML report of the robot: kinematic tree, operation counts, accuracy, speed "
         "on this machine, and predictions for the GPUs of --arch (default: sm_90)",
     )
-    add_force(parser)
     parser.add_output("the summary")
     parser.add_argument("--version", action="version", version=f"grid-gen {__version__}")
     return parser
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    options = GenerateOptions(
-        output=arguments.output,
-        name=arguments.name,
-        **robot_options(arguments),
-        functions=listed(arguments.functions),
-        integrators=listed(arguments.integrators),
-        frames=tuple(dict.fromkeys(arguments.frames)),
-        inputs=listed(arguments.inputs),
-        fuse=named("--fuse", arguments.fuse),
-        inverse_kinematics=tuple(listed([one]) for one in arguments.inverse_kinematics),
-        variants=arguments.variants,
-        vjp=arguments.vjp,
-        jvp=arguments.jvp,
-        casadi=arguments.casadi,
-        longest_program=arguments.longest_program,
-        longest_gpu_program=arguments.longest_gpu_program,
-        force=arguments.force,
-    )
+    start = time.perf_counter()
+    options = options_of(arguments, GenerateOptions)
     dtypes = tuple(dict.fromkeys(arguments.dtype or DTYPE_CHOICES))
     silent = arguments.quiet or arguments.json
     with progress_shown(silent) as progress, warnings_as_lines():
-        targets = _check_tools(arguments)
-        start = time.perf_counter()
+        targets = _check_tools(arguments, options)
         from gridgen.compiler import make_module
         from gridgen.wheel import make_wheels, write_wheels
 
         module = make_module(robot_text(arguments.urdf), options, progress)
-        seconds = time.perf_counter() - start
-        if arguments.name not in (None, module.folder.name):
+        if options.name not in (None, module.folder.name):
             say(
-                f"warning: {show(arguments.name)} is not a valid module name; the module is named "
+                f"warning: {show(options.name)} is not a valid module name; the module is named "
                 f"{module.folder.name}"
             )
         resources = _compile_kernels(module, dtypes, arguments.arch, progress)
@@ -300,13 +179,13 @@ def _run(arguments: argparse.Namespace) -> int:
             report = module.drawings.report(archs, progress=progress)
         compiled = _compile_ahead(module, dtypes, targets, progress)
         files: dict[str, str | bytes] = {**module.files, **compiled}
-        version, force = arguments.wheel_version, arguments.force
+        version, force = arguments.wheel_version, options.force
         wheels = make_wheels(module.folder, files, version, force) if arguments.wheel else {}
         module.write(compiled, force=force)
         write_wheels(wheels, force)
         if report is not None:
             report.save(arguments.report, force=force)
-    summary = Summary(module, seconds, resources, comparisons)
+    summary = Summary(module, time.perf_counter() - start, resources, comparisons)
     with printing():
         if arguments.json:
             print(json.dumps(summary.as_data(), indent=2))
@@ -318,7 +197,9 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0 if passed else FAILED_CHECK
 
 
-def _check_tools(arguments: argparse.Namespace) -> tuple[CompileTarget, ...]:
+def _check_tools(
+    arguments: argparse.Namespace, options: GenerateOptions
+) -> tuple[CompileTarget, ...]:
     """Return the targets of --compile.
 
     Raises:
@@ -328,14 +209,14 @@ def _check_tools(arguments: argparse.Namespace) -> tuple[CompileTarget, ...]:
         raise OptionError("--backend is the backend of --check; add --check")
     if arguments.dtype and not (arguments.check or arguments.arch or arguments.targets):
         raise OptionError("--dtype applies to --check, --arch and --compile; add one of them")
-    if arguments.casadi and arguments.targets and "float64" not in (arguments.dtype or "float64"):
+    if options.casadi and arguments.targets and "float64" not in (arguments.dtype or "float64"):
         raise OptionError("--casadi is compiled for float64; add --dtype float64")
     if arguments.report and not Path(arguments.report).absolute().parent.is_dir():
         raise OptionError(f"--report is {show(arguments.report)}; its folder does not exist")
     if arguments.report:
         from gridgen.emit.writer import check_file
 
-        check_file(Path(arguments.report), arguments.force)
+        check_file(Path(arguments.report), options.force)
     for arch in arguments.arch:
         from gridgen.backends.cuda.compiler import check_machine
 
@@ -391,7 +272,3 @@ def _check(
 
     name = arguments.backend or BACKEND
     return tuple(compare(module.tree, Robot(module, name), dtypes, name, progress=progress))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from gridgen.commands.console import say
 from gridgen.errors import GridGenError, OptionError
 from gridgen.naming import show
-from gridgen.options import (
-    CONSTRAINT_FILES,
-    CONVENTIONS,
-    DTYPE_CHOICES,
-    RobotOptions,
-    read_constraints,
-)
+from gridgen.options import DTYPE_CHOICES, Row, rows
 
+Options = TypeVar("Options")
 #: Exit status for an invalid input or option.
 BAD_INPUT = 2
 
@@ -96,232 +90,69 @@ def add_urdf(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("urdf", help="the URDF, xacro or MJCF file; - for a URDF on standard input")
 
 
-def add_robot_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that change a robot."""
-    parser.add_argument(
-        "--floating-base", action="store_true", help="put a free joint under the root link"
-    )
-    parser.add_argument(
-        "--joint-dynamics",
-        action="store_true",
-        help="include the joint damping and friction of the URDF",
-    )
-    parser.add_argument(
-        "--friction-width",
-        type=float,
-        default=0.0,
-        metavar="VELOCITY",
-        help="smooth friction c tanh(qd / VELOCITY) instead of c sign(qd)",
-    )
-    parser.add_argument(
-        "--rotor",
-        dest="rotors",
-        action="append",
-        default=[],
-        type=_of_joint,
-        metavar="JOINT=INERTIA,RATIO",
-        help="motor of a joint: inertia of the rotor [kg m^2] and gear ratio; repeatable",
-    )
-    parser.add_argument(
-        "--gyroscopic", action="store_true", help="include the gyroscopic moments of the rotors"
-    )
-    parser.add_argument(
-        "--armature",
-        type=float,
-        default=0.0,
-        metavar="INERTIA",
-        help="addition to the diagonal of the mass matrix",
-    )
-    parser.add_argument(
-        "--parameters",
-        action="append",
-        default=[],
-        metavar="NAME,...",
-        help="parameters of the robot that become inputs: names of links, or all for all moving "
-        "bodies, for their inertial parameters; armature; damping; joint_friction; offsets, of "
-        "constraints; repeatable (default: none)",
-    )
-    parser.add_argument(
-        "--no-parameter-check",
-        dest="check_parameters",
-        action="store_false",
-        help="do not validate the physical consistency of params in calls",
-    )
-    parser.add_argument(
-        "--mapping",
-        dest="mappings",
-        action="append",
-        default=[],
-        type=_mapping,
-        metavar="NAME=VALUE",
-        help="value of an argument of a xacro file; repeatable",
-    )
-    parser.add_argument(
-        "--lock",
-        action="append",
-        default=[],
-        type=_of_joint,
-        metavar="JOINT=POSITION",
-        help="fix a joint at a position [rad or m]; repeatable",
-    )
-    parser.add_argument(
-        "--convention",
-        type=one_of("convention", CONVENTIONS),
-        default=CONVENTIONS[0],
-        metavar="NAME",
-        help=f"coordinates of a floating base: {' or '.join(CONVENTIONS)}",
-    )
-    parser.add_argument(
-        "--order",
-        action="append",
-        default=[],
-        metavar="JOINT,...",
-        help="the joints in the order of q and of velocities; repeatable (default: depth first)",
-    )
-    parser.add_argument(
-        "--constraint",
-        dest="constraints",
-        action="append",
-        default=[],
-        type=_constraint,
-        metavar="KIND:NAME[:TO]",
-        help="a constraint of the motion: point or frame of a link, by the world or another link, "
-        "or joint; or a JSON or YAML file with a list of such; repeatable",
-    )
-    parser.add_argument(
-        "--ground",
-        action="append",
-        default=[],
-        metavar="LINK[,LINK...]",
-        help="links whose collision shapes touch the plane z = 0 (docs/contacts.md); repeatable",
-    )
-    parser.add_argument(
-        "--contact",
-        action="append",
-        default=[],
-        type=_setting,
-        metavar="NAME=VALUE",
-        help="setting of contacts: cone, impratio, timestep, iterations, parallel, or "
-        "pairs=LINK:LINK,... of links that may touch; or true, for the contacts of an MJCF file; "
-        "repeatable",
-    )
-    parser.add_argument(
-        "--actuators",
-        default=False,
-        type=lambda word: word == "true" or word,
-        metavar="FILE",
-        help="actuators, which ctrl controls: a JSON or YAML file with a list of them; or true, "
-        "for those of an MJCF file (docs/actuators.md)",
-    )
-    parser.add_argument(
-        "--spheres",
-        default={},
-        metavar="FILE",
-        help="spheres of links for distances: a YAML or JSON file, as of grid-gen spheres; or "
-        "primitives, the spheres and capsules of the robot's file, and those that cover its "
-        "boxes and cylinders",
-    )
-    parser.add_argument(
-        "--allowed-collisions",
-        metavar="FILE",
-        help="an SRDF file with pairs of links that may touch (default: found by sampling)",
-    )
+def add_options(parser: argparse.ArgumentParser, record: type) -> None:
+    """Add the options that a record declares itself; those that are not given are left out."""
+    for name, default, row in rows(record):
+        words: dict[str, Any] = {"dest": name, "default": argparse.SUPPRESS}
+        if not row.metavar:
+            words["action"] = "store_false" if default is True else "store_true"
+        else:
+            words |= {"metavar": row.metavar, "type": _reader(row)}
+            if row.join:
+                words["action"] = "append"
+        parser.add_argument(*flags_of(name, row), help=help_of(default, row), **words)
 
 
-def robot_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the values of ``RobotOptions`` by name of the field."""
-    given = {name: value for name, value in vars(arguments).items() if name in _ROBOT_OPTIONS}
-    return given | {
-        "parameters": listed(arguments.parameters),
-        "mappings": named("--mapping", arguments.mappings) or None,
-        "order": listed(arguments.order),
-        "lock": named("--lock", arguments.lock) or None,
-        "rotors": named("--rotor", arguments.rotors) or None,
-        "constraints": tuple(one for several in arguments.constraints for one in several),
-        "ground": listed(arguments.ground),
-        "contact": _settings(arguments.contact),
-    }
+def flags_of(name: str, row: Row) -> tuple[str, ...]:
+    """Return the flags of an option."""
+    return row.flags or (f"--{name.replace('_', '-')}",)
 
 
-_ROBOT_OPTIONS = {field.name for field in fields(RobotOptions)}
+def help_of(default: Any, row: Row, *, is_markdown: bool = False) -> str:
+    """Return the description of an option for a command line, or for a page about it."""
+    text = row.text if is_markdown and row.choices else row.command or row.text
+    text = " ".join(text.removesuffix(".").split())
+    text = text.replace("``", "`") if is_markdown else text.replace("``", "").replace("%", "%%")
+    if row.choices and not is_markdown:
+        text += f"; names: {', '.join(row.choices)}"
+    has_default = type(default) in (int, str, type(Path()))
+    return text + "; repeatable" * (row.join is not None) + f" (default: {default})" * has_default
+
+
+def _reader(row: Row) -> Callable[[str], Any]:
+    """Return a function that reads a word of an option, with the errors of ``argparse``."""
+
+    def read(word: str) -> Any:
+        try:
+            return row.read(word)
+        except OptionError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    # Its name is in the error of a word that is no number.
+    read.__name__ = getattr(row.read, "__name__", "value")
+    return read
+
+
+def options_of(arguments: argparse.Namespace, record: type[Options]) -> Options:
+    """Return the record of options that a command line has."""
+    found = {}
+    for base in reversed(record.__mro__[:-1]):
+        for name, _, row in rows(base):
+            if not hasattr(arguments, name):
+                continue
+            found[name] = getattr(arguments, name)
+            if row.join:
+                try:
+                    found[name] = row.join(found[name])
+                except OptionError as error:
+                    raise OptionError(f"{flags_of(name, row)[-1]} {error}") from None
+    return record(**found)
 
 
 def add_force(parser: argparse.ArgumentParser) -> None:
-    """Add the option that permits overwriting of files."""
-    parser.add_argument(
-        "--force",
-        action="store_true",
-        help="overwrite files that grid-gen did not write or that were changed since",
-    )
-
-
-def _mapping(word: str) -> tuple[str, str]:
-    name, equals, value = word.partition("=")
-    if not (name and equals):
-        raise argparse.ArgumentTypeError(f"{show(word)} is not NAME=VALUE")
-    return name.removesuffix(":"), value  # ROS writes name:=value
-
-
-def _settings(given: Sequence[tuple[str, Any]]) -> bool | dict[str, Any]:
-    """Return the settings of contacts, or whether a robot has them."""
-    settings = named("--contact", given)
-    is_alone = settings.pop("true", None) is not None
-    return settings or is_alone
-
-
-def _setting(word: str) -> tuple[str, bool | float | str | list[list[str]]]:
-    if word == "true":
-        return word, word
-    name, value = _mapping(word)
-    if name == "pairs":
-        return name, [pair.split(":") for pair in value.split(",")]
-    if value in ("true", "false"):
-        return name, value == "true"
-    try:
-        return name, float(value)
-    except ValueError:
-        return name, value
-
-
-def _of_joint(word: str) -> tuple[str, float | tuple[float, ...]]:
-    name, _, position = word.rpartition("=")
-    try:
-        numbers = tuple(map(float, position.split(",")))
-    except ValueError:
-        numbers = ()
-    if not (name and numbers):
-        raise argparse.ArgumentTypeError(f"{show(word)} is no JOINT=NUMBER[,NUMBER]")
-    return name, numbers[0] if len(numbers) == 1 else numbers
-
-
-def _constraint(word: str) -> tuple[Mapping[str, Any], ...]:
-    if word.endswith(CONSTRAINT_FILES):
-        return read_constraints(word)
-    kind, _, names = word.partition(":")
-    name, _, to = names.partition(":")
-    if not (kind and name):
-        raise argparse.ArgumentTypeError(f"{show(word)} is no KIND:NAME[:TO] and no file")
-    entry = {"kind": kind, "joint" if kind == "joint" else "link": name}
-    return ({**entry, "to": to} if to else entry,)
-
-
-def named(option: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the values of an option by name.
-
-    Raises:
-        OptionError: a name has two values.
-    """
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if found.setdefault(name, value) != value:
-            raise OptionError(f"{option} has {show(name)} twice; give each name once")
-    return found
-
-
-def listed(words: Sequence[str]) -> tuple[Any, ...]:
-    """Return the names in comma-separated lists, each once."""
-    names = (name.strip() for listed in words for name in listed.split(","))
-    return tuple(dict.fromkeys(names))
+    """Add the option that permits overwriting of files, to a command that writes one."""
+    text = "overwrite a file that grid-gen did not write or that was changed since"
+    parser.add_argument("--force", action="store_true", help=text)
 
 
 def robot_text(argument: str) -> bytes | str | Path:
@@ -335,5 +166,5 @@ def robot_text(argument: str) -> bytes | str | Path:
 
     if sys.stdin is None:
         raise GridGenError("-: the standard input is closed; give the path of a URDF file")
-    with announced("reading a URDF from standard input", everywhere=True):
+    with announced("reading a URDF from standard input"):
         return sys.stdin.buffer.read(MAX_BYTES + 1)

@@ -10,15 +10,15 @@ from gridgen.commands.console import printing, progress_shown, warnings_as_lines
 from gridgen.commands.options import (
     Parser,
     add_dtypes,
-    add_robot_options,
+    add_options,
     add_urdf,
-    listed,
     one_of,
-    robot_options,
+    options_of,
     robot_text,
 )
 from gridgen.errors import OptionError
 from gridgen.naming import show
+from gridgen.option_values import listed
 from gridgen.options import DTYPE_CHOICES, RobotOptions
 from gridgen.runtime.planning.tune import BATCHES, TunedDevice, TuneSelection, tune
 
@@ -53,7 +53,7 @@ def run(arguments: Sequence[str]) -> int:
         from gridgen.compiler import read_tree
         from gridgen.modules import TracedModule
 
-        tree = read_tree(robot_text(options.urdf), RobotOptions(**robot_options(options)))
+        tree = read_tree(robot_text(options.urdf), options_of(options, RobotOptions))
         tuned = tune(TracedModule(tree), selection, progress)
     with printing():
         if options.json:
@@ -72,7 +72,7 @@ def _parser() -> Parser:
         epilog=_EXAMPLE,
     )
     add_urdf(parser)
-    add_robot_options(parser)
+    add_options(parser, RobotOptions)
     devices = get_args(TunedDevice)
     parser.add_argument(
         "--device",

@@ -24,7 +24,7 @@ def entry_of(robot: Robot, kernel: Kernel, dtype: np.dtype[Any], backend: str = 
     Raises:
         DeviceError: the backend does not compile for the CPU.
     """
-    found = robot._evaluator.compiled(kernel, np.empty(0, dtype), backend).kernel
+    found = robot._evaluator.compiled.find(kernel, np.empty(0, dtype), backend).kernel
     if not isinstance(found, CpuKernel):
         raise DeviceError(f"{kernel.name} on trajectories runs on the CPU")
     return found.entry

@@ -195,7 +195,7 @@ class Terms:
         self._keys = key, replace(key, variant=VALUE)
         rows = max(len(column) for column in columns)
         columns = [np.broadcast_to(column, (rows, *column.shape[1:])) for column in columns]
-        self.coupled = max(extents(cost.residual, robot)[2] for cost in costs)
+        self.coupled = max(extents(cost.residual, description.space)[2] for cost in costs)
         self._numbers = np.concatenate(columns, axis=-1)
 
     def called(
@@ -240,7 +240,7 @@ class Terms:
 
 def _columns(robot: Robot, cost: Cost, B: int, T: int) -> list[Array]:
     """Return the weights (1, T + 1, m), the target and the width of a term."""
-    kind, m = cost.residual, extents(cost.residual, robot)[0]
+    kind, m = cost.residual, extents(cost.residual, robot._description.space)[0]
     weights = np.zeros((1, T + 1, m))
     try:
         weights[:, :-1] = cost.weights

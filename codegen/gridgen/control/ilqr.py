@@ -15,13 +15,13 @@ from gridgen.backends.cpu.backend import limited_threads, thread_count
 from gridgen.control.compiled import Array, Called, entry_of
 from gridgen.control.costs import Cost, Terms, numbers
 from gridgen.control.riccati import backward
+from gridgen.dynamics.trajectory_costs import free_end
 from gridgen.errors import OptionError, ShapeError
 from gridgen.frameworks.trajectories import along
 from gridgen.functions.types import Dtype, Integrator
-from gridgen.naming import show_value
+from gridgen.naming import check_choice, show_value
 from gridgen.robot import Robot
 from gridgen.runtime.arrays.defaults import default
-from gridgen.runtime.calls.evaluation import check_choice
 
 #: Step lengths of the line search, each for the problems where those before fail.
 _LENGTHS: Array = 0.5 ** np.arange(10.0)
@@ -182,15 +182,17 @@ class _Solver:
             for name, value in options.items()
         }
         limits = np.array(robot.effort_limits) if effort_limits else np.full(robot.nv, np.inf)
-        fixed = 6 if robot.floating_base else 0
-        limits[:fixed] = 0.0
+        space = robot._description.space
+        for joint in space.free:
+            limits[joint.v_index : joint.v_index + 6] = 0.0
         self._limits = limits
         is_derived = options["integrator"] in ("semi_implicit", "implicit")
         is_derived &= options.get("substeps", 1) == 1
-        is_derived &= robot.nq - robot.nv == int(robot.floating_base)
+        end = free_end(space)
+        # The backward pass also holds free joints behind others, by their limits of zero.
         self._structure: dict[str, Any] = {
-            "fixed": fixed,
-            "derived": robot.nv - fixed if is_derived else 0,
+            "fixed": end if end == 6 * len(space.free) else 0,
+            "derived": robot.nv - end if is_derived else 0,
             "dt": dt,
             "coupled": terms.coupled,
         }

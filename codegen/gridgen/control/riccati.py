@@ -14,6 +14,7 @@ from gridgen.backends.cache import BuildCache
 from gridgen.backends.cpu.compiler import shared_library
 from gridgen.backends.interface import Sources
 from gridgen.control.compiled import Array, Called
+from gridgen.progress import announced
 from gridgen.template_root import static_text
 
 _HEADERS = ("gridgen_simd.h", "gridgen_math.cuh", "gridgen.h")
@@ -31,7 +32,8 @@ def _function(real: str, *extents: int) -> Any:
     lines = [f"#define GRIDGEN_{n} {v}" for n, v in zip(_MACROS, values, strict=True)]
     unit = "\n".join([*lines, static_text("riccati.cpp")])
     sources = Sources("gridgen", {name: static_text(name) for name in _HEADERS})
-    path = shared_library(sources, "gridgen_riccati", unit, _FLAGS, BuildCache())
+    with announced("compiling the backward pass"):
+        path = shared_library(sources, "gridgen_riccati", unit, _FLAGS, BuildCache())
     found = ctypes.CDLL(str(path)).gridgen_riccati
     found.argtypes = [ctypes.c_int64, ctypes.c_int64, ctypes.c_double, *[ctypes.c_void_p] * 9]
     found.restype = None

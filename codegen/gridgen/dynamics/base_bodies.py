@@ -500,7 +500,7 @@ class Bodies:
         lanes = self.lanes
         shared = lanes.publish("torque", [value])
         lanes.meet()
-        listed: list[list[tuple[int, float]]] = [[] for _ in range(lanes.items)]
+        listed: list[list[tuple[int, float]]] = [[] for _ in range(lanes.count)]
         for item, leader, factor in self.followers:
             listed[leader].append((item, factor))
         for k in range(max(map(len, listed))):

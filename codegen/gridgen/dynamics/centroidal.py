@@ -140,9 +140,10 @@ def centroidal_dynamics_gradient(state: State, qdd: Numbers) -> tuple[Rows, Rows
     Returns:
         dhg_dq, dhgdot_dq, dhgdot_dqd: 6 x nv each; hgdot by qdd is the matrix itself.
     """
+    state = state.at_rest.without("f_ext")
     tree, scalars, qd = state.tree, state.scalars, state.qd
     still = scalars.table("still", tree.nv, scalars.constant(0.0))
-    at_rest, sweep = (Sweep(state.at_rest.at(state.q, rates)) for rates in (still, qd))
+    at_rest, sweep = (Sweep(state.at(state.q, rates)) for rates in (still, qd))
     poses, center, J = body_poses(state), center_of_mass(state), center_of_mass_jacobian(state)
     resting, moving = at_rest.loaded(qd), sweep.loaded(qdd)
     found = (

@@ -12,7 +12,7 @@ from typing import Any
 
 from gridgen.dynamics import conventions, refusals
 from gridgen.dynamics.arrays import array_shape
-from gridgen.dynamics.state import State
+from gridgen.dynamics.state import State, Undeclared
 from gridgen.functions import FUNCTIONS, Function
 from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
 from gridgen.functions.record import Algorithm
@@ -211,10 +211,22 @@ class FunctionComputation(Computation):
         self, tree: KinematicTree, x: Inputs, scalars: Scalars, *, world_axes: bool = False
     ) -> Sequence[Any]:
         """Pass the state, and the inputs that the parameters name."""
-        known = {**x, "frame": self.frame, "reference": self.key.reference}
-        state = replace(State.of(tree, scalars, x, self.parameters), world_axes=world_axes)
-        results = self._algorithm(state, **{n: known[n] for n in self._parameters if n in known})
+        name, declared = self.name, self._declared
+        x = {array: x[array] for array in x if array in declared}
+        state = State.of(tree, scalars, x, self.parameters, function=name, declared=declared)
+        known: dict[str, Any] = {
+            array: Undeclared(name, array) for array in ARRAYS if array not in declared
+        }
+        known |= {**x, "frame": self.frame, "reference": self.key.reference}
+        given = {n: known[n] for n in self._parameters if n in known}
+        results = self._algorithm(replace(state, world_axes=world_axes), **given)
         return results if len(self.outputs) > 1 else (results,)
+
+    @cached_property
+    def _declared(self) -> frozenset[str]:
+        """The arrays that the declaration names."""
+        optional = (array for n in self.optional_inputs for array in OPTIONAL_INPUTS[n].arrays)
+        return frozenset((*self.row.inputs, *optional, *self.row.parameters))
 
     @cached_property
     def _algorithm(self) -> Any:

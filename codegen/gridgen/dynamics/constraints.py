@@ -35,7 +35,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
+
+import numpy as np
 
 from gridgen.dynamics.crba import add_damping, factorized, mass_matrix
 from gridgen.dynamics.frames import Pose, base_pose, in_canonical
@@ -53,17 +56,23 @@ from gridgen.dynamics.linear import (
     ldlt,
     ldlt_solve,
 )
+from gridgen.dynamics.refusals import moving_parts
 from gridgen.dynamics.rnea import body_forces, inverse_dynamics, torques_of_forces
 from gridgen.dynamics.state import Numbers, State
 from gridgen.model.kinematic_tree import Constraint, KinematicTree
-from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.model.soft import Solid
+from gridgen.symbolic.rotations import at_least, rotation_error
+from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
 from gridgen.symbolic.spatial import (
     Motion,
+    Placement,
     Vector,
     add,
     apply,
+    constants,
     cross,
     dot,
+    fixed_rotation,
     matmul,
     scale,
     sub,
@@ -72,6 +81,10 @@ from gridgen.symbolic.spatial import (
 
 #: Proximal iterations.
 ITERATIONS = 3
+#: Part of the robot's own inverse inertia that the mean entries of A have at least.
+LEAST_MEAN = 1e-3
+#: Part of the mean on a diagonal: regular where no constraint holds and ``proximal`` is zero.
+REGULAR = 1e-12
 Rows = list[list[Scalar]]
 
 
@@ -153,7 +166,8 @@ class Constraints:
     """The constraints of a robot in one state."""
 
     def __init__(self, state: State) -> None:
-        self.state, self.tree, self.scalars = state, state.tree, state.scalars
+        self.state = state.without("offset")
+        self.tree, self.scalars = state.tree, state.scalars
         self._poses: dict[tuple[int, int], Pose] = {}
         self.held = [self._hold(*one) for one in enumerate(state.tree.constraints)]
 
@@ -220,6 +234,12 @@ class Constraints:
                 pose = self.pose(axes, parent).child(self.state.placed[body])
             self._poses[axes, body] = pose
         return self._poses[axes, body]
+
+    def shape(self, axes: int, solid: Solid) -> Pose:
+        """Return the pose of a shape in the axes of a body."""
+        factors = fixed_rotation(solid.pose.rotation, self.scalars)
+        center = constants(solid.pose.translation, self.scalars)
+        return self.pose(axes, solid.body).child(Placement(factors, factors, center))
 
     def turn(self, axes: int, index: int, point: Vector, sign: float) -> Turn:
         """Return the joint of a body, one of those between ``to`` and ``link``."""
@@ -326,6 +346,28 @@ class Constraints:
             errors += scale(scalars.constant(0.5), add(add(turns[0], turns[1]), turns[2]))
         return errors
 
+    def distance(self, held: Held) -> tuple[list[Scalar], list[tuple[int, Scalar]]]:
+        """Return how far a constraint is from its target, and squares of lengths.
+
+        A turn has the length 2 sin(angle / 2), which does not vanish at pi.
+
+        Returns:
+            entries of the rows; pairs of 0 for a length or 1 for an angle, and a square.
+        """
+        if held.constraint.kind == "joint":
+            (error,) = self.errors(held)
+            turns = self.tree.bodies[held.constraint.joints[0]].joint_type.turns
+            return [error], [(int(turns), error * error)]
+        assert held.link is not None
+        assert held.to is not None
+        moved = sub(held.link.p, held.to.p)
+        entries, squares = [*moved], [(0, dot(moved, moved))]
+        if held.constraint.rows == 6:
+            turn = matmul(held.link.R, transpose(held.to.R))
+            turned, square = rotation_error(turn, self.scalars)
+            entries, squares = [*entries, *turned], [*squares, (1, square)]
+        return entries, squares
+
     def _position(self, index: int) -> Scalar:
         if index < 0:
             return self.scalars.constant(0.0)
@@ -363,22 +405,31 @@ class Forces:
     def __init__(self, constraints: Constraints, A: Rows) -> None:
         self._scalars = scalars = constraints.scalars
         scalars.begin("forces", -1)
-        self._active = active = constraints.given("active")
+        tree, zero, one = constraints.tree, scalars.constant(0.0), scalars.constant(1.0)
+        given = constraints.given("active")
+        moving = [True] * len(A) if "offsets" in constraints.state.given else moving_rows(tree)
+        self._active = active = [
+            on if moves else zero for on, moves in zip(given, moving, strict=True)
+        ]
         compliance = constraints.given("compliance")
-        size, turns, means = len(A), turning_rows(constraints.tree), {}
+        size, turns, means = len(A), turning_rows(tree), {}
+        least = [scalars.constant(entry) for entry in own_inertias(tree)]
         for unit in set(turns):
             own = [A[k][k] for k in range(size) if turns[k] is unit]
-            means[unit] = sum(own[1:], own[0]) * scalars.constant(1.0 / len(own))
+            mean = sum(own[1:], own[0]) * scalars.constant(1.0 / len(own))
+            means[unit] = mean + scalars.constant(LEAST_MEAN) * least[unit]
         given = constraints.given("proximal")
         self._mu = [means[unit] * one for unit, one in zip(turns, given, strict=True)]
         of = [number for number, held in enumerate(constraints.held) for _ in held.rows]
-        masked = [[scalars.constant(0.0)] * size for _ in A]
+        masked = [[zero] * size for _ in A]
         for i in range(size):
             for j in range(i + 1):
-                both = active[i] if of[i] == of[j] else active[i] * active[j]
+                is_shared = of[i] == of[j] and moving[j]
+                both = active[i] if is_shared else active[i] * active[j]
                 masked[i][j] = both * A[i][j]
-            masked[i][i] = masked[i][i] + (compliance[i] + self._mu[i])
-        self._factors = ldlt(masked, one=scalars.constant(1.0), scalars=scalars)
+            off = (one - active[i]) * least[turns[i]]  # regular without compliance and mu
+            masked[i][i] = masked[i][i] + (compliance[i] + self._mu[i] + off)
+        self._factors = ldlt(masked, one=one, scalars=scalars)
 
     def solve(self, b: Numbers) -> list[Scalar]:
         """Return the forces of least norm."""
@@ -418,6 +469,37 @@ def turning_rows(tree: KinematicTree) -> list[bool]:
     return found
 
 
+def moving_rows(tree: KinematicTree) -> list[bool]:
+    """Return for each row of the constraints whether a joint moves what it holds.
+
+    Others would be zero, or rounding errors: of a point on the axis of its joint, of the
+    orientation of a link that slides.
+    """
+    return [
+        parts[k >= 3]
+        for one, parts in zip(tree.constraints, moving_parts(tree), strict=True)
+        for k in range(one.rows)
+    ]
+
+
+@lru_cache(maxsize=8)
+def own_inertias(tree: KinematicTree) -> tuple[float, float]:
+    """Return the inverse inertia of a robot against forces [1/kg] and moments [1/(kg m^2)]."""
+    scalars = FloatScalars()
+    given = {name: np.ravel(values).tolist() for name, values in tree.parameters.items()}
+    q = [0.0] * tree.nq
+    for start in tree.quaternions:
+        q[start + 3] = 1.0
+    M = mass_matrix(State(tree, scalars, q, given=given))
+    inertias: tuple[list[float], list[float]] = ([], [])
+    for body in tree.bodies:
+        for k, (_, spin) in enumerate(body.joint_type.subspace(scalars)):
+            inertias[any(spin)].append(float(M[body.v_index + k][body.v_index + k]))
+    force, moment = (float(np.mean(own)) if own else 0.0 for own in inertias)
+    force = tree.total_mass or force or moment
+    return 1.0 / force, 1.0 / (moment or force)
+
+
 def weighted_products(
     rows: Rows, factors: Factorization, scalars: Scalars
 ) -> tuple[Rows, Rows, Rows]:
@@ -438,6 +520,41 @@ def delassus(state: State) -> Rows:
     columns = [constraints.turned(column) for column in zip(*constraints.rows, strict=True)]
     rows = [list(row) for row in zip(*columns, strict=True)]
     return weighted_products(rows, factors, state.scalars)[2]
+
+
+def constraint_residual(state: State) -> list[Scalar]:
+    """Return how far each row is from its target, in the axes of ``to``; 0 without a target."""
+    constraints, found = Constraints(state), []
+    for held in constraints.held:
+        state.scalars.begin("constraint", -1)
+        if held.constraint.has_target:
+            found += held.turned(constraints.distance(held)[0])
+        else:
+            found += [state.scalars.constant(0.0)] * held.constraint.rows
+    return found
+
+
+def constraint_jacobian(state: State) -> Rows:
+    """Return the derivative of ``constraint_residual``; without a target, of what moves.
+
+    A turn e = 2 sin(angle / 2) along its axis changes by cos(angle / 2) w + w x e / 2 with the
+    angular velocity w of ``link`` relative to ``to``.
+    """
+    scalars, constraints = state.scalars, Constraints(state)
+    found: Rows = []
+    for held in constraints.held:
+        scalars.begin("constraint", -1)
+        columns = list(zip(*held.rows, strict=True))
+        if held.constraint.rows == 6 and held.constraint.has_target:
+            e = tuple(constraints.distance(held)[0][3:])
+            rest = scalars.constant(1.0) - scalars.constant(0.25) * dot(e, e)
+            cosine, half = scalars.sqrt(at_least(rest, 1e-12, scalars)), scalars.constant(0.5)
+            columns = [
+                (*column[:3], *add(scale(cosine, column[3:]), scale(half, cross(column[3:], e))))
+                for column in columns
+            ]
+        found += zip(*map(held.turned, columns), strict=True)  # type: ignore[arg-type]
+    return [list(row) for row in found]
 
 
 def constrained_forward_dynamics(
@@ -529,7 +646,8 @@ def constrained_inverse_dynamics(state: State, qdd: Numbers) -> tuple[list[Scala
         mean = mean + dot([row[j] for j in free], own)
     for proximal in state.given["proximal"]:
         share = share + proximal
-    mu = mean * share * scalars.constant(1.0 / (len(free) * len(tree.constraints)))
+    regular = scalars.constant(REGULAR) * (mean + one)
+    mu = mean * share * scalars.constant(1.0 / (len(free) * len(tree.constraints))) + regular
     H = [[zero] * len(free) for _ in free]
     for a in range(len(free)):
         for b in range(a + 1):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gridgen.dynamics.state import Numbers, State
+from gridgen.dynamics.state import Numbers, State, Undeclared
 from gridgen.symbolic.dual import (
     ColumnScalars,
     Dual,
@@ -40,11 +40,14 @@ def contact_step_gradient(
 
 
 def moving(state: State, count: int) -> tuple[State, list[Slopes]]:
-    """Return a state that moves by a column for each of dq and qd, and that many columns."""
+    """Return a state that moves by columns for dq and then, if there are more, qd; and these."""
     n, one = state.tree.nv, state.scalars.constant(1.0)
     units = [Slopes({k: one}) for k in range(count)]
     q = [*map(Dual, state.q, _coordinates_of(state, units[:n]))]
-    return replace(constant(state), q=q, qd=[*map(Dual, state.qd, units[n : 2 * n])]), units
+    moved = replace(constant(state), q=q)
+    if count > n:
+        moved = replace(moved, qd=[*map(Dual, state.qd, units[n : 2 * n])])
+    return moved, units
 
 
 def constant(state: State) -> State:
@@ -62,9 +65,12 @@ def undifferentiated(state: State) -> State:
 def _mapped(state: State, change: Callable[[Sequence[Any]], Sequence[Any]]) -> State:
     names = ("q", "qd", "gravity", "base_velocity", "base_acceleration", "f_ext")
     fields = {name: getattr(state, name) for name in names}
-    known: Any = {name: None if v is None else tuple(change([*v])) for name, v in fields.items()}
-    given = {name: change([*values]) for name, values in state.given.items()}
-    return replace(state, given=given, **known)
+    known: Any = {
+        name: v if v is None or isinstance(v, Undeclared) else tuple(change([*v]))
+        for name, v in fields.items()
+    }
+    given = {name: change([*values]) for name, values in state.parameters.items()}
+    return replace(state, given={**state.given, **given}, **known)
 
 
 def _coordinates_of(state: State, change: Sequence[Slopes]) -> list[Scalar]:

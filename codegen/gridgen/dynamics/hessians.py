@@ -10,7 +10,7 @@ space. It is the symmetric part of the derivative of a gradient.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from gridgen.dynamics.configurations import own_joints
@@ -102,7 +102,7 @@ def _add_accelerations(state: State, rates: Accelerations, multipliers: Numbers,
             total.value = total.value - rates.by_tau[i][j] * multipliers[j]
         weights[i] = total.value
     _Weighted(state, rates.qdd, weights).add_to(H)
-    at_rest = replace(state.at_rest, qd=scalars.table("still", n, zero), f_ext=None)
+    at_rest = state.at_rest.without("f_ext").at(state.q, scalars.table("still", n, zero))
     # The derivative of M times the weights: no gravity, no velocities.
     N, _ = inverse_dynamics_gradient(at_rest, weights)
     scalars.begin("solve", -1)

@@ -205,7 +205,7 @@ def variational(state: State, tau: Numbers, dt: Numbers) -> Gradient:
     path = [step * v for v in rate]
     dq = changes.positions(path, changes.sum((step, rates)))
     q_next, qd_next = integrators.variational(state, tau, dt)
-    there = replace(state.at_rest.at(q_next, [zero] * n), f_ext=None)
+    there = state.at_rest.without("f_ext").at(q_next, [zero] * n)
     N, _ = inverse_dynamics_gradient(there, qd_next)
     factors, faster = factorized(there), []
     for k in columns:

@@ -57,6 +57,7 @@ def operational_space_bias(state: State, frame: str, reference: str) -> list[Sca
 
     Arguments as in ``operational_space_inertia`` and ``bias_forces``.
     """
+    state = state.on_fixed_base.without("f_ext")
     found = _Frame(state, frame, reference)
     h, drift = inverse_dynamics(state), jacobian_dot_qd(state, frame, reference)
     state.scalars.begin("solve", -1)

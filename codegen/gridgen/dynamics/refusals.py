@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gridgen.dynamics.frames import base_pose, body_poses, in_canonical
 from gridgen.dynamics.state import State
 from gridgen.model.tree import Frame, KinematicTree
+from gridgen.naming import show
 from gridgen.symbolic.scalars import FloatScalars
 from gridgen.symbolic.spatial import add, apply, cross
 
@@ -122,16 +123,42 @@ def of_no_mass(tree: KinematicTree) -> str | None:
     return "the moving links have no mass: give them <inertial> elements"
 
 
+def without_constraints(tree: KinematicTree) -> str | None:
+    """Refuse a robot without constraints."""
+    if tree.constraints:
+        return None
+    return "the robot has no constraints: load it with constraints= (grid-gen: --constraint)"
+
+
 def of_no_constraints(tree: KinematicTree) -> str | None:
-    """Refuse a robot without constraints, or with one that leaves no motion."""
-    if not tree.constraints:
-        return "the robot has no constraints: load it with constraints= (grid-gen: --constraint)"
+    """Refuse a robot without constraints, or with one that holds nothing, or leaves no motion."""
+    if (reason := without_constraints(tree)) is not None:
+        return reason
+    for one, parts in zip(tree.constraints, moving_parts(tree), strict=True):
+        if not any(parts):
+            return (
+                f'constraint "{one.name}" holds what does not move: a point on the axes of all its '
+                "joints; leave it out, or constrain another point (offset)"
+            )
     if (name := _rigid(tree)) is None:
         return None
     return (
         f'constraint "{name}" leaves no motion: lock joints (lock=) instead, or constrain fewer '
         "directions"
     )
+
+
+@lru_cache(maxsize=8)
+def moving_parts(tree: KinematicTree) -> tuple[tuple[bool, bool], ...]:
+    """Return whether joints move the point that each constraint holds, and its orientation."""
+    moves, found = _Twists(tree), []
+    for one in tree.constraints:
+        if one.link is None or one.to is None:
+            found.append((True, False))
+            continue
+        twist = moves.at(one.link, one.to.body)
+        found.append((_rank(twist[:3]) > 0, one.rows == 6 and _rank(twist[3:]) > 0))
+    return tuple(found)
 
 
 @lru_cache(maxsize=8)
@@ -145,6 +172,22 @@ def _rigid(tree: KinematicTree) -> str | None:
         if rank == tree.nv:
             return one.name
     return None
+
+
+def of_free_joints_that_nothing_holds(tree: KinematicTree) -> str | None:
+    """Refuse a robot with free joints if no constraint relates one to another body or the world."""
+    free = {n for n, body in enumerate(tree.bodies) if body.joint_type.is_free}
+    for one in tree.constraints:
+        ends = [end.body for end in (one.link, one.to) if end is not None and end.body >= 0]
+        moved = [{end, *tree.ancestors(end)} & free for end in ends]
+        if moved and moved[0] != set().union(*moved[1:]):
+            return None
+    if not free:
+        return None
+    return (
+        f"no constraint holds the free joint {show(tree.bodies[min(free)].joint)}, which has no "
+        "motor: constrain a point of the robot to the world, such as a foot"
+    )
 
 
 def of_no_spheres(tree: KinematicTree) -> str | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from gridgen.errors import InternalError
+from gridgen.functions.arrays import PARAMETERS
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import (
@@ -26,6 +28,24 @@ from gridgen.symbolic.spatial import (
 Numbers = Sequence[Scalar]
 
 _VECTORS = ("gravity", "base_velocity", "base_acceleration")
+_ARRAYS = ("q", "qd", "f_ext", "offset")
+_INPUTS = (*_ARRAYS, *_VECTORS, *PARAMETERS)
+
+
+@dataclass(frozen=True)
+class Undeclared:
+    """An input that the declaration of a function does not name: reading it raises."""
+
+    function: str
+    name: str
+
+    def _raise(self, *_: object) -> Any:
+        raise InternalError(
+            f"{self.function}: its algorithm reads {self.name}, which its declaration does not "
+            "name: add the array to the declaration, or compute without it (State.without)"
+        )
+
+    __bool__ = __len__ = __iter__ = __getitem__ = _raise
 
 
 @dataclass(frozen=True)
@@ -46,6 +66,8 @@ class State:
         world_axes:        whether the floating base has MuJoCo's coordinates in q and qd.
         given:             parameters of the robot that are inputs (``gridgen.load(parameters=)``)
                            and replace the tree's values, by name.
+
+    The state of a function has an ``Undeclared`` in place of an input that it does not declare.
     """
 
     tree: KinematicTree
@@ -59,6 +81,7 @@ class State:
     offset: Numbers | None = None
     world_axes: bool = False
     given: Mapping[str, Numbers] = field(default_factory=dict)
+    _same: State | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -67,16 +90,30 @@ class State:
         scalars: Scalars,
         x: Mapping[str, Numbers],
         parameters: Iterable[str] = (),
+        *,
+        function: str = "",
+        declared: Collection[str] = _INPUTS,
     ) -> State:
         """Return the state that arrays describe, by their names in the registry.
 
         Args:
             x:          inputs of a kernel, by name; others than a state's are ignored.
             parameters: names of the parameters among them.
+            function:   name of the function that reads the state, for errors.
+            declared:   names of the inputs that it may read. Those that ``x`` lacks are absent.
         """
-        known: Any = {name: x[name] for name in ("q", "qd", "f_ext", "offset") if name in x}
+        known: Any = {name: x[name] for name in _ARRAYS if name in x}
         known |= {name: tuple(x[name]) for name in _VECTORS if name in x}
-        return cls(tree, scalars, **known, given={name: x[name] for name in parameters})
+        given: Any = {name: x[name] for name in parameters}
+        missing = {name: Undeclared(function, name) for name in _INPUTS if name not in declared}
+        given |= {name: missing[name] for name in PARAMETERS if name in missing}
+        known |= {n: missing[n] for n in (*_ARRAYS, *_VECTORS) if n in missing and n not in known}
+        return cls(tree, scalars, **known, given=given)
+
+    @property
+    def parameters(self) -> dict[str, Numbers]:
+        """The parameters that are inputs, by name."""
+        return {n: v for n, v in self.given.items() if not isinstance(v, Undeclared)}
 
     @property
     def is_base_at_rest(self) -> bool:
@@ -84,11 +121,25 @@ class State:
         return self.base_velocity is None and self.base_acceleration is None
 
     @property
+    def on_fixed_base(self) -> State:
+        """The same state on a base at rest."""
+        return self.without("base_velocity", "base_acceleration")
+
+    @property
     def at_rest(self) -> State:
         """The same state on a base at rest, without gravity."""
-        if self.gravity is None and self.is_base_at_rest:
+        return self.without(*_VECTORS)
+
+    def without(self, *names: str) -> State:
+        """Return the state without some of its inputs, declared or not."""
+        values = [getattr(self, name) for name in names]
+        if all(value is None for value in values):
             return self
-        return replace(self, gravity=None, base_velocity=None, base_acceleration=None)
+        absent: Any = dict.fromkeys(names)
+        found = replace(self, **absent)
+        if all(value is None or isinstance(value, Undeclared) for value in values):
+            object.__setattr__(found, "_same", self)
+        return found
 
     @property
     def g(self) -> Vector:
@@ -117,6 +168,8 @@ class State:
     @cached_property
     def placed(self) -> list[Placement]:
         """The placement of every body in its parent."""
+        if self._same is not None:
+            return self._same.placed
         placed = self.scalars.table("placed", len(self.tree.bodies))
         for index in self.tree.outward():
             placed[index] = placement(index, self.tree.bodies[index], self.q, self.scalars)

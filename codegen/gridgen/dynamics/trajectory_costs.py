@@ -28,16 +28,24 @@ LIMITS = ("lower_limits", "upper_limits")
 Rows = Sequence[Sequence[Scalar]]
 
 
+def free_end(robot: Any) -> int:
+    """Return the number of velocities up to the last one of a free joint.
+
+    Args:
+        robot: a tree or a ``ConfigurationSpace``.
+    """
+    return max((joint.v_index + 6 for joint in robot.free), default=0)
+
+
 def extents(kind: str, tree: Any) -> tuple[int, int, int]:
     """Return the sizes of a residual and its target, and the first components that it couples.
 
     Args:
         kind: the residual.
-        tree: a tree or a ``Robot``.
+        tree: a tree or a ``ConfigurationSpace``.
     """
-    if kind == "q":
-        free = tree.nq - tree.nv  # joints with a quaternion; the base is the first one
-        return tree.nv, tree.nq, 6 * free if free == int(tree.floating_base) else tree.nv
+    if kind == "q":  # the Hessian is diagonal apart from the block of each free joint
+        return tree.nv, tree.nq, free_end(tree)
     fixed = {"position": (3, 3, tree.nv), "orientation": (3, 9, tree.nv)}
     fixed |= {"center_of_mass": (3, 3, tree.nv), "momentum": (6, 6, 2 * tree.nv)}
     return fixed.get(kind, (tree.nv, 0 if kind in LIMITS else tree.nv, 0))
@@ -125,9 +133,6 @@ class CostComputation(Computation):
             for one in self._used(part, tree):
                 if reason := one.refusal(tree):
                     return f"cost of {part.function}: {reason}"
-            bounds = getattr(tree, part.function) if part.function in LIMITS else ()
-            if any(map(math.isfinite, bounds[: tree.nq - tree.nv])):
-                return f"cost of {part.function}: limits require joints with one coordinate"
         return None
 
     def _used(self, part: KernelKey, tree: KinematicTree) -> list[FunctionComputation]:
@@ -215,10 +220,13 @@ class CostComputation(Computation):
             return [(a - b, {begin + i: one} if begin < 2 * nv else {}) for i, (a, b) in pairs]
         if kind in LIMITS:
             sign = 1.0 if kind == "lower_limits" else -1.0
-            limits = getattr(tree, kind)[tree.nq - nv :]
+            places = {body.v_index: body.q_index for body in tree.bodies if body.nv == 1}
+            limits = {i: getattr(tree, kind)[place] for i, place in places.items()}
             return [
-                (sign * (entry - limit), {i: sign * one}) if math.isfinite(limit) else (one, {})
-                for i, (entry, limit) in enumerate(zip(q[tree.nq - nv :], limits, strict=True))
+                (sign * (q[places[i]] - limits[i]), {i: sign * one})
+                if math.isfinite(limits.get(i, math.inf))
+                else (one, {})
+                for i in range(nv)
             ]
         own = {name: [*map(scalars.constant, entries(v))] for name, v in tree.parameters.items()}
 

@@ -148,6 +148,6 @@ def _losses(state: State) -> list[Scalar]:
     still = [state.scalars.constant(0.0)] * state.tree.nv
     if state.is_base_at_rest:
         return add_joint_dynamics(state, efforts(replace(state, qd=still)))
-    inertial = efforts(replace(state.at_rest, f_ext=None))
+    inertial = efforts(state.at_rest.without("f_ext"))
     total = [a - b for a, b in zip(efforts(state), inertial, strict=True)]
     return add_joint_dynamics(state, total)

@@ -21,14 +21,10 @@ from gridgen.rendering import render
 from gridgen.schedules.interface import is_search
 from gridgen.schedules.search.view import search_view
 from gridgen.schedules.thread.plan import Programs, jacobian_key
-from gridgen.schedules.thread.view import cpu_view, gpu_view
+from gridgen.schedules.thread.view import ThreadFunctionView
 from gridgen.schedules.views import robot_view
-from gridgen.template_root import static_text
+from gridgen.template_root import SHARED_FOLDER
 
-#: Headers that these files include: the same in every module.
-LIBRARY_FILES = ("gridgen.hpp", "gridgen_library.h")
-#: Headers for programs that use the library.
-_FACES = ("gridgen.h", "gridgen.hpp")
 #: Iterations of a search, on average.
 _ITERATIONS = 9
 _GNU_ALONE = ("-fpeel-loops",)
@@ -40,6 +36,7 @@ def render_library(
     version: str,
     kernels: Sequence[Kernel],
     programs: Mapping[str, Programs],
+    views: Mapping[str, ThreadFunctionView],
     flags: Sequence[str],
     sources: Sequence[str],
     *,
@@ -60,7 +57,7 @@ def render_library(
         if kernel.key.function == "inverse_kinematics":  # also its iteration and its correction
             continue
         both = programs[kernel.name]
-        on_cpu = cpu_view(tree, kernel, both, gpu_view(tree, kernel, both))
+        on_cpu = views[kernel.name]
         # The first available method of a function is its default.
         plain = replace(kernel.key, method="").name
         called = (kernel.name,) if plain in taken else (kernel.name, plain)
@@ -76,13 +73,13 @@ def render_library(
         "guard": f"GRIDGEN_ROBOT_{ident}_H",
         "flags": [flag for flag in flags if flag not in _GNU_ALONE],
         "gnu_flags": [flag for flag in flags if flag in _GNU_ALONE],
-        "headers": [f"{ident}.h", f"{ident}.hpp", *_FACES],
+        "headers": [f"{ident}.h", f"{ident}.hpp"],
         "casadi": [],
         "cuda": [name for name in sources if name.endswith((".cu", ".cuh"))],
+        "shared": SHARED_FOLDER,
     }
     files = {f"{ident}{end}": f"library/robot{end}.jinja" for end in (".h", ".hpp", ".cpp", ".rs")}
     files["CMakeLists.txt"] = "library/CMakeLists.txt.jinja"
-    static: tuple[str, ...] = LIBRARY_FILES
     if casadi:
         by_name = {kernel.name: kernel for kernel in kernels}
         view["casadi"] = [
@@ -99,6 +96,4 @@ def render_library(
         ]
         view["gravity"] = ", ".join(map(repr, STANDARD_GRAVITY))
         files[f"{ident}_casadi.cpp"] = "library/robot_casadi.cpp.jinja"
-        static += ("gridgen_casadi.h",)
-    rendered = {name: render(template, view) for name, template in files.items()}
-    return rendered | {name: static_text(name) for name in static}
+    return {name: render(template, view) for name, template in files.items()}

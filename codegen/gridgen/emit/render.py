@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from gridgen.backends import Rows, Sources
 from gridgen.dynamics.arrays import array_shape
 from gridgen.emit.views.module import fused_view, method_views, signature_views
 from gridgen.functions.arrays import ARRAYS
@@ -14,43 +16,24 @@ from gridgen.model.tree import KinematicTree
 from gridgen.rendering import render
 from gridgen.schedules import Schedules
 from gridgen.schedules.interface import is_rollout, is_search
-from gridgen.schedules.rollout.view import rollout_view
+from gridgen.schedules.rollout.view import plan_paths, rollout_view
 from gridgen.schedules.search.view import search_view
 from gridgen.schedules.team.bodies import BODIES_FILE, bodies_text
 from gridgen.schedules.team.schedule import TeamSchedule
-from gridgen.schedules.thread.plan import Programs
-from gridgen.schedules.thread.view import constant_views, cpu_view, gpu_view
+from gridgen.schedules.thread.constants import with_named_constants
+from gridgen.schedules.thread.plan import Programs, has_pairs, plan_rows
+from gridgen.schedules.thread.view import (
+    ThreadFunctionView,
+    constant_views,
+    cpu_view,
+    gpu_view,
+    with_shared_parts,
+)
 from gridgen.schedules.views import RobotView, robot_view
 from gridgen.template_root import static_text
 
-#: Headers that the rendered files include: the same in every module.
-STATIC_FILES = (
-    "gridgen_math.cuh",
-    "gridgen_angles.cuh",
-    "gridgen.h",
-    "gridgen_simd.h",
-    "gridgen_share.h",
-    "gridgen_call.h",
-    "gridgen_states.cuh",
-    "gridgen_pairs.cuh",
-    "gridgen_shared.cuh",
-)
-#: Additional header of modules with searches of nearest pairs.
-QUERY_FILE = "gridgen_distance.cuh"
-#: Additional headers of modules with rollouts.
-ROLLOUT_FILES = ("gridgen_rollout.cuh", "gridgen_rollout_simd.h")
-#: Additional headers of modules with searches.
-SEARCH_FILES = ("gridgen_search.cuh", "gridgen_search_simd.h")
-#: Additional header of modules with kernels of the warp schedule.
-WARP_FILE = "gridgen_warp.cuh"
-_SCAN_STATIC_FILES = (
-    "gridgen_scan.cuh",
-    "gridgen_articulated.cuh",
-    "gridgen_columns.cuh",
-    "gridgen_branches.cuh",
-    "gridgen_blocks.cuh",
-    "gridgen_pipeline.cuh",
-)
+# Headers that are the same in every module.
+_SHARED = re.compile(r'^ *#include "(gridgen\w*\.\w+)"', re.MULTILINE)
 
 
 def render_sources(
@@ -59,11 +42,11 @@ def render_sources(
     version: str,
     kernels: Sequence[Kernel],
     programs: Mapping[str, Programs],
-) -> dict[str, str]:
-    """Return the C++ and CUDA files of a module.
+) -> tuple[dict[str, str], dict[str, ThreadFunctionView]]:
+    """Return the C++ and CUDA files of a module, and the views of its functions on a CPU.
 
     Returns:
-        text by file name.
+        text by file name, views by kernel.
     """
     tree = schedules.tree
     robot = robot_view(tree, ident, version)
@@ -74,12 +57,17 @@ def render_sources(
     headers = _team_files(schedules, robot, with_team)
     has_queries = any(programs[kernel.name].gpu.has_queries for kernel in own)
     on_gpu = [gpu_view(tree, kernel, programs[kernel.name]) for kernel in own]
-    on_cpu = [
-        cpu_view(tree, kernel, programs[kernel.name], found)
-        for kernel, found in zip(own, on_gpu, strict=True)
+    for_cpu = [
+        cpu_view(tree, kernel, programs[kernel.name])
+        for kernel in own
+        if not programs[kernel.name].are_one
     ]
+    constants, named = with_named_constants(tree, [*on_gpu, *for_cpu])
+    on_gpu = with_shared_parts(named[: len(own)])
+    on_cpu = {view.name: view for view in (*on_gpu, *named[len(own) :])}
     view = {
         "robot": robot,
+        "constants": constants,
         "headers": list(headers),
         "tables": constant_views(programs[kernel.name].gpu for kernel in own),
         "has_queries": has_queries,
@@ -88,7 +76,7 @@ def render_sources(
         "searches": [search_view(tree, kernel) for kernel in searches],
     }
     view_of_cpu = view | {
-        "functions": on_cpu,
+        "functions": list(on_cpu.values()),
         "rollouts": [rollout_view(tree, kernel, programs, ident) for kernel in rollouts],
     }
     files = {
@@ -96,13 +84,20 @@ def render_sources(
         f"{ident}.cu": render("thread/robot.cu.jinja", view),
         f"{ident}_simd.h": render("thread/robot_simd.h.jinja", view_of_cpu),
     }
-    static = STATIC_FILES + ROLLOUT_FILES * bool(rollouts) + SEARCH_FILES * bool(searches)
-    static += (QUERY_FILE,) * has_queries
-    files |= headers | {name: static_text(name) for name in static}
-    by_warp = [kernel.key.schedule == "warp" for kernel in with_team]
-    if any(by_warp):
-        files[WARP_FILE] = static_text(WARP_FILE)
-    return files | ({} if all(by_warp) else team_headers())
+    files |= headers
+    return files | shared_headers(files), on_cpu
+
+
+def shared_headers(files: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers that files include, directly or not: the same in every module."""
+    found: dict[str, str] = {}
+    waiting = [*files.values()]
+    while waiting:
+        for name in _SHARED.findall(waiting.pop()):
+            if name not in files and name not in found:
+                found[name] = bodies_text() if name == BODIES_FILE else static_text(name)
+                waiting.append(found[name])
+    return found
 
 
 def with_called(schedules: Schedules, kernels: Sequence[Kernel]) -> list[Kernel]:
@@ -133,17 +128,53 @@ def _team_files(
     return files
 
 
-def team_headers() -> dict[str, str]:
-    """Return the headers of files that include that of the scan schedule, for every robot."""
-    return {BODIES_FILE: bodies_text()} | {name: static_text(name) for name in _SCAN_STATIC_FILES}
-
-
 def render_team(
     schedule: TeamSchedule[Any], robot: RobotView, kernels: Sequence[Kernel], **options: bool
 ) -> str:
     """Render the file with a schedule's kernels."""
     view = schedule.view(robot, kernels, **options)
     return render(f"{schedule.name}/robot_{schedule.name}.cuh.jinja", view)
+
+
+def sources_of(
+    ident: str,
+    files: Mapping[str, str],
+    programs: Mapping[str, Programs],
+    kernels: Iterable[Kernel],
+) -> Sources:
+    """Return text to compile, with the memory requirements of its kernels."""
+    kernels = tuple(kernels)
+    rows = _rows_of(programs) | {
+        kernel.name: Rows((), 0, over_time=plan_paths(kernel).numbers)
+        for kernel in kernels
+        if kernel.calls and kernel.is_over_time
+    }
+    return Sources(ident, files, _room_of(programs, kernels), rows)
+
+
+def _room_of(programs: Mapping[str, Programs], kernels: Iterable[Kernel]) -> dict[str, int]:
+    """Return the scratch numbers per state of kernels with loops."""
+    rollouts = {
+        kernel.name: max(programs[key.name].gpu.room for key in kernel.calls)
+        for kernel in kernels
+        if kernel.calls
+    }
+    rooms = {name: both.gpu.room for name, both in programs.items()} | rollouts
+    return {name: room for name, room in rooms.items() if room}
+
+
+def _rows_of(programs: Mapping[str, Programs]) -> dict[str, Rows]:
+    """Return the row layout of kernels that stage rows in shared memory."""
+    rows: dict[str, Rows] = {}
+    for name, both in programs.items():
+        program, split = both.gpu, both.gpu_parts
+        if (staging := plan_rows(program)) is not None:
+            in_place = {array.name for array in program.inputs} - set(staging.inputs)
+            arrays = (*program.inputs, *program.outputs)
+            lengths = tuple(0 if array.name in in_place else array.size for array in arrays)
+            parked = 0 if split is None else split.parked
+            rows[name] = Rows(lengths, staging.numbers, parked, pairs=has_pairs(program))
+    return rows
 
 
 def render_module(

@@ -25,8 +25,10 @@ MANIFEST = "manifest.json"
 _FORCE = "--force (in Python: force=True)"
 _SEAL = b"grid-gen sha256:"
 _SEAL_BYTES = len(_SEAL) + 64
-# A seal is a comment in a page, and the archive comment of a zip file.
+# A seal is a comment in a page, the archive comment of a zip file, and the last entry of a JSON
+# object, which has no name.
 _OPEN, _CLOSE = b"<!-- ", b" -->\n"
+_JSON, _OPEN_ENTRY, _CLOSE_ENTRY = b"}\n", b',\n"": "', b'"}\n'
 _ZIP = b"PK\x03\x04"
 _SCRATCH = ".grid-gen-"
 _BLOCK = 1 << 20
@@ -53,7 +55,7 @@ def write_folder(
     """
     folder = Path(os.path.realpath(folder))
     content = {name: _bytes(text) for name, text in files.items()}
-    content[MANIFEST] = _manifest(folder, content, source, digest)
+    content[MANIFEST] = _manifest(content, source, digest)
     replaced = check_folder(folder, source, digest, force, content)
     with _writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -62,6 +64,7 @@ def write_folder(
         try:
             fresh.mkdir()
             for name, data in content.items():
+                (fresh / name).parent.mkdir(parents=True, exist_ok=True)
                 (fresh / name).write_bytes(data)
             _swap(folder, fresh, old)
             for path in replaced:
@@ -138,7 +141,7 @@ def check_file(path: Path, force: bool = False) -> None:
 
 
 def write_file(path: Path, fill: Callable[[BinaryIO], object], force: bool = False) -> None:
-    """Write a page or a zip archive with a seal, atomically; see ``check_file``.
+    """Write a page, a JSON object or a zip archive with a seal, atomically; see ``check_file``.
 
     If the path is a link to a file, that file is replaced.
 
@@ -196,12 +199,13 @@ def _move_content(old: Path, folder: Path) -> None:
     if not old.is_dir():
         return
     for item in sorted(old.iterdir()):
+        place = folder / item.name
         if item.is_dir() and not item.is_symlink():
-            with suppress(OSError):  # empty, as one of bytecode now is
-                item.rmdir()
+            if place.is_dir() or not any(_files(item)):  # without files, as of bytecode now
+                _move_content(item, place)
                 continue
-        if not os.path.lexists(folder / item.name):
-            item.rename(folder / item.name)
+        if not os.path.lexists(place):
+            item.rename(place)
     old.rmdir()
 
 
@@ -217,6 +221,9 @@ def _check_no_folders(folder: Path, names: Iterable[str]) -> None:
     for name in names:
         if (folder / name).is_dir():
             raise OptionError(f"{folder / name} is a folder: move it away")
+        for above in (folder / name).relative_to(folder).parents:
+            if os.path.lexists(folder / above) and not (folder / above).is_dir():
+                raise OptionError(f"{folder / above} is not a folder: move it away")
 
 
 def _is_bytecode(name: str) -> bool:
@@ -230,25 +237,19 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest() if is_plain else ""
 
 
-def _manifest(folder: Path, content: Mapping[str, bytes], source: str, digest: str) -> bytes:
+def _manifest(content: Mapping[str, bytes], source: str, digest: str) -> bytes:
     files = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(content.items())}
-    robot = {"file": _path_from(folder, source), "sha256": digest}
+    robot = {"file": _name_of(source), "sha256": digest}
     return (json.dumps({"robot": robot, "files": files}, indent=2) + "\n").encode("ascii")
 
 
-def _path_from(folder: Path, source: str) -> str | None:
-    """Return the path of a robot's file relative to a module's folder, for any checkout.
+def _name_of(source: str) -> str | None:
+    """Return the name of a robot's file, which is the same in every folder.
 
     Returns:
-        ``None`` for a text, an object or a pipe, which have no path.
+        ``None`` for a text, an object or a pipe, which have no name.
     """
-    if not os.path.isfile(source):
-        return None
-    path, start = os.path.realpath(source), os.path.realpath(folder)
-    try:
-        return Path(os.path.relpath(path, start)).as_posix()
-    except ValueError:  # on another drive
-        return Path(path).as_posix()
+    return Path(source).name if os.path.isfile(source) else None
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
@@ -266,9 +267,9 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _check_robot(folder: Path, robot: Mapping[str, Any], source: str, digest: str) -> None:
-    """Raise unless a module was generated from the same file or text."""
-    path = _path_from(folder, source)
-    if robot and digest != robot["sha256"] and (path is None or path != robot["file"]):
+    """Raise unless a module was generated from a file of this name, or from the same text."""
+    name = _name_of(source)
+    if robot and digest != robot["sha256"] and (name is None or name != robot["file"]):
         other = f"another file, {robot['file']}" if robot["file"] else "another robot"
         raise OptionError(
             f"{folder} is the module of {other}: choose another --name or --output, or overwrite "
@@ -277,17 +278,21 @@ def _check_robot(folder: Path, robot: Mapping[str, Any], source: str, digest: st
 
 
 def _seal(file: BinaryIO) -> None:
-    """Add the digest of a page or an archive at its end."""
+    """Add the digest of a page, an object or an archive at its end."""
     file.seek(0)
-    is_archive = file.read(len(_ZIP)) == _ZIP
+    head = file.read(len(_ZIP))
+    is_archive, is_object = head == _ZIP, head[:1] == b"{"
     if is_archive:  # it ends with the length of its comment, 0 so far
         file.seek(-2, os.SEEK_END)
         file.write(_SEAL_BYTES.to_bytes(2, "little"))
+    elif is_object:
+        file.seek(-len(_JSON), os.SEEK_END)
+        file.write(_OPEN_ENTRY)
     else:
         file.seek(0, os.SEEK_END)
         file.write(_OPEN)
     digest = _digest_until(file, file.tell())
-    file.write(_SEAL + digest + (b"" if is_archive else _CLOSE))
+    file.write(_SEAL + digest + (b"" if is_archive else _CLOSE_ENTRY if is_object else _CLOSE))
 
 
 def _is_sealed(path: Path) -> bool:
@@ -299,7 +304,7 @@ def _is_sealed(path: Path) -> bool:
         file.seek(start)
         before, mark, seal = file.read().rpartition(_SEAL)
         digest, end = seal[:64], seal[64:]
-        is_whole = bool(mark) and end in (b"", _CLOSE)
+        is_whole = bool(mark) and end in (b"", _CLOSE, _CLOSE_ENTRY)
         return is_whole and digest == _digest_until(file, start + len(before))
 
 

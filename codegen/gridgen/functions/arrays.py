@@ -38,6 +38,7 @@ class ArrayKind:
         path:   whether it has a time axis: the initial state and each stored step.
         is_change: whether it is a tangent or a cotangent of another array.
         is_fixed: whether functions are not differentiated by it.
+        numbers: kind of its valid numbers (``runtime/arrays/validation.py``); empty for any.
     """
 
     shape: tuple[str | int, ...]
@@ -47,6 +48,12 @@ class ArrayKind:
     path: bool = False
     is_change: bool = False
     is_fixed: bool = False
+    numbers: str = ""
+
+    @property
+    def is_configuration(self) -> bool:
+        """Whether it is a configuration, whose quaternions must have unit norm."""
+        return self.shape == ("nq",) and not self.is_change
 
 
 _NV = ("nv",)
@@ -195,39 +202,70 @@ ARRAYS: dict[str, ArrayKind] = {
         "m, m c, I (xx xy yy xz yz zz) of each link that has a row, about its frame",
         "kg, kg m, kg m^2",
         True,
+        numbers="bodies",
     ),
     "armature": ArrayKind(_NV, "added to the diagonal of M", "kg m^2 or kg", True),
     "damping": ArrayKind(_NV, "viscous damping of each velocity", "N m s or N s/m", True),
     "joint_friction": ArrayKind(_NV, "dry friction of each velocity", "N m or N", True),
-    "active": ArrayKind(("constraints",), "1 where a constraint holds, 0 elsewhere", "1", True),
+    "active": ArrayKind(
+        ("constraints",), "1 where a constraint holds, 0 elsewhere", "1", True, numbers="0 or 1"
+    ),
     "stabilization": ArrayKind(
-        ("constraints", 2), "gains of each constraint's position and velocity", "1/s^2, 1/s", True
+        ("constraints", 2),
+        "gains of each constraint's position and velocity",
+        "1/s^2, 1/s",
+        True,
+        numbers="0 or more",
     ),
     "compliance": ArrayKind(
-        ("constraints",), "added to the diagonal of the Delassus matrix", "as that", True
+        ("constraints",),
+        "added to the diagonal of the Delassus matrix",
+        "as that",
+        True,
+        numbers="0 or more",
     ),
     "proximal": ArrayKind(
-        ("constraints",), "proximal term, in mean entries of the Delassus diagonal", "1", True
+        ("constraints",),
+        "proximal term, in mean entries of the Delassus diagonal",
+        "1",
+        True,
+        numbers="0 or more",
     ),
     "restitution": ArrayKind(
-        ("constraints",), "share of the velocity that an impact turns back", "1", True
+        ("constraints",),
+        "share of the velocity that an impact turns back",
+        "1",
+        True,
+        numbers="0 to 1",
     ),
-    "weights": ArrayKind(("constraints",), "what the squares of forces count", "1", True),
+    "weights": ArrayKind(
+        ("constraints",), "what the squares of forces count", "1", True, numbers="positive"
+    ),
     "offsets": ArrayKind(
-        ("constraints", 4, 4), "pose of each constraint's frame in its link", "1 and m", True
+        ("constraints", 4, 4),
+        "pose of each constraint's frame in its link",
+        "1 and m",
+        True,
+        numbers="poses",
     ),
     "friction": ArrayKind(
         ("contacts",), "coefficient of friction of each contact's tangents", "1", True
     ),
     "radii": ArrayKind(("contacts",), "radius of each contact's shape", "m", True),
-    "terrain": ArrayKind((OPEN,), "height field, of gridgen.terrain", "m", True, is_fixed=True),
-    "tolerance": ArrayKind((1,), "relative error of the forces at the end", "1", True),
+    "terrain": ArrayKind(
+        (OPEN,), "height field, of gridgen.terrain", "m", True, is_fixed=True, numbers="obstacles"
+    ),
+    "tolerance": ArrayKind(
+        (1,), "relative error of the forces at the end", "1", True, numbers="0 or more"
+    ),
     "ctrl": ArrayKind(("actuators",), "control of each actuator", "as the actuator's", True),
     "G": ArrayKind(
         ("constraint_rows", "constraint_rows"),
         "Delassus matrix, J Minv J^T of all constraints",
         "1/kg, 1/(kg m^2)",
     ),
+    "c": ArrayKind(("constraint_rows",), "distance of the constraints' rows from 0", "m, rad"),
+    "Jc": ArrayKind(("constraint_rows", "nv"), "Jacobian of the constraints", "m or 1"),
     "Lambda": ArrayKind((6, 6), "operational-space inertia, rows (f, n)", "kg, kg m, kg m^2"),
     "Lambda_point": ArrayKind((3, 3), "operational-space inertia of a point", "kg"),
     "Jbar": ArrayKind(("nv", 6), "dynamically consistent inverse of J", "1/m or 1"),
@@ -254,19 +292,29 @@ ARRAYS: dict[str, ArrayKind] = {
     "f_ext": ArrayKind(
         ("bodies", 6), "wrench on each body at its link frame, in its axes", "N, N m"
     ),
-    "offset": ArrayKind((4, 4), "pose of a tool in the frame, homogeneous", "1 and m", True),
+    "offset": ArrayKind(
+        (4, 4), "pose of a tool in the frame, homogeneous", "1 and m", True, numbers="poses"
+    ),
     "rest": ArrayKind(("nq",), "rest posture", "rad or m"),
-    "targets": ArrayKind((4, 4), "target pose of each frame in the base, homogeneous", "1 and m"),
-    "pose_weights": ArrayKind((2,), "factors of the errors of each frame's pose", "1", True),
+    "targets": ArrayKind(
+        (4, 4), "target pose of each frame in the base, homogeneous", "1 and m", numbers="poses"
+    ),
+    "pose_weights": ArrayKind(
+        (2,), "factors of the errors of each frame's pose", "1", True, numbers="factors"
+    ),
     "settings": ArrayKind((7,), "tolerances, counts, gain and damping of a search", "mixed", True),
     "progress": ArrayKind((3,), "costs of the last two iterations, and their number", "1"),
     "progress_next": ArrayKind((3,), "progress after the iteration", "1"),
     "residual": ArrayKind((2,), "largest position and orientation error of a frame", "m, rad"),
     "outcome": ArrayKind((), "1 for a solution, -1 for the end of a search, otherwise 0", "1"),
     "success": ArrayKind((), "1 for a solution, otherwise 0", "1"),
-    "world": ArrayKind((OPEN,), "obstacles, of gridgen.world", "m", True, is_fixed=True),
+    "world": ArrayKind(
+        (OPEN,), "obstacles, of gridgen.world", "m", True, is_fixed=True, numbers="obstacles"
+    ),
     "margin": ArrayKind((), "least distance", "m", True, is_fixed=True),
-    "temperature": ArrayKind((), "softness of a soft minimum", "m", True, is_fixed=True),
+    "temperature": ArrayKind(
+        (), "softness of a soft minimum", "m", True, is_fixed=True, numbers="softness"
+    ),
     "clearance": ArrayKind((), "smallest signed distance", "m"),
     "pair": ArrayKind((), "index of the nearest pair of links", "1"),
     "sphere": ArrayKind((), "index of the nearest sphere", "1"),
@@ -290,7 +338,9 @@ def _changes(arrays: Mapping[str, ArrayKind]) -> dict[str, ArrayKind]:
     """Return the cotangents and the tangents of arrays."""
     words = (cotangent, "derivatives of a number by {}"), (tangent, "derivatives of {} by a number")
     return {
-        called(name): replace(kind, text=text.format(name), unit="", shared=False, is_change=True)
+        called(name): replace(
+            kind, text=text.format(name), unit="", shared=False, is_change=True, numbers=""
+        )
         for called, text in words
         for name, kind in arrays.items()
     }
@@ -369,8 +419,7 @@ DEFAULTED = {
 
 def configurations(names: Iterable[str]) -> list[str]:
     """Return the names of configurations; their quaternions must have unit norm."""
-    kinds = ((name, ARRAYS[name]) for name in names)
-    return [name for name, kind in kinds if kind.shape == ("nq",) and not kind.is_change]
+    return [name for name in names if ARRAYS[name].is_configuration]
 
 
 def shape_of(name: str, robot: Mapping[str, int]) -> tuple[int, ...]:

@@ -89,14 +89,15 @@ class ContactDynamics(Calls):
     ) -> Array:
         """Return the error of the joint torques at the result of ``contact_forward_dynamics``.
 
-        Iterations end where it is at most ``tolerance``, or after the most iterations. It is 1 or
-        more if more pairs touch than ``max_pairs`` of the option ``contact``.
+        Iterations end where it is at most ``tolerance``, or ten times that where rounding prevents
+        less. Calls on the CPU warn once if they end by their number. It is 1 or more if more pairs
+        touch than ``max_pairs`` of the option ``contact``.
 
         Arguments and errors as in ``contact_forward_dynamics``.
 
         Returns:
-            torque_error: |M a - b - J^T f| / |b|, b the torques without constraints, in the
-                          norm of the inverse diagonal of M (B,) [1]
+            torque_error: |M a - b - J^T f| / sqrt(|b|^2 + |J^T f|^2), b the torques without
+                          constraints, in the norm of the inverse diagonal of M (B,) [1]
         """
         return self._call(Request("contact_residual", (q, qd, tau), out, options))
 

@@ -22,6 +22,8 @@ _LIBRARIES = {"torch": "torch", "cupy": "cupy", "jax": "jax.numpy", "jaxlib": "j
 # Values are validated in these; those of other libraries may be on a GPU.
 _ON_HOST = (list, tuple, np.ndarray)
 _LEAST_GRID = 2
+#: The largest count that is exact in float32, and so are all smaller ones.
+MOST_FLOAT32 = 1 << 24
 # Numbers of unit vectors, by kind of obstacle; largest difference of their length from one.
 _UNITS = (None, None, slice(3, 7), slice(0, 3))
 _NOT_UNIT = 1e-3
@@ -64,7 +66,7 @@ def world(
     counts, parts = [0.0] * WORLD_HEAD, []
     given = (spheres, capsules, boxes, half_spaces)
     for k, (name, values, size) in enumerate(zip(SOLIDS, given, WORLD_SIZES, strict=True)):
-        if values is not None and (not hasattr(values, "__len__") or len(values)):
+        if values is not None and not _is_empty(values):
             found = array(values, name, (-1, size))
             if isinstance(values, _ON_HOST):
                 _check_solids(name, np.asarray(values, float), _UNITS[k], _SIZES[k])
@@ -86,7 +88,7 @@ def world(
         parts.append(array(grid["origin"], "origin of grid", (3,)))
         parts.append(array([grid["spacing"]], "spacing of grid", (1,)))
         parts.append(values.reshape(*values.shape[:-3], -1))
-    return _joined([array(counts, "counts", (-1,)), *parts], like)
+    return _joined("world", [array(counts, "counts", (-1,)), *parts], like)
 
 
 def terrain(heights: Any, *, half_lengths: Any, center: Any = (0.0, 0.0), like: Any = None) -> Any:
@@ -121,7 +123,14 @@ def terrain(heights: Any, *, half_lengths: Any, center: Any = (0.0, 0.0), like: 
         raise OptionError(f"terrain: heights has {rows} x {columns} points; give 2 x 2 or more")
     steps = 2.0 * halves / (columns - 1, rows - 1)
     head = [float(rows), float(columns), *(middle - halves).tolist(), *steps.tolist()]
-    return _joined([array(head, "head", (-1,)), values.reshape(*values.shape[:-2], -1)], like)
+    parts = [array(head, "head", (-1,)), values.reshape(*values.shape[:-2], -1)]
+    return _joined("terrain", parts, like)
+
+
+def _is_empty(values: Any) -> bool:
+    """Return whether values have a first axis without entries."""
+    shape = (len(values),) if isinstance(values, (list, tuple)) else getattr(values, "shape", ())
+    return tuple(shape[:1]) == (0,)
 
 
 def _library(like: Any) -> tuple[Any, dict[str, Any]]:
@@ -140,7 +149,7 @@ def _reader(what: str, like: Any) -> Callable[[Any, str, tuple[int, ...]], Any]:
     def array(values: Any, name: str, shape: tuple[int, ...]) -> Any:
         try:
             found = xp.asarray(values, **wanted)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise OptionError(
                 f"{what}: {name} is {show_value(values)}: {one_line(error)}"
             ) from error
@@ -159,7 +168,7 @@ def _reader(what: str, like: Any) -> Callable[[Any, str, tuple[int, ...]], Any]:
     return array
 
 
-def _joined(parts: list[Any], like: Any) -> Any:
+def _joined(what: str, parts: list[Any], like: Any) -> Any:
     """Return arrays one after the other, with common leading axes."""
     xp, _ = _library(like)
     try:
@@ -167,7 +176,9 @@ def _joined(parts: list[Any], like: Any) -> Any:
     except ValueError as error:
         shapes = sorted({tuple(part.shape)[:-1] for part in parts})
         raise OptionError(f"world: obstacles are those of {show_value(shapes)} states") from error
-    return xp.concatenate([xp.broadcast_to(part, (*lead, part.shape[-1])) for part in parts], -1)
+    found = xp.concatenate([xp.broadcast_to(part, (*lead, part.shape[-1])) for part in parts], -1)
+    check_length(what, found)
+    return found
 
 
 def _check_solids(name: str, rows: Any, unit: slice | None, sizes: slice) -> None:
@@ -194,8 +205,9 @@ def _length_of_terrain(head: Any) -> float:
     """Return the length of a terrain, as ``_length_of_world``."""
     rows, columns = head[:2]
     is_whole = rows == np.floor(rows) and columns == np.floor(columns)
-    is_valid = is_whole and min(rows, columns) >= _LEAST_GRID and min(head[4:]) > 0.0
-    return TERRAIN_HEAD + float(rows * columns) if is_valid else math.nan
+    is_valid = is_whole and min(rows, columns) >= _LEAST_GRID and np.isfinite(head).all()
+    is_valid = is_valid and (head[4:] > 0.0).all()
+    return TERRAIN_HEAD + float(rows) * float(columns) if is_valid else math.nan
 
 
 _LENGTHS = {
@@ -204,22 +216,41 @@ _LENGTHS = {
 }
 
 
-def check_layout(name: str, array: Any) -> None:
-    """Raise unless an array on the host has the layout of its name, if that has a layout.
+def check_length(name: str, array: Any) -> None:
+    """Raise for a world or a terrain whose places the type of its numbers cannot count."""
+    length = max(array.shape[-1:], default=0)
+    if name in _LENGTHS and length > MOST_FLOAT32 and "float32" in str(array.dtype):
+        raise ShapeError(
+            f"{name} has {length} numbers, and float32 counts to {MOST_FLOAT32}: give "
+            "float64, or fewer points"
+        )
 
-    A kernel has no length to check it with.
+
+def has_layout(name: str, array: Any) -> bool:
+    """Return whether the first numbers of a world or terrain on the host fit its length.
+
+    A kernel has no length to check them with.
     """
-    if name not in _LENGTHS:
+    size, length_of, _ = _LENGTHS[name]
+    if not array.ndim or array.shape[-1] < size:
+        return False
+    heads = array[..., :size].reshape(-1, size)
+    if not len(heads):
+        return True
+    head = heads[0]
+    is_one = len(heads) == 1 or bool((heads == head).all())
+    return is_one and bool(array.shape[-1] == length_of(head))
+
+
+def check_layout(name: str, array: Any) -> None:
+    """Raise unless an array on the host is a world or a terrain; see ``has_layout``."""
+    array = np.atleast_1d(array)
+    if has_layout(name, array):
         return
-    size, length_of, arguments = _LENGTHS[name]
-    head = np.asarray(array[..., :size])
-    flat = head.reshape(-1, head.shape[-1] if head.ndim else 1)
-    if not flat.size:
-        return
-    if flat.shape[1] == size and (flat == flat[0]).all() and array.shape[-1] == length_of(flat[0]):
-        return
+    size, _, arguments = _LENGTHS[name]
+    head = array[(0,) * (array.ndim - 1)][:size].tolist()
     raise ShapeError(
-        f"{name} has shape {tuple(array.shape)} and numbers {show_value(flat[0].tolist())} at its "
+        f"{name} has shape {tuple(array.shape)} and numbers {show_value(head)} at its "
         f"begin, which do not fit; make it by gridgen.{name}({arguments})"
     )
 
@@ -229,8 +260,6 @@ def as_world(given: Any, like: Any) -> Any:
     if given is None:
         return world(like=like)
     if not isinstance(given, Mapping):
-        if isinstance(given, np.ndarray):
-            check_layout("world", given)
         return given
     known = {*SOLIDS, "grid"}
     if unknown := [name for name in given if name not in known]:

@@ -11,7 +11,8 @@ from gridgen.errors import ModelError, OptionError
 from gridgen.model.description import RobotDescription, suggestion
 from gridgen.model.kinematic_tree import Actuator, Body, Spring
 from gridgen.naming import show, show_value
-from gridgen.options import RobotOptions, numbers_of
+from gridgen.option_values import numbers_of
+from gridgen.options import RobotOptions
 
 #: Gain and bias of each kind, by its entries; their terms are constant, of length, of velocity.
 _KINDS: Mapping[str, Mapping[str, float]] = {
@@ -79,7 +80,7 @@ def _expanded(
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield entries with the joints of their patterns, each where it is in the list."""
     joints = {body.joint for body in bodies}
-    taken = {entry["joint"] for entry in listed if entry.get("joint") in joints}
+    taken = joints & {str(entry.get("joint")) for entry in listed}
     for index, entry in enumerate(listed):
         where, pattern = f"{source}: actuators[{index}]", entry.get("joint")
         if not isinstance(pattern, str) or pattern in joints or not set(pattern) & set("*?["):
@@ -114,7 +115,7 @@ def _actuator(where: str, entry: Mapping[str, Any], bodies: Sequence[Body]) -> A
         raise OptionError(f"{where} has {show(unknown[0])}; a {kind} has {', '.join(known)}")
     joint = entry.get("joint")
     joints = {body.joint: index for index, body in enumerate(bodies)}
-    if joint not in joints:
+    if not isinstance(joint, str) or joint not in joints:
         hint = suggestion(str(joint), joints)
         raise OptionError(f"{where} has joint {show_value(joint)}: no joint that moves{hint}")
     body = bodies[joints[joint]]

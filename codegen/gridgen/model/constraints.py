@@ -12,7 +12,7 @@ from gridgen.model.kinematic_tree import Body, Constraint, Frame
 from gridgen.model.pose import Pose, from_rpy
 from gridgen.model.soft import DEFAULT_SOFTNESS, Softness
 from gridgen.naming import show, show_value
-from gridgen.options import numbers_of
+from gridgen.option_values import numbers_of
 
 _SHARED = {"kind", "name", "to", "stabilization", "compliance", "active", "solref", "solimp"}
 _PLACED = _SHARED | {"link", "offset", "to_offset", "to_rpy"}

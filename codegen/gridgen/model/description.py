@@ -181,10 +181,12 @@ class RobotDescription:
         joints:   joints.
         source:   name of the file in messages.
         digest:   SHA-256 of the input.
-        in_order: whether sibling joints are in file order, not sorted by name.
+        in_order: whether coordinates are in the order of the joints, not depth first with siblings
+                  by name.
         contact_model: soft constraints of the file.
         constraints: constraints of the file, in the form of the option; ``actuators`` likewise.
         springs:  stiffness of joints by name, and their position without force.
+        mocap:    links that the file's simulator moves relative to the root.
     """
 
     name: str
@@ -197,6 +199,7 @@ class RobotDescription:
     constraints: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     actuators: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     springs: Mapping[str, tuple[float, float]] = field(default_factory=dict, hash=False)
+    mocap: tuple[str, ...] = ()
 
     def error(self, message: str, line: int | None = None) -> UrdfError:
         """Return an error with the location in this robot's file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -352,10 +353,20 @@ class KinematicTree(Branches):
     def __hash__(self) -> int:
         return hash((self.digest, self.options))  # caches look robots up often
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of the robot with its options, the same in every process."""
+        return hashlib.sha256(f"{self.options.as_data()}{self!r}".encode()).hexdigest()
+
     @property
     def floating_base(self) -> bool:
-        """Whether body 0 is the root link on a free joint."""
-        return self.options.floating_base
+        """Whether body 0 is on a free joint, of the file or of the option of that name."""
+        return self.bodies[0].joint_type.is_free
+
+    @cached_property
+    def free(self) -> tuple[Body, ...]:
+        """Bodies on free joints."""
+        return tuple(body for body in self.bodies if body.joint_type.is_free)
 
     @cached_property
     def mujoco_base(self) -> int | None:

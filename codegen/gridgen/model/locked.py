@@ -102,10 +102,10 @@ def _position(
     robot: RobotDescription, joints: Mapping[str, Joint], name: str, value: object
 ) -> tuple[float, ...]:
     """Return the validated coordinates of a locked joint."""
-    where = f"{robot.source}: lock has {show(name) if isinstance(name, str) else show_value(name)}"
+    where = f"{robot.source}: lock has {show(name)}"
     joint = joints.get(name)
     if joint is None:
-        raise OptionError(f"{where}, which is not a joint{suggestion(str(name), joints)}")
+        raise OptionError(f"{where}, which is not a joint{suggestion(name, joints)}")
     if joint.kind == "fixed":
         raise OptionError(f"{where}, a joint that is already fixed; leave it out")
     if joint.mimic is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from numbers import Real
 from typing import Any
 
 from gridgen.errors import OptionError
@@ -47,7 +46,7 @@ def add_rotors(
         inertia, ratio = _numbers(description, joints, name, rotors[name])
         joint = joints[name]
         if not gyroscopic or joint.kind not in ("revolute", "continuous"):
-            own = sum(joint.armature) + inertia * ratio**2
+            own = sum(joint.armature) + inertia * ratio * ratio
             joints[name] = replace(joint, armature=(own,))
             continue
         rotor, parent = f"{name}_rotor", links[joint.parent]
@@ -89,19 +88,19 @@ def _numbers(
     robot: RobotDescription, joints: Mapping[str, Joint], name: str, value: object
 ) -> tuple[float, float]:
     """Return the validated inertia and gear ratio of a joint's rotor."""
-    where = (
-        f"{robot.source}: rotors has {show(name) if isinstance(name, str) else show_value(name)}"
-    )
+    where = f"{robot.source}: rotors has {show(name)}"
     joint = joints.get(name)
     if joint is None:
-        raise OptionError(f"{where}, which is not a joint{suggestion(str(name), joints)}")
+        raise OptionError(f"{where}, which is not a joint{suggestion(name, joints)}")
     if joint.kind not in ONE_COORDINATE or joint.mimic is not None:
         kind = "mimic" if joint.mimic is not None else joint.kind
         raise OptionError(f"{where}, a {kind} joint; name joints with one coordinate of their own")
     numbers = tuple(value) if isinstance(value, (tuple, list)) else ()
-    is_number = all(isinstance(x, Real) and not isinstance(x, bool) for x in numbers)
-    if len(numbers) != 2 or not is_number or not all(map(math.isfinite, numbers)) or numbers[0] < 0:
+    is_number = all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in numbers)
+    inertia, ratio = map(float, numbers) if is_number and len(numbers) == 2 else (-1.0, 0.0)
+    if inertia < 0.0 or not math.isfinite(inertia * ratio * ratio):
         raise OptionError(
-            f"{where} with {show_value(value)}; give (inertia, gear ratio), the inertia >= 0"
+            f"{where} with {show_value(value)}; give (inertia, gear ratio), the inertia >= 0, and "
+            "inertia * ratio**2 finite"
         )
-    return float(numbers[0]), float(numbers[1])
+    return inertia, ratio

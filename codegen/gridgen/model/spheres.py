@@ -24,7 +24,8 @@ from gridgen.model.kinematic_tree import (
 )
 from gridgen.model.pose import add, apply, transpose
 from gridgen.naming import show, show_value
-from gridgen.options import PRIMITIVES, RobotOptions
+from gridgen.option_values import PRIMITIVES
+from gridgen.options import RobotOptions
 from gridgen.symbolic.scalars import FloatScalars
 
 #: Random configurations in which pairs of links are tested.
@@ -32,7 +33,7 @@ SAMPLES = 4096
 # States that one test tests: about those of a SIMD pack.
 _LANES = 16
 # A capsule with a shorter axis is a sphere [m].
-_SHORTEST = 1e-9
+_SHORTEST, _LARGEST = 1e-9, 1e18
 
 Points = NDArray[np.float64]
 
@@ -96,15 +97,15 @@ def _placed(
         if (
             len(numbers) not in (4, CAPSULE)
             or not all(
-                isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x)
+                isinstance(x, (int, float)) and not isinstance(x, bool) and abs(x) <= _LARGEST
                 for x in numbers
             )
             or numbers[-1] <= 0.0
         ):
             raise OptionError(
                 f"{where}: link {show(frame.name)} has {show_value(sphere)}; give (x, y, z, "
-                "radius), or both ends of a capsule's axis and its radius, finite, with a positive "
-                "radius [m]"
+                "radius), or both ends of a capsule's axis and its radius, finite (to "
+                f"{_LARGEST:g}), with a positive radius [m]"
             )
         if len(numbers) == CAPSULE and math.dist(numbers[:3], numbers[3:6]) < _SHORTEST:
             numbers = numbers[3:]

@@ -57,9 +57,6 @@ __all__ = ["Body", "Frame", "KinematicTree", "Matrix3", "Vector3", "build_tree"]
 LARGEST_CONSTANT = 1e18
 """Bound of masses, moments and distances: their squares fit float32 (3e38)."""
 
-_MANY_PAIRS = 30
-"""More pairs of shapes cause a warning if the rows of all are in the code."""
-
 
 def build_tree(
     description: RobotDescription, options: RobotOptions = DEFAULT_ROBOT
@@ -101,7 +98,7 @@ def build_tree(
         bodies.append(body)
     _check_magnitudes(description, bodies, parts.frames)
     constraints = place_constraints(description, options.constraints, bodies, parts.frames)
-    contact_model = place_contacts(description, options, parts.frames)
+    contact_model = place_contacts(description, options, parts.frames, bodies)
     actuators = place_actuators(description, options, bodies)
     springs = place_springs(description, bodies) if options.joint_dynamics else ()
     description.warn(_not_acting(description, options, contact_model, actuators, springs))
@@ -172,13 +169,8 @@ def _not_acting(
     actuators: Sequence[Actuator],
     springs: Sequence[Spring],
 ) -> Iterator[Oddity]:
-    """Yield what the options leave out of the file, and what takes long to compile."""
+    """Yield what the options leave out of the file."""
     contacts = contact_model.contacts
-    pairs = sum(len(contact.solids) == 2 for contact in contacts)
-    if pairs > _MANY_PAIRS and not contact_model.max_pairs:
-        problem = f"{pairs} pairs of shapes may touch, and code with the rows of all takes minutes"
-        advice = 'limit those that act at a time, as by contact={"max_pairs": 4}, or list pairs'
-        yield Oddity("pairs", "contact", problem, advice)
     for what, option, in_file, acts in (
         ("contacts", "contact", description.contact_model.contacts, contacts),
         ("actuators", "actuators", description.actuators, actuators),
@@ -220,10 +212,11 @@ def _check_convention(
 
 def _number(parts: Parts, order: Sequence[str]) -> list[tuple[int, int]]:
     """Return the first coordinate and velocity of each body; a mimic joint has its leader's."""
-    joints = {moving.joint: moving for moving in parts.moving if moving.coupling is None}
+    listed = sorted(parts.moving, key=lambda moving: moving.place)
+    joints = {moving.joint: moving for moving in listed if moving.coupling is None}
     own: dict[str, tuple[int, int]] = {}
     q_index = v_index = 0
-    for name in _in_order(list(joints), order):
+    for name in _in_order(joints, order):
         own[name] = (q_index, v_index)
         q_index += joints[name].nq
         v_index += joints[name].nv
@@ -233,12 +226,13 @@ def _number(parts: Parts, order: Sequence[str]) -> list[tuple[int, int]]:
     ]
 
 
-def _in_order(joints: list[str], order: Sequence[str]) -> Sequence[str]:
+def _in_order(joints: Mapping[str, Moving], order: Sequence[str]) -> Sequence[str]:
     """Return the names of joints in the order of the option; a free joint of the root is first."""
     if not order:
-        return joints
-    base = [name for name in joints[:1] if name not in order and len(order) < len(joints)]
-    names = [*base, *order]
+        return list(joints)
+    first = next(iter(joints))
+    has_free_base = joints[first].joint_type.is_free and joints[first].parent < 0
+    names = [*[first] * (has_free_base and first not in order), *order]
     for name in names:
         if name not in joints:
             hint = suggestion(name, joints) or f"; the joints are {listing(joints)}"

@@ -6,12 +6,14 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from gridgen.errors import OptionError
 from gridgen.model.description import (
     Coupling,
     Joint,
     Limits,
     RobotDescription,
     flatten_mimics,
+    listing,
 )
 from gridgen.model.kinematic_tree import Frame
 from gridgen.model.locked import displacement
@@ -51,6 +53,7 @@ class Moving:
     armature: tuple[float, ...] = ()
     total: Lump = NO_MASS
     rest: Lump = NO_MASS  # without links whose inertias are inputs
+    place: int = -1  # of the joint in a file whose order counts
 
     @property
     def nq(self) -> int:
@@ -100,6 +103,8 @@ def walk(
     joints = description.joints
     for joint in joints if description.in_order else sorted(joints, key=lambda joint: joint.name):
         below[joint.parent].append(joint)
+    in_order = joints if description.in_order else ()
+    places = {joint.name: place for place, joint in enumerate(in_order)}
     children = {joint.child for joint in description.joints}
     root = next(link for link in description.links if link.name not in children)
     fresh = _fresh_names({joint.name for joint in description.joints} | set(below))
@@ -117,12 +122,17 @@ def walk(
 
     pending: list[tuple[Joint, int, Pose]] = []
     if options.floating_base:
+        if description.mocap:
+            names = listing(description.mocap)
+            raise _twice(description, f"the file moves {names} (mocap) relative to it")
         parts.moving.append(
             Moving(fresh(ROOT_JOINT), root.name, FREE, -1, root.line, NO_DISPLACEMENT)
         )
     visit(root.name, len(parts.moving) - 1, NO_DISPLACEMENT)
     while pending:
         joint, parent, pose = pending.pop()
+        if joint.kind == "floating" and options.floating_base and parent == 0:
+            raise _twice(description, f"joint {show(joint.name)} is already a free joint on it")
         coupling = couplings.get(joint.name)
         placement = pose @ joint.origin
         if joint.kind == "fixed":
@@ -138,11 +148,20 @@ def walk(
             parts.oddities.append(oddity)
             visit(joint.child, parent, placement @ displacement(joint, (coupling.offset,)))
         else:
-            parts.moving.extend(
-                _moving_bodies(joint, coupling, parent, placement, len(parts.moving), fresh)
-            )
+            made = _moving_bodies(joint, coupling, parent, placement, len(parts.moving), fresh)
+            for one in made:
+                one.place = places.get(joint.name, -1)
+            parts.moving.extend(made)
             visit(joint.child, len(parts.moving) - 1, NO_DISPLACEMENT)
     return parts
+
+
+def _twice(description: RobotDescription, problem: str) -> OptionError:
+    """Return the error for a file whose root is the world."""
+    return OptionError(
+        f"{description.source}: floating_base=True puts a free joint above the root link, and "
+        f"{problem}: omit floating_base"
+    )
 
 
 def _fresh_names(taken: set[str]) -> Callable[[str], str]:

@@ -16,9 +16,9 @@ from gridgen.commands.options import (
     BAD_INPUT,
     Parser,
     add_force,
-    add_robot_options,
+    add_options,
     add_urdf,
-    robot_options,
+    options_of,
 )
 from gridgen.emit.writer import check_file
 from gridgen.errors import GridGenError, OptionError
@@ -128,7 +128,7 @@ def _inputs(
             "a pipeline requires at least 2 processes: mpirun -n 2 python -m gridgen.mpi ..."
         )
     with warnings_as_lines():
-        tree = read_tree(Path(options.urdf), RobotOptions(**robot_options(options)))
+        tree = read_tree(Path(options.urdf), options_of(options, RobotOptions))
     samples = read_trajectory(options.trajectory, tree)
     if not options.output.absolute().parent.is_dir():
         raise GridGenError(f"{options.output}: its folder does not exist; create it")
@@ -208,7 +208,7 @@ def _parser() -> Parser:
         help="processes of the forward and the backward chain (default: the fastest according to "
         "the pipeline model)",
     )
-    add_robot_options(parser)
+    add_options(parser, RobotOptions)
     add_force(parser)
     parser.add_output("the rates and times")
     return parser

@@ -16,6 +16,7 @@ from gridgen.emit.writer import write_file
 from gridgen.errors import OptionError
 from gridgen.model.kinematic_tree import KinematicTree
 from gridgen.naming import show_value
+from gridgen.progress import Progress, announced
 from gridgen.report.facts import gather
 from gridgen.report.page import render_page
 from gridgen.report.plots import plot_sparsity, plot_tree
@@ -76,11 +77,12 @@ class Drawings:
         self,
         archs: Sequence[str] = ("sm_90",),
         measure: bool = True,
-        progress: Callable[[str], None] = lambda step: None,
+        progress: Progress | None = None,
     ) -> Report:
         """Return the page about the robot; see ``Robot.report``."""
         robot = Robot(self._module, "cpu")
-        facts = gather(self._tree, self._module, robot, self._programs, archs, measure, progress)
+        with announced("measuring", progress=progress, names_steps=True) as shown:
+            facts = gather(self._tree, self._module, robot, self._programs, archs, measure, shown)
         return Report(self._tree.name, render_page(facts))
 
     def plot_tree(self, axes: Any = None) -> Any:

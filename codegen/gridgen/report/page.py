@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import PurePath
 from typing import Any
 
 import jinja2
@@ -61,7 +62,7 @@ def render_page(facts: Facts) -> str:
     plan = _plan(facts)
     view = {
         "title": tree.name,
-        "subtitle": f"{tree.source} - grid-gen {facts.version}",
+        "subtitle": f"{PurePath(tree.source).name} - grid-gen {facts.version}",
         "chips": _chips(facts),
         "remarks": tree.remarks,
         "refusals": tuple(facts.refused.items()),
@@ -112,7 +113,7 @@ def _chips(facts: Facts) -> list[tuple[str, str]]:
         ("total mass", f"{total:.4g} kg"),
         ("heaviest body", f"{heaviest.name}: {heaviest.mass:.3g} kg{share}"),
         ("reach from the root link", f"about {distance:.3g} m, by {link}"),
-        ("base", "floating" if tree.bodies[0].joint_type.is_free else "fixed"),
+        ("base", "floating" if tree.floating_base else "fixed"),
         *((name, str(number)) for name, number in (("nq", tree.nq), ("nv", tree.nv))),
         ("bodies", str(len(tree.bodies))),
         ("tree levels", str(len(tree.levels))),

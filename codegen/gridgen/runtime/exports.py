@@ -18,8 +18,7 @@ from gridgen.functions.arrays import (
 )
 from gridgen.functions.types import ArrayLike, Unpack
 from gridgen.kernel import KernelKey
-from gridgen.naming import show_value
-from gridgen.runtime.calls.evaluation import check_choice
+from gridgen.naming import check_choice, show_value
 from gridgen.runtime.calls.resolver import Resolver
 from gridgen.runtime.module.description import Module
 

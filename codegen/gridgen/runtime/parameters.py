@@ -179,26 +179,6 @@ def _complaint(row: Numbers) -> str:
     )
 
 
-def neither_0_nor_1(active: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which numbers are not valid in ``active``."""
-    found: NDArray[np.bool_] = (active != 0.0) & (active != 1.0)
-    return found
-
-
-def check_active(active: Array) -> None:
-    """Raise unless every number of ``active`` is 0 or 1.
-
-    Arrays on a GPU are not validated: that would synchronize the device.
-
-    Raises:
-        ParameterError: a value is neither 0 nor 1.
-    """
-    if not on_gpu(active) and (bad := active[neither_0_nor_1(active)]).size:
-        raise ParameterError(
-            f"active has {bad.flat[0]}; give 1 for a constraint that holds, 0 for one that does not"
-        )
-
-
 class Parameters:
     """Robot parameters that are inputs of functions.
 
@@ -228,8 +208,8 @@ class Parameters:
         Raises:
             OptionError: the values are constants of the robot.
         """
-        if name not in PARAMETERS:
-            raise OptionError(f"no parameters {show(str(name))}: choose {', '.join(PARAMETERS)}")
+        if not isinstance(name, str) or name not in PARAMETERS:
+            raise OptionError(f"no parameters {show_value(name)}: choose {', '.join(PARAMETERS)}")
         if name not in self.own:
             raise OptionError(self.refusal(name))
         return self.own[name].copy()

@@ -225,6 +225,7 @@ class DualScalars(ListScalars):
         step: Iteration,
         test: Scalar = -1.0,
         given: Sequence[Scalar] = (),
+        reports: bool = False,
     ) -> list[Scalar]:
         """Iterate on values; the results have no derivatives. See ``Scalars``."""
 
@@ -234,7 +235,7 @@ class DualScalars(ListScalars):
 
         values = [self._scalar(value) for value in values_of([*start])]
         known = [self._scalar(value) for value in values_of([*given])]
-        found = self.inner.iterate(symbol, most, values, inner, _both(test)[0], known)
+        found = self.inner.iterate(symbol, most, values, inner, _both(test)[0], known, reports)
         return [*map(Dual, found)]
 
     def hold(self, values: list[Value]) -> list[Any]:

@@ -336,6 +336,8 @@ class Graph:
 
     def sqrt(self, a: Expr) -> Expr:
         """Return the square root of a."""
+        if isinstance(a.value, float) and a.value >= 0.0:
+            return self.const(math.sqrt(a.value))
         return self._node("sqrt", (a,), ("sqrt", a.index))
 
     def exp(self, a: Expr) -> Expr:
@@ -347,10 +349,14 @@ class Graph:
 
     def log(self, a: Expr) -> Expr:
         """Return the natural logarithm of a."""
+        if isinstance(a.value, float) and a.value > 0.0:
+            return self.const(math.log(a.value))
         return self._node("log", (a,), ("log", a.index))
 
     def atan2(self, y: Expr, x: Expr) -> Expr:
         """Return the angle of the vector (x, y)."""
+        if isinstance(y.value, float) and isinstance(x.value, float):
+            return self.const(math.atan2(y.value, x.value))
         return self._node("atan2", (y, x), ("atan2", y.index, x.index))
 
     def select(self, test: Expr, a: Expr, b: Expr) -> Expr:

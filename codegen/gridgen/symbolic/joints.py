@@ -76,6 +76,9 @@ class JointType:
     def __hash__(self) -> int:
         return hash((type(self), *vars(self).values()))
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({vars(self)})"
+
     @property
     def nv(self) -> int:
         """Number of velocities."""

@@ -152,6 +152,44 @@ class Walk:
 
 
 @dataclass(frozen=True)
+class Choose:
+    """The items that have a negative number in some lane of a pack.
+
+    Attributes:
+        name:   of the list of their indices.
+        memory: the numbers, one for each item.
+    """
+
+    name: str
+    memory: Memory
+
+    @property
+    def text(self) -> str:
+        """C++ text that makes the list."""
+        count = self.memory.count
+        arguments = f"{count}, {self.memory.name}, {self.name}"
+        return (
+            f"int {self.name}[{count}];\n"
+            f"const int {self.name}_count = gridgen::choose<T>({arguments});"
+        )
+
+
+@dataclass(frozen=True)
+class ChosenWalk(Walk):
+    """The header of a loop over chosen items."""
+
+    chosen: str = ""  #: name of the list.
+
+    @property
+    def text(self) -> str:
+        """C++ text of the header."""
+        at = f"{self.variable}_at"
+        head = f"int {at} = 0; {at} < {self.chosen}_count; ++{at}"
+        own = f"const int {self.variable} = {self.chosen}[{at}];"
+        return f"GRIDGEN_ROLLED for ({head}) {{\n{own}"
+
+
+@dataclass(frozen=True)
 class Repeat:
     """The header of a loop that ends when all lanes of a pack have converged.
 
@@ -160,18 +198,23 @@ class Repeat:
         most:     most iterations.
         memory:   variables of the loop.
         leaf:     the one that is negative while the loop must continue.
+        reports:  whether to report a loop that ends before all lanes have converged.
     """
 
     variable: str
     most: int
     memory: Memory
     leaf: int
+    reports: bool = False
 
     @property
     def text(self) -> str:
         """C++ text of the header."""
         going = f"gridgen::any_negative<T>({self.memory.place('0', self.leaf)})"
-        head = f"int {self.variable} = 0; {self.variable} < {self.most} && {going}"
+        more = f"{self.variable} < {self.most}"
+        if self.reports:
+            more = f"({more} || gridgen::has_not_converged())"
+        head = f"int {self.variable} = 0; {going} && {more}"
         return f"GRIDGEN_ROLLED for ({head}; ++{self.variable}) {{"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from gridgen.errors import InternalError
 from gridgen.naming import number_literal
@@ -10,6 +11,7 @@ from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.fuse import Chain, Fused, unsigned
 from gridgen.symbolic.memory import (
     Case,
+    Choose,
     Constants,
     Header,
     Leave,
@@ -68,7 +70,7 @@ def angle_lines(angles: Sequence[Expr], are_called: bool) -> list[str]:
     count, called = len(angles), ", true" * are_called
     return [
         f"const gridgen::Angles<T, {count}{called}> {ANGLES}([&] {{",
-        *_wrap(f"    return gridgen::Numbers<T, {count}>{{{numbers}}};"),
+        *wrap(f"    return gridgen::Numbers<T, {count}>{{{numbers}}};"),
         "});",
     ]
 
@@ -92,15 +94,15 @@ def block_lines(
             lines += _asked(statement, variables)
         elif isinstance(statement, Statement):
             text = expression(statement.node, variables, define=True)
-            lines += _wrap(f"const T {statement.name} = {text};")
+            lines += wrap(f"const T {statement.name} = {text};")
         elif isinstance(statement, Fill):
             text = f"gridgen::broadcast<T>({expression(statement.value, variables)})"
             elements = f"{statement.begin}, {statement.end}"
             lines.append(f"gridgen::fill<{elements}>({statement.array}, {text});")
-        elif isinstance(statement, (Walk, Repeat, When, Case, Header, Line, Leave)):
-            lines += _wrap(statement.text)
+        elif isinstance(statement, (Walk, Repeat, When, Case, Header, Line, Leave, Choose)):
+            lines += chain.from_iterable(map(wrap, statement.text.splitlines()))
         elif isinstance(statement, Declare):
-            lines += _wrap(f"T {', '.join(statement.memory.names)};")
+            lines += wrap(f"T {', '.join(statement.memory.names)};")
         elif isinstance(statement, Clear):
             memory, leaf = statement.entries.memory, statement.entries.leaf
             text = f"gridgen::broadcast<T>({expression(statement.value, variables)})"
@@ -112,7 +114,7 @@ def block_lines(
             listed = ", ".join(expression(value, variables) for value in statement.values)
             count = len(statement.values)
             numbers = f"gridgen::Numbers<T, {count}>{{{listed}}}"
-            lines += _wrap(f"gridgen::store_record<T>({statement.record.address}, {numbers});")
+            lines += wrap(f"gridgen::store_record<T>({statement.record.address}, {numbers});")
         elif isinstance(statement, Keep):
             lines.append(f"{statement.array}[{statement.slot}] = {statement.name};")
         elif isinstance(statement, Load):
@@ -135,8 +137,8 @@ def _asked(statement: Asked, variables: Mapping[int, str]) -> list[str]:
     tables = (table.name + "<R>" * table.has_reals for table in query.tables)
     arguments = ", ".join((*numbers, *tables, *query.arrays, *statement.names))
     return [
-        *_wrap(f"T {', '.join(statement.names)};"),
-        *_wrap(f"gridgen::{query.function}({arguments});"),
+        *wrap(f"T {', '.join(statement.names)};"),
+        *wrap(f"gridgen::{query.function}({arguments});"),
     ]
 
 
@@ -145,10 +147,10 @@ def _assigned(place: str, value: Expr, variables: Mapping[int, str]) -> list[str
     text = expression(value, variables)
     if value.op == "const":
         text = f"gridgen::broadcast<T>({text})"
-    return _wrap(f"{place} = {text};")
+    return wrap(f"{place} = {text};")
 
 
-def _wrap(line: str) -> list[str]:
+def wrap(line: str) -> list[str]:
     """Break a long statement between words."""
     if len(line) <= _WIDTH:
         return [line]

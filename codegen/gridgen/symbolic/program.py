@@ -12,6 +12,7 @@ from gridgen.symbolic.expr import ARITHMETIC, Expr, reachable
 from gridgen.symbolic.fuse import Fused, fuse, rewritten, unsigned
 from gridgen.symbolic.memory import (
     Case,
+    Choose,
     Constants,
     Entries,
     Header,
@@ -162,6 +163,7 @@ AnyStatement: TypeAlias = (
     | Header
     | Line
     | Leave
+    | Choose
 )
 
 

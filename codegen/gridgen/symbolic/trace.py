@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from gridgen.symbolic.expr import Expr, Graph
 from gridgen.symbolic.memory import (
     Case,
+    Choose,
     Constants,
     Header,
     Leave,
@@ -23,7 +24,7 @@ from gridgen.symbolic.query import Query
 from gridgen.symbolic.scalars import Iteration, ListScalars, Scalar, Value, selected
 
 #: A mark in a program: where a loop or a branch begins or ends, or a statement of a team.
-Mark: TypeAlias = Walk | Repeat | When | Case | Header | Line | Leave
+Mark: TypeAlias = Walk | Repeat | When | Case | Choose | Header | Line | Leave
 
 _AXES = ("x", "y", "z")
 _COMPONENTS: dict[int, tuple[str, ...]] = {
@@ -141,10 +142,15 @@ class TraceScalars(ListScalars):
         step: Iteration,
         test: Scalar = -1.0,
         given: Sequence[Scalar] = (),
+        reports: bool = False,
     ) -> list[Scalar]:
         """Trace one iteration, as the body of a loop with variables; see ``Scalars``."""
         if given:
-            return self.once(symbol, given, lambda: self.iterate(symbol, most, start, step, test))
+            return self.once(
+                symbol,
+                given,
+                lambda: self.iterate(symbol, most, start, step, test, reports=reports),
+            )
         graph = self.graph
         memory = Memory(symbol, 1, is_local=True)
         self.loops.effects.append(graph.act("declare", (), memory))
@@ -162,7 +168,8 @@ class TraceScalars(ListScalars):
 
         assign([*start, test])
         self._iterations += 1
-        self._mark(Repeat(f"{symbol}_round_{self._iterations}", most, memory, len(start)), +1)
+        variable = f"{symbol}_round_{self._iterations}"
+        self._mark(Repeat(variable, most, memory, len(start), reports), +1)
         before = current()
         test = graph.act("read", (), MemoryEntry(memory, "0", len(start)))
         after, new_test = step(before)

@@ -12,17 +12,15 @@ import pytest
 from gridgen.backends.cache import FOLDER_VARIABLE, BuildCache
 from gridgen.backends.cpu.compiler import COMPILER_VARIABLE, host_compiler
 from gridgen.backends.interface import Sources
-from gridgen.emit.render import STATIC_FILES
-from gridgen.template_root import static_text
+from gridgen.emit.render import shared_headers
 
 TOY = Path(__file__).parent / "toy"
 
 
 @pytest.fixture
 def toy():
-    headers = {name: static_text(name) for name in STATIC_FILES}
     files = {path.name: path.read_text(encoding="utf-8") for path in sorted(TOY.iterdir())}
-    return Sources("toy", headers | files)
+    return Sources("toy", files | shared_headers(files))
 
 
 @pytest.fixture(autouse=True)

@@ -66,6 +66,14 @@ def test_a_broken_compiler_on_the_path_is_passed_over(empty_path):
     assert host_compiler().command == (str(empty_path / "g++"),)
 
 
+@pytest.mark.parametrize(("refused", "native"), [("no", ("-march=native",)), ("-march=native", ())])
+def test_a_compiler_without_flags_for_this_processor_gets_none(empty_path, refused, native):
+    """GCC for RISC-V rejects ``-march=native``."""
+    tries = f'for word; do [ "$word" = {refused} ] && exit 1; done; echo "#define __cplusplus 1"'
+    script(empty_path / "g++", tries)
+    assert host_compiler().native == native
+
+
 def test_the_zig_wheel_is_the_last_resort(empty_path, monkeypatch):
     script(empty_path / "zig", 'echo "#define __cplusplus 1"')
     wheel = importlib.machinery.ModuleSpec("ziglang", None, origin=str(empty_path / "__init__.py"))

@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from gridgen.backends.process import run
 
 
@@ -21,17 +23,28 @@ def test_what_a_program_says_is_returned():
 PROGRAM = """
 import os, signal, sys
 from gridgen.backends.process import run
+from gridgen.backends.side_by_side import side_by_side
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let background jobs ignore it
-run(["sh", "-c", f"sleep 1000 & echo $! > {sys.argv[1]}; wait"], os.environ)
+words = ["sh", "-c", f"sleep 1000 & echo $! > {sys.argv[1]}; wait"]
+if sys.argv[2] == "main":
+    run(words, os.environ)
+else:
+    list(side_by_side({"": lambda: run(words, os.environ)}, print))
 """
 
 
-def test_an_interrupt_ends_all_that_a_program_has_started(tmp_path):
+@pytest.mark.parametrize(
+    ("thread", "number"),
+    [("main", signal.SIGINT), ("main", signal.SIGTERM), ("pool", signal.SIGTERM)],
+)
+def test_a_signal_ends_all_that_a_program_has_started(tmp_path, thread, number):
     file = tmp_path / "number"
-    process = subprocess.Popen([sys.executable, "-c", PROGRAM, file], stderr=subprocess.DEVNULL)
+    words = [sys.executable, "-c", PROGRAM, file, thread]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     started = wait_for(lambda: file.exists() and file.read_text().strip())
-    process.send_signal(signal.SIGINT)
-    assert process.wait(60) != 0
+    process.send_signal(number)
+    status = process.wait(60)
+    assert status == -number if number == signal.SIGTERM else status != 0
     wait_for(lambda: has_ended(int(started)))
 
 

@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose
 import gridgen
 from gridgen.check import compare_function, random_changes, random_states
 from gridgen.dynamics.constraints import Constraints, turning_rows
-from gridgen.dynamics.functions import computation_of
+from gridgen.dynamics.functions import computation_of, refusal
 from gridgen.dynamics.kinematics import all_motions, base_motion
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.state import State
@@ -499,6 +499,102 @@ def test_what_is_not_active_has_no_force() -> None:
     close(qdd, free, 1e-13)
 
 
+#: A link that turns about a skew axis, with a tip on the axis, and one that slides.
+SKEW = """<robot name="skew">
+  <link name="base"/><link name="tip"/>
+  <link name="arm"><inertial><mass value="2"/><origin xyz="0.1 0.2 0.3"/>
+    <inertia ixx="0.1" iyy="0.2" izz="0.15" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <link name="slide"><inertial><mass value="1"/><origin xyz="0 0.2 0"/>
+    <inertia ixx="0.1" iyy="0.2" izz="0.15" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="turn" type="revolute"><parent link="base"/><child link="arm"/>
+    <axis xyz="0.3 0.7 -0.2"/><origin rpy="0.3 0.4 0.5" xyz="0 0 1"/>
+    <limit lower="-3" upper="3" effort="1" velocity="1"/></joint>
+  <joint name="end" type="fixed"><parent link="arm"/><child link="tip"/>
+    <origin xyz="0.51 1.19 -0.34"/></joint>
+  <joint name="push" type="prismatic"><parent link="base"/><child link="slide"/>
+    <axis xyz="0.3 0.5 1"/><limit lower="-3" upper="3" effort="1" velocity="1"/></joint>
+</robot>"""
+
+
+@pytest.mark.parametrize(
+    ("name", "link", "still"),
+    [(SKEW, "tip", slice(3)), (SKEW, "slide", slice(3, 6)), ("xarm7", "link1", slice(3))],
+)
+def test_rows_that_no_joint_moves_have_no_force(name: str, link: str, still: slice) -> None:
+    tree = load_tree(name, constraints=[{"kind": "frame", "link": link}])
+    x = rigid(random_states(tree, 3, np.random.default_rng(1)))
+    x["active"][:] = 1.0
+    qdd, forces = evaluate_reference(tree, "constrained_forward_dynamics", x)
+    peer = Peer(tree, name if name == SKEW else robot_path(name))
+    for i in range(3):
+        wanted, theirs = peer.dynamics(x, i)
+        close(qdd[i], wanted, 1e-7)
+        close(forces[i], theirs, 1e-3)
+    assert not forces[:, still].any()
+    for gradient in evaluate_reference(tree, GRADIENT, x):
+        assert np.isfinite(gradient).all()
+        assert np.abs(gradient).max() < 1e5
+    # Without a proximal term, nothing but the rows that hold is regular.
+    x["active"][:], x["proximal"][:] = 0.0, 0.0
+    qdd, forces = evaluate_reference(tree, "constrained_forward_dynamics", x)
+    (free,) = evaluate_reference(tree, "forward_dynamics_crba", x)
+    close(qdd, free, 1e-13)
+    assert not forces.any()
+
+
+def test_a_point_on_the_axis_of_its_joint_is_refused_by_name() -> None:
+    robot = gridgen.load(SKEW, constraints=[{"kind": "point", "link": "tip"}], backend="cpu")
+    with pytest.raises(ModelError, match='constraint "tip" holds what does not move'):
+        robot.constrained_forward_dynamics(*np.zeros((3, 1, 2)))
+
+
+def test_a_point_that_an_offset_puts_on_an_axis_has_no_force() -> None:
+    given = [{"kind": "point", "link": "arm", "offset": [0.5, 0.0, 0.0]}]
+    tree = load_tree(SKEW, constraints=given, parameters="offsets")
+    x = rigid(random_states(tree, 3, np.random.default_rng(1)))
+    x["active"][:], x["offsets"][:] = 1.0, np.eye(4)
+    qdd, forces = evaluate_reference(tree, "constrained_forward_dynamics", x)
+    (free,) = evaluate_reference(tree, "forward_dynamics_crba", x)
+    close(qdd, free, 1e-9)
+    assert np.abs(forces).max() < 1e-2
+
+
+def test_joints_do_not_carry_a_robot() -> None:
+    """No force of a joint's constraint acts on a free joint."""
+    held = [{"kind": "joint", "joint": "FL_KFE"}]
+    tree = load_tree("solo12", True, constraints=held)
+    x = random_states(tree, 2, np.random.default_rng(1))
+    x["proximal"][:] = 0.0
+    tau, forces = evaluate_reference(tree, "constrained_inverse_dynamics", x)
+    (plain,) = evaluate_reference(tree, "inverse_dynamics", x)
+    close(tau, plain, 1e-12)
+    assert not forces.any()
+
+
+RANGES = [
+    ("constrained_forward_dynamics", "compliance", -1.0, "finite numbers, 0 or more"),
+    ("constrained_forward_dynamics", "proximal", np.nan, "finite numbers, 0 or more"),
+    ("constrained_forward_dynamics", "stabilization", np.inf, "finite numbers, 0 or more"),
+    ("impulse_dynamics", "restitution", 1.5, "numbers from 0 to 1"),
+    ("constrained_inverse_dynamics", "weights", 0.0, "positive finite numbers"),
+]
+
+
+@pytest.mark.parametrize(("function", "name", "value", "message"), RANGES)
+def test_numbers_out_of_range_are_refused_in_every_call(
+    function: str, name: str, value: float, message: str
+) -> None:
+    """Calls that are cached after a valid one, too."""
+    constraints = [{"kind": "joint", "joint": "elbow"}]
+    robot = gridgen.load(robot_path("two_link"), constraints=constraints, backend="cpu")
+    states = np.zeros((2 if function == "impulse_dynamics" else 3, 2, 2))
+    good = np.ones((1, 2) if name == "stabilization" else 1)
+    for _ in range(2):
+        getattr(robot, function)(*states, **{name: good})
+        with pytest.raises(ParameterError, match=f"{name} has {value}; give {message}"):
+            getattr(robot, function)(*states, **{name: value * good})
+
+
 def test_compiled_code_keeps_to_the_reference() -> None:
     given = [{**foot, "stabilization": [0.0, 5.0]} for foot in FEET["solo12"]]
     robot = gridgen.load(robot_path("solo12"), floating_base=True, constraints=given, backend="cpu")
@@ -525,6 +621,23 @@ def test_compiled_code_keeps_to_the_reference() -> None:
         gridgen.load(robot_path("solo12")).delassus(q[:, :12])
 
 
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        {"kind": "joint", "joint": "FL_HFE", "to": "FR_HFE"},
+        {"kind": "point", "link": "FL_FOOT", "to": "FR_FOOT"},
+        {"kind": "frame", "link": "base_link", "to": "HL_FOOT"},
+    ],
+)
+def test_loops_hold_no_free_joint(constraint: dict[str, Any]) -> None:
+    """Its force is none of theirs: a robot has all functions except that one."""
+    name, held = "constrained_inverse_dynamics", {"kind": "point", "link": "HR_FOOT"}
+    reason = refusal(load_tree("solo12", True, constraints=[constraint]), name)
+    assert 'no constraint holds the free joint "root_joint", which has no motor' in str(reason)
+    assert refusal(load_tree("solo12", True, constraints=[constraint, held]), name) is None
+    assert refusal(load_tree("solo12", False, constraints=[constraint]), name) is None
+
+
 def test_a_program_that_is_too_long_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule, "LONGEST_WITHOUT_LOOPS", 500)
     robot = gridgen.load(robot_path("arm6"), constraints=CONSTRAINTS["arm6"])
@@ -544,6 +657,7 @@ REFUSED = [
     ({"kind": "point", "link": "FL_FOOT", "rpy": [0, 0, 0]}, '"rpy": a point has active, comp'),
     ({"kind": "point", "link": "FL_FOOT", "offset": [0, 0]}, "offset [0, 0]; give 3 numbers"),
     ({"kind": "point", "link": "FL_FOOT", "compliance": -1}, "give a number, 0 or more"),
+    ({"kind": "point", "link": "FL_FOOT", "compliance": np.nan}, "give a number, 0 or more"),
     ({"kind": "point", "link": "FL_FOOT", "stabilization": [1, 1]}, "no target in the world"),
     ({"kind": "joint", "joint": "FL_HFE", "to": "FL_HFE"}, "which move as one: name two joints"),
     ({"kind": "joint", "joint": "FL_HF"}, 'joint "FL_HF": no joint with one velocity'),
@@ -764,9 +878,9 @@ def test_compiled_code_reads_offsets() -> None:
     default = robot.parameters("offsets")
     assert_allclose(default, np.eye(4)[None])
     assert_allclose(robot.delassus(x["q"]), robot.delassus(x["q"], offsets=default))
-    with pytest.raises(ParameterError, match=r"offsets\[0\] is no pose: give a homogeneous"):
+    with pytest.raises(ParameterError, match=r"offsets is no pose: give a homogeneous"):
         robot.delassus(x["q"], offsets=2.0 * default)
-    with pytest.raises(ParameterError, match=r"offsets\[1, 0\] is no pose"):
+    with pytest.raises(ParameterError, match=r"offsets\[1\] is no pose"):
         robot.delassus(x["q"], offsets=x["offsets"] * np.array([1, -1, 1])[:, None, None, None])
     plain = gridgen.load(robot_path("arm6"), constraints=given)
     with pytest.raises(OptionError, match="has offsets as constants: load it with offsets in par"):

@@ -306,6 +306,11 @@ def test_a_mocap_body_is_warned_of_and_too_many_bodies_are_refused(
     model = mujoco_library.MjModel.from_xml_string(text)
     with pytest.warns(GridGenWarning, match="has mocap bodies, which gridgen treats as fixed"):
         tree_of(model)
+    with (
+        pytest.warns(GridGenWarning),
+        pytest.raises(OptionError, match=r'the file moves "grip" \(mocap\).*omit floating_base'),
+    ):
+        read_tree(model, RobotOptions(floating_base=True))
     with pytest.raises(ModelError, match="has 4 moving bodies; gridgen supports at most 3"):
         mujoco.from_model(model, most_bodies=3)
     monkeypatch.setattr(mujoco, "MOST_LINKS", 4)

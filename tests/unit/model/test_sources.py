@@ -88,6 +88,7 @@ def test_a_folder_is_called_one(tmp_path: Path) -> None:
 def test_a_pipe_without_a_writer_is_waited_for_aloud(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.delenv(progress.QUIET_VARIABLE)
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

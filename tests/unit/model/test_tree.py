@@ -210,6 +210,20 @@ def test_a_root_joint_of_the_file_keeps_its_name() -> None:
     assert tree.joint_names == ("root_joint_", "root_joint")
 
 
+def test_a_root_that_carries_a_free_joint_gets_no_second_one() -> None:
+    """Also behind a fixed joint, but not a free joint that another joint carries."""
+    chain = [*links("base", "a", "b"), joint_text("i", "base", "a", "fixed")]
+    free = joint_text("j", "a", "b", "floating", axis=None)
+    with pytest.raises(OptionError, match=r'joint "j" is already a free joint.*omit floating_base'):
+        tree_of(*chain, free, floating_base=True)
+    tree = tree_of(*chain, free)
+    assert tree.floating_base
+    assert [body.name for body in tree.free] == ["b"]
+    carried = [*links("base", "a", "b"), joint_text("i", "base", "a"), free]
+    assert tree_of(*carried, floating_base=True).nv == 13
+    assert not tree_of(*carried).floating_base
+
+
 def test_a_floating_joint_is_a_free_one_at_its_place() -> None:
     tree = tree_of(
         *links("base", "a", "b"),

@@ -13,6 +13,7 @@ from gridgen.backends.cpu.backend import CpuBackend
 from gridgen.errors import QuaternionError
 from gridgen.runtime import configurations
 from gridgen.runtime.arrays import staging
+from helpers.robots import exhaustive_cases
 
 COUNT = 150  # more than one thread's share, more than one block
 _BODY = """<link name="{name}"><inertial><origin xyz="0.1 0.2 0.3"/><mass value="2"/>
@@ -143,8 +144,7 @@ def test_nan_and_infinity_reach_the_results_of_their_state(
         ("bias_forces", 2),
         ("mass_matrix", 1),
         ("mass_matrix_inverse", 1),
-        ("inverse_dynamics_gradient", 3),
-        ("forward_dynamics_gradient", 3),
+        *exhaustive_cases(("inverse_dynamics_gradient", 3), ("forward_dynamics_gradient", 3)),
         ("forward_kinematics", 1),
         ("center_of_mass", 1),
         ("center_of_mass_jacobian", 1),
@@ -204,7 +204,7 @@ def test_threads_that_share_the_looking_find_every_state(
 ) -> None:
     monkeypatch.setattr("gridgen.backends.cpu.backend._CHECK", 1.0)  # divide whatever comes
     backend = CpuBackend(threads=threads)
-    monkeypatch.setattr("gridgen.runtime.calls.evaluation.backend", lambda name: backend)
+    monkeypatch.setattr("gridgen.runtime.calls.compiled.backend", lambda name: backend)
     robot = gridgen.load(URDF, floating_base=True, backend="cpu")
     q = np.tile(robot.neutral(), (10_000, 1))
     out = robot.potential_energy(q)

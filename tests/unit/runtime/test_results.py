@@ -302,7 +302,7 @@ def test_the_number_of_threads_does_not_show(
 ) -> None:
     monkeypatch.setattr("gridgen.backends.cpu.backend.LEAST_SHARE", 1e-9)  # divide whatever comes
     backend = CpuBackend(threads=threads)
-    monkeypatch.setattr("gridgen.runtime.calls.evaluation.backend", lambda name: backend)
+    monkeypatch.setattr("gridgen.runtime.calls.compiled.backend", lambda name: backend)
     robot = gridgen.load(urdf, backend="cpu")
     x = states(dtype, count=1000)
     for _ in range(2):  # the first call measures, the second knows

@@ -11,7 +11,7 @@ import pytest
 import gridgen
 from gridgen.errors import ShapeError
 from gridgen.runtime.arrays import staging
-from gridgen.runtime.calls.evaluation import Compiled
+from gridgen.runtime.calls.compiled import Compiled
 
 COUNT = 1000
 LARGE = 1 << 20

@@ -11,20 +11,20 @@ import pytest
 import gridgen
 from gridgen.errors import ModelError, OptionError
 from gridgen.robot import open_module
-from gridgen.runtime.calls.evaluation import Evaluator
+from gridgen.runtime.calls.compiled import CompiledKernels
 
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is compiled, or brought from the cache, from now on."""
     names: list[str] = []
-    compile_ = Evaluator._compile
+    compile_ = CompiledKernels._compile
 
     def noted(self, record, q, target):
         names.append(f"{record.name} {q.dtype} {target.name}")
         return compile_(self, record, q, target)
 
-    monkeypatch.setattr(Evaluator, "_compile", noted)
+    monkeypatch.setattr(CompiledKernels, "_compile", noted)
     return names
 
 
@@ -86,7 +86,7 @@ def test_all_functions_that_are_generated_unasked(urdf: Path, named: list[str]) 
 def test_both_forms_of_a_gpus_kernel_are_made(urdf: Path) -> None:
     robot = gridgen.load(urdf, backend="emulated")
     robot.compile("mass_matrix", dtype="float64", batch=100)
-    (compiled,) = robot._evaluator._compiled.values()
+    (compiled,) = robot._evaluator.compiled._found.values()
     assert compiled.kernel._made.keys() == {False, True}
 
 

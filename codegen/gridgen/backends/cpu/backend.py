@@ -90,7 +90,11 @@ class CpuBackend(Backend):
             _function(library[f"{prefix}_check_parts"], pointer, share),
             _function(library[f"{prefix}_close"], share),
         )
-        return CpuKernel(code, self._workers, direct_call(library, dtype, prefix))
+        find = library[f"{prefix}_not_converged"]
+        find.restype = pointer
+        not_converged = ctypes.c_int.from_address(find())
+        direct = direct_call(library, dtype, prefix)
+        return CpuKernel(code, self._workers, direct, not_converged)
 
     def library(self, sources: Sources, function: str, dtype: Dtype) -> tuple[Path, str]:
         """Return the library with a function, and the prefix of the function's symbols.
@@ -146,17 +150,24 @@ class CpuKernel:
         code:    compiled code.
         workers: threads for large batches.
         direct:  the function for NumPy arrays (``direct_call``).
+        not_converged: 1 after iterations that ended before all states had converged.
 
     Attributes:
-        direct:  see above.
+        direct:  see above; ``not_converged`` likewise.
         entry:   computes states [begin, end) of a batch.
         at_once: maximum number of states that ``direct`` computes itself.
     """
 
     at_once = BLOCK
 
-    def __init__(self, code: Code, workers: Workers, direct: DirectCall | None = None) -> None:
-        self.direct = direct
+    def __init__(
+        self,
+        code: Code,
+        workers: Workers,
+        direct: DirectCall | None = None,
+        not_converged: ctypes.c_int | None = None,
+    ) -> None:
+        self.direct, self.not_converged = direct, not_converged
         self._code = code
         self.entry = code.entry
         self._workers = workers

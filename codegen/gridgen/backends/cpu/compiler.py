@@ -47,7 +47,8 @@ class Compiler:
 
     command: tuple[str, ...]  #: command line.
     flags: tuple[str, ...]  #: flags that this compiler always requires.
-    identity: str  #: digest of its predefined macros: version and features of this processor.
+    native: tuple[str, ...]  #: flags for this processor: none where GCC does not know it (RISC-V).
+    identity: str  #: digest of its predefined macros (version, processor's features), ``native``.
 
     @property
     def label(self) -> str:
@@ -119,26 +120,35 @@ def _identify(command: tuple[str, ...], program: str | None, cache: BuildCache) 
     if file is None or kind is None:
         identity = _probe(command)
     else:
-        key = cache_key(kind="compiler", command=command, file=file, processor=kind)
+        key = cache_key(kind="host compiler", command=command, file=file, processor=kind)
         identity = cache.text(key, functools.partial(_probe, command))
     if identity is None:
         return None
     is_zig = any(Path(word).name in ("zig", "ziglang") for word in command)
-    return Compiler(command, _ZIG_FLAGS if is_zig else (), identity)
+    native = tuple(word for word in identity.split() if word.startswith("-"))
+    return Compiler(command, _ZIG_FLAGS if is_zig else (), native, identity)
 
 
 def _probe(command: tuple[str, ...]) -> str | None:
-    """Return the digest of a compiler's predefined macros, or ``None`` if it is not a compiler."""
+    """Return the digest of a compiler's predefined macros and its flags for this processor.
+
+    Returns:
+        Both, separated by a space; ``None`` if the command is not a compiler.
+    """
     import tempfile
 
     # With -march=native the macros include the processor's features, so machines that share a home
     # folder share an entry only if they can run the same code.
     with tempfile.TemporaryDirectory(prefix="grid-gen-") as store:
-        macros = _run((*command, _NATIVE, "-E", "-dM", "-x", "c++", os.devnull), store)
-    if macros is None or macros.returncode != 0 or "__cplusplus" not in macros.stdout:
-        return None
-    text = "\n".join(sorted(macros.stdout.splitlines()))
-    return hashlib.sha256(text.encode()).hexdigest()
+        for native in ((_NATIVE,), ()):
+            words = (*command, *native, "-E", "-dM", "-x", "c++", os.devnull)
+            macros = _run(words, store)
+            if macros is None:
+                return None
+            if macros.returncode == 0 and "__cplusplus" in macros.stdout:
+                text = "\n".join(sorted(macros.stdout.splitlines()))
+                return " ".join((hashlib.sha256(text.encode()).hexdigest(), *native))
+    return None
 
 
 def _file_state(program: str | None) -> tuple[str, ...] | None:
@@ -210,7 +220,7 @@ def shared_library(
     sources: Sources, function: str, unit: str, flags: tuple[str, ...], cache: BuildCache
 ) -> Path:
     """Return the shared library of a translation unit from the cache; compile it if absent."""
-    flags = ("-shared", "-fPIC", _NATIVE, *flags)
+    flags = ("-shared", "-fPIC", *flags)
     return _compiled(sources, function, unit, flags, cache, _LIBRARY)
 
 
@@ -264,7 +274,9 @@ def _compiled(
 
         with tempfile.TemporaryDirectory(prefix="grid-gen-") as folder:
             _write(files, Path(folder))
-            words = (*compiler.command, *compiler.flags, *flags, f"{folder}/unit.cpp")
+            is_native = not any(flag.startswith("-march=") for flag in flags)
+            own = (*compiler.flags, *(compiler.native if is_native else ()))
+            words = (*compiler.command, *own, *flags, f"{folder}/unit.cpp")
             store = _zig_store(entry.parent, is_zig=bool(compiler.flags))
             result = _run((*words, "-o", f"{entry}/{name}"), store)
         if result is None or result.returncode != 0:
@@ -277,6 +289,7 @@ def _compiled(
                 log=result.stderr if result else "the compiler no longer runs",
                 files=files,
                 keep=functools.partial(cache.save_failure, key),
+                status=result.returncode if result else 1,
             )
 
     return host_entry(build, cache, kind="host", files=used.digest, unit=unit, flags=flags) / name

@@ -93,6 +93,8 @@ GRIDGEN_EXPORT void {prefix}_check_parts(const gridgen::Array* arrays, gridgen::
     }});
 }}
 
+GRIDGEN_EXPORT int* {prefix}_not_converged() {{ return &gridgen::not_converged; }}
+
 GRIDGEN_EXPORT void* {prefix}_call(void*, void* const* objects, long long given) {{
     return gridgen::call<{scalar}, {traits}>(
         {prefix}_interpreter, {BLOCK}, {prefix}_entry, objects, given);

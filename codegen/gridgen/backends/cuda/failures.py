@@ -70,8 +70,9 @@ def _explanation(status: int, cupy: Any) -> str:
         return INSTALL_DRIVER
     if status in _CAPTURED:
         return (
-            "stream capture does not allow loading a kernel or synchronizing: before the capture, "
-            "make a call with arrays of the same layout, or bind one (robot.bind)"
+            "stream capture does not allow loading a kernel or synchronizing, nor allocating from "
+            'CuPy\'s pool in mode "global": before the capture, make a call with arrays of the '
+            "same layout, and give out=, or bind it (robot.bind)"
         )
     if status in _IMAGE_REFUSED:
         return _versions(cupy)

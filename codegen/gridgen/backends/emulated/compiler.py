@@ -94,7 +94,6 @@ def build(
     all_files = Sources(sources.robot, {**sources.files, **headers})
     own = (*_RUNTIME_FLAGS, *runtime_flags)
     runtime = Unit(RUNTIME, static_text(RUNTIME), all_files, own, "runtime.o")
-    flags = ("-march=native", *flags)
     unit = Unit(name, text, all_files, flags, "kernel", runtime)
     return _compiled(unit, cache)
 
@@ -109,7 +108,14 @@ def _compiled(unit: Unit, cache: BuildCache) -> Path:
         # The folder is renamed when it is complete; debug information uses the final path.
         renamed = f"-ffile-prefix-map={entry}={entry.parent / key}"
         own = (flag for flag in compiler.flags if flag != _UNWANTED)
-        command = (*compiler.command, *own, *unit.flags, renamed, str(entry / "unit.cpp"))
+        command = (
+            *compiler.command,
+            *own,
+            *compiler.native,
+            *unit.flags,
+            renamed,
+            str(entry / "unit.cpp"),
+        )
         words = (*command, *linked, "-o", str(entry / unit.output))
         result = run(words, dict(os.environ, LC_ALL="C"))
         if result.returncode != 0:
@@ -120,6 +126,7 @@ def _compiled(unit: Unit, cache: BuildCache) -> Path:
                 log=result.stderr,
                 files=files,
                 keep=partial(cache.save_failure, key),
+                status=result.returncode,
             )
 
     return host_entry(compile_unit, cache, kind="emulated", unit=unit.digest()) / unit.output

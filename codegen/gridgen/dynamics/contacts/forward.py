@@ -33,7 +33,8 @@ _ROTATION = (1 / 12, 1 / 720, 1 / 30240, 1 / 1209600, 1 / 47900160, 691 / 130767
 def without_friction(state: State) -> State:
     """Return a state of the robot without the dry friction of its joints."""
     bodies = tuple(replace(body, friction=0.0) for body in state.tree.bodies)
-    return replace(state, tree=replace(state.tree, bodies=bodies))
+    given = {name: values for name, values in state.given.items() if name != "joint_friction"}
+    return replace(state, tree=replace(state.tree, bodies=bodies), given=given)
 
 
 @dataclass(frozen=True)
@@ -59,24 +60,35 @@ class Solution:
     shift: list[Scalar]
 
 
-def solution(state: State, tau: Numbers) -> Solution:
-    """Return the accelerations with soft constraints; fused functions share them."""
+def solution(state: State, tau: Numbers, *, in_loops: bool = True) -> Solution:
+    """Return the accelerations with soft constraints; fused functions share them.
+
+    Args:
+        state:    of the robot.
+        tau:      joint torques.
+        in_loops: whether a program may have loops over points.
+    """
     if isinstance(state.scalars, ColumnScalars):
         return _differentiated(state, tau)
     base = (state.gravity, state.base_velocity, state.base_acceleration, state.f_ext)
-    names = sorted(state.given)
+    parameters = state.parameters
+    names = sorted(parameters)
     operands = (state.q, state.qd, tau, *(values or () for values in base))
-    given = [*chain(*operands, *(state.given[name] for name in names))]
-    return state.scalars.once(f"contacts {names}", given, partial(_solved, state, tau, given))
+    given = [*chain(*operands, *(parameters[name] for name in names))]
+    return state.scalars.once(
+        f"contacts {names} {in_loops}",
+        given,
+        partial(_solved, state, tau, given, in_loops=in_loops),
+    )
 
 
-def _solved(state: State, tau: Numbers, given: Sequence[Scalar]) -> Solution:
+def _solved(state: State, tau: Numbers, given: Sequence[Scalar], *, in_loops: bool) -> Solution:
     robot, state = state.tree, without_friction(state)
     scalars = state.scalars
     motions = all_motions(state)
     bias = torques_of_forces(state, body_forces(state, each(robot, motions)))
     M = mass_matrix(state)
-    problem = Problem(state, robot, motions)
+    problem = Problem(state, robot, motions, in_loops=in_loops)
     scalars.begin("solve", -1)
     shift = problem.shift
     moved = problem.times(M, shift)
@@ -95,11 +107,12 @@ def _differentiated(state: State, tau: Numbers) -> Solution:
     scalars, robot = state.scalars, state.tree
     assert isinstance(scalars, ColumnScalars)
     known = undifferentiated(state)
-    found = solution(known, values_of([*tau]))
+    found = solution(known, values_of([*tau]), in_loops=False)
     qdd = [a - shift for a, shift in zip(found.a, found.shift, strict=True)]
     by_q, by_qd = inverse_dynamics_gradient(without_friction(known), qdd)
     free = without_friction(state)
-    problem = Problem(free, robot, all_motions(free) if robot.constraints else ())
+    motions = all_motions(free) if robot.constraints else ()
+    problem = Problem(free, robot, motions, in_loops=False)
     a = [qdd + shift for qdd, shift in zip(map(Dual, qdd), problem.shift, strict=True)]
     torques = problem.torques(problem.responses(problem.residuals(a))[0])
     errors = [
@@ -145,21 +158,24 @@ def contact_forward_dynamics(state: State, tau: Numbers) -> tuple[list[Scalar], 
         qdd:    nv scalars [rad/s^2 or m/s^2].
         forces: on each point, three scalars in the axes of the base [N].
     """
-    found = solution(state, actuated(state, tau))
+    found = solution(state.on_fixed_base, actuated(state, tau))
     qdd = [a - shift for a, shift in zip(found.a, found.shift, strict=True)]
-    return qdd, found.problem.in_base(found.problem.forces)
+    return qdd, found.problem.in_base(found.problem.forces, found.a)
 
 
 def contact_residual(state: State, tau: Numbers) -> Scalar:
-    """Return the error of the torques, relative to those without constraints.
+    """Return the error of the torques, relative to those without constraints and of these.
 
     1 or more if more than ``max_pairs`` of one kind touch.
     """
-    found = solution(state, actuated(state, tau))
-    torques = found.problem.torques(found.problem.forces)
+    found = solution(state.on_fixed_base, actuated(state, tau))
+    torques = found.problem.torques(found.problem.forces, found.a)
     errors = [x - y - t for x, y, t in zip(found.Ma, found.b, torques, strict=True)]
-    squares = [total(x * x / found.M[j][j] for j, x in enumerate(own)) for own in (errors, found.b)]
-    error = state.scalars.sqrt(squares[0] / (squares[1] + LEAST * LEAST))
+    error, free, forced = (
+        total(x * x / found.M[j][j] for j, x in enumerate(own))
+        for own in (errors, found.b, torques)
+    )
+    error = state.scalars.sqrt(error / (free + forced + LEAST * LEAST))
     for distance in found.problem.beyond:
         one, zero = map(state.scalars.constant, (1.0, 0.0))
         error = error + state.scalars.select(distance, one, zero)
@@ -204,7 +220,7 @@ def _slowed(state: State, own: State, found: Solution, dt: Scalar) -> list[Scala
         for j, d in enumerate(D):
             H[j][j] = H[j][j] + d
         return [x - y for x, y in zip(found.a, ldlt_solve(factorized(state, H), pull), strict=True)]
-    known = replace(undifferentiated(state).at_rest, f_ext=None)
+    known = undifferentiated(state).at_rest.without("f_ext")
     for j, d in enumerate(D):
         H[j][j] = H[j][j] + values_of(d)
     factors = factorized(known, H)

@@ -18,6 +18,10 @@ from gridgen.symbolic.spatial import dot
 
 #: Most evaluations of a line search, and the slope at its end relative to that at its beginning.
 SEARCHES, SLOPE = 8, 0.05
+#: The square of the change of the accelerations before the first iteration.
+UNCHANGED = 1e30
+#: The square of the error that rounding may leave, in units of the tolerance.
+ROUNDED = 100.0
 #: Robots with at most this number of points of contacts have no branches: they stand on all.
 FEW_POINTS = 4
 total = partial(reduce, add)
@@ -58,11 +62,13 @@ class Group:
 class Problem(SoftConstraints):
     """The soft constraints of a robot in one state, and their solution."""
 
-    def torques(self, forces: Sequence[Sequence[Scalar]]) -> list[Scalar]:
-        """Return the joint torques of the forces of all rows, J^T f."""
+    def torques(self, forces: Sequence[Sequence[Scalar]], a: Sequence[Scalar] = ()) -> list[Scalar]:
+        """Return the joint torques of the forces of all rows, J^T f; of sets at accelerations."""
         total = [self._scalars.constant(0.0)] * self._tree.nv
         for row, own in zip(self.rows, forces, strict=True):
             row.add_torques(total, own)
+        if self.sets:
+            self.sets.stiffened(a, total, None)
         return total
 
     def rates(self, v: Sequence[Scalar]) -> list[list[Scalar]]:
@@ -103,7 +109,11 @@ class Problem(SoftConstraints):
         groups = self._groups()
         inverse = [1.0 / M[j][j] for j in range(nv)]
         (tolerance,) = self._state.given["tolerance"]
-        bound = tolerance * tolerance * total(d * f * f for d, f in zip(inverse, b, strict=True))
+
+        def size(torques: Sequence[Scalar]) -> Scalar:
+            return total(d * f * f for d, f in zip(inverse, torques, strict=True))
+
+        free = size(b)
         sizes = [len(row.offsets) for row in self.rows]
 
         def split(flat: Sequence[Scalar]) -> list[list[Scalar]]:
@@ -116,7 +126,7 @@ class Problem(SoftConstraints):
         def newton(values: list[Scalar]) -> tuple[list[Scalar], Scalar]:
             scalars.begin("newton", -1)
             a, rest = values[:nv], values[nv : 2 * nv]
-            residuals = split(values[2 * nv :])
+            residuals, before = split(values[2 * nv : -1]), values[-1]
             H, torques = [list(row) for row in M], [zero] * nv
             for group in groups:
 
@@ -129,6 +139,8 @@ class Problem(SoftConstraints):
                     return group.get(torques, H)
 
                 group.put(torques, H, self._where(group, group.get(torques, H), stiffen))
+            if self.sets:
+                self.sets.stiffened(a, torques, H)
             gradient = [r - t for r, t in zip(rest, torques, strict=True)]
             factors = ldlt(H, self.branches, one, scalars)
             p = ldlt_solve(factors, [-g for g in gradient])
@@ -151,9 +163,13 @@ class Problem(SoftConstraints):
                 flat = iter(found[len(found) - count :])
                 for k in group.members:
                     rates[k] = [next(flat) for _ in range(sizes[k])]
+            if self.sets:
+                self.sets.advanced(p, torques)
             rest_1 = moved(rest, Mp)
             after = [r - t for r, t in zip(rest_1, torques, strict=True)]
-            error = total(d * g * g for d, g in zip(inverse, after, strict=True))
+            # b vanishes without gravity, and forces of deep contacts are far larger.
+            bound = tolerance * tolerance * (free + size(torques))
+            test = bound - size(after)
             slopes = dot(p, gradient), dot(p, after)
             first, second = dot(p, rest), dot(p, Mp)
 
@@ -174,19 +190,27 @@ class Problem(SoftConstraints):
                         return [found, bend]
 
                     entries = self._where(group, entries, bent)
+                if self.sets:
+                    entries = [x + y for x, y in zip(entries, self.sets.bent(by), strict=True)]
                 return entries[0], entries[1]
 
-            by = self._searched(slope, slopes, bound - error)
+            by = self._searched(slope, slopes, test)
             rate = [r for own in rates for r in own]
-            new = [*moved(a, p, by), *moved(rest, Mp, by), *moved(values[2 * nv :], rate, by)]
-            return new, bound - error
+            new = [*moved(a, p, by), *moved(rest, Mp, by), *moved(values[2 * nv : -1], rate, by)]
+            # Rounding of stiff forces may exceed the bound; the accelerations do not change then:
+            # p H p, the square of their change, is below it twice in a row.
+            change = -slopes[0]
+            settled = test + scalars.constant(ROUNDED - 1.0) * bound
+            for longest in (bound - before, bound - change):
+                settled = scalars.select(settled - longest, settled, longest)
+            return [*new, change], scalars.select(test - settled, settled, test)
 
         residual = [r for own in self.residuals(start) for r in own]
         rest = [x - y for x, y in zip(self.times(M, start), b, strict=True)]
-        first = [*start, *rest, *residual]
+        first = [*start, *rest, *residual, scalars.constant(UNCHANGED)]
         most = tree.contact_model.iterations
-        found = scalars.iterate("newton", most, first, newton, given=given)
-        a, rest, residual = found[:nv], found[nv : 2 * nv], found[2 * nv :]
+        found = scalars.iterate("newton", most, first, newton, given=given, reports=True)
+        a, rest, residual = found[:nv], found[nv : 2 * nv], found[2 * nv : -1]
         if scalars.differentiates or any(map(np.iscomplexobj, b)):
             # A Newton step from the solution has the solution's derivatives by the implicit
             # function theorem: those of its matrix multiply the gradient, which is zero.
@@ -269,7 +293,8 @@ class Problem(SoftConstraints):
         size = scalars.select(end, -end, end)
         test = scalars.select(test, most - size, scalars.constant(1.0))
         one, zero, far = map(scalars.constant, (1.0, 0.0, 1e6))
-        by = scalars.select(test, begin / (begin - end), one)
+        apart = begin - end  # zero where rounding errors alone are left
+        by = scalars.select(test, begin / scalars.select(-(apart * apart), apart, one), one)
 
         def closer(values: list[Scalar]) -> tuple[list[Scalar], Scalar]:
             by, low, high = values

@@ -12,13 +12,14 @@ from gridgen.errors import DtypeError, OptionError
 from gridgen.frameworks.jax import derivatives  # noqa: F401  registers them
 from gridgen.frameworks.jax.operations import Operation
 from gridgen.frameworks.jax.primitive import call
-from gridgen.functions.arrays import DEFAULTED, closed
+from gridgen.functions.arrays import ARRAYS, DEFAULTED, closed
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel, Shape
 from gridgen.runtime.arrays.arguments import leading_axes
 from gridgen.runtime.arrays.defaults import default
 from gridgen.runtime.arrays.layout import DTYPES, check_dtype, spread
 from gridgen.runtime.arrays.libraries import adopt
+from gridgen.runtime.arrays.validation import validate
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.module.description import Module, RobotRecord
 
@@ -123,8 +124,8 @@ def _value(
             f"{name} has dtype {value.dtype} and {like} {first.dtype}; all arrays of a call share "
             f"their type: {name}.astype({like}.dtype){_hint(value)}"
         )
-    if name == "params" and not isinstance(value, jax.core.Tracer):
-        description.parameters.check(adopt(value, name))
+    if ARRAYS[name].numbers and not isinstance(value, jax.core.Tracer):
+        validate(description, name, adopt(value, name))
     return jax.numpy.asarray(value)
 
 

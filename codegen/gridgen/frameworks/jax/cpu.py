@@ -58,6 +58,8 @@ class _Kernel(ctypes.Structure):
         ("links", ctypes.c_void_p),
         ("row_tolerance", ctypes.c_double),
         ("row_left", ctypes.c_double),
+        ("world", ctypes.c_int64),
+        ("terrain", ctypes.c_int64),
     )
 
 
@@ -91,6 +93,7 @@ def _known_number(operation: Operation, dtype: Dtype) -> int:
             f"{record.name} has {len(shapes)} arrays; XLA passes {MOST_ARRAYS} at most"
         )
     code = ctypes.CDLL(str(library))
+    places = {name: i for i, name in enumerate(record.inputs)}
     quaternions = [joint.quaternion.start for joint in module.description.space.free]
     kernel = _Kernel(
         number=number,
@@ -107,13 +110,15 @@ def _known_number(operation: Operation, dtype: Dtype) -> int:
         block=BLOCK,
         share=LEAST_SHARE,
         tolerance=NORM_TOLERANCE,
-        params=[*record.inputs].index("params") if is_checked else -1,
+        params=places["params"] if is_checked else -1,
         row_tolerance=TOLERANCE,
         row_left=ROUNDINGS_LEFT,
+        world=places.get("world", -1),
+        terrain=places.get("terrain", -1),
     )
-    numbers, places = _words(map(math.prod, shapes)), _words((*quaternions, -1))
-    kernel.numbers, kernel.quaternions = map(ctypes.addressof, (numbers, places))
-    kept: list[Any] = [code, kernel, numbers, places]
+    numbers, turns = _words(map(math.prod, shapes)), _words((*quaternions, -1))
+    kernel.numbers, kernel.quaternions = map(ctypes.addressof, (numbers, turns))
+    kept: list[Any] = [code, kernel, numbers, turns]
     if is_checked:
         own = np.ascontiguousarray(parameters.own["params"])
         names = [name.encode("ascii", "backslashreplace") for name in parameters.names]

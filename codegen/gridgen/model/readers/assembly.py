@@ -25,6 +25,7 @@ class Assembly:
         contact_model: soft constraints.
         actuators: in the form of the option.
         springs: stiffness and position without force of joints.
+        mocap: links that the simulator moves relative to the root.
     """
 
     source: str
@@ -35,6 +36,7 @@ class Assembly:
     contact_model: ContactModel = NO_CONTACTS
     actuators: Sequence[Mapping[str, Any]] = ()
     springs: dict[str, tuple[float, float]] = field(default_factory=dict)
+    mocap: Sequence[str] = ()
     _taken: set[tuple[str, str]] = field(default_factory=set)
 
     def name(self, kind: str, name: str) -> str:
@@ -71,6 +73,7 @@ class Assembly:
             contact_model=self.contact_model,
             actuators=tuple(self.actuators),
             springs=self.springs,
+            mocap=tuple(self.mocap),
         )
         validate(description)
         description.warn(self.oddities)

@@ -131,11 +131,11 @@ def _read(source: Source) -> tuple[bytes, str, str | None]:
     raise UrdfError(f"cannot be read ({reason}); {advice}", name)
 
 
-def _announced_if_slow(path: str) -> AbstractContextManager[None]:
+def _announced_if_slow(path: str) -> AbstractContextManager[object]:
     """Report the wait for a path that is not a regular file: a pipe may have no writer yet."""
     if stat.S_ISREG(os.stat(path).st_mode):
         return nullcontext()
-    return announced(f"reading {path}: waiting for a program to write to it", everywhere=True)
+    return announced(f"reading {path}: waiting for a program to write to it")
 
 
 def _check_text(body: bytes, source: str) -> None:

@@ -39,7 +39,15 @@ from gridgen.model.readers.assembly import Assembly
 from gridgen.model.readers.document import Document
 from gridgen.model.readers.limited import run_limited
 from gridgen.model.readers.mujoco_actuators import JOINT, JOINT_IN_PARENT, read_actuators
-from gridgen.model.readers.mujoco_contacts import MESH, mesh_of, read_contacts, shape_of, uncovered
+from gridgen.model.readers.mujoco_contacts import (
+    MESH,
+    is_disabled,
+    mesh_of,
+    read_contacts,
+    shape_of,
+    solref_of,
+    uncovered,
+)
 from gridgen.model.readers.mujoco_fields import used
 from gridgen.model.readers.optional import library, require
 from gridgen.model.validation import check_body_count
@@ -189,6 +197,7 @@ class _Reader:
             for index in range(self.model.neq):
                 self.equality(index)
         self.note_forces()
+        self.note_integrator()
         if names := used(self.model, self.mujoco):
             problem = f"uses {listing(names)}, which gridgen does not support"
             self.made.note("the model", problem, "compare results with MuJoCo's")
@@ -227,9 +236,7 @@ class _Reader:
 
     def is_disabled(self, *names: str) -> bool:
         """Return whether one of the flags ``mjDSBL_<name>`` is set."""
-        bits = self.mujoco.mjtDisableBit.__members__
-        flags = (bits.get(f"mjDSBL_{name}", 0) for name in names)
-        return any(self.model.opt.disableflags & int(bit) for bit in flags)
+        return is_disabled(self.model, self.mujoco, *names)
 
     def body(self, index: int) -> None:
         """Add the joints of a body, or a fixed joint if it has none."""
@@ -361,8 +368,8 @@ class _Reader:
         name = model.equality(index).name or f"equality{index}"
         entry: dict[str, Any] = {"active": bool(model.eq_active0[index])}
         entry["stabilization"] = self.gains(index)
-        for key in ("solref", "solimp"):
-            entry[key] = tuple(getattr(model, f"eq_{key}")[index].tolist())
+        entry["solref"] = solref_of(model.eq_solref[index])
+        entry["solimp"] = tuple(model.eq_solimp[index].tolist())
         first, second = model.eq_obj1id[index], model.eq_obj2id[index]
         data, where = model.eq_data[index], f"equality {show(name)}"
         if kind == JOINTS:
@@ -411,7 +418,7 @@ class _Reader:
         """Return the gains that MuJoCo has close to the target: ``solref`` with ``solimp[0]``."""
         model = self.model
         least, most = np.clip(model.eq_solimp[index, :2], *IMPEDANCES).tolist()
-        time, ratio = model.eq_solref[index].tolist()
+        time, ratio = solref_of(model.eq_solref[index])
         if time <= 0.0:
             return -time * least / most**2, -ratio / most
         if not self.is_disabled("REFSAFE"):
@@ -435,12 +442,27 @@ class _Reader:
         if found:
             self.made.note("the model", f"has {', '.join(found)}, which gridgen ignores", _F)
         if model.nmocap:
+            moved = np.flatnonzero(model.body_mocapid >= 0)
+            self.made.mocap = [self.link_of[int(body)] for body in moved]
             advice = "give their motion as the motion of the base, or attach them by joints"
             self.made.note("the model", "has mocap bodies, which gridgen treats as fixed", advice)
         gravity = [0.0, 0.0, 0.0] if self.is_disabled("GRAVITY") else model.opt.gravity.tolist()
         if gravity != [0.0, 0.0, -9.81]:
             problem = f"its gravity is {gravity}, which gridgen takes as an argument of functions"
             self.made.note("the model", problem, "pass gravity= to them")
+
+    def note_integrator(self) -> None:
+        """Record an integrator of the file that gridgen does not have."""
+        model, kinds = self.model, self.mujoco.mjtIntegrator
+        word = kinds(model.opt.integrator).name.removeprefix("mjINT_").lower()
+        free = model.jnt_bodyid[model.jnt_type == FREE]
+        alone = [self.link_of[body] for body in free if body not in model.body_parentid]
+        if word == "implicitfast" and alone and "mjINT_DISCRETE" in kinds.__members__:
+            word += f" with gyroscopic terms of free bodies without children ({listing(alone, 3)})"
+        elif word not in ("implicit", "discrete"):
+            return
+        problem = f"its integrator is {word}, which gridgen does not have"
+        self.made.note("the model", problem, "compare its steps with those of MuJoCo")
 
     def refused(self, subject: str, problem: str, advice: str) -> ModelError:
         """Return the error for an unsupported feature."""

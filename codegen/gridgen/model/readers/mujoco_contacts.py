@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from gridgen.functions.worlds import terrain
-from gridgen.model.contacts import may_touch, solid_of
+from gridgen.model.contacts import pair_of, solid_of
 from gridgen.model.description import Mesh, Shape, collision_shape, listing
 from gridgen.model.pose import Pose, apply, from_quaternion, vector3
 from gridgen.model.soft import (
+    DEFAULT_SOFTNESS,
+    LEAST_FRICTION,
     Contact,
     ContactModel,
     HeightField,
@@ -39,7 +41,13 @@ FORCES = {
 }
 """Fields of contacts that gridgen ignores."""
 
-FLAGS = {"OVERRIDE": "contact parameters of the option", "DIAGEXACT": "exact regularizers"}
+FLAGS = {
+    "OVERRIDE": "contact parameters of the option",
+    "DIAGEXACT": "exact regularizers",
+    "SLEEP": "sleeping bodies",
+    "IPC": "the flag ipc",
+    "SPECULATIVE": "speculative contacts",
+}
 """Flags (``mjENBL_<name>``) that gridgen ignores."""
 
 PLANE, FIELD, MESH = 0, 1, 7
@@ -58,15 +66,10 @@ def read_contacts(
         joints: joint of each joint.
     """
     option = model.opt
-    flags = mujoco.mjtDisableBit.__members__
-
-    def is_disabled(*names: str) -> bool:
-        return any(option.disableflags & int(flags[f"mjDSBL_{name}"]) for name in names)
-
     contacts = []
-    if not is_disabled("CONTACT", "CONSTRAINT"):
-        for a, b, pair in _pairs(model):
-            if _gap(model, a, b) is None:
+    if not is_disabled(model, mujoco, "CONTACT", "CONSTRAINT"):
+        for a, b, pair in _pairs(model, mujoco):
+            if _gap(model, a, b, pair) is None:
                 contacts.append(_contact(model, mujoco, links, a, b, pair))
     return ContactModel(
         tuple(contacts),
@@ -74,19 +77,25 @@ def read_contacts(
         {link: vector3(model.body_ipos[body].tolist()) for body, link in links.items()},
         "elliptic" if option.cone else "pyramidal",
         float(option.impratio),
-        0.0 if is_disabled("REFSAFE") else float(option.timestep),
+        0.0 if is_disabled(model, mujoco, "REFSAFE") else float(option.timestep),
         terrain=_terrain(model)
         if any(isinstance(one.other, HeightField) for one in contacts)
         else (),
     )
 
 
+def is_disabled(model: Any, mujoco: Any, *names: str) -> bool:
+    """Return whether one of the flags ``mjDSBL_<name>`` is set, of those that MuJoCo has."""
+    bits = mujoco.mjtDisableBit.__members__
+    flags = (bits.get(f"mjDSBL_{name}", 0) for name in names)
+    return any(model.opt.disableflags & int(bit) for bit in flags)
+
+
 def uncovered(model: Any, mujoco: Any) -> list[str]:
     """Return what gridgen ignores of the contacts of a model."""
     gaps: dict[str, list[str]] = {}
-    for a, b, _ in _pairs(model):
-        if gap := _gap(model, a, b):
-            gaps.setdefault(gap, []).append(_name(model, a, b))
+    for a, b, gap in uncovered_pairs(model, mujoco):
+        gaps.setdefault(gap, []).append(_name(model, a, b))
     found = [f"{gap} ({listing(names, 3)})" for gap, names in gaps.items()]
     found += dict.fromkeys(
         name for field, name in FORCES.items() if np.any(getattr(model, field, 0.0))
@@ -99,15 +108,26 @@ def uncovered(model: Any, mujoco: Any) -> list[str]:
     ]
 
 
+def uncovered_pairs(model: Any, mujoco: Any) -> Iterator[tuple[int, int, str]]:
+    """Yield the geoms that may touch and whose contact gridgen ignores, and why."""
+    for a, b, pair in _pairs(model, mujoco):
+        if gap := _gap(model, a, b, pair):
+            yield a, b, gap
+
+
 def _name(model: Any, *geoms: int) -> str:
     return ":".join(model.geom(geom).name or f"geom{geom}" for geom in geoms)
 
 
-def _pairs(model: Any) -> Iterator[tuple[int, int, int]]:
+def _pairs(model: Any, mujoco: Any) -> Iterator[tuple[int, int, int]]:
     """Yield the geoms that may touch, in order, and the index of their pair or -1."""
     kinds, body = model.geom_type, model.geom_bodyid
+    skips_parents = not is_disabled(model, mujoco, "FILTERPARENT")
     for pair in range(model.npair):
-        yield (*_in_order(model, model.pair_geom1[pair], model.pair_geom2[pair]), pair)
+        geoms = _in_order(model, model.pair_geom1[pair], model.pair_geom2[pair])
+        first, second = model.body_weldid[body[[*geoms]]]
+        if first != second:
+            yield (*geoms, pair)
     listed = {tuple(sorted(g)) for g in zip(model.pair_geom1, model.pair_geom2, strict=True)}
     excluded = {(int(word) >> 16, int(word) & 0xFFFF) for word in model.exclude_signature}
     may = [g for g in range(model.ngeom) if model.geom_contype[g] or model.geom_conaffinity[g]]
@@ -124,7 +144,7 @@ def _pairs(model: Any) -> Iterator[tuple[int, int, int]]:
             if (
                 masks
                 and roots[0] != roots[1]
-                and not (is_family and all(roots))
+                and not (skips_parents and is_family and all(roots))
                 and not both & excluded
                 and (a, b) not in listed
                 and not kinds[a] == kinds[b] == PLANE
@@ -132,8 +152,10 @@ def _pairs(model: Any) -> Iterator[tuple[int, int, int]]:
                 yield (*_in_order(model, a, b), -1)
 
 
-def _gap(model: Any, a: int, b: int) -> str | None:
+def _gap(model: Any, a: int, b: int, pair: int) -> str | None:
     """Return what gridgen does not cover in a contact of two geoms; ``None`` for nothing."""
+    if (model.geom_gap[[a, b]] if pair < 0 else model.pair_gap[[pair]]).min() < 0.0:
+        return "contacts with a negative gap"
     first, second = (solid_of("", shape_of(model, geom)) for geom in (a, b))
     if (kind := model.geom_type[a]) in (PLANE, FIELD):
         name = "planes" if kind == PLANE else "height fields"
@@ -142,7 +164,7 @@ def _gap(model: Any, a: int, b: int) -> str | None:
         if kind == FIELD and model.geom_dataid[a] != _first_field(model):
             return "contacts with a second height field"
         return None if second is not None else f"contacts of meshes with {name}"
-    if may_touch(first, second):
+    if pair_of(first, second):
         return None
     return "contacts of other shapes than spheres, capsules, and spheres with boxes"
 
@@ -224,10 +246,10 @@ def _contact(
         return replace(
             contact,
             condim=int(model.pair_dim[pair]),
-            friction=tuple(model.pair_friction[pair].tolist()),
+            friction=_friction(model.pair_friction[pair]),
             softness=_softness(model.pair_solref[pair], model.pair_solimp[pair]),
-            friction_solref=tuple(model.pair_solreffriction[pair].tolist()),
-            margin=float(model.pair_margin[pair] - model.pair_gap[pair]),
+            friction_solref=solref_of(model.pair_solreffriction[pair], (0.0, 0.0)),
+            margin=float(model.pair_margin[pair] - model.pair_gap[pair] * _margin_rules(mujoco)[1]),
         )
     return replace(contact, **_mixed(model, mujoco, first, second))
 
@@ -278,13 +300,16 @@ def _mixed(model: Any, mujoco: Any, a: int, b: int) -> dict[str, Any]:
         else np.minimum(first, second)
     )
     solimp = share * model.geom_solimp[a] + (1.0 - share) * model.geom_solimp[b]
-    slide, spin, roll = friction.tolist()
     return {
         "condim": condim,
-        "friction": (slide, slide, spin, roll, roll),
+        "friction": _friction(friction[[0, 0, 1, 2, 2]]),
         "softness": _softness(solref, solimp),
         "margin": margin - gap * has_gap,
     }
+
+
+def _friction(given: Any) -> Any:
+    return tuple(np.maximum(given, LEAST_FRICTION).tolist())
 
 
 def _joint(model: Any, index: int) -> JointSoftness:
@@ -298,4 +323,12 @@ def _joint(model: Any, index: int) -> JointSoftness:
 
 
 def _softness(solref: Any, solimp: Any) -> Softness:
-    return Softness(tuple(solref.tolist()), tuple(solimp.tolist()))
+    return Softness(solref_of(solref), tuple(solimp.tolist()))
+
+
+def solref_of(
+    given: Any, default: tuple[float, float] = DEFAULT_SOFTNESS.solref
+) -> tuple[float, float]:
+    """Return a ``solref``; MuJoCo has the default in place of one whose signs differ."""
+    first, second = given.tolist()
+    return default if (first > 0.0) != (second > 0.0) else (first, second)

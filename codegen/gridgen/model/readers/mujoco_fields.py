@@ -20,7 +20,7 @@ TAKEN = r"""
     site_(bodyid|pos|quat)
     eq_(type|objtype|obj1id|obj2id|active0|data|solref|solimp)
     jnt_(type|qposadr|dofadr|pos|axis|range|limited|actfrclimited|actfrcrange|margin)
-    jnt_(solref|solimp) dof_(solref|solimp)
+    jnt_(solref|solimp|bodyid) dof_(solref|solimp)
     dof_(armature|damping|frictionloss)
     actuator_(trntype|trnid|outadr|gear|armature|damping|dyntype|gaintype|gainprm|biastype)
     actuator_(biasprm|ctrllimited|ctrlrange|forcelimited|forcerange|group|delay|plugin|ctrlnum)
@@ -35,7 +35,7 @@ NAMED = """
     nflex njnt neq ntendon nu nactuator nplugin nmocap geom_(adhesion|surfacevel)
     tendon_armature dof_dampingpoly actuator_dampingpoly
     jnt_stiffnesspoly jnt_springyield body_gravcomp opt.noslip_iterations
-    mjENBL_(OVERRIDE|DIAGEXACT)
+    mjENBL_(OVERRIDE|DIAGEXACT|SLEEP|IPC|SPECULATIVE)
     opt.(density|viscosity)
 """
 """Fields that raise an error or a warning."""
@@ -55,14 +55,14 @@ DERIVED = r"""
     n[A-Z]\w* nq nv na nout ntree nwrap noct nplastic nexclude nefm\w+ nemax ngravcomp
     flg_\w+ signature stat [BDM]_\w+ map\w2\w efm\w+ tree_(bodyadr|bodynum|dofadr|dofnum)
     body_(rootid|weldid|dofnum|dofadr|treeid|simple|sameframe|subtreemass)
-    body_(invweight0|contype|conaffinity|bvhadr|bvhnum) jnt_(bodyid|actuatorid)
+    body_(invweight0|contype|conaffinity|bvhadr|bvhnum) jnt_actuatorid
     dof_(bodyid|jntid|parentid|treeid|Madr|simplenum|invweight0|M0|length)
 """
 """Sizes, addresses and fields that MuJoCo derives from others."""
 
 OTHER = r"""
     vis narena nbuffer njmax nconmax npolygonmax nhistory tree_sleep_policy
-    body_margin jnt_(solref|solimp|margin|group) dof_(solref|solimp)
+    body_margin jnt_group
     tendon_(group|width|matid|rgba)
     n?bvh\w* oct_\w+ ngeom geom_(?!contype|conaffinity|(type|size|pos|quat)$)\w+
     nsite site_(?!(bodyid|pos|quat)$)\w+
@@ -70,12 +70,12 @@ OTHER = r"""
     nmesh\w* mesh_\w+ nskin\w* skin_\w+ nhfield\w* hfield_\w+ nmat mat_\w+ ntex\w* tex_\w+
     nsensor\w* sensor_\w+ nkey key_\w+ nnumeric\w* numeric_\w+ text_\w+ ntuple\w* tuple_\w+
     nuser\w+ \w+_user nnames\w* names_map name_\w+ n?paths npluginattr npluginstate
-    opt.(ccd|mpr|ls|noslip|sdf|o)_\w+ opt.(apirate|cone|enableflags|impratio)
+    opt.(ccd|mpr|ls|noslip|sdf|o)_\w+ opt.(apirate|enableflags)
     opt.(iterations|jacobian|sleep_tolerance|solver|tolerance|magnetic|wind)
-    mjDSBL_(WARMSTART|FILTERPARENT|SENSOR|MIDPHASE|EULERDAMP|AUTORESET)
+    mjDSBL_(WARMSTART|SENSOR|MIDPHASE|EULERDAMP|AUTORESET)
     mjDSBL_(NATIVECCD|ISLAND|MULTICCD)
     mjNDISABLE mjNENABLE
-    mjENBL_(OVERRIDE|ENERGY|FWDINV|INVDISCRETE|ISLAND|MULTICCD|SLEEP|DIAGEXACT|IPC|SPECULATIVE)
+    mjENBL_(ENERGY|FWDINV|INVDISCRETE|ISLAND|MULTICCD)
     mjJNT_(FREE|BALL|SLIDE|HINGE)
     mjTRN_(JOINT|JOINTINPARENT|SLIDERCRANK|TENDON|SITE|BODY|SO3|UNDEFINED)
 """

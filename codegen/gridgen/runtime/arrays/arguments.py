@@ -22,13 +22,13 @@ from gridgen.functions.arrays import (
 )
 from gridgen.functions.calls import RolloutSettings, RolloutWords
 from gridgen.functions.types import Array
-from gridgen.functions.worlds import check_layout
+from gridgen.functions.worlds import check_length
 from gridgen.kernel import Kernel, Shape
 from gridgen.naming import show_value
-from gridgen.runtime.arrays.defaults import TEMPERATURE, check_temperatures, default, number
+from gridgen.runtime.arrays.defaults import default, number
 from gridgen.runtime.arrays.ends import SharedNumbers
 from gridgen.runtime.arrays.layout import check_dtype, check_like, result_arrays, spread
-from gridgen.runtime.arrays.libraries import adopt, namespace, on_gpu, restored
+from gridgen.runtime.arrays.libraries import adopt, empty, has_own_stream, namespace, restored
 from gridgen.runtime.arrays.staging import Operand, apart, numbers_of, operand
 from gridgen.runtime.arrays.times import (
     followed_in,
@@ -37,9 +37,8 @@ from gridgen.runtime.arrays.times import (
     stored_steps,
     without_time,
 )
+from gridgen.runtime.arrays.validation import validate
 from gridgen.runtime.module.description import RobotRecord
-from gridgen.runtime.parameters import check_active
-from gridgen.runtime.poses import POSES, check_poses
 
 # Scalars for all states, of any type: converted to the type of the states.
 _SINGLE = (float, int, np.floating, np.integer)
@@ -63,7 +62,7 @@ class Call(NamedTuple):
     #: extents of the time axes of inputs that were given with one.
     times: Mapping[str, int] = _NO_TIMES
     outputs: Sequence[Operand] = ()  #: arrays for the results, including the caller's.
-    out: Any = None  #: the caller's argument for the results.
+    out: Any = None  #: the caller's argument for the results; of tensors, also new ones.
     result_shapes: Sequence[Shape] = ()  #: shapes of the results for the caller.
 
     @property
@@ -133,11 +132,19 @@ class Call(NamedTuple):
             for name in states:
                 if (extent := moments.get(name)) is not None:
                     shapes[name] = (*lead, extent, *states[name])
-        arrays = result_arrays(out, shapes, self.q)
+        given = out
+        if out is None:
+            like = self.like if has_own_stream(self.like) else self.q
+            made = [empty(shape, like) for shape in shapes.values()]
+            arrays = [adopt(array, name) for name, array in zip(shapes, made, strict=True)]
+            if like is not self.q:
+                given = made[0] if len(made) == 1 else tuple(made)
+        else:
+            arrays = result_arrays(out, shapes, self.q)
         pairs = zip(states.items(), arrays, strict=True)
         outputs = [self.laid(name, shape, array) for (name, shape), array in pairs]
         outputs = outputs if out is None else apart(outputs, self.inputs)
-        return Call(*self[:7], outputs, out, [*shapes.values()])  # faster than _replace
+        return Call(*self[:7], outputs, given, [*shapes.values()])  # faster than _replace
 
     def laid(self, name: str, shape: Shape, array: Array) -> Operand:
         """Return an array of the call with its leading axes, and a time axis if it has one.
@@ -315,27 +322,21 @@ def adopted(
 
     Raises:
         DtypeError, DeviceError: it has another type or device.
-        ParameterError: a row of ``params`` is not physically valid, or a pose is none.
+        OptionError, ParameterError, ShapeError: as of ``validate``.
     """
     if value is None and name in DEFAULTED:
         return default(name, shape, q, description.parameters.own.get(name))
     if isinstance(value, SharedNumbers):
-        return default(name, shape, q, np.reshape(value.numbers, shape))
+        return number(value, name, q, shape)
     if not shape and isinstance(value, _SINGLE) and not isinstance(value, bool):
-        return number(_as_float(value, name), name, q)
+        single = _as_float(value, name)
+        validate(description, name, np.asarray(single))
+        return number(single, name, q)
     array = adopt(value, name, q)
     check_dtype(array, name)
     check_like(array, name, q, first)
-    if name == "active":
-        check_active(array)
-    if name == TEMPERATURE:
-        check_temperatures(array)
-    if not on_gpu(array):
-        check_layout(name, array)
-    if name == "params":
-        description.parameters.check(array)
-    if name in POSES:
-        check_poses(name, array)
+    check_length(name, array)
+    validate(description, name, array)
     return array
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gridgen.backends.cuda.failures import failures
-from gridgen.errors import OptionError
 from gridgen.functions.arrays import BY_PRECISION, STANDARD_GRAVITY
 from gridgen.functions.types import Array
 from gridgen.runtime.arrays.libraries import check_no_capture, namespace, on_gpu
@@ -19,11 +18,11 @@ from gridgen.runtime.arrays.libraries import check_no_capture, namespace, on_gpu
 # By library, device, type, name, shape and, for robot parameters, the values. The arrays outlive
 # all robots: pending work on any stream may read them after the last robot is deleted.
 _MADE: dict[tuple[Any, ...], Array] = {}
-# Bound of the cache, for callers that pass a new number in every call.
-_MOST_NUMBERS = 256
-#: Input whose numbers are positive.
-TEMPERATURE = "temperature"
+# Numbers of callers, by library, device, type, shape and value.
 _NUMBERS: dict[tuple[Any, ...], Array] = {}
+# Bounds of both, for processes that load many robots, and callers that pass new numbers in every
+# call.
+_MOST_MADE, _MOST_NUMBERS = 4096, 256
 
 
 def default(
@@ -34,95 +33,89 @@ def default(
     Args:
         name:  name of the input: ``gravity``, ``offset``, or one whose default is zero.
         shape: shape for one state.
-        q:     the adopted first argument, which determines type and device.
+        q:     the adopted first argument, which determines type and device; on a GPU, the current
+               one.
         own:   the robot's values, for inputs with a default per robot.
 
     Raises:
         DeviceError: the array is not yet on the GPU, and a stream is being captured.
     """
     numbers = b"" if own is None else own.tobytes()
-    key = namespace(q), _place(q), q.dtype, name, shape, numbers
+    key = _place(q), q.dtype, name, shape, numbers
     made = _MADE.get(key)
-    # If two threads create it at once, both return the same array.
-    return _MADE.setdefault(key, _made(name, shape, q, own)) if made is None else made
+    if made is None:
+        made = _kept(_MADE, _MOST_MADE, key, _numbers_of(name, shape, q, own), name, q)
+    return made
 
 
-def number(value: float, name: str, q: Array) -> Array:
-    """Return a number for the whole batch, as an array without axes.
+def number(
+    value: float | tuple[float, ...], name: str, q: Array, shape: tuple[int, ...] = ()
+) -> Array:
+    """Return numbers for the whole batch as an array.
 
     Args:
-        value: the number.
+        value: the number, or several.
         name:  name of the input, for errors.
-        q:     as in ``default``; on a GPU, the current one.
+        q:     as in ``default``.
+        shape: shape of the array.
 
     Raises:
-        OptionError: it is a temperature that is not positive, or infinite.
         DeviceError: as ``default``.
     """
-    if name == TEMPERATURE and not 0.0 < value < np.inf:
-        check_temperatures(np.asarray(value))
-    key = namespace(q), _place(q), q.dtype, value
+    key = _place(q), q.dtype, shape, value
     made = _NUMBERS.get(key)
-    if made is not None:
-        return made
-    if len(_NUMBERS) < _MOST_NUMBERS:
-        return _NUMBERS.setdefault(key, _placed(np.asarray(value), name, q))
-    if not on_gpu(q):
-        return np.asarray(value, q.dtype)
-    # On the stream that reads it: other streams can reuse the memory only after that.
-    _check_can_bring(name, q)
-    return namespace(q).asarray(np.asarray(value, q.dtype))
+    if made is None:
+        numbers = np.asarray(value, np.float64).reshape(shape)
+        made = _kept(_NUMBERS, _MOST_NUMBERS, key, numbers, name, q)
+    return made
 
 
-def no_temperatures(array: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which numbers are not positive and finite."""
-    found: NDArray[np.bool_] = ~((array > 0.0) & (array < np.inf))
-    return found
+def _kept(
+    cache: dict[tuple[Any, ...], Array],
+    most: int,
+    key: tuple[Any, ...],
+    numbers: ArrayLike,
+    name: str,
+    q: Array,
+) -> Array:
+    """Return numbers as an array on the device of ``q``, and cache it below the bound."""
+    array = np.asarray(numbers, q.dtype)
+    is_kept = len(cache) < most
+    if on_gpu(q):
+        check_no_capture(
+            q,
+            f"the numbers of {name} cannot be copied to the GPU; make the call once before the "
+            f"capture, bind it, or give {name} as an array",
+        )
+        array = _readable_everywhere(array, q) if is_kept else namespace(q).asarray(array)
+    # If two threads create it at once, both return the same array.
+    return cache.setdefault(key, array) if is_kept else array
 
 
-def check_temperatures(array: Array) -> None:
-    """Raise unless all numbers are positive and finite.
+def _readable_everywhere(array: NDArray[Any], q: Array) -> Array:
+    """Return a copy on a GPU that every stream can read without waiting for the caller's work.
 
-    Arrays on a GPU are not validated: that would synchronize the device.
-
-    Raises:
-        OptionError: a number is not.
+    An array that is not cached is copied in the caller's stream instead: its memory can be reused
+    by other streams only after work of that stream.
     """
-    if not on_gpu(array) and (wrong := array[no_temperatures(array)]).size:
-        raise OptionError(f"temperature is {wrong[0]}; give a positive finite number")
-
-
-def _place(q: Array) -> tuple[int, int] | None:
-    """Return the GPU of an array with its number of failures; ``None`` for the host."""
-    return (q.device.id, failures(q.device.id)) if on_gpu(q) else None
-
-
-def _made(name: str, shape: tuple[int, ...], q: Array, own: NDArray[np.float64] | None) -> Array:
-    known: dict[str, ArrayLike] = {"gravity": STANDARD_GRAVITY, "offset": np.eye(4)}
-    if name in BY_PRECISION:
-        own = np.full(shape, BY_PRECISION[name][q.dtype.name])
-    return _placed(known.get(name, np.zeros(shape)) if own is None else own, name, q)
-
-
-def _placed(numbers: Any, name: str, q: Array) -> Array:
-    """Return numbers as an array on the device of ``q``."""
-    if not on_gpu(q):
-        return np.asarray(numbers, q.dtype)
-    _check_can_bring(name, q)
     cupy = namespace(q)
-    # On a separate stream, and synchronized: every stream can read it from now on, without waiting
-    # for the caller's work.
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
-        array = cupy.asarray(np.asarray(numbers, q.dtype))
+        copy: Array = cupy.asarray(array)
     stream.synchronize()
-    return array
+    return copy
 
 
-def _check_can_bring(name: str, q: Array) -> None:
-    """Raise if the stream for the copy of an input is being captured."""
-    check_no_capture(
-        q,
-        f"the numbers of {name} cannot be copied to the GPU; make the call once before the "
-        f"capture, bind it, or give {name} as an array",
-    )
+def _numbers_of(
+    name: str, shape: tuple[int, ...], q: Array, own: NDArray[np.float64] | None
+) -> ArrayLike:
+    """Return the numbers of a default."""
+    if name in BY_PRECISION:
+        return np.full(shape, BY_PRECISION[name][q.dtype.name])
+    known: dict[str, ArrayLike] = {"gravity": STANDARD_GRAVITY, "offset": np.eye(4)}
+    return known.get(name, np.zeros(shape)) if own is None else own
+
+
+def _place(q: Array) -> tuple[Any, ...] | None:
+    """Return the library and GPU of an array, with its failures; ``None`` for the host."""
+    return (namespace(q), q.device.id, failures(q.device.id)) if on_gpu(q) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +17,10 @@ from gridgen.runtime.module.description import RobotRecord
 _FORM = 'give ranges by name, such as {"height": (0.2, None), "tilt": 1.0}'
 
 
-class SharedNumbers(NamedTuple):
+class SharedNumbers(tuple[float, ...]):
     """Numbers for all states of a call, of any library, type and device."""
 
-    numbers: tuple[float, ...]
+    __slots__ = ()
 
 
 def bounds_of(robot: RobotRecord, done: object) -> tuple[KernelKey, dict[str, SharedNumbers]]:

@@ -156,7 +156,7 @@ def on_device(array: Array) -> AbstractContextManager[Any]:
 
 
 def result_arrays(out: Any, shapes: dict[str, tuple[int, ...]], q: Array) -> list[Array]:
-    """Return an array for each result: the caller's, validated, or a new one.
+    """Return the caller's array for each result, validated.
 
     Args:
         out:    the caller's argument: an array for one result, a tuple or list for several; NumPy
@@ -164,8 +164,6 @@ def result_arrays(out: Any, shapes: dict[str, tuple[int, ...]], q: Array) -> lis
         shapes: shapes of the results, by name.
         q:      the adopted first argument.
     """
-    if out is None:
-        return [namespace(q).empty(shape, dtype=q.dtype) for shape in shapes.values()]
     if len(shapes) == 1:
         given = {"out": out}
     elif isinstance(out, (tuple, list)) and len(out) == len(shapes):

@@ -200,6 +200,26 @@ def namespace(array: Array) -> Any:
     return sys.modules["cupy"] if on_gpu(array) else np
 
 
+def empty(shape: tuple[int, ...], like: Any) -> Any:
+    """Return new memory of the library, the type and the device of an array, in its own library.
+
+    Memory for tensors comes from PyTorch, whose graphs own what is allocated during their capture.
+
+    Args:
+        shape: extents.
+        like:  an array of NumPy or CuPy, or a tensor.
+
+    Raises:
+        MemoryError: there is not enough memory.
+    """
+    if not has_own_stream(like):
+        return namespace(like).empty(shape, dtype=like.dtype)
+    try:
+        return like.new_empty(shape)
+    except sys.modules["torch"].OutOfMemoryError as error:
+        raise MemoryError(str(error)) from error
+
+
 def library_of(value: Any, name: str) -> tuple[Any, Any]:
     """Return the library of an argument, and the argument as an array of this library.
 

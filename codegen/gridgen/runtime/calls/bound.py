@@ -18,15 +18,16 @@ from gridgen.runtime.arrays.layout import address
 from gridgen.runtime.arrays.libraries import (
     check_no_capture,
     gpu_of,
+    has_own_stream,
     is_immutable,
     namespace,
     on_gpu,
 )
 from gridgen.runtime.arrays.staging import Operand, overlapping
 from gridgen.runtime.arrays.streams import caller_streams, captured, first_adopted
+from gridgen.runtime.arrays.validation import acceptance, validate
 from gridgen.runtime.calls.evaluation import Evaluator, is_streamed
 from gridgen.runtime.calls.resolved import Evaluation, Resolved
-from gridgen.runtime.configurations import ConfigurationSpace, needs_normalizing
 from gridgen.runtime.module.description import Module
 
 
@@ -121,8 +122,7 @@ class Binder:
     """Makes bound calls of a robot's functions."""
 
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
-        self._robot, self._space = module.description.name, module.description.space
-        self._evaluator = evaluator
+        self._description, self._evaluator = module.description, evaluator
 
     def bind(self, resolved: Resolved) -> Bound:
         """Return the bound call of a function.
@@ -140,7 +140,7 @@ class Binder:
             call = self._evaluator.checked(kernel, inputs, q, out, resolved.settings)
             _check_in_place(call)
             compute, references = self._computation(call, resolved.backend)
-            label = f"{kernel.key.function} of {show(self._robot)}, batch {call.states}"
+            label = f"{kernel.key.function} of {show(self._description.name)}, batch {call.states}"
             answer = call.answer
         if resolved.fused is not None:
             answer = resolved.fused.answer(answer)
@@ -155,27 +155,42 @@ class Binder:
         """Return a function that computes a call, and the objects that must stay in memory."""
         if not call.states:
             return _nothing, None
-        anyhow = partial(self._evaluator.evaluate_checked, call, backend)
-        compiled = self._evaluator.compiled(call.kernel, call.q, backend)
-        if is_streamed(call.arrays, self._evaluator.target(call.q, backend)):
-            return anyhow, None
-        kernel, direct = compiled.kernel, compiled.direct
+        general, q = partial(self._validated, call, backend), call.q
+        if is_streamed(call.arrays, self._evaluator.compiled.target(q, backend)):
+            return general, None
+        compiled, robot = self._evaluator.compiled.find(call.kernel, q, backend), self._description
+        direct, scratch = compiled.direct, None
+        tests: list[Callable[[], bool]] = []
+        is_at_once = False
         if direct and direct.direct and call.states <= direct.at_once:
-            return partial(_directly, partial(direct.direct, *call.arrays), anyhow), None
-        scratch = compiled.scratch(call.states, call.q, call.trail)
-        numbers = call.numbers((*call.inputs, *call.outputs), call.states)
-        parts = [*compiled.chunks(numbers, call.states, call.q, scratch)]
-        launches = [kernel.prepare(*part) for part in parts]
-        compute = launches[0] if len(launches) == 1 else partial(_in_turn, launches)
-        space = self._space
-        if space.free and not on_gpu(call.q):
-            is_unit: Callable[[], bool]
-            if direct:
-                is_unit = partial(direct.has_unit_quaternions, *parts[0])
-            else:
-                is_unit = partial(_has_unit_quaternions, space, call)
-            compute = partial(_if_unit, is_unit, compute, anyhow)
-        return compute, scratch
+            launch: Callable[[], object] = partial(direct.direct, *call.arrays)
+            is_at_once = True
+        else:
+            like = call.like if has_own_stream(call.like) else q
+            scratch = compiled.scratch(call.states, like, call.trail)
+            numbers = call.numbers((*call.inputs, *call.outputs), call.states)
+            parts = [*compiled.chunks(numbers, call.states, q.dtype.itemsize, scratch)]
+            launches = [compiled.kernel.prepare(*part) for part in parts]
+            launch = launches[0] if len(launches) == 1 else partial(_in_turn, launches)
+            if direct and robot.space.free:
+                tests.append(partial(direct.has_unit_quaternions, *parts[0]))
+        if on_gpu(q):
+            return launch, scratch
+        # Compiled code that reads NumPy arrays validates quaternions itself.
+        accepts = acceptance(robot, call.kernel.inputs, unit_quaternions=not direct)
+        if accepts is not None:
+            read = [item.array if item.is_read else None for item in call.inputs]
+            tests.append(partial(accepts, read))
+        if is_at_once:
+            launch = partial(_directly, launch, general)
+        return partial(_tested, tests, launch, general) if tests else launch, scratch
+
+    def _validated(self, call: Call, backend: str | None) -> None:
+        """Compute a call with full validation of its numbers."""
+        for name, item in zip(call.kernel.inputs, call.inputs, strict=True):
+            if item.is_read:
+                validate(self._description, name, item.array)
+        self._evaluator.evaluate_checked(call, backend)
 
 
 # Evaluations without a bound form, with the error message.
@@ -286,23 +301,20 @@ def _in_context(
         compute()
 
 
-def _directly(call: Callable[[], object], anyhow: Callable[[], object]) -> None:
-    """Call compiled code, which validates quaternions and rejects non-unit ones."""
-    if call() is not True:
-        anyhow()
-
-
-def _has_unit_quaternions(space: ConfigurationSpace, call: Call) -> bool:
-    return not any(
-        [needs_normalizing(space, call.inputs[i].array, name) for i, name in call.configurations]
-    )
-
-
-def _if_unit(
-    is_unit: Callable[[], bool], compute: Callable[[], object], anyhow: Callable[[], object]
+def _tested(
+    tests: Sequence[Callable[[], bool]],
+    launch: Callable[[], object],
+    general: Callable[[], object],
 ) -> None:
-    """Compute in place if all quaternions have unit norm."""
-    if is_unit():
-        compute()
-    else:
-        anyhow()
+    """Launch if the inputs pass tests."""
+    for test in tests:
+        if not test():
+            general()
+            return
+    launch()
+
+
+def _directly(launch: Callable[[], object], general: Callable[[], object]) -> None:
+    """Call compiled code, which validates quaternions and declines non-unit ones."""
+    if launch() is not True:
+        general()

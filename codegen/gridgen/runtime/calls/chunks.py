@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gridgen.backends.cpu.direct import as_arguments
 from gridgen.backends.interface import Arguments
 from gridgen.functions.types import Array
-from gridgen.kernel import WARP, TeamLaunch
+from gridgen.kernel import WARP, Shape, TeamLaunch
 from gridgen.runtime.arrays.layout import address
-from gridgen.runtime.arrays.libraries import namespace
+from gridgen.runtime.arrays.libraries import adopt, empty
 
 # Most scratch memory of a launch, and the least states of teams, which may exceed it: smaller
 # launches would leave a GPU idle.
@@ -28,30 +28,37 @@ class Scratch(NamedTuple):
     array: Array | None  #: the memory, if any.
 
 
-def workspace(team: TeamLaunch, batch: int, q: Array) -> Scratch:
-    """Return scratch memory for a kernel of teams: a row for each state of a launch."""
+def workspace(team: TeamLaunch, batch: int, like: Any) -> Scratch:
+    """Return scratch memory for a kernel of teams: a row for each state of a launch.
+
+    ``like`` is an array of the caller's library on the device that computes, see ``empty``.
+    """
     numbers, block = team.workspace_numbers, team.states_per_block
     if not numbers:
         return Scratch(max(batch, 1), (0, 0, 0), None)
-    wanted = min(max(batch, 1), max(_SCRATCH_BYTES // (numbers * q.dtype.itemsize), _TEAMS))
+    wanted = min(max(batch, 1), max(_SCRATCH_BYTES // (numbers * like.dtype.itemsize), _TEAMS))
 
     def rows(blocks: int) -> Array:
-        return namespace(q).empty((blocks * block, numbers), dtype=q.dtype)
+        return _made((blocks * block, numbers), like)
 
     array = _as_far_as_there_is_room(rows, -(-wanted // block), 1)
     return Scratch(len(array), (address(array), numbers, 1), array)
 
 
-def loop_room(numbers: int, batch: int, q: Array) -> Scratch:
+def loop_room(numbers: int, batch: int, like: Any) -> Scratch:
     """Return scratch memory for a kernel's loops: numbers of neighboring states are adjacent."""
-    wanted = min(max(batch, 1), max(_SCRATCH_BYTES // (numbers * q.dtype.itemsize), WARP))
+    wanted = min(max(batch, 1), max(_SCRATCH_BYTES // (numbers * like.dtype.itemsize), WARP))
 
     def columns(states: int) -> Array:
-        return namespace(q).empty((numbers, states), dtype=q.dtype)
+        return _made((numbers, states), like)
 
     array = _as_far_as_there_is_room(columns, wanted, WARP)
     states = array.shape[1]
     return Scratch(states, (address(array), 1, states), array)
+
+
+def _made(shape: Shape, like: Any) -> Array:
+    return adopt(empty(shape, like), "scratch memory")
 
 
 def _as_far_as_there_is_room(make: Callable[[int], Array], wanted: int, least: int) -> Array:

@@ -29,7 +29,8 @@ from gridgen.runtime.arrays.libraries import memory_of, on_gpu
 from gridgen.runtime.arrays.staging import Operand, numbers_of, operand
 from gridgen.runtime.arrays.streams import first_adopted
 from gridgen.runtime.calls.chunks import arguments_of
-from gridgen.runtime.calls.evaluation import Evaluator, check_memory
+from gridgen.runtime.calls.compiled import check_memory
+from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.module.description import Module
 
@@ -58,7 +59,7 @@ class HybridDynamics:
         others = (*inputs.values(), *results_given(out))
         with first_adopted(inputs[kernel.first], kernel.first, others) as q:
             call = self._evaluator.checked(kernel, inputs, q, out)
-            target = self._evaluator.target(q, resolved.backend)
+            target = self._evaluator.compiled.target(q, resolved.backend)
             check_memory(q, target)
             bias = self._bias(kernel)
 
@@ -157,7 +158,7 @@ class HybridDynamics:
         q = sources["q"]
         operands = [operand(sources[name], len(shape)) for name, shape in carried.inputs.items()]
         operands.append(operand(found, len(carried.outputs["articulated"])))
-        kernel = self._evaluator.compiled(carried, q, _HOST.name).kernel
+        kernel = self._evaluator.compiled.find(carried, q, _HOST.name).kernel
         assert isinstance(kernel, TaskKernel), "the CPU's"
         task = kernel.task(arguments_of(numbers_of(operands)), 1 if q.ndim == 1 else len(q))
         copies = [(array, sources[name]) for name, array in given.items()]

@@ -12,11 +12,12 @@ from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.functions.arrays import cotangent, tangent
 from gridgen.functions.calls import RolloutSettings
 from gridgen.kernel import Kernel, Shape
+from gridgen.naming import check_choice
 from gridgen.runtime.arrays.arguments import leading_axes, results_given
 from gridgen.runtime.arrays.defaults import default
 from gridgen.runtime.arrays.libraries import adopt, is_traced
 from gridgen.runtime.calls.derivable import Derivable, checked_wrt
-from gridgen.runtime.calls.evaluation import Evaluator, check_choice
+from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.runtime.calls.outputs import Room, by_name, one_by_one
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.calls.resolver import Resolver

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from gridgen.functions.calls import RolloutSettings
+from gridgen.functions.calls import Request, RolloutSettings
 from gridgen.kernel import Kernel
 from gridgen.runtime.calls.fused import FusedFunctions
 
-#: How a call is computed: by its kernel; by the kernel of all frames; by a kernel of fused
-#: functions; in halves on two processors.
-Evaluation = Literal["kernel", "frames", "fused", "hybrid"]
+#: How a call is computed: by its kernel; by the kernel of all frames; in halves on two processors.
+Evaluation = Literal["kernel", "frames", "hybrid"]
 
 
 @dataclass(slots=True)
@@ -27,3 +26,4 @@ class Resolved:
     #: indices of the requested frames, where the kernel computes all.
     frames: int | list[int] | None = None
     fused: FusedFunctions | None = None  #: result type of fused functions.
+    request: Request | None = None  #: the request, if later ones like it have the same kernel.

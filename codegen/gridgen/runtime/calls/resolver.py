@@ -23,16 +23,16 @@ from gridgen.functions.parts import (
 from gridgen.functions.record import Algorithm
 from gridgen.functions.types import REFERENCES, Array
 from gridgen.kernel import WITH_EFFORTS, Kernel, KernelKey
-from gridgen.naming import show, show_value, similar
+from gridgen.naming import check_choice, show, show_value, similar
 from gridgen.runtime.arrays.ends import SharedNumbers, bounds_of
 from gridgen.runtime.arrays.layout import DTYPES
 from gridgen.runtime.arrays.libraries import adopt, is_traced
 from gridgen.runtime.arrays.streams import caller_streams
 from gridgen.runtime.arrays.times import check_efforts, feedback_of
-from gridgen.runtime.calls.evaluation import Evaluator, check_choice
+from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.runtime.calls.fused import FusedFunctions
 from gridgen.runtime.calls.resolved import Evaluation, Resolved
-from gridgen.runtime.calls.search import search
+from gridgen.runtime.calls.search import projection, search
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.planning.devices import host_place, place_of
 
@@ -71,7 +71,7 @@ class Resolver:
         self._methods_on_host: bool | None = None
         # Whether calls with NumPy arrays have a choice; the first call determines it.
         self._numpy_is_planned = True
-        self._numpy_on_gpu = evaluator.target(np.empty(0), None).prefers_teams
+        self._numpy_on_gpu = evaluator.compiled.target(np.empty(0), None).prefers_teams
         self._chosen: dict[_Words, tuple[Kernel, Evaluation, Any]] = {}
         self._fused: dict[_Words, FusedFunctions] = {}
         self._searches: dict[tuple[str, ...], Kernel] = {}
@@ -83,12 +83,8 @@ class Resolver:
         self._methods_on_host = None
         self._numpy_is_planned = True
 
-    def resolve(self, request: Request, *, offer: bool = False) -> Resolved:
+    def resolve(self, request: Request) -> Resolved:
         """Return a call with its kernel.
-
-        Args:
-            request: the call.
-            offer:   whether similar calls may skip resolution from now on.
 
         Raises:
             OptionError, ModelError: as of the function.
@@ -126,19 +122,20 @@ class Resolver:
             inputs[name] = array
         if options:
             inputs.update((name, options[name]) for name in options if name in inputs)
+        resolved = Resolved(kernel, inputs, backend, request.out, settings, evaluation, frames)
         if settings is not None:
             inputs |= {**feedback_of(settings), **bounds}
-        elif offer and evaluation == "kernel" and not is_planned and backend is None:
+        elif evaluation == "kernel" and not is_planned and backend is None:
             if type(q) is np.ndarray and frame is request.frame:  # not a list
-                self._evaluator.offer(request, kernel)
-        return Resolved(kernel, inputs, backend, request.out, settings, evaluation, frames)
+                resolved.request = request
+        return resolved
 
     def _calls(
         self, settings: RolloutSettings
     ) -> tuple[tuple[KernelKey, ...], dict[str, SharedNumbers]]:
         """Return what a rollout calls in addition to steps, and the bounds at which states end."""
         parts: tuple[KernelKey, ...] = ()
-        if settings.observe != ():
+        if not (isinstance(settings.observe, tuple) and not settings.observe):
             listed = self.read_parts(settings.observe)
             for part in listed:
                 if others := set(part.row.arguments) - {"q", "qd", "tau"}:
@@ -167,11 +164,16 @@ class Resolver:
         Raises:
             OptionError, ModelError: as of the function.
         """
-        return search(self._description, self.search_kernel(frames), targets, frames, settings)
+        kernel = self.search_kernel(frames)
+        if frames is None:
+            return projection(kernel, settings)
+        return search(self._description, kernel, targets, frames, settings)
 
     def search_kernel(self, frames: Any) -> Kernel:
         """Return the kernel of inverse kinematics for one frame, or for a list."""
-        names = (frames,) if isinstance(frames, str) else listed_frames(frames)
+        names: tuple[Any, ...] = ()  # of a projection
+        if frames is not None:
+            names = (frames,) if isinstance(frames, str) else listed_frames(frames)
         try:
             return self._searches[names]
         except (KeyError, TypeError):  # the first call; or no names
@@ -201,7 +203,7 @@ class Resolver:
             self.check_parameters(options)
         inputs = fused.inputs(arrays, options)
         room = None if out is None else fused.flat(out)
-        return Resolved(fused.kernel, inputs, backend, room, None, "fused", fused=fused)
+        return Resolved(fused.kernel, inputs, backend, room, fused=fused)
 
     def choose_fused(self, functions: Sequence[str], given: tuple[str, ...]) -> FusedFunctions:
         """Return the fused functions of a call of ``compute``, and cache them."""
@@ -278,7 +280,7 @@ class Resolver:
         """Return method and schedule with the shortest predicted time."""
         with caller_streams((q,))():
             q = adopt(q, row.arguments[0])
-        target = self._evaluator.target(q, backend)
+        target = self._evaluator.compiled.target(q, backend)
         if target.prefers_teams:
             place = place_of(q)
         elif target.name == "cpu" and self._chooses_on_host():
@@ -433,7 +435,8 @@ def _hashable(frame: Any) -> Any:
 
 def listed_frames(frames: object) -> tuple[Any, ...]:
     """Return a list of frames as a hashable value."""
-    if isinstance(frames, (bytes, Set)) or not isinstance(frames, Iterable):
+    is_number = isinstance(frames, np.ndarray) and not frames.ndim
+    if is_number or isinstance(frames, (bytes, Set)) or not isinstance(frames, Iterable):
         raise OptionError(
             f"frame is {show_value(frames)}; give the name of one link (all: frame_names)"
         )

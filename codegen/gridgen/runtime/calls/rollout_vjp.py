@@ -22,11 +22,13 @@ from gridgen.runtime.arrays.arguments import (
     checked_inputs,
     results_given,
 )
+from gridgen.runtime.arrays.defaults import default
 from gridgen.runtime.arrays.libraries import namespace
 from gridgen.runtime.arrays.staging import Operand, operand
 from gridgen.runtime.arrays.streams import first_adopted
 from gridgen.runtime.arrays.times import stored_steps
-from gridgen.runtime.calls.evaluation import PACK_BYTES, Evaluator
+from gridgen.runtime.calls.compiled import PACK_BYTES
+from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.runtime.calls.outputs import by_name
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.module.description import RobotRecord
@@ -93,7 +95,7 @@ class RolloutPullbacks:
         shape, q = back.kernel.inputs[name], back.q
         wanted = (*back.lead, *(() if moments is None else (moments,)), *shape)
         if value is None:
-            value = namespace(q).zeros(wanted, dtype=q.dtype)
+            value = namespace(q).broadcast_to(default(name, shape, q), wanted)
         array = adopted(self._description, name, shape, value, q, "q0")
         if array.shape != wanted:
             raise ShapeError(
@@ -109,7 +111,7 @@ class RolloutPullbacks:
         steps, substeps = there.settings.steps, there.settings.substeps
         size = sum(math.prod(there.kernel.inputs[name]) for name in ("q0", "qd0"))
         is_near = steps * substeps * size * PACK_BYTES <= _NEAR_BYTES
-        if is_near and not self._evaluator.target(there.q, backend).teams:
+        if is_near and not self._evaluator.compiled.target(there.q, backend).teams:
             return max(steps, 1)
         return max(math.isqrt(max(steps - 1, 0) // substeps) + 1, 1)
 

@@ -8,18 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from gridgen.errors import OptionError, ParameterError, ShapeError
-from gridgen.functions.calls import FLOOR, STARTS, TO_REST, SearchSettings, Solutions
+from gridgen.errors import OptionError, ShapeError
+from gridgen.functions.calls import CLOSED, FLOOR, STARTS, TO_REST, SearchSettings, Solutions
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
-from gridgen.naming import show_value
+from gridgen.naming import check_choice, show_value
 from gridgen.runtime.arrays.layout import array_like, check_dtype, check_like
-from gridgen.runtime.arrays.libraries import adopt, is_traced, is_wrapped, on_gpu
-from gridgen.runtime.calls.evaluation import check_choice
+from gridgen.runtime.arrays.libraries import adopt, is_traced, is_wrapped
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.configurations import neutral
 from gridgen.runtime.module.description import RobotRecord
-from gridgen.runtime.poses import check_poses
+
+#: Message for a projection that a framework differentiates.
+NOT_DIFFERENTIABLE = (
+    "project has no derivatives by q: pass a q without gradients (detach, stop_gradient)"
+)
 
 
 def search(
@@ -41,7 +44,6 @@ def search(
         )
     if (poses := _plain(targets, "targets")) is not None:
         check_dtype(poses, "targets")
-        check_poses("targets", poses)
         for name in ("q0", "rest", "pose_weights"):
             if hasattr(given := getattr(settings, name), "shape"):
                 if (own := _plain(given, name)) is not None:
@@ -70,8 +72,6 @@ def search(
     is_own = not hasattr(weights, "shape")
     if weights is None:
         weights = np.ones(2)
-    elif (own := _plain(weights, "pose_weights")) is not None:
-        _check_weights(own)
     if len(np.shape(weights)) == 1:
         weights = _repeated(weights, count)
     arrays = [
@@ -82,6 +82,25 @@ def search(
         arrays = [_with_starts(array, axes) for array, axes in zip(arrays, (1, 1, 2), strict=True)]
     begin, rest, weights = arrays
     values = (begin, rest, targets, weights, _array(numbers, targets, is_own=True))
+    inputs = dict(zip(kernel.inputs, values, strict=True))
+    return Resolved(kernel, inputs, settings.backend, settings.out, None)
+
+
+def projection(kernel: Kernel, settings: SearchSettings) -> Resolved:
+    """Return the call of a projection onto the constraints with its kernel.
+
+    Raises:
+        OptionError: an option is invalid.
+    """
+    q = settings.q0 if hasattr(settings.q0, "shape") else adopt(settings.q0, "q")
+    if (own := _plain(q, "q")) is not None:
+        check_dtype(own, "q")
+    size = q.dtype.itemsize
+    tolerance = _numbers("tolerance", settings.tolerance or (CLOSED.get(size, 0.0),) * 2, 2)
+    most = _count("iterations", settings.iterations)
+    numbers = np.array([*tolerance, most, 1, 0, TO_REST, FLOOR.get(size, 0.0)])
+    unread = (np.eye(4)[None], np.ones((1, 2)), numbers)
+    values = (q, q, *(_array(array, q, is_own=True) for array in unread))
     inputs = dict(zip(kernel.inputs, values, strict=True))
     return Resolved(kernel, inputs, settings.backend, settings.out, None)
 
@@ -106,20 +125,6 @@ def _repeated(weights: Any, count: int) -> Any:
     if hasattr(weights, "aval"):  # of JAX
         return sys.modules["jax"].numpy.tile(weights, (count, 1))
     return np.tile(weights, (count, 1))
-
-
-def _check_weights(weights: Array) -> None:
-    """Raise unless weights are positive or 0, on the CPU.
-
-    Raises:
-        ParameterError: a weight is negative or not finite, or all are 0.
-    """
-    if on_gpu(weights) or weights.dtype.kind not in "fiu" or not weights.size:
-        return
-    if (bad := weights[~((weights >= 0.0) & np.isfinite(weights))]).size:
-        raise ParameterError(f"pose_weights has {bad.flat[0]}; give finite factors, 0 or more")
-    if not weights.any():
-        raise ParameterError("pose_weights are all 0: give at least one error a positive factor")
 
 
 def _with_starts(array: Array, axes: int) -> Array:

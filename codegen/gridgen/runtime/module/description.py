@@ -37,7 +37,7 @@ class RobotRecord:
     sha256: str  #: digest of its text.
     #: versions of the generator and of the libraries that determine its output.
     versions: Mapping[str, str]
-    floating_base: bool  #: whether the root moves freely.
+    floating_base: bool  #: whether the first body is on a free joint.
     options: Mapping[str, Any]  #: ``RobotOptions``, as data.
     armature: tuple[float, ...]  #: (nv) added to the diagonal of the mass matrix.
     #: values of parameters that are inputs, by input.

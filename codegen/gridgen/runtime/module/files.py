@@ -14,15 +14,39 @@ from gridgen.errors import ModelError
 from gridgen.kernel import Kernel, Work
 from gridgen.runtime.module.description import ModuleRecord, RobotRecord
 from gridgen.runtime.module.kernels import Kernels
+from gridgen.template_root import SHARED_FOLDER
 from gridgen.version import __version__
 
 #: The file that holds a ``ModuleRecord``.
 MODEL_FILE = "model.json"
+# A line that includes a shared header: in memory, and in a module's folder.
+_FLAT, _PLACED = '#include "gridgen', f'#include "{SHARED_FOLDER}gridgen'
+
+
+def placed(files: Mapping[str, str]) -> dict[str, str]:
+    """Return files as they are in a module's folder: shared headers in a folder of their own."""
+    shared = {SHARED_FOLDER + name: text for name, text in files.items() if is_shared(name)}
+    own = {name: text for name, text in files.items() if not is_shared(name)}
+    return {name: text.replace(_FLAT, _PLACED) for name, text in own.items()} | shared
+
+
+def _flat(files: Mapping[str, str]) -> dict[str, str]:
+    """Return the source text of a module's folder as it is compiled: all in one folder."""
+    return {
+        name.removeprefix(SHARED_FOLDER): text.replace(_PLACED, _FLAT)
+        for name, text in files.items()
+        if is_source(name)
+    }
+
+
+def is_shared(name: str) -> bool:
+    """Return whether a file is a header of every robot; no robot's name begins so."""
+    return name.startswith("gridgen") and is_source(name)
 
 
 def is_source(name: str) -> bool:
     """Return whether a file of a module is source text."""
-    return name.endswith((".cuh", ".cu", ".h", ".cpp"))
+    return name.endswith((".cuh", ".cu", ".h", ".hpp", ".cpp"))
 
 
 class WholeModule(ABC):
@@ -61,8 +85,7 @@ class WholeModule(ABC):
 
     @cached_property
     def _sources(self) -> Sources:
-        files = {name: text for name, text in self._texts().items() if is_source(name)}
-        record = self._record
+        record, files = self._record, _flat(self._texts())
         return Sources(record.robot.ident, files, record.room, record.rows, self._built)
 
 
@@ -95,8 +118,12 @@ class FolderModule(WholeModule):
             ) from error
 
     def _texts(self) -> Mapping[str, str]:
-        paths = sorted(path for path in self._folder.iterdir() if is_source(path.name))
-        return {path.name: path.read_text(encoding="utf-8") for path in paths}
+        paths = sorted((*self._folder.glob("*"), *self._folder.glob(f"{SHARED_FOLDER}*")))
+        return {
+            path.relative_to(self._folder).as_posix(): path.read_text(encoding="utf-8")
+            for path in paths
+            if is_source(path.name)
+        }
 
     @property
     def _built(self) -> Built:

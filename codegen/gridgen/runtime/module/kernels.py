@@ -31,9 +31,14 @@ class Kernels:
         kernels: Iterable[Kernel],
         refusals: Mapping[str, str],
     ) -> None:
-        self.by_name = {kernel.name: kernel for kernel in kernels}
+        self.by_name: Mapping[str, Kernel] = {kernel.name: kernel for kernel in kernels}
         self.refusals = refusals
         self._robot = robot
+
+    @property
+    def identity(self) -> str:
+        """Text that distinguishes modules of one robot: the names of its kernels."""
+        return "\n".join(sorted(self.by_name))
 
     def named(self, name: str) -> Kernel:
         """Return the kernel with a name.
@@ -57,9 +62,9 @@ class Kernels:
 
     def has(self, key: KernelKey) -> bool:
         """Return whether a kernel serves a key."""
-        return bool(self._serving(key))
+        return any(self._serving(key))
 
-    def _serving(self, key: KernelKey) -> list[Kernel]:
+    def _serving(self, key: KernelKey) -> Iterable[Kernel]:
         """Return the kernels that serve a key, the one with the fewest inputs first."""
         if key.parts:  # with any label
             wanted = replace(key.plain, label="")
@@ -68,7 +73,7 @@ class Kernels:
             return sorted(found, key=lambda kernel: len(kernel.key.inputs))
         # Fused functions may have any name, including the name of another key.
         pairs = ((wider, self.by_name.get(wider.name)) for wider in _wider(key))
-        return [kernel for wider, kernel in pairs if kernel is not None and kernel.key == wider]
+        return (kernel for wider, kernel in pairs if kernel is not None and kernel.key == wider)
 
     def find(self, key: KernelKey) -> Kernel:
         """Return the kernel that serves a key: itself, or one that reads more optional inputs.
@@ -76,8 +81,8 @@ class Kernels:
         Raises:
             ModelError: it does not exist.
         """
-        if found := self._serving(key):
-            return found[0]
+        for found in self._serving(key):
+            return found
         if key.products and key.name not in self.refusals:
             kind = key.products[-1].kind
             remedy = f"run grid-gen again with --{kind} (by all arguments), or "
@@ -87,6 +92,8 @@ class Kernels:
             )
         if self.has(key.plain):
             raise ModelError(f"{self._robot}: {self._without_inputs(key)}")
+        if key.function == "inverse_kinematics" and not key.parts:
+            raise ModelError(f"{self._robot}: no module has project: use gridgen.load()")
         if key.parts and not key.is_fused:
             remedy = "" if key.function == "rollout" else _SEARCH_REMEDIES[key.variant]
             raise ModelError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -13,6 +12,7 @@ from gridgen.backends.layouts import LayoutKernel
 from gridgen.errors import OptionError
 from gridgen.kernel import Kernel
 from gridgen.naming import show_value
+from gridgen.progress import announced
 from gridgen.runtime.calls.evaluation import Evaluator
 
 
@@ -34,7 +34,8 @@ def warm_up(
         evaluator: caches the kernels.
         wanted:    each kernel with an array like the first one of its calls.
         backend:   overrides the robot's backend.
-        progress:  called with a text for each kernel; by default a terminal shows the texts.
+        progress:  called with a text for each kernel; by default the standard error shows them if
+                   they take long.
     """
     # A process that finds all kernels in the cache starts no thread.
     from gridgen.backends.side_by_side import side_by_side
@@ -43,16 +44,12 @@ def warm_up(
         f"{kernel.name} ({like.dtype})": partial(_make, evaluator, kernel, like, backend)
         for kernel, like in wanted
     }
-    for _ in side_by_side(tasks, progress or _shown):
-        pass
+    with announced("compiling", progress=progress, names_steps=True) as shown:
+        for _ in side_by_side(tasks, shown):
+            pass
 
 
 def _make(evaluator: Evaluator, kernel: Kernel, like: NDArray[Any], backend: str | None) -> None:
-    made = evaluator.compiled(kernel, like, backend).kernel
+    made = evaluator.compiled.find(kernel, like, backend).kernel
     if isinstance(made, LayoutKernel):
         made.make()
-
-
-def _shown(step: str) -> None:
-    if sys.stderr is not None and sys.stderr.isatty():
-        print(step, file=sys.stderr)

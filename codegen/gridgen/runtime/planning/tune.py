@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -18,10 +18,11 @@ from gridgen.functions.arrays import ARRAYS, configurations
 from gridgen.functions.record import Function
 from gridgen.functions.types import Array, Dtype
 from gridgen.kernel import Kernel, KernelKey
-from gridgen.naming import show_value
+from gridgen.naming import check_choice, show_value
+from gridgen.progress import Progress, Step, announced
 from gridgen.runtime.arrays.layout import DTYPES
 from gridgen.runtime.calls.bound import Binder
-from gridgen.runtime.calls.evaluation import Evaluator, check_choice
+from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.runtime.calls.hybrid import HybridDynamics
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.calls.resolver import Resolver
@@ -260,9 +261,7 @@ class _Measurement:
         return binder.bind(resolver.resolve_named(function, *inputs.values(), out=out, **chosen))
 
 
-def tune(
-    module: Module, wanted: TuneSelection, progress: Callable[[str], None] = lambda step: None
-) -> Tuned:
+def tune(module: Module, wanted: TuneSelection, progress: Progress | None = None) -> Tuned:
     """Measure the candidates of ``auto``, and cache the times.
 
     Cached times of other functions and types remain valid.
@@ -275,9 +274,11 @@ def tune(
     measurement = _Measurement(module, wanted)
     times: dict[TimedKernel, dict[int, float]] = {}
     keys = [*measurement.keys()]
-    for key in keys:
-        for dtype in wanted.dtypes:
-            progress(f"measuring {key.function} in {dtype} on {wanted.device}")
+    every_form = [(key, dtype) for key in keys for dtype in wanted.dtypes]
+    with announced("measuring", progress=progress, names_steps=True) as shown:
+        for number, (key, dtype) in enumerate(every_form, 1):
+            name = f"{key.function} in {dtype} on {wanted.device}"
+            shown(Step.of("measuring", name, number, len(every_form)))
             hopeless: set[TimedKernel] = set()
             for batch in sorted(set(wanted.batches)):
                 found = measurement.times(key, dtype, batch, hopeless)

@@ -14,7 +14,6 @@ from typing import Any
 from gridgen.kernel import WARP, Kernel, KernelKey, TeamLaunch, Work
 from gridgen.schedules.pipeline.model import Machine, Operations, Split, best_split
 from gridgen.schedules.pipeline.view import with_chains
-from gridgen.schedules.pipeline.work import pipeline_work
 from gridgen.schedules.scan.kernels import ScanKernel
 from gridgen.schedules.scan.schedule import ScanSchedule
 from gridgen.schedules.team.schedule import Teams
@@ -75,6 +74,8 @@ class PipelineSchedule(ScanSchedule):
 
     def work(self, key: KernelKey) -> Work:
         """Return the work of a kernel per state; see ``Schedule``."""
+        from gridgen.schedules.pipeline.work import pipeline_work  # traces the operators of a body
+
         return pipeline_work(self.teams.plan, self.row(key))
 
     def _refusal(self, row: ScanKernel) -> str | None:

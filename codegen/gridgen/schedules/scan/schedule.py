@@ -9,7 +9,6 @@ from gridgen.dynamics.refusals import of_free_joints
 from gridgen.kernel import Kernel, KernelKey, TeamLaunch, Work
 from gridgen.schedules.scan.kernels import SCAN_ROWS, ScanKernel
 from gridgen.schedules.scan.view import ScanFunctionView, scan_function_view, scan_view
-from gridgen.schedules.scan.work import scan_work
 from gridgen.schedules.team.memory import axis_starts
 from gridgen.schedules.team.plan import ScanPlan
 from gridgen.schedules.team.schedule import Teams, TeamSchedule
@@ -34,6 +33,8 @@ class ScanSchedule(TeamSchedule[ScanKernel]):
 
     def work(self, key: KernelKey) -> Work:
         """Return the work of a kernel per state; see ``Schedule``."""
+        from gridgen.schedules.scan.work import scan_work  # traces the operators of a body
+
         return scan_work(self.teams.plan, self.row(key))
 
     def _refusal(self, row: ScanKernel) -> str | None:

@@ -17,6 +17,7 @@ from gridgen.dynamics.functions import (
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.motion import MULTI_STAGE
 from gridgen.kernel import Kernel, KernelKey, Work
+from gridgen.model.tree import KinematicTree
 from gridgen.options import LONGEST_PROGRAM, LONGEST_WITHOUT_LOOPS
 from gridgen.schedules.interface import KernelSelection, is_rollout, is_search
 from gridgen.schedules.team.schedule import Teams
@@ -98,17 +99,9 @@ class ThreadSchedule:
 
     def _too_long(self, key: KernelKey) -> str:
         """Return that a program is too long, and what makes it shorter."""
-        shorter = {
-            "load the robot with fewer constraints": self.tree.constraints,
-            "load it with fewer pairs of links": self.tree.contact_model.contacts,
-            "load it without convention=": self.tree.options.convention != "pinocchio",
-            "choose another integrator": key.method in MULTI_STAGE,
-            "take vjp or jvp of step": key.function == "step_gradient",
-        }
-        ways = ["lock joints", *(way for way, is_there in shorter.items() if is_there)]
         return (
             f"its program would have more than {LONGEST_WITHOUT_LOOPS} operations, and it has none "
-            f"with loops over bodies: {', or '.join(ways)}"
+            f"with loops over bodies: {remedies(self.tree, key)}"
         )
 
     def kernel(self, key: KernelKey) -> Kernel:
@@ -127,3 +120,20 @@ class ThreadSchedule:
     def work(self, key: KernelKey) -> Work:
         """Return the work of a kernel per state; see ``Schedule``."""
         return thread_work(self.tree, key)
+
+
+def remedies(tree: KinematicTree, key: KernelKey) -> str:
+    """Return what makes the program of a kernel shorter."""
+    model = tree.contact_model
+    shorter = {
+        "load the robot with fewer constraints": tree.constraints,
+        "load it with fewer pairs of links": model.contacts,
+        'limit those that act at a time, contact={"max_pairs": 4}': any(
+            len(contact.solids) == 2 for contact in model.contacts
+        )
+        and not model.max_pairs,
+        "load it without convention=": tree.options.convention != "pinocchio",
+        "choose another integrator": key.method in MULTI_STAGE,
+        "take vjp or jvp of step": key.function == "step_gradient",
+    }
+    return ", or ".join(["lock joints", *(way for way, applies in shorter.items() if applies)])

@@ -14,7 +14,7 @@ from gridgen.schedules.thread.plan import Programs, has_pairs, plan_rows
 from gridgen.schedules.views import ArrayView, FunctionView, array_view
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.fills import with_fills
-from gridgen.symbolic.memory import Case, Constants, Leave, Repeat, Walk, When
+from gridgen.symbolic.memory import Case, Choose, Constants, Leave, Repeat, Walk, When
 from gridgen.symbolic.parts import (
     LONGEST_JOINED,
     LONGEST_JOINED_DOUBLE,
@@ -137,8 +137,18 @@ class PartView:
     #: ``In q``, ``Out tau``, ``T* stored``: the function's parameters that it uses.
     parameters: tuple[str, ...]
     arguments: tuple[str, ...]  #: their names.
+    kinds: tuple[str, ...]  #: their types, except ``In``.
     blocks: tuple[BlockView, ...]  #: the body.
     has_numbers: bool  #: whether the body has real constants.
+    is_joined: bool  #: whether a GPU inlines it.
+    #: functions that call it, if it is printed for several.
+    users: tuple[str, ...] = ()
+    is_repeated: bool = False  #: whether another function's part is the same, and printed.
+
+    @property
+    def kinds_of_pack(self) -> tuple[str, ...]:
+        """The types for a pack, whose parked values are in memory."""
+        return tuple("T*" if kind == "Parked" else kind for kind in self.kinds)
 
 
 @dataclass(frozen=True)
@@ -241,12 +251,8 @@ def gpu_view(tree: KinematicTree, kernel: Kernel, programs: Programs) -> ThreadF
     return _function_view(tree, kernel, program, programs.gpu_parts, plan_rows(program))
 
 
-def cpu_view(
-    tree: KinematicTree, kernel: Kernel, programs: Programs, on_gpu: ThreadFunctionView
-) -> ThreadFunctionView:
-    """Describe one function of the robot for a CPU."""
-    if programs.are_one:
-        return on_gpu
+def cpu_view(tree: KinematicTree, kernel: Kernel, programs: Programs) -> ThreadFunctionView:
+    """Describe one function of the robot for a CPU, with a program of its own."""
     own = _function_view(tree, kernel, programs.cpu, split_program(programs.cpu), None)
     return replace(own, is_own=True)
 
@@ -361,10 +367,10 @@ def _memory_views(program: Program) -> Iterable[MemoryView]:
 
 def _cost(program: Program) -> str:
     if program.loops is not None:
-        return f"{program.instructions} instructions, those of a loop counted once"
+        return f"{program.instructions:,} instructions, those of a loop counted once"
     return (
-        f"{program.instructions} instructions; specialization left {program.operations} "
-        f"operations of {program.dense_operations}"
+        f"{program.operations:,} floating-point operations ({program.dense_operations:,} generic), "
+        f"{program.instructions:,} instructions"
     )
 
 
@@ -397,13 +403,39 @@ def _part_view(
         PARKED in part.arrays
     )
     blocks = _block_views(tree, part.blocks, program)
+    own = (*outputs, *(array for array in inputs if array.is_open))
     return PartView(
         name=name,
         parameters=tuple(kind + array for kind, array in typed),
         arguments=tuple(array for _, array in typed),
+        kinds=tuple(array.kind for array in own if array.name in part.arrays)
+        + ("Parked",) * (PARKED in part.arrays),
         blocks=blocks,
         has_numbers=_has_numbers(blocks),
+        is_joined=program.instructions <= LONGEST_JOINED,
     )
+
+
+def with_shared_parts(functions: Sequence[ThreadFunctionView]) -> list[ThreadFunctionView]:
+    """Return functions whose equal parts have one name and one text: that of the first."""
+    first: dict[PartView, str] = {}
+    users: dict[str, list[str]] = {}
+    for function in functions:
+        for part in function.parts:
+            name = first.setdefault(replace(part, name=""), part.name)
+            users.setdefault(name, []).append(function.name)
+
+    def shared(part: PartView) -> PartView:
+        name = first[replace(part, name="")]
+        callers = tuple(dict.fromkeys(users[name]))
+        return replace(
+            part,
+            name=name,
+            users=callers if len(callers) > 1 else (),
+            is_repeated=name != part.name,
+        )
+
+    return [replace(one, parts=tuple(map(shared, one.parts))) for one in functions]
 
 
 def _has_numbers(blocks: Sequence[BlockView]) -> bool:
@@ -456,7 +488,9 @@ def _block_view(
         title = f"{_body_title(tree, block.body, program)}: {phase}"
     indent = "    " * block.depth
     lines = (f"{indent}{line}" for line in block_lines(block, program.variables, angles))
-    is_said = any(not isinstance(s, (Walk, Repeat, When, Case, Leave)) for s in block.statements)
+    is_said = any(
+        not isinstance(s, (Walk, Repeat, When, Case, Leave, Choose)) for s in block.statements
+    )
     return BlockView(f"{indent}// {title}" if is_said else "", tuple(lines))
 
 

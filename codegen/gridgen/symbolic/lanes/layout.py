@@ -59,7 +59,7 @@ class LaneLayout(LaneOperations, FoldingScalars):
         return self._scalar
 
     def _constants(self, value: Scalar) -> Sequence[float]:
-        return [1.0] * self.items
+        return [1.0] * self.count
 
     def _write(self, text: str, value: Scalar) -> None:
         self.counts[0] += 1

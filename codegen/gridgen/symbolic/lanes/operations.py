@@ -80,14 +80,14 @@ class LaneOperations(ABC):
 
     def __init__(self, parents: Sequence[int], width: int) -> None:
         self.parents, self.width = tuple(parents), width
-        self.items = len(parents)
+        self.count = len(parents)
         self.ancestors: list[list[int]] = [[] for _ in parents]
-        for item in range(1, self.items):
+        for item in range(1, self.count):
             above = self.parents[item]
             self.ancestors[item] = [above, *self.ancestors[above]]
         self.children = [
-            [item for item in range(1, self.items) if self.parents[item] == above]
-            for above in range(self.items)
+            [item for item in range(1, self.count) if self.parents[item] == above]
+            for above in range(self.count)
         ]
         self._barrier = "__syncwarp();" if width <= WARP else "__syncthreads();"
         self._valid = "" if width >= WARP else "is_valid"
@@ -232,7 +232,7 @@ class LaneOperations(ABC):
             combine: an associative function of the values of an ancestor and of an item.
         """
         own = list(values)
-        rounds = max(len(self.ancestors[item]) - 1 for item in range(self.items)).bit_length()
+        rounds = max(len(self.ancestors[item]) - 1 for item in range(self.count)).bit_length()
         shared: Published | None = None
         for k in range(rounds):
             if shared is not None:
@@ -262,7 +262,7 @@ class LaneOperations(ABC):
                        default.
             transfer:  returns sums in the coordinates of the parent's group.
         """
-        stages = stages or [range(self.items)]
+        stages = stages or [range(self.count)]
         known = [self._constant_sums(v) if k < constants else None for k, v in enumerate(values)]
         summed = [value for value, sums in zip(values, known, strict=True) if sums is None]
         sums = Sums(self.publish(name, summed), known)
@@ -277,9 +277,9 @@ class LaneOperations(ABC):
             self.meet()
             own = [item for item in leaders if item in stage]
             if number + 1 < len(stages) and own and moved and transfer:
-                with self.some([item in own for item in range(self.items)]):
+                with self.some([item in own for item in range(self.count)]):
                     found = transfer(sums.own())
-                    slots = [leaders.index(i) if i in own else None for i in range(self.items)]
+                    slots = [leaders.index(i) if i in own else None for i in range(self.count)]
                     left = [v for v, k in zip(found, known, strict=True) if k is None]
                     self._store(moved.at(self.index(slots)), left)
                     moved.last = self._phase
@@ -314,7 +314,7 @@ class LaneOperations(ABC):
     def _constant_sums(self, value: Scalar) -> list[float]:
         """Return the sums over subtrees of a constant."""
         sums = list(self._constants(value))
-        for item in reversed(range(1, self.items)):
+        for item in reversed(range(1, self.count)):
             sums[self.parents[item]] += sums[item]
         return sums
 

@@ -74,14 +74,14 @@ class LaneScalars(LaneOperations, TraceScalars):
 
     def _constant_leaf(self, text: str, row: Sequence[float]) -> Scalar:
         node = self._first_leaf(text)
-        self._known[node.index] = tuple(row[: self.items])
+        self._known[node.index] = tuple(row[: self.count])
         return node
 
     def _constants(self, value: Scalar) -> Sequence[float]:
         node = self.graph.lift(value)
         if node.op == "const":
             assert isinstance(node.value, float)
-            return [node.value] * self.items
+            return [node.value] * self.count
         return self._known[node.index]
 
     def value(self, text: str) -> Scalar:

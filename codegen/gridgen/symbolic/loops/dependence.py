@@ -12,6 +12,7 @@ from gridgen.symbolic.loops.scalars import LoopScalars
 from gridgen.symbolic.loops.tables import Table
 from gridgen.symbolic.memory import (
     Case,
+    Choose,
     Entries,
     Header,
     Input,
@@ -33,7 +34,7 @@ class LoopScope:
     """A loop, a branch for members of one kind, or a whole program."""
 
     #: header of the loop or branch; ``None`` for the program.
-    mark: Walk | Repeat | When | Case | None = None
+    mark: Walk | Repeat | When | Case | Choose | None = None
     outer: LoopScope | None = None  #: the enclosing scope.
     #: nodes and inner scopes, in order.
     items: list[Expr | LoopScope] = field(default_factory=list)

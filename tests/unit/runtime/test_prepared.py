@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen.errors import DeviceError, ShapeError
+from gridgen.errors import DeviceError, OptionError, ShapeError
 from gridgen.runtime.arrays import staging
-from gridgen.runtime.calls import evaluation, launch_cache
+from gridgen.runtime.calls import evaluation, prepared
 from helpers.gpu import COUNT, Gpu, expected, on_host
 
 
@@ -115,6 +115,18 @@ def test_arrays_of_familiar_strides_that_are_not_aligned_are_no_rows(
     assert len(checks) == 1
 
 
+def test_numbers_for_all_states_are_validated_on_a_gpu_too(gpu: Gpu, urdf: Path) -> None:
+    spheres = {"base": [(0.0, 0, 0, 0.3)], "forearm": [(0.0, 0, 0, 0.3)]}
+    robot, (q,) = gridgen.load(urdf, spheres=spheres), gpu.arrays(1)
+    for _ in range(2):
+        robot.soft_self_distance(q, 0.1)
+    for wrong in (-0.1, np.nan):
+        launches = len(gpu.launches)
+        with pytest.raises(OptionError, match=f"temperature has {wrong}"):
+            robot.soft_self_distance(q, wrong)
+        assert len(gpu.launches) == launches
+
+
 def test_earlier_calls_keep_no_array(gpu: Gpu) -> None:
     host = np.zeros((COUNT, 2))
     q, kept = gpu.driver.asarray(host), weakref.ref(host)
@@ -128,12 +140,12 @@ def test_earlier_calls_keep_no_array(gpu: Gpu) -> None:
 def test_what_is_remembered_has_a_limit(
     gpu: Gpu, checks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch_cache, "_MOST", 3)
+    monkeypatch.setattr(prepared, "_MOST", 3)
     (q,) = gpu.arrays(1)
     for count in (1, 2, 3, 4, 1, 4):
         gpu.robot.mass_matrix(q[:count])
     assert len(checks) == 5
-    assert len(gpu.robot._evaluator._launches) == 2
+    assert len(gpu.robot._evaluator._prepared) == 2
 
 
 def test_rollouts_of_arrays_like_earlier_ones(
@@ -193,7 +205,7 @@ def test_rollouts_keep_no_array() -> None:
     robot = gridgen.load(Path(__file__).parents[3] / "robots" / "two_link.urdf", backend="cpu")
     q, qd, tau = np.zeros((3, 2)), np.zeros((3, 2)), np.zeros((3, 4, 2))
     kept = [weakref.ref(array) for array in (q, qd, tau, *robot.rollout(q, qd, tau, 0.01))]
-    assert len(robot._evaluator._launches) == 1
+    assert len(robot._evaluator._prepared) == 1
     del q, qd, tau
     gc.collect()
     assert not any(one() is not None for one in kept)

@@ -57,7 +57,7 @@
 #define GRIDGEN_TABLE constexpr
 #endif
 
-#if defined(__CUDACC__) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#if defined(__CUDACC__) || defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__riscv_d)
 #define GRIDGEN_FUSES 1  // there is a fused multiply-add instruction
 #else
 #define GRIDGEN_FUSES 0
@@ -383,6 +383,25 @@ template <class T, class A, class B> GRIDGEN_DEVICE T select(T test, A a, B b) {
 template <class T> GRIDGEN_DEVICE bool any_negative(T test) {
     return Lanes<T>::any_negative(test);
 }
+
+// Lists the tests that are negative in some lane; returns their number.
+template <class T, class Tests> GRIDGEN_DEVICE int choose(int count, const Tests& tests, int* chosen) {
+    int found = 0;
+    for (int i = 0; i < count; ++i)
+        if (any_negative<T>(tests[i])) chosen[found++] = i;
+    return found;
+}
+
+// Ends a loop before all lanes have converged, and reports it on a CPU.
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+GRIDGEN_DEVICE bool has_not_converged() { return false; }
+#else
+inline int not_converged = 0;
+inline bool has_not_converged() {
+    __atomic_store_n(&not_converged, 1, __ATOMIC_RELAXED);
+    return false;
+}
+#endif
 
 // The square root, correctly rounded.
 template <class T> GRIDGEN_DEVICE T sqrt(T x) { return Lanes<T>::sqrt(x); }

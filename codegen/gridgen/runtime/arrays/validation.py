@@ -1,0 +1,177 @@
+"""Valid numbers of inputs: one rule for each kind, for every way into a kernel.
+
+``ARRAYS`` names the kind of an input. Arrays on a GPU are not validated: that would synchronize the
+device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridgen.errors import GridGenError, OptionError, ParameterError
+from gridgen.functions.arrays import ARRAYS
+from gridgen.functions.types import Array
+from gridgen.functions.worlds import check_layout, has_layout
+from gridgen.runtime.arrays.libraries import on_gpu
+from gridgen.runtime.configurations import needs_normalizing
+from gridgen.runtime.module.description import RobotRecord
+
+Numbers: TypeAlias = NDArray[Any]
+
+#: Largest error of a product of rows of a rotation, and of the last row; more is a mistake.
+POSE_TOLERANCE = 1e-3
+
+
+class Rule(NamedTuple):
+    """The valid numbers of inputs of one kind."""
+
+    #: whether compiled code may read the numbers of an input; if not, the general path validates
+    #: them, and converts or refuses them.
+    accepts: Callable[[RobotRecord, str, Numbers], bool]
+    check: Callable[[RobotRecord, str, Numbers], object]  #: raises for invalid numbers.
+
+
+def validate(robot: RobotRecord, name: str, array: Array) -> None:
+    """Raise unless an input has valid numbers; quaternions may need to be normalized.
+
+    Raises:
+        OptionError, ParameterError, ShapeError: its numbers are invalid.
+    """
+    if (rule := RULES.get(ARRAYS[name].numbers)) is not None and not on_gpu(array):
+        rule.check(robot, name, array)
+
+
+def acceptance(
+    robot: RobotRecord, inputs: Iterable[str], *, unit_quaternions: bool
+) -> Callable[[Sequence[Any]], bool] | None:
+    """Return a test of whether compiled code may read NumPy arrays; ``None`` if it always may.
+
+    Args:
+        robot:  the robot.
+        inputs: names of the arrays; those of a call may be ``None``.
+        unit_quaternions: whether quaternions must have unit norm up to rounding.
+    """
+    tests: list[tuple[int, str, Callable[[RobotRecord, str, Numbers], bool]]] = []
+    for i, name in enumerate(inputs):
+        kind = ARRAYS[name]
+        if (rule := RULES.get(kind.numbers)) is not None:
+            tests.append((i, name, rule.accepts))
+        elif unit_quaternions and robot.space.free and kind.is_configuration:
+            tests.append((i, name, _has_unit_quaternions))
+
+    def are_accepted(values: Sequence[Any]) -> bool:
+        for i, name, accepts in tests:
+            value = values[i]
+            if value is None:
+                continue
+            if type(value) is not np.ndarray or not accepts(robot, name, value):
+                return False
+        return True
+
+    return are_accepted if tests else None
+
+
+def number_test(robot: RobotRecord, name: str) -> Callable[[Any], bool]:
+    """Return a test of a number for all states, which may be for a GPU too."""
+    rule = RULES.get(ARRAYS[name].numbers)
+    if rule is None:
+        return _is_any
+    return lambda value: rule.accepts(robot, name, np.asarray(value))
+
+
+def _is_any(value: Any) -> bool:
+    return True
+
+
+def _has_unit_quaternions(robot: RobotRecord, name: str, q: Numbers) -> bool:
+    return not needs_normalizing(robot.space, q, name)
+
+
+# -- the rules --------------------------------------------------------------------------------
+
+# Numbers that are invalid one by one: which, what valid ones are, and the class of the error.
+_RANGES: Mapping[str, tuple[Callable[[Numbers], Numbers], str, type[GridGenError]]] = {
+    "0 or 1": (
+        lambda x: (x != 0.0) & (x != 1.0),
+        "1 for a constraint that holds, 0 for one that does not",
+        ParameterError,
+    ),
+    "0 or more": (
+        lambda x: ~((x >= 0.0) & (x < np.inf)),
+        "finite numbers, 0 or more",
+        ParameterError,
+    ),
+    "0 to 1": (lambda x: ~((x >= 0.0) & (x <= 1.0)), "numbers from 0 to 1", ParameterError),
+    "positive": (lambda x: ~((x > 0.0) & (x < np.inf)), "positive finite numbers", ParameterError),
+    "softness": (lambda x: ~((x > 0.0) & (x < np.inf)), "a positive finite number", OptionError),
+    "factors": (
+        lambda x: ~((x >= 0.0) & (x < np.inf)) | (not x.any()),
+        "finite factors, 0 or more, and one above 0",
+        ParameterError,
+    ),
+}
+
+
+def _in_range(kind: str) -> Rule:
+    wrong, valid, error = _RANGES[kind]
+
+    def accepts(_: RobotRecord, name: str, numbers: Numbers) -> bool:
+        return numbers.dtype.kind == "f" and not wrong(numbers).any()
+
+    def check(_: RobotRecord, name: str, numbers: Numbers) -> None:
+        if (bad := numbers[wrong(numbers)]).size:
+            raise error(f"{name} has {bad.flat[0]}; give {valid}")
+
+    return Rule(accepts, check)
+
+
+def _no_poses(poses: Numbers) -> NDArray[np.bool_]:
+    """Return which transforms (..., 4, 4) are none; NaN and infinity are accepted."""
+    if poses.shape[-2:] != (4, 4):  # an error of its own
+        return np.zeros((), bool)
+    (ax, ay, az), (bx, by, bz), (cx, cy, cz) = (
+        [poses[..., i, j] for j in range(3)] for i in range(3)
+    )
+    with np.errstate(all="ignore"):
+        off = np.abs(poses[..., 3, :] - (0.0, 0.0, 0.0, 1.0)).max(axis=-1)
+        # The third row of a rotation is the cross product of two orthonormal ones.
+        for error in (
+            *(ay * bz - az * by - cx, az * bx - ax * bz - cy, ax * by - ay * bx - cz),
+            *(ax * ax + ay * ay + az * az - 1, bx * bx + by * by + bz * bz - 1),
+            ax * bx + ay * by + az * bz,
+        ):
+            off = np.maximum(off, np.abs(error))
+        found: NDArray[np.bool_] = (off > POSE_TOLERANCE) & np.isfinite(off)
+    return found
+
+
+def _check_poses(name: str, poses: Numbers) -> None:
+    if (wrong := _no_poses(poses)).any():
+        at = zip(np.argwhere(wrong)[0], wrong.shape, strict=True)
+        index = [int(place) for place, extent in at if extent > 1]
+        raise ParameterError(
+            f"{name}{index or ''} is no pose: give a homogeneous transform, a rotation matrix and "
+            "a translation above the row 0 0 0 1"
+        )
+
+
+#: The rules, by the kind of an array's numbers.
+RULES: Mapping[str, Rule] = {
+    **{kind: _in_range(kind) for kind in _RANGES},
+    "poses": Rule(
+        lambda _, name, poses: not _no_poses(poses).any(),
+        lambda _, name, poses: _check_poses(name, poses),
+    ),
+    "bodies": Rule(
+        lambda robot, _, rows: robot.parameters.are_accepted(rows),
+        lambda robot, _, rows: robot.parameters.check(rows),
+    ),
+    "obstacles": Rule(
+        lambda _, name, array: has_layout(name, array),
+        lambda _, name, array: check_layout(name, array),
+    ),
+}

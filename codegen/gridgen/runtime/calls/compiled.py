@@ -1,0 +1,196 @@
+"""Compiled kernels of a robot, and the memory that they need."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple, get_args
+
+from gridgen.backends import (
+    TARGETS,
+    THREAD_SCHEDULE,
+    Launch,
+    RunnableKernel,
+    Target,
+    backend,
+    target_for,
+)
+from gridgen.backends.cpu.direct import DirectKernel
+from gridgen.backends.interface import Arguments
+from gridgen.errors import DeviceError, warn
+from gridgen.functions.types import Array, BackendChoice
+from gridgen.kernel import Kernel
+from gridgen.naming import check_choice
+from gridgen.progress import announced
+from gridgen.runtime.arrays.layout import DTYPES
+from gridgen.runtime.arrays.libraries import memory_of, on_gpu
+from gridgen.runtime.calls.chunks import Scratch, arguments_of, chunks, loop_room, workspace
+from gridgen.runtime.module.description import Module
+from gridgen.runtime.planning.devices import place_of
+from gridgen.runtime.planning.planner import Planner
+
+BACKENDS: tuple[str, ...] = get_args(BackendChoice)
+#: Bytes of the widest pack: one number for each of several states.
+PACK_BYTES = 64
+
+
+class Compiled(NamedTuple):
+    """A compiled kernel with its memory requirements."""
+
+    kernel: RunnableKernel  #: the compiled function.
+    record: Kernel  #: record of the kernel.
+    numbers: int  #: scratch numbers per state of its loops; 0 if it needs none.
+    is_given_room: bool  #: whether the caller allocates its scratch memory.
+
+    def scratch(self, states: int, like: Any, further: int = 0) -> Scratch | None:
+        """Return scratch memory for a call.
+
+        Args:
+            states:  number of states.
+            like:    an array of the caller's library on the device that computes.
+            further: further scratch numbers per state of this call, in addition to the loops'.
+        """
+        team = self.record.team
+        if team is not None and team.workspace_numbers is not None:
+            return workspace(team, states, like)
+        numbers = self.numbers + further if self.is_given_room else 0
+        return loop_room(numbers, states, like) if numbers else None
+
+    def launch(self, states: int, like: Any, further: int, numbers: list[int]) -> None:
+        """Compute a number of states.
+
+        Args: as of ``scratch``, and
+            numbers: addresses and strides of the arrays.
+        """
+        scratch = self.scratch(states, like, further)
+        for arguments, count in self.chunks(numbers, states, like.dtype.itemsize, scratch):
+            self.kernel(arguments, count)
+
+    def chunks(
+        self, numbers: list[int], states: int, itemsize: int, scratch: Scratch | None
+    ) -> Iterator[tuple[Arguments, int]]:
+        """Yield arguments and size of each launch: states, or trajectories of many samples."""
+        if self.record.along:
+            yield arguments_of(numbers), -(-states // numbers[-2])
+        else:
+            yield from chunks(numbers, states, itemsize, scratch)
+
+    @property
+    def direct(self) -> DirectKernel | None:
+        """The kernel if NumPy arrays can be passed to it; a rollout's arrays have other axes."""
+        kernel = self.kernel
+        return kernel if isinstance(kernel, DirectKernel) and not self.record.is_over_time else None
+
+    @property
+    def takes_memory(self) -> bool:
+        """Whether it needs scratch memory."""
+        team = self.record.team
+        return bool(self.numbers) or (team is not None and bool(team.workspace_numbers))
+
+    @property
+    def takes_scratch(self) -> bool:
+        """Whether it has an argument for scratch memory, which may be unused."""
+        team = self.record.team
+        return bool(self.numbers) or (team is not None and team.workspace_numbers is not None)
+
+
+class CompiledKernels:
+    """The kernels of one module, each compiled at its first call.
+
+    Args:
+        module:  the robot's description and source text.
+        backend: ``auto``, ``cpu``, ``cuda`` or ``emulated``.
+        planner: selects launches.
+
+    Attributes:
+        not_converged: flags that kernels set if their iterations ended early; none after a warning.
+    """
+
+    def __init__(self, module: Module, backend: str, planner: Planner) -> None:
+        check_choice("backend", backend, BACKENDS)
+        self._module, self._backend, self._planner = module, backend, planner
+        self._found: dict[tuple[str, Any, str], Compiled] = {}
+        self.not_converged: list[ctypes.c_int] = []
+        self._has_warned = False
+
+    def forget(self) -> None:
+        """Discard loaded kernels: other launches may be faster."""
+        self._found.clear()
+
+    def target(self, q: Array, backend_name: str | None) -> Target:
+        """Return the selected target, or the one for ``q``, an adopted array."""
+        chosen = self._backend if backend_name is None else backend_name
+        check_choice("backend", chosen, BACKENDS)
+        return target_for(memory_of(q)) if chosen == "auto" else TARGETS[chosen]
+
+    def find(self, record: Kernel, q: Array, backend_name: str | None) -> Compiled:
+        """Return the kernel for ``q``, an adopted array, compiled when necessary.
+
+        Raises:
+            OptionError: the backend does not exist.
+            DeviceError: the backend does not support the device of ``q``.
+        """
+        target = self.target(q, backend_name)
+        check_memory(q, target)
+        key = record.name, q.dtype, target.name
+        found = self._found.get(key)
+        if found is None:
+            kernel = self._compile(record, q, target)
+            flag: ctypes.c_int | None = getattr(kernel, "not_converged", None)
+            if "tolerance" in record.inputs and flag is not None and not self._has_warned:
+                flag.value = 0
+                self.not_converged.append(flag)
+            has_room = record.team is None and target.teams
+            numbers = self._module.sources(record).room.get(record.name, 0) if has_room else 0
+            found = self._found[key] = Compiled(kernel, record, numbers, has_room)
+        return found
+
+    def warn_if_not_converged(self) -> None:
+        """Warn, once, if the iterations of a kernel ended before all states had converged."""
+        if any(flag.value for flag in self.not_converged):
+            self.not_converged, self._has_warned = [], True
+            warn(
+                f"{self._module.description.name}: the contact solver has not converged in every "
+                "state; contact_residual returns the errors: load with "
+                'contact={"iterations": ...}, more than now, or give a larger tolerance'
+            )
+
+    def _compile(self, record: Kernel, q: Array, target: Target) -> RunnableKernel:
+        launch = THREAD_SCHEDULE
+        if (team := record.team) is not None:
+            shared = team.shared_numbers * q.dtype.itemsize
+            launch = Launch(team.threads_per_block, team.states_per_block, shared)
+        elif target.prefers_teams:
+            launch = self._planner.launch(record, place_of(q), DTYPES[q.dtype])
+        robot = self._module.description.name
+        with announced(f"compiling {record.name} of {robot} for {target.name}"):
+            sources = self._module.sources(record)
+            if not target.teams:
+                _check_size(robot, record, sources.room.get(record.name, 0))
+            return backend(target.name).kernel(sources, record.name, DTYPES[q.dtype], launch)
+
+
+def _check_size(robot: str, record: Kernel, room: int) -> None:
+    """Raise unless the scratch memory of one pack of states fits into the machine's memory."""
+    shapes = (*record.inputs.values(), *record.outputs.values())
+    needed = (sum(map(math.prod, shapes)) + room) * PACK_BYTES
+    try:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # the system does not report its memory
+        return
+    if needed > there:
+        raise DeviceError(
+            f"{robot}: {record.name} takes {needed / 1e9:.0f} GB for the states that are computed "
+            f"side by side, and this machine has {there / 1e9:.0f} GB: its results are too many"
+        )
+
+
+def check_memory(q: Array, target: Target) -> None:
+    """Raise unless a target supports the device of ``q``."""
+    if target.arrays == "host" and on_gpu(q):
+        raise DeviceError(
+            f'backend "{target.name}" needs arrays on the CPU: cupy.asnumpy(q), ...; q is on GPU '
+            f"{q.device.id}"
+        )

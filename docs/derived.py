@@ -1,0 +1,208 @@
+"""The parts of the manual that are derived: `make golden` writes them, a test compares them.
+
+A place in a page begins with a comment of a kind and a name, and ends with another comment::
+
+* ``<!-- Data: name -->``: a table of benchmarks/results/tables
+* ``<!-- File: name -->``: a page of benchmarks/results, without its title
+* ``<!-- Options: record -->``: the options of the command line that a record has
+* ``<!-- API: name -->``: the docstring of a class or function, with those of its members
+* ``<!-- Functions: group -->``: the docstrings of a group of functions, or of methods of Robot
+
+python docs/derived.py
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import gridgen.options
+from gridgen.commands.options import flags_of, help_of
+from gridgen.functions import FUNCTIONS
+from gridgen.options import rows
+from gridgen.robot import Robot
+
+PAGES = Path(__file__).parent
+RESULTS = PAGES.parent / "benchmarks" / "results"
+TABLES = RESULTS / "tables"
+PLACE = re.compile(
+    r"(<!-- (Data|File|Options|API|Functions): (.+?) -->\n).*?(<!-- End of the \w+\. -->\n)",
+    flags=re.DOTALL,
+)
+# Methods of Robot that are no functions of the registry; the others describe the model.
+_TASKS = {
+    "Fused and bound calls": ("compute", "bind", "evaluate"),
+    "Products with derivatives": ("vjp", "jvp", "rollout_vjp"),
+    "Selection and compilation of kernels": ("plan", "tune", "compile", "kernels", "functions"),
+    "Parameters as inputs": ("parameters", "parameter_names", "check_parameters"),
+    "Inspection": ("report", "plot_tree", "plot_sparsity"),
+}
+_MODEL = "The model"
+_ENTRY = re.compile(r"^([\w*][\w*., ]*):(?: +(.*))?$")
+
+
+def rows_of(name: str) -> list[list[str]]:
+    """Return a table's rows, the headings first."""
+    with (TABLES / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+def table(name: str) -> str:
+    """Return a table in Markdown, columns of numbers set to the right."""
+    headings, *rows = rows_of(name)
+    columns = zip(*rows, strict=True)
+    rules = ["---:" if all(re.match(r"[\d<.-]|$", x) for x in one) else "---" for one in columns]
+    return "".join(f"| {' | '.join(row)} |\n" for row in (headings, rules, *rows))
+
+
+def result(name: str) -> str:
+    """Return a page of results without its title."""
+    text = (RESULTS / f"{name}.md").read_text(encoding="utf-8")
+    return re.sub(r"\A# .*\n+", "", text)
+
+
+def options(name: str) -> str:
+    """Return a table of the options of the command line that a record declares itself."""
+    lines = ["| option | effect |", "|---|---|"]
+    for one, default, row in rows(getattr(gridgen.options, name)):
+        flags = ", ".join(f"`{flag}`" for flag in flags_of(one, row))
+        value = f" `{row.metavar}`" if row.metavar else ""
+        text = help_of(default, row, is_markdown=True).replace("|", r"\|")
+        text = re.sub(r"docs/(\w+)\.md", r"[\1](\1.md)", text)
+        lines.append(f"| {flags}{value} | {text} |")
+    return "\n".join(lines)
+
+
+def groups() -> dict[str, list[str]]:
+    """Return the methods of Robot by group; every public one is in a group."""
+    found: dict[str, list[str]] = {}
+    for row in FUNCTIONS.values():
+        found.setdefault(row.group.partition(":")[0], []).append(row.name)
+    found |= {title: list(names) for title, names in _TASKS.items()}
+    listed = {name for names in found.values() for name in names}
+    others = [name for name in dir(Robot) if not name.startswith("_") and name not in listed]
+    return found | {_MODEL: others}
+
+
+def functions(group: str) -> str:
+    """Return the reference of the methods of a group."""
+    parts = []
+    for name in groups()[group]:
+        text = described(name, getattr(Robot, name))
+        record = FUNCTIONS.get(name)
+        if record is not None and "\nSource: " not in text:
+            sources = {key: one.source for key, one in record.methods.items() if one.source}
+            if len(set(sources.values())) == 1:
+                text += f"\nSource: {next(iter(sources.values()))}.\n"
+            elif sources:
+                text += "\nSources:\n\n" + "".join(
+                    f"* `{key}`: {source}\n" for key, source in sources.items()
+                )
+        parts.append(text)
+    return "\n".join(parts)
+
+
+def reference(name: str) -> str:
+    """Return the reference of a function, a class with its members, or of what a module defines."""
+    path, _, attribute = name.rpartition(".")
+    try:
+        found: Any = importlib.import_module(name)
+    except ModuleNotFoundError:
+        found = getattr(importlib.import_module(path), attribute)
+    if inspect.ismodule(found):
+        own = [one for one in vars(found).values() if getattr(one, "__module__", "") == name]
+        public = [one for one in own if not one.__name__.startswith("_")]
+        return "\n".join(described(one.__name__, one) for one in public)
+    parts = [described(attribute, found)]
+    if inspect.isclass(found) and found is not Robot:
+        members = {key: one for key, one in vars(found).items() if not key.startswith("_")}
+        public = (inspect.isfunction, lambda one: isinstance(one, (property, classmethod)))
+        for key, one in members.items():
+            if any(is_kind(one) for is_kind in public) and inspect.getdoc(one):
+                parts.append(described(key, one, level=4))
+    return "\n".join(parts)
+
+
+def described(name: str, found: Any, level: int = 3) -> str:
+    """Return the signature and the docstring of an object in Markdown."""
+    found = getattr(found, "__func__", found)
+    lines = [f"{'#' * level} {name}", ""]
+    # Users make objects of records alone.
+    if is_called := is_dataclass(found) or (callable(found) and not inspect.isclass(found)):
+        lines += ["```python", f"{name}{_signature(found)}", "```", ""]
+    text = "\n".join([*lines, *_docstring(inspect.getdoc(found) or "", is_called=is_called)])
+    return re.sub("(?<!`)``(?!`)", "`", text)
+
+
+def _signature(found: Callable[..., Any]) -> str:
+    """Return the parameters, in lines of at most 90 characters; types are in the docstring."""
+    signature = inspect.signature(found)
+    shown = [
+        one.replace(annotation=inspect.Parameter.empty)
+        for key, one in signature.parameters.items()
+        if key not in ("self", "cls")
+    ]
+    words = str(signature.replace(parameters=shown, return_annotation=inspect.Parameter.empty))
+    lines, rest = [], re.sub(r"<(?:factory|[^<]* at 0x\w+)>", "...", words)
+    while len(rest) > 90 and (cut := rest.rfind(", ", 0, 88)) > 0:
+        lines.append(rest[: cut + 1])
+        rest = " " * 4 + rest[cut + 2 :]
+    return "\n".join([*lines, rest])
+
+
+def _docstring(text: str, *, is_called: bool) -> Iterator[str]:
+    """Yield the lines of a docstring; entries of a section become rows of a table."""
+    for number, part in enumerate(re.split(r"\n(?=(?:Args|Returns|Raises|Attributes):\n)", text)):
+        head, _, body = part.partition("\n")
+        if number == 0 and not head.endswith(":"):
+            yield part.rstrip() + "\n"
+            continue
+        # A section ends with the first line that is not indented.
+        inside, after = re.fullmatch(r"((?: [^\n]*\n?|\n)*)((?s:.*))", body).groups()
+        if is_called or head != "Args:":
+            yield f"| {head.removesuffix(':').lower()} | |\n|---|---|"
+            yield from (f"| {key} | {words} |" for key, words in _entries(dedent(inside)))
+        yield f"\n{after.rstrip()}\n" if after.strip() else ""
+
+
+def _entries(text: str) -> list[tuple[str, str]]:
+    """Return the names and descriptions of a section; indented lines continue an entry."""
+    found: list[list[str]] = []
+    for line in text.splitlines():
+        match = None if line.startswith(" ") else _ENTRY.match(line)
+        if match:
+            found.append([f"`{match[1]}`", match[2] or ""])
+        elif line.strip():
+            if not found or not line.startswith(" "):
+                found.append(["", line])
+            else:
+                found[-1][1] += f" {line}"
+    return [(key, " ".join(words.split()).replace("|", r"\|")) for key, words in found]
+
+
+_WRITERS: dict[str, Callable[[str], str]] = {
+    "Data": table,
+    "File": result,
+    "Options": options,
+    "API": reference,
+    "Functions": functions,
+}
+
+
+def with_derived(text: str) -> str:
+    """Return a page with its derived parts made anew."""
+    return PLACE.sub(lambda m: f"{m[1]}\n{_WRITERS[m[2]](m[3]).strip()}\n\n{m[4]}", text)
+
+
+if __name__ == "__main__":
+    for path in sorted(PAGES.rglob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        if text != with_derived(text):
+            path.write_text(with_derived(text), encoding="utf-8")
