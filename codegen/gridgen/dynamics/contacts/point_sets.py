@@ -210,7 +210,7 @@ class CommonAxes(Constraints):
 
 
 class SoftRows(Protocol):
-    """What ``SoftConstraints`` has for the points of all contacts."""
+    """The part of ``SoftConstraints`` that the points of all contacts use."""
 
     def columns_of(self, bodies: Iterable[int]) -> list[int]:
         """Return the velocities of the joints of bodies, parents first."""
