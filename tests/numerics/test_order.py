@@ -186,6 +186,13 @@ def test_teams_of_threads_require_the_order_of_the_bodies() -> None:
         robot.inverse_dynamics(q, q, q, schedule="scan")
 
 
+def test_the_warp_schedule_supports_any_order() -> None:
+    robot = gridgen.load(OWN / "arm6.urdf", order=ORDERS["arm6"], backend="emulated")
+    q, qd, tau = np.random.default_rng(4).normal(size=(3, 2, 6))
+    found = robot.forward_dynamics(q, qd, tau, schedule="warp")
+    np.testing.assert_allclose(found, robot.forward_dynamics(q, qd, tau), rtol=1e-10)
+
+
 REFUSED = [
     (["elbow_join"], 'order: no joint "elbow_join" that moves independently; did you mean'),
     (["elbow_joint"] * 2, 'order contains joint "elbow_joint" twice; give each joint once'),

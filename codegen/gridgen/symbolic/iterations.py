@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gridgen.symbolic.memory import Case, Choose, Leave, Repeat, Walk, When
+from gridgen.symbolic.memory import Case, Choose, Header, Leave, Line, Repeat, Walk, When
 from gridgen.symbolic.program import Program
 
 #: Iterations of a loop that ends by convergence, for predictions of time.
@@ -34,6 +34,7 @@ def _iterations(program: Program) -> dict[int, int]:
             if isinstance(mark, Leave):
                 lines.append(indent + ends.pop())
                 continue
+            assert not isinstance(mark, (Header, Line))  # of teams
             lines += [indent + line for line in _heads(mark)]
             ends.append(_step(mark) if isinstance(mark, Walk) else "pass")
         if block in program.work:

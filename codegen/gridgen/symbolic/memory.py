@@ -103,6 +103,14 @@ class Input:
         return f"{self.name}[{index}]"
 
 
+class Element(Input):
+    """A number that C++ text describes."""
+
+    def place(self, index: str, leaf: int) -> str:
+        """Return the C++ text of the number."""
+        return self.name
+
+
 @dataclass(frozen=True)
 class MemoryEntry:
     """A number in memory: the entry ``leaf`` of the record ``index``."""
@@ -240,6 +248,27 @@ class Case:
             return "else {"
         start = "else " if self.number else ""
         return f"{start}if ({self.kinds.name}[{self.variable}] == {self.number}) {{"
+
+
+@dataclass(frozen=True)
+class Header:
+    """The header of a loop or a branch in C++: of some lanes of a team, or of unrolled rounds."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A statement in C++, such as a synchronization of lanes."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """Consecutive numbers in memory, which a lane stores at once."""
+
+    address: str  #: C++ text of a pointer to the first.
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,10 @@ from gridgen.symbolic.memory import (
     Case,
     Choose,
     Entries,
+    Header,
     Input,
     Leave,
+    Line,
     Memory,
     MemoryEntry,
     Repeat,
@@ -138,6 +140,7 @@ def read_parts(
                 assert at.outer is not None
                 at = at.outer
             else:
+                assert not isinstance(mark, (Header, Line))  # of teams
                 inner = LoopScope(mark, at)
                 at.items.append(inner)
                 at = inner

@@ -36,9 +36,11 @@
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define GRIDGEN_ROLLED _Pragma("unroll 1")
 #define GRIDGEN_BY_TWO _Pragma("unroll 2")  // for stores: not unrolled, they would wait for the counter
+#define GRIDGEN_BY_FOUR _Pragma("unroll 4")
 #else
 #define GRIDGEN_ROLLED
 #define GRIDGEN_BY_TWO
+#define GRIDGEN_BY_FOUR
 #endif
 
 // A short loop over an array in registers, which must be unrolled: registers have no address.
