@@ -95,7 +95,7 @@ class _Joints:
         for frame, pose, sign in zip(frames, held.poses, (1.0, -1.0), strict=True):
             if frame.body >= 0:
                 R = transpose(pose.R)
-                at_link = in_canonical(self.state, frame).r
+                at_link = in_canonical(self.constraints.state, frame).r
                 arm = at_link if sign > 0.0 else apply(R, sub(held.link.p, pose.p))
                 found.append(End(frame.body, R, arm, sign))
         return found

@@ -68,7 +68,7 @@ def time_of_setup(extras: str) -> float:
     before = seconds()
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        install = [f"{folder}/bin/python", "-m", "pip", "install", "--quiet"]
+        install = [f"{folder}/bin/python", "-m", "pip", "install", "--quiet", "--no-compile"]
         subprocess.run([*install, "--editable", f".[{extras}]"], cwd=ROOT, check=True)
     return seconds() - before
 

@@ -57,7 +57,7 @@ BANNED = {
     r"feels?": "name the force",
     r"keeps?|kept": "store, cache, retain",
     r"look(?:s|ed)? at": "validate, check, inspect",
-    r"familiar": "launch cache",
+    r"familiar": "prepared calls",
     r"ways": "trajectories, methods",
     r"in turns?|tak(?:e|es|ing) turns|by turns": "alternate, in sequence",
     r"pretended": "fake",

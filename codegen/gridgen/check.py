@@ -21,7 +21,7 @@ from gridgen.dynamics.constraints import (
     turning_rows,
 )
 from gridgen.dynamics.functions import computation_of, refusal
-from gridgen.dynamics.inverse_kinematics import SearchIteration
+from gridgen.dynamics.inverse_kinematics import SearchIteration, closed_constraints
 from gridgen.dynamics.reference import evaluate_reference, rounding_bounds
 from gridgen.dynamics.rollout import evaluate_rollout_back
 from gridgen.dynamics.state import State
@@ -44,6 +44,8 @@ BACKWARD = 64.0
 #: Tolerance of an acceleration per unit of its conditioning [units of rounding]; robots reached 6.
 FORWARD = 32.0
 
+#: Steps of Newton's method that close loops.
+_NEWTON_STEPS = 20
 #: Factor of the tolerance for sums whose terms nearly cancel: products of velocities, Hessians.
 CANCELLATION = 25.0
 
@@ -340,6 +342,22 @@ def _random_targets(kernel: Kernel, poses: Array, rng: np.random.Generator) -> d
     return {**made, "targets": targets, **random_changes([kernel], len(poses), rng)}
 
 
+def _closed(tree: KinematicTree, q: Array) -> Array:
+    """Return configurations near to some that fulfill the constraints, by Newton's method."""
+    rows = np.repeat(
+        [index in closed_constraints(tree) for index in range(len(tree.constraints))],
+        [one.rows for one in tree.constraints],
+    )
+    for _ in range(_NEWTON_STEPS * bool(rows.any())):
+        (c,), (J,) = (
+            evaluate_reference(tree, f"constraint_{name}", {"q": q})
+            for name in ("residual", "jacobian")
+        )
+        v = -np.einsum("bij,bj->bi", np.linalg.pinv(J[:, rows], rcond=1e-6), c[:, rows])
+        (q,) = evaluate_reference(tree, "integrate", {"q": q, "v": v})
+    return q
+
+
 def _compare_search(
     tree: KinematicTree, robot: Robot, kernel: Kernel, dtype: str, q: Array
 ) -> Comparison:
@@ -353,7 +371,7 @@ def _compare_search(
         return found[:, places, :3]
 
     targets = np.tile(np.eye(4, dtype=dtype), (len(q), len(places), 1, 1))
-    targets[:, :, :3] = poses(q)
+    targets[:, :, :3] = poses(_closed(tree, q))
     found = robot.inverse_kinematics(targets, iteration.frames)
     off = np.abs(poses(found.q.astype(float)) - targets[:, :, :3])[found.success]
     errors = (off / (1e-3, 1e-3, 1e-3, 1e-4)).max(axis=(1, 2, 3))

@@ -234,7 +234,8 @@ class TracedModule:
 
 def _is_made_freely(key: KernelKey) -> bool:
     """Return whether a kernel is one of too many to list."""
-    return bool(key.parts or key.frame or key.bodies)
+    is_projection = key.function == "inverse_kinematics" and not key.parts
+    return bool(key.parts or key.frame or key.bodies) or is_projection
 
 
 Found = TypeVar("Found", covariant=True)

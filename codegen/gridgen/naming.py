@@ -217,4 +217,5 @@ def similar(name: str, names: Iterable[str], count: int = 3) -> tuple[str, ...]:
 def check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:
     """Raise unless an option has one of the valid values."""
     if not isinstance(value, str) or value not in choices:
-        raise OptionError(f"{option} is {show(str(value))}; choose one of {', '.join(choices)}")
+        given = show(value) if isinstance(value, str) else show_value(value)
+        raise OptionError(f"{option} is {given}; choose one of {', '.join(choices)}")

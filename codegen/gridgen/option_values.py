@@ -289,6 +289,8 @@ def _file(given: str | os.PathLike[str], option: str) -> object:
         raise OptionError(f"{where}: nested in more than {DEEPEST} levels") from None
     except ValueError as error:
         raise OptionError(f"{where}: {one_line(error)}") from error
+    if isinstance(found, dict):
+        found.pop("", None)  # the seal of a file that grid-gen has written
     return plain(option, found, len(text) + 1)  # more are repetitions of aliases
 
 
@@ -344,7 +346,7 @@ def plain(option: str, value: object, most: int = MOST_VALUES) -> Any:
         if depth > DEEPEST or left < 0:
             limit = f"{DEEPEST} levels" if depth > DEEPEST else f"{most} values"
             raise OptionError(f"{option} has more than {limit}; make it smaller")
-        if isinstance(value, (np.ndarray, np.generic)):
+        if type(value) is np.ndarray or (depth and isinstance(value, np.generic)):
             value = value.tolist()
         if isinstance(value, Mapping):
             if odd := [key for key in value if not isinstance(key, str)]:

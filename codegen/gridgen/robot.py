@@ -323,7 +323,7 @@ class Robot(Declared, Drawn, Exported):
 
     def _searched(self, targets: Any, frames: Any, settings: SearchSettings) -> Solutions:
         resolved = self.resolver.resolve_search(targets, frames, settings)
-        if is_differentiated(targets):
+        if is_differentiated(settings.q0 if frames is None else targets):
             return solutions(torch_calls().search(self, resolved))
         return solutions(self._run(resolved))
 

@@ -36,9 +36,11 @@
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define GRIDGEN_ROLLED _Pragma("unroll 1")
 #define GRIDGEN_BY_TWO _Pragma("unroll 2")  // for stores: not unrolled, they would wait for the counter
+#define GRIDGEN_BY_FOUR _Pragma("unroll 4")
 #else
 #define GRIDGEN_ROLLED
 #define GRIDGEN_BY_TWO
+#define GRIDGEN_BY_FOUR
 #endif
 
 // A short loop over an array in registers, which must be unrolled: registers have no address.
@@ -380,6 +382,14 @@ template <class T, class A, class B> GRIDGEN_DEVICE T select(T test, A a, B b) {
 // Whether the number of any lane is negative; NaN is not.
 template <class T> GRIDGEN_DEVICE bool any_negative(T test) {
     return Lanes<T>::any_negative(test);
+}
+
+// Lists the tests that are negative in some lane; returns their number.
+template <class T, class Tests> GRIDGEN_DEVICE int choose(int count, const Tests& tests, int* chosen) {
+    int found = 0;
+    for (int i = 0; i < count; ++i)
+        if (any_negative<T>(tests[i])) chosen[found++] = i;
+    return found;
 }
 
 // Ends a loop before all lanes have converged, and reports it on a CPU.

@@ -167,8 +167,49 @@ BOXES = """
   <contact><exclude body1="block" body2="trunk"/></contact>
 </mujoco>
 """
+#: Many shapes of every kind, on the ground, and pairs of spheres and capsules that both move.
+MANY = """
+<mujoco>
+  <compiler angle="radian"/>
+  <default>
+    <geom solref="0.03 0.8"/>
+    <default class="ground"><geom contype="2" conaffinity="0"/></default>
+  </default>
+  <worldbody>
+    <geom name="floor" type="plane" size="1 1 1" euler="0.1 -0.2 0.3" conaffinity="3"/>
+    <geom type="capsule" fromto="0.3 0.1 0 0.3 0.1 0.5" size="0.05"/>
+    <body pos="0 0 0.3">
+      <freejoint/>
+      <geom class="ground" type="box" size="0.2 0.15 0.05"/>
+      <geom class="ground" type="box" size="0.05 0.05 0.1" pos="0 0.1 -0.1" euler="1 0 0.2"/>
+      <geom class="ground" type="cylinder" size="0.05 0.1" pos="0 -0.1 -0.1" euler="1 0 0.2"/>
+      <geom class="ground" type="cylinder" size="0.06 0.2" euler="0 0.3 1" friction="0.5"/>
+      <geom type="sphere" size="0.08" pos="0.1 0.1 -0.1" condim="4"/>
+      <geom type="sphere" size="0.07" pos="-0.1 0.1 -0.1" condim="4" friction="0.6 0.01"/>
+      <body pos="0.2 0 0">
+        <joint axis="0 1 0.2" range="-0.5 0.5" damping="0.1" armature="0.01"/>
+        <geom type="capsule" fromto="0 0 0 0.1 0.02 -0.2" size="0.04" condim="6" margin="0.01"/>
+        <geom type="capsule" fromto="0 0.1 0 0.1 0.02 -0.3" size="0.03" condim="6" margin="0.01"/>
+        <geom class="ground" type="ellipsoid" size="0.05 0.1 0.2" euler="0.3 0 0"/>
+        <body pos="0.1 0.02 -0.2">
+          <joint type="slide" axis="1 0.1 0"/>
+          <geom size="0.06" pos="0 0.02 -0.05" condim="1"/>
+          <geom size="0.05" pos="0.1 0.02 -0.05"/>
+          <geom class="ground" type="ellipsoid" size="0.1 0.1 0.05" pos="0 0 -0.1" condim="1"/>
+        </body>
+      </body>
+      <body pos="-0.05 0.04 0">
+        <joint axis="0 1 0"/>
+        <geom type="capsule" fromto="0 0 0 0.15 -0.03 -0.2" size="0.05"/>
+        <geom type="capsule" fromto="0 0 0 0.25 0.1 -0.2" size="0.04" friction="0.4"/>
+      </body>
+    </body>
+    <body pos="0.3 0 0.3"><freejoint/><geom size="0.1"/><geom size="0.08" pos="0 0.1 0"/></body>
+  </worldbody>
+</mujoco>
+"""
 TEXTS = {
-    **{"everything": EVERYTHING, "pairs": PAIRS, "boxes": BOXES},
+    **{"everything": EVERYTHING, "pairs": PAIRS, "boxes": BOXES, "many": MANY},
     "loops": LOOPS.replace("EQUALITY", "".join(list(EQUALITIES.values())[::3])),
 }
 

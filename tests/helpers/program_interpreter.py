@@ -16,7 +16,8 @@ from gridgen.symbolic.program import PARKED, STORED, Block, Declare, Program
 from gridgen.symbolic.query import Query
 
 _SINCOS = re.compile(r"gridgen::sincos<T>\((.*), (\w+), (\w+)\);")
-_DEFINITION = re.compile(r"const T (\w+) = (.*);")
+_DEFINITION = re.compile(r"const (?:T|int) (\w+) = (.*);")
+_LIST = re.compile(r"int (\w+)\[(\d+)\];")
 _STORE = re.compile(r"(\w+)\[(\d+)\] = (.*);")
 _FILL = re.compile(r"gridgen::fill<(\d+), (\d+)>\((\w+), (.*)\);")
 _DECLARATION = re.compile(r"T [\w, ]+;")
@@ -114,6 +115,8 @@ def _python(statement: str) -> tuple[list[str], bool, str]:
         return [f"{match[2]}, {match[3]} = sin({match[1]}), cos({match[1]})"], False, ""
     if match := _DEFINITION.fullmatch(statement):
         return [f"{match[1]} = {match[2]}"], False, ""
+    if match := _LIST.fullmatch(statement):
+        return [f"{match[1]} = [0] * {match[2]}"], False, ""
     if re.fullmatch(r"T [\w, ]+;", statement):
         return [], False, ""
     return [statement.removesuffix(";")], False, ""
@@ -182,7 +185,14 @@ def _fnma(a: Any, b: Any, c: Any) -> Any:
     return c - a * b
 
 
+def _choose(count: int, tests: Sequence[Any], chosen: list[int]) -> int:
+    found = [i for i in range(count) if np.any(tests[i] < 0)]
+    chosen[: len(found)] = found
+    return len(found)
+
+
 _FUNCTIONS = {
+    "choose": _choose,
     "R": float,
     "sign": np.sign,
     "sqrt": np.sqrt,
@@ -201,8 +211,9 @@ _FUNCTIONS = {
 
 def _plain(text: str) -> str:
     """Return a C++ expression in Python."""
-    text = text.replace("gridgen::broadcast<T>", "").replace("&&", "and")
-    names = "sign|sqrt|reciprocal|exp|log|atan2|select|any_negative"
+    text = text.replace("gridgen::broadcast<T>", "").replace("&&", "and").replace("||", "or")
+    text = text.replace("gridgen::has_not_converged()", "False")
+    names = "sign|sqrt|reciprocal|exp|log|atan2|select|any_negative|choose"
     return re.sub(rf"gridgen::({names})<T>", r"\1", text)
 
 

@@ -23,6 +23,7 @@ from gridgen.schedules import Schedules
 OWN = Path(__file__).resolve().parents[2] / "robots"
 OWN_ROBOTS = tuple(sorted(path.stem for path in OWN.glob("*.urdf")))
 
+EXHAUSTIVE = pytest.mark.exhaustive
 #: Robots of example-robot-data for which tests compile and compare all functions.
 MAIN_ROBOTS = (
     "panda",
@@ -53,9 +54,21 @@ LARGE_ROBOTS = {
     "talos_reduced",
     "tiago",
 }
+#: Of ``MAIN_ROBOTS`` what every run tries, in many tests; they try the project's robots too.
+FIRST_CASES = [
+    ("panda", False),
+    ("allegro_left_hand", False),
+    ("solo12", True),
+    ("romeo_small", True),
+]
 #: The project's robots and ``MAIN_ROBOTS``, on a fixed and on a floating base.
 MAIN_CASES = [
-    pytest.param(name, floating, id=f"{name.rpartition('/')[2]}-{base}")
+    pytest.param(
+        name,
+        floating,
+        id=f"{name.rpartition('/')[2]}-{base}",
+        marks=() if name in OWN_ROBOTS or (name, floating) in FIRST_CASES else EXHAUSTIVE,
+    )
     for name in (*OWN_ROBOTS, *MAIN_ROBOTS)
     for base, floating in (("fixed", False), ("floating", True))
 ]

@@ -1,4 +1,4 @@
-"""Scan kernels for tests, on the emulated backend, and their reference results."""
+"""Kernels of teams for tests, on the emulated backend, and their reference results."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.emit.render import render_team, shared_headers
 from gridgen.errors import GridGenWarning
 from gridgen.functions.types import Dtype
+from gridgen.kernel import TeamLaunch
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
 from gridgen.schedules.hybrid.schedule import HYBRID_ROW, HybridSchedule
 from gridgen.schedules.scan.kernels import SCAN_KERNELS
 from gridgen.schedules.scan.schedule import ScanSchedule
-from gridgen.schedules.team.plan import ScanPlan
-from gridgen.schedules.team.schedule import Teams, with_inputs
+from gridgen.schedules.team.schedule import TeamKernel, Teams, with_inputs
 from gridgen.schedules.views import robot_view
+from gridgen.schedules.warp.kernels import WARP_KERNELS
+from gridgen.schedules.warp.schedule import WarpSchedule
 from helpers.robots import SCREWS, described
 from helpers.standalone import Sanitizer, StandaloneRun, run_standalone
 
@@ -44,19 +46,25 @@ Array = NDArray[Any]
 HEADERS = shared_headers(
     {
         "": "\n".join(
-            f'#include "gridgen_{name}.cuh"' for name in ("branches", "articulated", "blocks")
+            f'#include "gridgen_{name}.cuh"'
+            for name in ("branches", "articulated", "blocks", "warp")
         )
     }
 )
 OBSERVED = "_observed"
-#: All kernels with the teams of the scan schedule.
-KERNELS = SCAN_KERNELS | {HYBRID_ROW.name: HYBRID_ROW}
-#: One variant of every kernel: with all optional inputs, if it has any.
-EACH_KERNEL = tuple(
-    name
-    for name, kernel in KERNELS.items()
-    if with_inputs(kernel, kernel.optional_inputs).name == name
-)
+#: All kernels with the teams of the scan schedule, and those of the warp schedule.
+SCANS = SCAN_KERNELS | {HYBRID_ROW.name: HYBRID_ROW}
+KERNELS = SCANS | WARP_KERNELS
+
+
+def _with_all_inputs(kernels: Mapping[str, TeamKernel]) -> tuple[str, ...]:
+    """Return one variant of every kernel: with all optional inputs, if it has any."""
+    every = ((name, with_inputs(row, row.optional_inputs).name) for name, row in kernels.items())
+    return tuple(name for name, most in every if name == most)
+
+
+EACH_KERNEL = _with_all_inputs(SCANS)
+EACH_WARP_KERNEL = _with_all_inputs(WARP_KERNELS)
 
 
 @cache
@@ -87,29 +95,35 @@ def tree_of_text(text: str | Path, **options: Any) -> KinematicTree:
 
 @dataclass(frozen=True)
 class ScanModule:
-    """The scan kernels of one robot."""
+    """The kernels of teams of one robot."""
 
-    plan: ScanPlan
+    tree: KinematicTree
     sources: Sources
+    teams: Mapping[str, TeamLaunch]
 
     def launch(self, function: str, dtype: Dtype) -> Launch:
-        plan, kernel = self.plan, KERNELS[function]
-        shared = plan.shared_numbers(kernel) * np.dtype(dtype).itemsize
-        return Launch(plan.threads_of(kernel), plan.states_of(kernel), shared)
+        team = self.teams[function]
+        shared = team.shared_numbers * np.dtype(dtype).itemsize
+        return Launch(team.threads_per_block, team.states_per_block, shared)
 
 
 def render_scan(teams: Teams, functions: Sequence[str], *, observed: bool = True) -> ScanModule:
     """Return a module with only these kernels."""
     robot = robot_view(teams.tree, "robot", "0.0.0")
-    files = dict(HEADERS)
+    files, launches = dict(HEADERS), {}
     includes = []
-    for schedule in (ScanSchedule(teams), HybridSchedule(teams)):
+    for schedule in (ScanSchedule(teams), HybridSchedule(teams), WarpSchedule(teams)):
         keys = [KERNELS[name].key for name in functions]
         kernels = [schedule.kernel(key) for key in keys if schedule.has(key)]
+        if not kernels and schedule.name == "warp":
+            continue
         file = f"robot_{schedule.name}.cuh"
         files[file] = render_team(schedule, robot, kernels, observed=observed)
         includes.append(f'#include "{file}"\n')
-    return ScanModule(teams.plan, Sources("robot", files | {"robot.cu": "".join(includes)}))
+        launches |= {kernel.name: kernel.team for kernel in kernels}
+    return ScanModule(
+        teams.tree, Sources("robot", files | {"robot.cu": "".join(includes)}), launches
+    )
 
 
 def module_of(
@@ -149,7 +163,7 @@ def arguments(
     module: ScanModule, function: str, inputs: Mapping[str, Array], dtype: Dtype, observed: bool
 ) -> list[Array]:
     """Return inputs and outputs, one row per state, and the workspace if there is one."""
-    tree = module.plan.tree
+    tree = module.tree
     batch = len(inputs["q"])
     spec = COMPUTATIONS[KERNELS[function].computes]
     arrays = []
@@ -164,10 +178,10 @@ def arguments(
         arrays.append(np.full((batch, size), np.nan, dtype))
     if observed:
         size = sum(size for _, size in KERNELS[function].observed)
-        arrays.append(np.full((batch, size * module.plan.bodies), np.nan, dtype))
-    numbers = module.plan.workspace_numbers(KERNELS[function])
+        arrays.append(np.full((batch, size * len(tree.bodies)), np.nan, dtype))
+    numbers = module.teams[function].workspace_numbers
     if numbers is not None:
-        states = module.plan.states_of(KERNELS[function])
+        states = module.teams[function].states_per_block
         arrays.append(np.full((-(-batch // states) * states, numbers), np.nan, dtype))
     return arrays
 
@@ -216,8 +230,8 @@ def run_all(
     if observed:
         trace = arrays[len(inputs) + len(outputs)]
         for symbol, size in KERNELS[function].observed:
-            end = start + size * module.plan.bodies
-            seen[symbol] = trace[:, start:end].reshape(batch, module.plan.bodies, size)
+            end = start + size * len(module.tree.bodies)
+            seen[symbol] = trace[:, start:end].reshape(batch, len(module.tree.bodies), size)
             start = end
     return outputs, seen
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pinocchio
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -35,6 +36,33 @@ ORDERS = {
     ],
 }
 LONG = ("second_order", "hessian", "rk4", "trapezoidal", "midpoint")
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("floating", [False, True])
+def test_a_model_of_pinocchio_has_its_own_order(seed: int, floating: bool) -> None:
+    """Of joints that were added in any order, where Pinocchio's recursions still hold."""
+    rng, model = np.random.default_rng(seed), pinocchio.Model()
+    pinocchio.seed(seed)
+    kinds = [pinocchio.JointModelRX, pinocchio.JointModelPY, pinocchio.JointModelTranslation]
+    joints = [0]
+    if floating:
+        free = pinocchio.JointModelFreeFlyer()
+        joints = [model.addJoint(0, free, pinocchio.SE3.Random(), "root")]
+    for name in "hcagebd":
+        kind, parent = kinds[rng.integers(3)], int(rng.choice(joints))
+        joints.append(model.addJoint(parent, kind(), pinocchio.SE3.Random(), name))
+    for joint in joints[not floating :]:
+        box = pinocchio.Inertia.FromBox(*rng.uniform(0.2, 2.0, 4))
+        model.appendBodyToJoint(joint, box, pinocchio.SE3.Random())
+    tree, data = read_tree(model), model.createData()
+    assert not tree.is_depth_first
+    q = pinocchio.integrate(model, pinocchio.neutral(model), rng.normal(size=model.nv))
+    qd, qdd = rng.normal(size=(2, model.nv))
+    x = {"q": q[None], "qd": qd[None], "qdd": qdd[None], "gravity": model.gravity.linear}
+    (found,) = evaluate_reference(tree, "inverse_dynamics", x)
+    expected = pinocchio.rnea(model, data, q, qd, qdd)
+    assert_allclose(found[0], expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max())
 
 
 def trees(name: str) -> tuple[KinematicTree, KinematicTree]:
@@ -156,6 +184,13 @@ def test_teams_of_threads_require_the_order_of_the_bodies() -> None:
     q = np.zeros((1, 6))
     with pytest.raises(ModelError, match="depth-first order: load it without order="):
         robot.inverse_dynamics(q, q, q, schedule="scan")
+
+
+def test_the_warp_schedule_supports_any_order() -> None:
+    robot = gridgen.load(OWN / "arm6.urdf", order=ORDERS["arm6"], backend="emulated")
+    q, qd, tau = np.random.default_rng(4).normal(size=(3, 2, 6))
+    found = robot.forward_dynamics(q, qd, tau, schedule="warp")
+    np.testing.assert_allclose(found, robot.forward_dynamics(q, qd, tau), rtol=1e-10)
 
 
 REFUSED = [

@@ -180,7 +180,8 @@ def test_functions(run, module):
 )
 def test_functions_of_frames(functions, made, run, module):
     assert run(PENDULUM, "--frame", "rod", "--functions", functions)[0] == 0
-    names = {name for name in module("pendulum").robot.functions if "scan" not in name}
+    kernels = module("pendulum").robot.kernels
+    names = {name for name, kernel in kernels.items() if kernel.key.schedule == "thread"}
     assert {name.partition("_rod")[0] for name in names} == made
 
 

@@ -422,11 +422,15 @@ def test_a_keyword_that_a_function_lacks_is_refused_as_python_does(name):
 def test_type_checkers_know_the_choices():
     methods = FUNCTIONS["forward_dynamics"].methods
     assert get_args(types.Method) == ("auto", *methods)
-    assert get_args(types.ForwardDynamicsSchedule) == ("auto", *methods["aba"].schedules)
+    of_methods = {schedule for method in methods.values() for schedule in method.schedules}
+    assert set(get_args(types.ForwardDynamicsSchedule)) == {"auto", *of_methods}
     others = {m.schedules for n in GENERATED for m in FUNCTIONS[n].methods.values()}
-    assert get_args(types.Schedule) == ("auto", "thread", "scan")
     both = ("thread", "scan")
-    assert others == {("thread",), ("scan",), both, (*both, "hybrid"), (*both, "pipeline")}
+    three = (*both, "warp")
+    assert get_args(types.Schedule) == ("auto", *both)
+    assert get_args(types.WarpSchedule) == ("auto", *three)
+    of_one = {("thread",), ("scan",), ("thread", "warp")}
+    assert others == {*of_one, both, three, (*both, "hybrid"), (*three, "pipeline")}
     (inverse,) = FUNCTIONS["inverse_dynamics"].methods.values()
     assert get_args(types.InverseDynamicsSchedule) == ("auto", *inverse.schedules)
     assert set(get_args(types.BackendChoice)) == {"auto", *TARGETS}

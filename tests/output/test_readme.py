@@ -156,6 +156,7 @@ def test_every_name_of_a_compiled_function_is_explained():
         "_f_ext",
         "_base_motion",
         "_scan",
+        "_warp",
         "_unmerged",
         "_synchronous",
         "_hybrid",

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gridgen.compiler import LoadOptions, read_tree
+from gridgen.compiler import LoadOptions, load, read_tree
 from gridgen.errors import GridGenError, OptionError, ShapeError
-from gridgen.functions.worlds import as_world, check_layout, check_length, terrain, world
+from gridgen.functions.worlds import check_layout, check_length, terrain, world
 from gridgen.modules import record_of
 from gridgen.options import RobotOptions
 from helpers.robots import OWN, exhaustive
@@ -152,13 +152,34 @@ def test_hostile_worlds_raise_errors_of_gridgen() -> None:
         for name in ("terrain", "world"):
             with pytest.raises(ShapeError, match="do not fit"):
                 check_layout(name, array)
-    with pytest.raises(ShapeError, match="do not fit"):
-        as_world(np.zeros((1, 0)), np.zeros(1))
 
 
 def test_float32_counts_no_further_than_its_digits() -> None:
     long = np.broadcast_to(np.float32(0.0), (2, (1 << 24) + 1))
-    with pytest.raises(ShapeError, match="16777217 numbers, of which float32 counts 16777216"):
+    with pytest.raises(ShapeError, match="16777217 numbers, and float32 counts to 16777216"):
         check_length("terrain", long)
     check_length("terrain", long[:, 1:])
     assert json.dumps(RobotOptions(armature=np.ones(2)).as_data())
+
+
+def test_hostile_arguments_of_calls_raise_errors_of_gridgen() -> None:
+    robot = load(URDF, backend="cpu")
+    q = np.zeros((3, 2))
+    calls: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+        "mass_matrix": ((q,), {"backend": "cpu", "schedule": "thread", "out": None}),
+        "jacobian": ((q, "forearm"), {}),
+        "vjp": (("mass_matrix", np.zeros((3, 2, 2)), q), {"wrt": ("q",)}),
+        "rollout": (
+            (q, q, np.zeros((3, 1, 2)), 0.01),
+            {"observe": (), "done": None, "keep": "all"},
+        ),
+        "parameters": (("params",), {}),
+    }
+    for name, (arguments, options) in calls.items():
+        for other in HOSTILE:
+            for k in range(len(arguments)):
+                with suppress(GridGenError):
+                    getattr(robot, name)(*arguments[:k], other, *arguments[k + 1 :], **options)
+            for option in options:
+                with suppress(GridGenError):
+                    getattr(robot, name)(*arguments, **{**options, option: other})

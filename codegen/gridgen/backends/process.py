@@ -14,6 +14,8 @@ from typing import Any
 # The programs that run, by any thread; the lock is held until a started one is among them.
 _running: set[subprocess.Popen[str]] = set()
 _starting = threading.RLock()
+# Time that a termination waits for a program to start [s].
+_PATIENCE = 1.0
 
 
 def run(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
@@ -70,11 +72,11 @@ def ended_by_termination() -> Iterator[None]:
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:
-    with _starting:
-        for process in tuple(_running):
-            _end(process)
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
+    _starting.acquire(timeout=_PATIENCE)  # a thread that starts a program may need this one
+    for process in tuple(_running):
+        _end(process)
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 @contextlib.contextmanager

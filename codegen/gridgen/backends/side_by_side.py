@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from typing import TypeVar
 
@@ -12,6 +12,8 @@ from gridgen.backends.process import ended_by_termination
 from gridgen.progress import Progress, Step
 
 _Result = TypeVar("_Result")
+# Longest wait for a task before signals are handled [s].
+_PATIENCE = 0.5
 
 
 def side_by_side(
@@ -38,6 +40,9 @@ def side_by_side(
         try:
             for count, (name, future) in enumerate(futures.items(), 1):
                 progress(Step.of("compiling", name, count, len(tasks)))
+                # In turns: a signal just before a wait is handled only after it.
+                while not wait((future,), timeout=_PATIENCE).done:
+                    pass
                 yield future.result()
         except BaseException:
             pool.shutdown(cancel_futures=True)

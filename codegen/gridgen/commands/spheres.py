@@ -15,8 +15,8 @@ from gridgen.errors import OptionError
 _TEXT = """\
 Cover the collision shapes of a robot's links by spheres, and write them to a JSON file for the
 option spheres. The spheres of a link cover its boxes, cylinders and meshes completely, and protrude
-by about the given excess; its spheres and capsules are written as they are. Meshes require the
-extra "meshes".
+as little as their number allows, or by about the given excess. Its spheres and capsules are written
+as they are. Meshes require the extra "meshes".
 """
 
 
@@ -24,17 +24,23 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit status."""
     with printing():
         options = _parser().parse_args(arguments)
-    if not (math.isfinite(options.excess) and options.excess > 0.0):
-        raise OptionError(f"--excess is {options.excess}; give a positive length [m]")
+    excess = options.excess
+    if excess is not None and not (math.isfinite(excess) and excess > 0.0):
+        raise OptionError(f"--excess is {excess}; give a positive length [m]")
+    if options.most < 1:
+        raise OptionError(f"--most is {options.most}; give a positive number of spheres")
     from gridgen.compiler import MOST_BODIES
-    from gridgen.emit.writer import check_file
-    from gridgen.model.meshes import spheres_of_links
+    from gridgen.emit.writer import check_file, write_file
+    from gridgen.model.meshes import fewer_spheres, spheres_of_links
     from gridgen.model.readers import read_robot
 
     path = Path(options.output)
     check_file(path, options.force)
     description = read_robot(robot_text(options.urdf), MOST_BODIES)
-    found = spheres_of_links(description, options.excess)
+    if excess is None:
+        found, excess = fewer_spheres(description, options.most)
+    else:
+        found = spheres_of_links(description, excess)
     if not found:
         raise OptionError(f"{description.source}: no link has a collision shape: give spheres=")
     rows = (
@@ -43,11 +49,13 @@ def run(arguments: Sequence[str]) -> int:
         + "\n]"
         for name, spheres in found.items()
     )
-    path.write_text("{" + ",\n".join(rows) + "}\n", encoding="utf-8")
+    text = "{" + ",\n".join(rows) + "}\n"
+    write_file(path, lambda file: file.write(text.encode()), options.force)
     with printing():
         for name, spheres in found.items():
             print(f"{name}: {len(spheres)} spheres")
-        print(f"{sum(map(len, found.values()))} spheres in {path}")
+        count = sum(map(len, found.values()))
+        print(f"{count} spheres that protrude by about {1000.0 * excess:.0f} mm in {path}")
     return 0
 
 
@@ -60,9 +68,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--excess",
         type=float,
-        default=0.02,
         metavar="LENGTH",
-        help="largest distance by which a sphere protrudes, for links of ordinary size (0.02) [m]",
+        help="largest distance by which a sphere protrudes, for links of ordinary size [m]",
+    )
+    parser.add_argument(
+        "--most",
+        type=int,
+        default=100,
+        metavar="COUNT",
+        help="most spheres, without --excess (100); links with more shapes have more",
     )
     add_force(parser)
     return parser

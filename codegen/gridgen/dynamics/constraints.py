@@ -60,14 +60,19 @@ from gridgen.dynamics.refusals import moving_parts
 from gridgen.dynamics.rnea import body_forces, inverse_dynamics, torques_of_forces
 from gridgen.dynamics.state import Numbers, State
 from gridgen.model.kinematic_tree import Constraint, KinematicTree
+from gridgen.model.soft import Solid
+from gridgen.symbolic.rotations import at_least, rotation_error
 from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
 from gridgen.symbolic.spatial import (
     Motion,
+    Placement,
     Vector,
     add,
     apply,
+    constants,
     cross,
     dot,
+    fixed_rotation,
     matmul,
     scale,
     sub,
@@ -78,7 +83,7 @@ from gridgen.symbolic.spatial import (
 ITERATIONS = 3
 #: Part of the robot's own inverse inertia that the mean entries of A have at least.
 LEAST_MEAN = 1e-3
-#: Part of the mean that keeps a matrix regular where no constraint holds and ``proximal`` is zero.
+#: Part of the mean on a diagonal: regular where no constraint holds and ``proximal`` is zero.
 REGULAR = 1e-12
 Rows = list[list[Scalar]]
 
@@ -230,6 +235,12 @@ class Constraints:
             self._poses[axes, body] = pose
         return self._poses[axes, body]
 
+    def shape(self, axes: int, solid: Solid) -> Pose:
+        """Return the pose of a shape in the axes of a body."""
+        factors = fixed_rotation(solid.pose.rotation, self.scalars)
+        center = constants(solid.pose.translation, self.scalars)
+        return self.pose(axes, solid.body).child(Placement(factors, factors, center))
+
     def turn(self, axes: int, index: int, point: Vector, sign: float) -> Turn:
         """Return the joint of a body, one of those between ``to`` and ``link``."""
         scalars, body = self.scalars, self.tree.bodies[index]
@@ -334,6 +345,28 @@ class Constraints:
             turns = [cross(b, a) for a, b in zip(link, to, strict=True)]
             errors += scale(scalars.constant(0.5), add(add(turns[0], turns[1]), turns[2]))
         return errors
+
+    def distance(self, held: Held) -> tuple[list[Scalar], list[tuple[int, Scalar]]]:
+        """Return how far a constraint is from its target, and squares of lengths.
+
+        A turn has the length 2 sin(angle / 2), which does not vanish at pi.
+
+        Returns:
+            entries of the rows; pairs of 0 for a length or 1 for an angle, and a square.
+        """
+        if held.constraint.kind == "joint":
+            (error,) = self.errors(held)
+            turns = self.tree.bodies[held.constraint.joints[0]].joint_type.turns
+            return [error], [(int(turns), error * error)]
+        assert held.link is not None
+        assert held.to is not None
+        moved = sub(held.link.p, held.to.p)
+        entries, squares = [*moved], [(0, dot(moved, moved))]
+        if held.constraint.rows == 6:
+            turn = matmul(held.link.R, transpose(held.to.R))
+            turned, square = rotation_error(turn, self.scalars)
+            entries, squares = [*entries, *turned], [*squares, (1, square)]
+        return entries, squares
 
     def _position(self, index: int) -> Scalar:
         if index < 0:
@@ -487,6 +520,41 @@ def delassus(state: State) -> Rows:
     columns = [constraints.turned(column) for column in zip(*constraints.rows, strict=True)]
     rows = [list(row) for row in zip(*columns, strict=True)]
     return weighted_products(rows, factors, state.scalars)[2]
+
+
+def constraint_residual(state: State) -> list[Scalar]:
+    """Return how far each row is from its target, in the axes of ``to``; 0 without a target."""
+    constraints, found = Constraints(state), []
+    for held in constraints.held:
+        state.scalars.begin("constraint", -1)
+        if held.constraint.has_target:
+            found += held.turned(constraints.distance(held)[0])
+        else:
+            found += [state.scalars.constant(0.0)] * held.constraint.rows
+    return found
+
+
+def constraint_jacobian(state: State) -> Rows:
+    """Return the derivative of ``constraint_residual``; without a target, of what moves.
+
+    A turn e = 2 sin(angle / 2) along its axis changes by cos(angle / 2) w + w x e / 2 with the
+    angular velocity w of ``link`` relative to ``to``.
+    """
+    scalars, constraints = state.scalars, Constraints(state)
+    found: Rows = []
+    for held in constraints.held:
+        scalars.begin("constraint", -1)
+        columns = list(zip(*held.rows, strict=True))
+        if held.constraint.rows == 6 and held.constraint.has_target:
+            e = tuple(constraints.distance(held)[0][3:])
+            rest = scalars.constant(1.0) - scalars.constant(0.25) * dot(e, e)
+            cosine, half = scalars.sqrt(at_least(rest, 1e-12, scalars)), scalars.constant(0.5)
+            columns = [
+                (*column[:3], *add(scale(cosine, column[3:]), scale(half, cross(column[3:], e))))
+                for column in columns
+            ]
+        found += zip(*map(held.turned, columns), strict=True)  # type: ignore[arg-type]
+    return [list(row) for row in found]
 
 
 def constrained_forward_dynamics(

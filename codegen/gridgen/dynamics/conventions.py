@@ -57,6 +57,7 @@ SUPPORTED = NATIVE | frozenset(
         *("world_distance", "soft_self_distance", "soft_world_distance", "collision_free"),
         *("constrained_forward_dynamics", *_GRADIENTS, "constrained_inverse_dynamics"),
         *("impulse_dynamics", "contact_forward_dynamics", "contact_residual", "rollout"),
+        *("constraint_residual", "constraint_jacobian"),
         *("excess", "excess_apart", "actuator_torques"),
     )
 )

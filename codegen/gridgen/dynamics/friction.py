@@ -19,10 +19,31 @@ def joint_loss(state: State, velocity: int) -> Scalar | None:
     if state.has("damping", velocity):
         loss = state.own("damping", velocity) * rate
     if state.has("joint_friction", velocity):
-        sign = tanh(rate * (1.0 / width), scalars) if width else scalars.sign(rate)
-        friction = state.own("joint_friction", velocity) * sign
+        friction = state.own("joint_friction", velocity) * _direction(rate, width, scalars)
         loss = friction if loss is None else loss + friction
     return loss
+
+
+def loss_of(
+    rate: Scalar, damping: Scalar, friction: Scalar, width: float, scalars: Scalars
+) -> Scalar:
+    """Return damping and friction at a velocity, as ``joint_loss``."""
+    return damping * rate + friction * _direction(rate, width, scalars)
+
+
+def slope_of(
+    rate: Scalar, damping: Scalar, friction: Scalar, width: float, scalars: Scalars
+) -> Scalar:
+    """Return the derivative of ``loss_of`` by the velocity."""
+    if not width:
+        return damping
+    sign = _direction(rate, width, scalars)
+    return damping + friction * (1.0 / width) * ((1.0 - sign) * (1.0 + sign))
+
+
+def _direction(rate: Scalar, width: float, scalars: Scalars) -> Scalar:
+    """Return the sign of a velocity, or a smooth one."""
+    return tanh(rate * (1.0 / width), scalars) if width else scalars.sign(rate)
 
 
 def add_loss_slopes(state: State, matrix: list[list[Scalar]], factor: Scalar | float = 1.0) -> None:
@@ -50,7 +71,7 @@ def _smooth(state: State, velocity: int) -> tuple[Scalar, Scalar] | None:
     width = state.tree.options.friction_width
     if not (width and state.has("joint_friction", velocity)):
         return None
-    sign = tanh(state.qd[velocity] * (1.0 / width), state.scalars)
+    sign = _direction(state.qd[velocity], width, state.scalars)
     own = state.own("joint_friction", velocity) * (1.0 / width)
     return sign, own * ((1.0 - sign) * (1.0 + sign))
 

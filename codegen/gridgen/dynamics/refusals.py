@@ -123,10 +123,17 @@ def of_no_mass(tree: KinematicTree) -> str | None:
     return "the moving links have no mass: give them <inertial> elements"
 
 
+def without_constraints(tree: KinematicTree) -> str | None:
+    """Refuse a robot without constraints."""
+    if tree.constraints:
+        return None
+    return "the robot has no constraints: load it with constraints= (grid-gen: --constraint)"
+
+
 def of_no_constraints(tree: KinematicTree) -> str | None:
-    """Refuse a robot without constraints, or with one that leaves no motion."""
-    if not tree.constraints:
-        return "the robot has no constraints: load it with constraints= (grid-gen: --constraint)"
+    """Refuse a robot without constraints, or with one that holds nothing, or leaves no motion."""
+    if (reason := without_constraints(tree)) is not None:
+        return reason
     for one, parts in zip(tree.constraints, moving_parts(tree), strict=True):
         if not any(parts):
             return (
@@ -168,7 +175,7 @@ def _rigid(tree: KinematicTree) -> str | None:
 
 
 def of_free_joints_that_nothing_holds(tree: KinematicTree) -> str | None:
-    """Refuse free joints, none of which a constraint relates to another body or the world."""
+    """Refuse a robot with free joints if no constraint relates one to another body or the world."""
     free = {n for n, body in enumerate(tree.bodies) if body.joint_type.is_free}
     for one in tree.constraints:
         ends = [end.body for end in (one.link, one.to) if end is not None and end.body >= 0]
@@ -228,8 +235,8 @@ def of_actuators(tree: KinematicTree) -> str | None:
     if not (tree.actuators or tree.springs):
         return None
     return (
-        "the robot has actuators or springs, whose steps have no second derivatives: take differences of "
-        "step_gradient"
+        "the robot has actuators or springs, whose steps have no second derivatives: take "
+        "differences of step_gradient"
     )
 
 

@@ -172,11 +172,12 @@ class State:
             return self._same.placed
         placed = self.scalars.table("placed", len(self.tree.bodies))
         for index in self.tree.outward():
-            placed[index] = _placement(index, self.tree.bodies[index], self.q, self.scalars)
+            placed[index] = placement(index, self.tree.bodies[index], self.q, self.scalars)
         return placed
 
 
-def _placement(index: int, body: Body, q: Numbers, scalars: Scalars) -> Placement:
+def placement(index: int, body: Body, q: Numbers, scalars: Scalars) -> Placement:
+    """Return the placement of a body in its parent."""
     scalars.begin("placement", index)
     joint = body.joint_type
     position = q[body.q_index : body.q_index + joint.nq]

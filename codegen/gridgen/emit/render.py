@@ -54,7 +54,7 @@ def render_sources(
     rollouts = [kernel for kernel in kernels if is_rollout(kernel.key)]
     searches = [kernel for kernel in kernels if is_search(kernel.key)]
     with_team = [kernel for kernel in kernels if kernel.team is not None]
-    headers = _team_files(schedules, robot, with_team) if with_team else {}
+    headers = _team_files(schedules, robot, with_team)
     has_queries = any(programs[kernel.name].gpu.has_queries for kernel in own)
     on_gpu = [gpu_view(tree, kernel, programs[kernel.name]) for kernel in own]
     for_cpu = [
@@ -112,12 +112,17 @@ def _team_files(
 ) -> dict[str, str]:
     """Return the files of the schedules with one team of threads per state.
 
-    All include the tables and the joints in the file of the scan schedule.
+    All but that of the warp schedule include the tables and the joints in the file of the scan
+    schedule.
     """
     files = {}
-    for schedule in schedules.teams:
-        mine = [kernel for kernel in kernels if schedule.has(kernel.key)]
-        if mine or schedule.name == "scan":
+    by_schedule = {
+        schedule: [kernel for kernel in kernels if schedule.has(kernel.key)]
+        for schedule in schedules.teams
+    }
+    has_scans = any(mine for schedule, mine in by_schedule.items() if schedule.name != "warp")
+    for schedule, mine in by_schedule.items():
+        if mine or (has_scans and schedule.name == "scan"):
             file = f"{robot.ident}_{schedule.name}.cuh"
             files[file] = render_team(schedule, robot, mine)
     return files

@@ -25,8 +25,10 @@ MANIFEST = "manifest.json"
 _FORCE = "--force (in Python: force=True)"
 _SEAL = b"grid-gen sha256:"
 _SEAL_BYTES = len(_SEAL) + 64
-# A seal is a comment in a page, and the archive comment of a zip file.
+# A seal is a comment in a page, the archive comment of a zip file, and the last entry of a JSON
+# object, which has no name.
 _OPEN, _CLOSE = b"<!-- ", b" -->\n"
+_JSON, _OPEN_ENTRY, _CLOSE_ENTRY = b"}\n", b',\n"": "', b'"}\n'
 _ZIP = b"PK\x03\x04"
 _SCRATCH = ".grid-gen-"
 _BLOCK = 1 << 20
@@ -139,7 +141,7 @@ def check_file(path: Path, force: bool = False) -> None:
 
 
 def write_file(path: Path, fill: Callable[[BinaryIO], object], force: bool = False) -> None:
-    """Write a page or a zip archive with a seal, atomically; see ``check_file``.
+    """Write a page, a JSON object or a zip archive with a seal, atomically; see ``check_file``.
 
     If the path is a link to a file, that file is replaced.
 
@@ -276,17 +278,21 @@ def _check_robot(folder: Path, robot: Mapping[str, Any], source: str, digest: st
 
 
 def _seal(file: BinaryIO) -> None:
-    """Add the digest of a page or an archive at its end."""
+    """Add the digest of a page, an object or an archive at its end."""
     file.seek(0)
-    is_archive = file.read(len(_ZIP)) == _ZIP
+    head = file.read(len(_ZIP))
+    is_archive, is_object = head == _ZIP, head[:1] == b"{"
     if is_archive:  # it ends with the length of its comment, 0 so far
         file.seek(-2, os.SEEK_END)
         file.write(_SEAL_BYTES.to_bytes(2, "little"))
+    elif is_object:
+        file.seek(-len(_JSON), os.SEEK_END)
+        file.write(_OPEN_ENTRY)
     else:
         file.seek(0, os.SEEK_END)
         file.write(_OPEN)
     digest = _digest_until(file, file.tell())
-    file.write(_SEAL + digest + (b"" if is_archive else _CLOSE))
+    file.write(_SEAL + digest + (b"" if is_archive else _CLOSE_ENTRY if is_object else _CLOSE))
 
 
 def _is_sealed(path: Path) -> bool:
@@ -298,7 +304,7 @@ def _is_sealed(path: Path) -> bool:
         file.seek(start)
         before, mark, seal = file.read().rpartition(_SEAL)
         digest, end = seal[:64], seal[64:]
-        is_whole = bool(mark) and end in (b"", _CLOSE)
+        is_whole = bool(mark) and end in (b"", _CLOSE, _CLOSE_ENTRY)
         return is_whole and digest == _digest_until(file, start + len(before))
 
 

@@ -63,6 +63,8 @@ FunctionName = Literal[
     "mass_matrix",
     "mass_matrix_inverse",
     "delassus",
+    "constraint_residual",
+    "constraint_jacobian",
     "constrained_forward_dynamics",
     "constrained_forward_dynamics_gradient",
     "impulse_dynamics",

@@ -269,6 +269,8 @@ ARRAYS: dict[str, ArrayKind] = {
         "Delassus matrix, J Minv J^T of all constraints",
         "1/kg, 1/(kg m^2)",
     ),
+    "c": ArrayKind(("constraint_rows",), "distance of the constraints' rows from 0", "m, rad"),
+    "Jc": ArrayKind(("constraint_rows", "nv"), "Jacobian of the constraints", "m or 1"),
     "Lambda": ArrayKind((6, 6), "operational-space inertia, rows (f, n)", "kg, kg m, kg m^2"),
     "Lambda_point": ArrayKind((3, 3), "operational-space inertia of a point", "kg"),
     "Jbar": ArrayKind(("nv", 6), "dynamically consistent inverse of J", "1/m or 1"),

@@ -62,6 +62,8 @@ class RolloutWords(NamedTuple):
 
 #: Least damping by the size of an element: above the rounding of a product of Jacobians.
 FLOOR = {4: 1e-5, 8: 1e-9}
+#: Default tolerance of projections by the size of an element [m, rad].
+CLOSED = {4: 1e-5, 8: 1e-8}
 #: Number of starts whose poses are compared with the targets: a multiple of the widest pack. More
 #: starts need fewer iterations, and take longer to compare.
 STARTS = 128
@@ -186,7 +188,7 @@ class Calls(ABC):
 
     @abstractmethod
     def _searched(self, targets: Any, frames: Any, settings: SearchSettings) -> Solutions:
-        """Return solutions of inverse kinematics."""
+        """Return solutions of inverse kinematics; without frames, of a projection of ``q0``."""
 
     @abstractmethod
     def _configuration(self, function: str, like: Array | None, *others: Any) -> Array:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from gridgen.functions.calls import Calls, Request
+from gridgen.functions.calls import Calls, Request, SearchSettings, Solutions
 from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
     ArrayLike,
+    BackendChoice,
     Constrained,
     Impulsive,
     InertialPlaced,
+    Placed,
     Supported,
     Unpack,
     Writable,
@@ -56,6 +58,102 @@ class ConstrainedDynamics(Calls):
         Source: Featherstone 2008, chapter 8.
         """
         return self._call(Request("delassus", (q,), out, options))
+
+    @function(
+        "Residual of the constraints",
+        ("c",),
+        Algorithm(
+            "constraints.constraint_residual",
+            "relative poses of links",
+            refusals=("without_constraints",),
+            in_loops=False,
+        ),
+        is_default=False,
+        cancels=True,
+    )
+    def constraint_residual(
+        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Placed]
+    ) -> Array:
+        """Return how far the constraints are from their targets, zero where they are fulfilled.
+
+        Args:
+            q:       joint positions (B, nq) [rad or m]
+            out:     array for the result.
+            options: ``offsets`` as in ``constrained_forward_dynamics``, and ``backend``.
+
+        Returns:
+            c: (B, m), rows as of ``delassus``. Positions of points in ``to`` and of joints are less
+            the target [m, rad]. A rotation from the target is a vector along its axis of length
+            2 sin(angle / 2), which vanishes at pi too [rad]. Constraints in the world without a
+            target have zeros. Inactive ones count.
+
+        Raises:
+            ModelError: the robot has no constraints.
+        """
+        return self._call(Request("constraint_residual", (q,), out, options))
+
+    @function(
+        "Jacobian of the constraints",
+        ("Jc",),
+        Algorithm(
+            "constraints.constraint_jacobian",
+            "joint axes as the constraints see them",
+            refusals=("without_constraints",),
+            in_loops=False,
+        ),
+        is_default=False,
+    )
+    def constraint_jacobian(
+        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Placed]
+    ) -> Array:
+        """Return the derivative of ``constraint_residual``, in the tangent space of ``q``.
+
+        Where a frame has its target orientation, and for points and joints everywhere, it is the
+        Jacobian J of the dynamics: J qd is the velocity of ``link`` in ``to``. So it is for
+        constraints without a target. Arguments and errors as in ``constraint_residual``.
+
+        Returns:
+            Jc: (B, m, nv), rows as of ``delassus``.
+        """
+        return self._call(Request("constraint_jacobian", (q,), out, options))
+
+    @function(results=("q", "success", "residual"), cancels=True)
+    def project(
+        self,
+        q: ArrayLike,
+        *,
+        iterations: int = 100,
+        tolerance: tuple[float, float] | None = None,
+        out: tuple[Writable, Writable, Writable] | None = None,
+        backend: BackendChoice | None = None,
+    ) -> Solutions:
+        """Return the nearest configuration within the limits that fulfills the constraints.
+
+        It fulfills the constraints that are active by default and have a target, at the places of
+        the robot's options. The distance is that of ``difference``: the displacement is orthogonal
+        to all velocities that the constraints admit, unless a joint is at a limit. Joints that
+        change no constraint stay. The solver is that of ``inverse_kinematics``, from ``q``.
+
+        Args:
+            q:          joint positions (B, nq) [rad or m]
+            iterations: most iterations.
+            tolerance:  largest distance [m] and largest rotation [rad] of a constraint. Default:
+                        1e-8 in float64, 1e-5 in float32.
+            out:        arrays for the results; ``success`` then consists of numbers.
+            backend:    overrides the robot's.
+
+        Returns:
+            a record of ``q`` (B, nq), ``success`` (B,), and ``residual`` (B, 2), the largest
+            distance [m] and rotation [rad] of a constraint, 2 sin(angle / 2).
+
+        Raises:
+            OptionError: an option is invalid, or a framework differentiates ``q``.
+            ModelError:  the robot has no active constraint with a target.
+
+        Source: Sugihara 2011.
+        """
+        settings = SearchSettings(q, q, None, 1, iterations, tolerance, "best", out, backend)
+        return self._searched(None, None, settings)
 
     @function(
         "Forward dynamics with constraints: joint accelerations and constraint forces",

@@ -90,8 +90,8 @@ class ContactDynamics(Calls):
         """Return the error of the joint torques at the result of ``contact_forward_dynamics``.
 
         Iterations end where it is at most ``tolerance``, or ten times that where rounding prevents
-        less, or after the most iterations, of which calls on the CPU warn once. It is 1 or more if
-        more pairs touch than ``max_pairs`` of the option ``contact``.
+        less. Calls on the CPU warn once if they end by their number. It is 1 or more if more pairs
+        touch than ``max_pairs`` of the option ``contact``.
 
         Arguments and errors as in ``contact_forward_dynamics``.
 

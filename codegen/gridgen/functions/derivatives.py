@@ -11,10 +11,12 @@ from gridgen.functions.types import (
     Driven,
     Schedule,
     Unpack,
+    WarpSchedule,
     Writable,
 )
 
 _BOTH = ("thread", "scan")
+_THREE = (*_BOTH, "warp")
 _REFUSALS = ("of_a_singular_mass_matrix",)
 
 
@@ -27,7 +29,7 @@ class Derivatives(Calls):
         Algorithm(
             "derivatives.inverse_dynamics_gradient",
             "Plancher et al. (GRiD) Algorithm 2; Singh, Russell and Wensing 2022",
-            _BOTH,
+            _THREE,
         ),
     )
     def inverse_dynamics_gradient(
@@ -36,7 +38,7 @@ class Derivatives(Calls):
         qd: ArrayLike,
         qdd: ArrayLike,
         *,
-        schedule: Schedule = "auto",
+        schedule: WarpSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Damped],
     ) -> tuple[Array, Array]:
@@ -61,7 +63,7 @@ class Derivatives(Calls):
         Algorithm(
             "derivatives.forward_dynamics_gradient",
             "-M^-1 times the gradient of inverse dynamics, Plancher et al. (GRiD)",
-            _BOTH,
+            _THREE,
             _REFUSALS,
         ),
         solves=True,
@@ -72,7 +74,7 @@ class Derivatives(Calls):
         qd: ArrayLike,
         tau: ArrayLike,
         *,
-        schedule: Schedule = "auto",
+        schedule: WarpSchedule = "auto",
         out: tuple[Writable, Writable, Writable] | None = None,
         **options: Unpack[Driven],
     ) -> tuple[Array, Array, Array]:

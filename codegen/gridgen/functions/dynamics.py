@@ -19,13 +19,14 @@ from gridgen.functions.types import (
     Inertial,
     InverseDynamicsSchedule,
     Method,
-    Schedule,
     Unpack,
+    WarpSchedule,
     Weighted,
     Writable,
 )
 
 _BOTH = ("thread", "scan")
+_THREE = (*_BOTH, "warp")
 
 
 class Dynamics(Calls):
@@ -37,7 +38,7 @@ class Dynamics(Calls):
         Algorithm(
             "rnea.inverse_dynamics",
             "recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2",
-            (*_BOTH, "pipeline"),
+            (*_THREE, "pipeline"),
         ),
     )
     def inverse_dynamics(
@@ -56,8 +57,9 @@ class Dynamics(Calls):
             q:                 joint positions       (B, nq)  [rad or m]
             qd:                joint velocities      (B, nv)  [rad/s or m/s]
             qdd:               joint accelerations   (B, nv)  [rad/s^2 or m/s^2]
-            schedule:          ``thread``: one state per GPU thread or SIMD lane. ``scan``: one
-                               body per GPU thread, for small batches of robots with many bodies.
+            schedule:          ``thread``: one state per GPU thread or SIMD lane. ``scan`` and
+                               ``warp``: one body per GPU thread, for small batches of robots with
+                               many bodies, in the frames of the bodies or in that of the base.
                                ``pipeline``: one block of GPU threads per trajectory, with
                                arguments (B, T, nq) or (T, nq) and results likewise. ``auto``:
                                ``thread``, or on a GPU the schedule that ``plan`` estimates to be
@@ -99,7 +101,7 @@ class Dynamics(Calls):
         Algorithm(
             "rnea.bias_forces",
             "recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 5",
-            _BOTH,
+            _THREE,
         ),
     )
     def bias_forces(
@@ -107,7 +109,7 @@ class Dynamics(Calls):
         q: ArrayLike,
         qd: ArrayLike,
         *,
-        schedule: Schedule = "auto",
+        schedule: WarpSchedule = "auto",
         out: Writable | None = None,
         **options: Unpack[Damped],
     ) -> Array:
@@ -184,7 +186,7 @@ class Dynamics(Calls):
             "crba": Algorithm(
                 "crba.forward_dynamics_crba",
                 "mass matrix and its factorization, Yang, Wu, Pan (prefix sums) eq. 6",
-                ("thread",),
+                ("thread", "warp"),
                 ("of_a_singular_mass_matrix",),
             ),
             # The modules of their kernels have their sources and restrictions.
@@ -233,14 +235,14 @@ class Dynamics(Calls):
         "Mass matrix: joint-space inertia",
         ("M",),
         Algorithm(
-            "crba.mass_matrix", "composite rigid bodies, Featherstone 2008, chapter 6", _BOTH
+            "crba.mass_matrix", "composite rigid bodies, Featherstone 2008, chapter 6", _THREE
         ),
     )
     def mass_matrix(
         self,
         q: ArrayLike,
         *,
-        schedule: Schedule = "auto",
+        schedule: WarpSchedule = "auto",
         out: Writable | None = None,
         **options: Unpack[Inertial],
     ) -> Array:
@@ -265,7 +267,7 @@ class Dynamics(Calls):
         Algorithm(
             "minverse.mass_matrix_inverse",
             "factorization with the sparsity of the tree, Featherstone 2008, chapter 6",
-            _BOTH,
+            _THREE,
             ("of_a_singular_mass_matrix",),
         ),
         solves=True,
@@ -274,7 +276,7 @@ class Dynamics(Calls):
         self,
         q: ArrayLike,
         *,
-        schedule: Schedule = "auto",
+        schedule: WarpSchedule = "auto",
         out: Writable | None = None,
         **options: Unpack[Inertial],
     ) -> Array:

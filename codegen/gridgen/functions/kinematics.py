@@ -173,7 +173,8 @@ class Frames(Calls):
         One kernel iterates by the Levenberg-Marquardt method from several starts, until one leads
         to a solution. The starts are a sequence of low discrepancy between the position limits;
         those where the frames are nearest to the targets come first. Joints that move no frame
-        stay. The result for a target does not depend on the others.
+        stay. The result for a target does not depend on the others. A solution also fulfills the
+        robot's constraints that are active by default and have a target.
 
         Args:
             targets:      poses of the frames in the base, homogeneous (B, n, 4, 4) for a list of n
@@ -197,8 +198,8 @@ class Frames(Calls):
 
         Returns:
             a record of ``q`` (B, nq), ``success`` (B,), and ``residual`` (B, 2), the largest
-            position error [m] and orientation error [rad] of a frame: 2 sin(angle / 2). With
-            ``all`` they have an axis of starts, (B, seeds, ...).
+            position error [m] and orientation error [rad] of a frame or a constraint,
+            2 sin(angle / 2). With ``all`` they have an axis of starts, (B, seeds, ...).
 
         Raises:
             OptionError: a frame is unknown, or an option is invalid.

@@ -121,7 +121,10 @@ def _frame(name: str, rest: str, row: Function, frames: Mapping[str, str]) -> tu
 
 
 def search_key(frames: Sequence[str]) -> KernelKey:
-    """Return the key of the inverse kinematics of frames, by their identifiers."""
+    """Return the key of the inverse kinematics of frames, by their identifiers.
+
+    Without frames, it is that of the projection onto the constraints.
+    """
     parts = tuple(KernelKey("inverse_kinematics", frame=ident) for ident in frames)
     return KernelKey("inverse_kinematics", parts=parts)
 

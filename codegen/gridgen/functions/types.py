@@ -74,10 +74,11 @@ ExplicitIntegrator = Literal[
 #: States that a rollout returns; a number k selects every k-th state.
 Keep: TypeAlias = Literal["all", "last"] | int
 Schedule = Literal["auto", "thread", "scan"]
-InverseDynamicsSchedule = Literal["auto", "thread", "scan", "pipeline"]
+WarpSchedule = Literal["auto", "thread", "scan", "warp"]
+InverseDynamicsSchedule = Literal["auto", "thread", "scan", "warp", "pipeline"]
 #: Schedules of time integration: one thread follows a state from step to step.
 ThreadSchedule = Literal["auto", "thread"]
-ForwardDynamicsSchedule = Literal["auto", "thread", "scan", "hybrid"]
+ForwardDynamicsSchedule = Literal["auto", "thread", "scan", "warp", "hybrid"]
 #: Reference frame of the rows of a Jacobian.
 #:
 #: ``local``:               velocity of the frame origin and angular velocity, in the frame's axes.

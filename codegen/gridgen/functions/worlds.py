@@ -221,7 +221,7 @@ def check_length(name: str, array: Any) -> None:
     length = max(array.shape[-1:], default=0)
     if name in _LENGTHS and length > MOST_FLOAT32 and "float32" in str(array.dtype):
         raise ShapeError(
-            f"{name} has {length} numbers, of which float32 counts {MOST_FLOAT32}: give "
+            f"{name} has {length} numbers, and float32 counts to {MOST_FLOAT32}: give "
             "float64, or fewer points"
         )
 

@@ -12,16 +12,18 @@ import numpy as np
 from gridgen.errors import OptionError
 from gridgen.functions.worlds import check_layout
 from gridgen.model.description import RobotDescription, Shape, suggestion
-from gridgen.model.kinematic_tree import Frame
-from gridgen.model.pose import Pose
+from gridgen.model.kinematic_tree import Body, Frame
+from gridgen.model.pose import Pose, transpose
 from gridgen.model.soft import (
     CONDIMS,
     CONES,
     NO_CONTACTS,
+    POINTS,
     Contact,
     ContactModel,
     HeightField,
     Plane,
+    ShapeKind,
     Softness,
     Solid,
 )
@@ -45,7 +47,10 @@ OF_MODEL: Mapping[str, int] = {
 
 
 def place_contacts(
-    description: RobotDescription, options: RobotOptions, frames: Sequence[Frame]
+    description: RobotDescription,
+    options: RobotOptions,
+    frames: Sequence[Frame],
+    bodies: Sequence[Body],
 ) -> ContactModel:
     """Return the soft constraints of a robot, with contacts relative to bodies.
 
@@ -53,6 +58,7 @@ def place_contacts(
         description: the robot.
         options:     of the robot; ``ground`` replaces the contacts of the file.
         frames:      of the robot's tree.
+        bodies:      of the robot's tree.
 
     Raises:
         OptionError: a link is unknown or has no shape that can touch the ground, or a value is
@@ -96,12 +102,12 @@ def place_contacts(
                 f"{description.source}: solimp has the power {power:g}; give a multiple of "
                 f"1/{POWER} up to {MOST_POWER}"
             )
-    placed = []
+    placed, places = [], dict[Solid, int]()
     for contact in (_widened(one, smooth) for one in contacts) if smooth else contacts:
-        solid, *others = (_placed(one, named[one.link]) for one in contact.solids)
+        own = [_placed(one, named[one.link], bodies) for one in contact.solids]
+        solid, *others = (replace(s, place=places.setdefault(s, len(places))) for s in own)
         if solid.body != (others[0].body if others else -1):
-            edges = [one.edges for one in contact.solids]
-            is_parallel = has_two and edges == [1, 1]
+            is_parallel = has_two and contact.kinds == (ShapeKind.CAPSULE, ShapeKind.CAPSULE)
             other = (*others, contact.other)[0]
             placed.append(replace(contact, solid=solid, other=other, is_parallel=is_parallel))
     if not placed and (options.ground or pairs is not None or not model.centers):
@@ -138,10 +144,12 @@ def _widened(contact: Contact, width: float) -> Contact:
     return replace(contact, softness=softness, margin=contact.margin + 0.5 * width)
 
 
-def _placed(solid: Solid, frame: Frame) -> Solid:
-    """Return a shape relative to the body that carries its link."""
-    at = Pose(frame.rotation, frame.translation)
-    return replace(solid, pose=at @ solid.pose, body=frame.body)
+def _placed(solid: Solid, frame: Frame, bodies: Sequence[Body]) -> Solid:
+    """Return a shape relative to the body that carries its link, in its canonical frame."""
+    pose = Pose(frame.rotation, frame.translation) @ solid.pose
+    if frame.body >= 0:
+        pose = Pose(transpose(bodies[frame.body].link_rotation)) @ pose
+    return replace(solid, pose=pose, body=frame.body)
 
 
 def solid_of(link: str, shape: Shape | None) -> Solid | None:
@@ -149,16 +157,15 @@ def solid_of(link: str, shape: Shape | None) -> Solid | None:
     if shape is None:
         return None
     solid = Solid(link, shape.pose, shape.half_lengths, shape.radii)
-    is_ellipsoid = solid.edges == 0 and min(shape.radii) > 0.0
-    is_covered = solid.is_round and solid.edges != 2
-    return solid if is_covered or solid.is_cylinder or is_ellipsoid else None
+    return solid if solid.kind is not None else None
 
 
-def may_touch(first: Solid | None, second: Solid | None) -> bool:
-    """Return whether the contact of two shapes is covered: of spheres, capsules; sphere and box."""
-    if first is None or second is None or not first.is_round or not second.is_round:
-        return False
-    return max(first.edges, second.edges) < 2 or sorted((first.edges, second.edges)) == [0, 3]
+def pair_of(first: Solid | None, second: Solid | None) -> tuple[Solid, Solid] | None:
+    """Return two shapes in the order of their contact; ``None`` if that is not covered."""
+    for pair in ((first, second), (second, first)):
+        if first and second and tuple(one.kind for one in pair if one) in POINTS:
+            return pair  # type: ignore[return-value]
+    return None
 
 
 def _settings(description: RobotDescription, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,8 +230,7 @@ def _of_pair(
     found = []
     for a, other in first:
         for b, solid in second:
-            if may_touch(solid, other):
-                both = (other, solid) if other.edges == 3 else (solid, other)
+            if both := pair_of(solid, other):
                 found.append(Contact(f"{a}:{b}", *both, **values))
     if not found:
         raise OptionError(

@@ -15,6 +15,8 @@ from gridgen.model.description import Mesh, RobotDescription
 from gridgen.model.readers.optional import library
 from gridgen.naming import one_line, show
 
+#: The excess that is tried first, the largest one, and the ratio of those that follow.
+COARSE, _COARSEST, _FINER = 0.064, 0.5, 1.25
 # Cells around a mesh, whose centers may be those of spheres.
 _CELLS = 30_000
 
@@ -39,6 +41,31 @@ def spheres_of_links(
         if spheres:
             found[link.name] = spheres
     return found
+
+
+def fewer_spheres(
+    description: RobotDescription, most: int
+) -> tuple[dict[str, list[tuple[float, ...]]], float]:
+    """Return at most a number of spheres that cover the links, with the least excess that has them.
+
+    More, with a large excess, if the links have more shapes. Arguments and errors as of
+    ``spheres_of_links``.
+    """
+    found, excess = spheres_of_links(description, COARSE), COARSE
+    while excess > EXCESS and _count(found) <= most:
+        finer = max(excess / _FINER, EXCESS)
+        other = spheres_of_links(description, finer)
+        if _count(other) > most:
+            break
+        found, excess = other, finer
+    while _count(found) > most and excess < _COARSEST:
+        excess *= _FINER
+        found = spheres_of_links(description, excess)
+    return found, excess
+
+
+def _count(found: dict[str, list[tuple[float, ...]]]) -> int:
+    return sum(map(len, found.values()))
 
 
 def _of_mesh(source: str, mesh: Mesh, excess: float) -> list[tuple[float, ...]]:

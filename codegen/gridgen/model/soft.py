@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
 
 from gridgen.model.pose import NO_DISPLACEMENT, ZERO, Pose, Vector3
 
@@ -11,6 +14,40 @@ CONDIMS = (1, 3, 4, 6)
 CONES = ("pyramidal", "elliptic")
 #: MuJoCo's least coefficient of friction (mjMINMU).
 LEAST_FRICTION = 1e-5
+
+
+class ShapeKind(Enum):
+    """Kind of what may touch."""
+
+    SPHERE = "sphere"
+    CAPSULE = "capsule"
+    BOX = "box"
+    CYLINDER = "cylinder"
+    ELLIPSOID = "ellipsoid"
+    PLANE = "plane"
+    HEIGHT_FIELD = "height field"
+
+
+#: Number of points of a contact, by the kinds of its shape and of what it may touch; pairs that are
+#: missing are not covered. ``dynamics.contacts.touching`` has the function of each.
+POINTS: Mapping[tuple[ShapeKind, ShapeKind], int] = {
+    (ShapeKind.SPHERE, ShapeKind.SPHERE): 1,
+    (ShapeKind.SPHERE, ShapeKind.CAPSULE): 1,
+    (ShapeKind.CAPSULE, ShapeKind.SPHERE): 1,
+    (ShapeKind.CAPSULE, ShapeKind.CAPSULE): 1,
+    (ShapeKind.BOX, ShapeKind.SPHERE): 1,
+    **{
+        (shape, ground): count
+        for shape, count in (
+            (ShapeKind.SPHERE, 1),
+            (ShapeKind.CAPSULE, 2),
+            (ShapeKind.BOX, 4),
+            (ShapeKind.CYLINDER, 4),
+            (ShapeKind.ELLIPSOID, 1),
+        )
+        for ground in (ShapeKind.PLANE, ShapeKind.HEIGHT_FIELD)
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -39,10 +76,11 @@ class Solid:
 
     Attributes:
         link:         the link.
-        pose:         of the shape in the link's frame, in a tree in the frame of the body's link.
+        pose:         of the shape in the link's frame, in a tree in the body's canonical frame.
         half_lengths: of the box [m].
         radii:        of the ellipsoid along the same axes [m].
         body:         index of the body in a tree; -1 is the base.
+        place:        number of the shape among those of a tree's contacts.
     """
 
     link: str
@@ -50,27 +88,29 @@ class Solid:
     half_lengths: Vector3 = ZERO
     radii: Vector3 = ZERO
     body: int = -1
+    place: int = 0
 
-    @property
-    def edges(self) -> int:
-        """Number of positive half lengths."""
-        return sum(length > 0.0 for length in self.half_lengths)
-
-    @property
-    def is_round(self) -> bool:
-        """Whether it is a sphere or a capsule, or a box with round edges."""
-        return len(set(self.radii)) == 1
-
-    @property
-    def is_cylinder(self) -> bool:
-        """Whether it is a cylinder along its third axis."""
+    @cached_property
+    def kind(self) -> ShapeKind | None:
+        """The kind of shape; ``None`` for one without contacts."""
         first, second, third = self.radii
-        return third == 0.0 < first == second and not any(self.half_lengths[:2])
+        edges = [length > 0.0 for length in self.half_lengths]
+        if first == second == third and sum(edges) != 2:
+            kinds = {0: ShapeKind.SPHERE, 1: ShapeKind.CAPSULE, 3: ShapeKind.BOX}
+            return kinds[sum(edges)]
+        if third == 0.0 < first == second and not any(edges[:2]):
+            return ShapeKind.CYLINDER
+        return ShapeKind.ELLIPSOID if not any(edges) and min(self.radii) > 0.0 else None
 
     @property
-    def count(self) -> int:
-        """Number of points that may touch a plane at a time."""
-        return 4 if self.is_cylinder else (1, 2, 2, 4)[self.edges]
+    def reach(self) -> float:
+        """Half the diagonal of the box [m]."""
+        return math.hypot(*self.half_lengths)
+
+    @property
+    def spread(self) -> float:
+        """The largest radius relative to the first one."""
+        return max(self.radii) / self.radii[0] if self.radii[0] else 1.0
 
 
 @dataclass(frozen=True)
@@ -84,6 +124,7 @@ class Plane:
 
     normal: Vector3 = (0.0, 0.0, 1.0)
     height: float = 0.0
+    kind = ShapeKind.PLANE
 
 
 @dataclass(frozen=True)
@@ -95,6 +136,7 @@ class HeightField:
     """
 
     pose: Pose = NO_DISPLACEMENT
+    kind = ShapeKind.HEIGHT_FIELD
 
 
 @dataclass(frozen=True)
@@ -139,9 +181,14 @@ class Contact:
         return second / first if first else 1.0
 
     @property
+    def kinds(self) -> tuple[ShapeKind, ShapeKind]:
+        """The kinds of the shape and of what it may touch."""
+        return self.solid.kind, self.other.kind  # type: ignore[return-value]
+
+    @property
     def count(self) -> int:
         """Number of points that may touch at a time."""
-        return 1 + self.is_parallel if isinstance(self.other, Solid) else self.solid.count
+        return POINTS[self.kinds] + self.is_parallel
 
 
 @dataclass(frozen=True)

@@ -104,8 +104,8 @@ def _placed(
         ):
             raise OptionError(
                 f"{where}: link {show(frame.name)} has {show_value(sphere)}; give (x, y, z, "
-                f"radius), or both ends of a capsule's axis and its radius, up to {_LARGEST:g}, "
-                "with a positive radius [m]"
+                "radius), or both ends of a capsule's axis and its radius, finite (to "
+                f"{_LARGEST:g}), with a positive radius [m]"
             )
         if len(numbers) == CAPSULE and math.dist(numbers[:3], numbers[3:6]) < _SHORTEST:
             numbers = numbers[3:]

@@ -24,7 +24,7 @@ from gridgen.model.description import (
     listing,
     suggestion,
 )
-from gridgen.model.kinematic_tree import Actuator, Body, Frame, KinematicTree, SphereModel, Spring
+from gridgen.model.kinematic_tree import Body, Frame, KinematicTree, SphereModel, Spring
 from gridgen.model.locked import lock_joints
 from gridgen.model.lump import NO_MASS
 from gridgen.model.oddities import Oddity
@@ -56,9 +56,6 @@ __all__ = ["Body", "Frame", "KinematicTree", "Matrix3", "Vector3", "build_tree"]
 
 LARGEST_CONSTANT = 1e18
 """Bound of masses, moments and distances: their squares fit float32 (3e38)."""
-
-_MANY_PAIRS = 30
-"""More pairs of shapes cause a warning if the rows of all are in the code."""
 
 
 def build_tree(
@@ -101,7 +98,7 @@ def build_tree(
         bodies.append(body)
     _check_magnitudes(description, bodies, parts.frames)
     constraints = place_constraints(description, options.constraints, bodies, parts.frames)
-    contact_model = place_contacts(description, options, parts.frames)
+    contact_model = place_contacts(description, options, parts.frames, bodies)
     actuators = place_actuators(description, options, bodies)
     acts = contact_model.acts or options.actuators is not False
     springs = place_springs(description, bodies) if acts and options.joint_dynamics else ()
@@ -172,13 +169,8 @@ def _not_acting(
     contact_model: ContactModel,
     springs: Sequence[Spring],
 ) -> Iterator[Oddity]:
-    """Yield what the options leave out of the file, and what takes long to compile."""
-    contacts, is_driven = contact_model.contacts, options.actuators is not False
-    pairs = sum(len(contact.solids) == 2 for contact in contacts)
-    if pairs > _MANY_PAIRS and not contact_model.max_pairs:
-        problem = f"{pairs} pairs of shapes may touch, and code with the rows of all takes minutes"
-        advice = 'limit those that act at a time, as by contact={"max_pairs": 4}, or list pairs'
-        yield Oddity("pairs", "contact", problem, advice)
+    """Yield what the options leave out of the file."""
+    is_driven = options.actuators is not False
     for what, option, in_file, acts in (
         ("contacts", "contact", description.contact_model.contacts, contact_model.acts),
         ("actuators", "actuators", description.actuators, is_driven),

@@ -208,8 +208,8 @@ class Parameters:
         Raises:
             OptionError: the values are constants of the robot.
         """
-        if name not in PARAMETERS:
-            raise OptionError(f"no parameters {show(str(name))}: choose {', '.join(PARAMETERS)}")
+        if not isinstance(name, str) or name not in PARAMETERS:
+            raise OptionError(f"no parameters {show_value(name)}: choose {', '.join(PARAMETERS)}")
         if name not in self.own:
             raise OptionError(self.refusal(name))
         return self.own[name].copy()

@@ -16,6 +16,7 @@ from gridgen.schedules.scan.schedule import ScanSchedule
 from gridgen.schedules.search.schedule import SearchSchedule
 from gridgen.schedules.team.schedule import Teams, TeamSchedule
 from gridgen.schedules.thread.schedule import ThreadSchedule
+from gridgen.schedules.warp.schedule import WarpSchedule
 
 __all__ = ["KernelSelection", "Schedule", "Schedules"]
 
@@ -28,6 +29,7 @@ _ALL: tuple[Callable[[Teams], Schedule], ...] = (
     CfaSchedule,
     HybridSchedule,
     PipelineSchedule,
+    WarpSchedule,
 )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from gridgen.symbolic.memory import Entries, Memory, MemoryEntry
+    from gridgen.symbolic.memory import Entries, Memory, MemoryEntry, Record
     from gridgen.symbolic.query import Query
 
 Number: TypeAlias = int | float
@@ -36,7 +36,7 @@ class Expr:
     args: tuple[Expr, ...]  #: the operands.
     #: number of a constant; (array name, index) of an input; target of an action
     #: (``gridgen.symbolic.memory``); otherwise ``None``.
-    value: float | tuple[str, int] | MemoryEntry | Entries | Memory | Query | None
+    value: float | tuple[str, int] | MemoryEntry | Entries | Memory | Record | Query | None
     index: int  #: position in the order of creation.
     block: int  #: block of the program that contains the node (``Graph.block``).
     scope: Scope  #: loop that contains the node.
@@ -112,7 +112,14 @@ class Graph:
         op: str,
         args: tuple[Expr, ...],
         key: object,
-        value: float | tuple[str, int] | MemoryEntry | Entries | Memory | Query | None = None,
+        value: float
+        | tuple[str, int]
+        | MemoryEntry
+        | Entries
+        | Memory
+        | Record
+        | Query
+        | None = None,
     ) -> Expr:
         scope = self.scope
         node = scope.nodes.get(key)
@@ -144,7 +151,7 @@ class Graph:
         self,
         op: str,
         args: tuple[Expr, ...],
-        value: float | MemoryEntry | Entries | Memory | Query | None,
+        value: float | MemoryEntry | Entries | Memory | Record | Query | None,
         key: object = None,
     ) -> Expr:
         """Return an action on memory; equal keys give the same node."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gridgen.symbolic.memory import Case, Leave, Repeat, Walk, When
+from gridgen.symbolic.memory import Case, Choose, Header, Leave, Line, Repeat, Walk, When
 from gridgen.symbolic.program import Program
 
 #: Iterations of a loop that ends by convergence, for predictions of time.
@@ -28,10 +28,13 @@ def _iterations(program: Program) -> dict[int, int]:
     ends: list[str] = []
     for block in sorted({*marks, *program.work}):
         for mark in marks.get(block, ()):
+            if isinstance(mark, Choose):
+                continue
             indent = "    " * len(ends)
             if isinstance(mark, Leave):
                 lines.append(indent + ends.pop())
                 continue
+            assert not isinstance(mark, (Header, Line))  # of teams
             lines += [indent + line for line in _heads(mark)]
             ends.append(_step(mark) if isinstance(mark, Walk) else "pass")
         if block in program.work:

@@ -103,6 +103,14 @@ class Input:
         return f"{self.name}[{index}]"
 
 
+class Element(Input):
+    """A number that C++ text describes."""
+
+    def place(self, index: str, leaf: int) -> str:
+        """Return the C++ text of the number."""
+        return self.name
+
+
 @dataclass(frozen=True)
 class MemoryEntry:
     """A number in memory: the entry ``leaf`` of the record ``index``."""
@@ -141,6 +149,44 @@ class Walk:
         """C++ text of the header."""
         head = f"int {self.variable} = {self.first}; {self.going}; {self.step}"
         return f"GRIDGEN_ROLLED for ({head}) {{"
+
+
+@dataclass(frozen=True)
+class Choose:
+    """The items that have a negative number in some lane of a pack.
+
+    Attributes:
+        name:   of the list of their indices.
+        memory: the numbers, one for each item.
+    """
+
+    name: str
+    memory: Memory
+
+    @property
+    def text(self) -> str:
+        """C++ text that makes the list."""
+        count = self.memory.count
+        arguments = f"{count}, {self.memory.name}, {self.name}"
+        return (
+            f"int {self.name}[{count}];\n"
+            f"const int {self.name}_count = gridgen::choose<T>({arguments});"
+        )
+
+
+@dataclass(frozen=True)
+class ChosenWalk(Walk):
+    """The header of a loop over chosen items."""
+
+    chosen: str = ""  #: name of the list.
+
+    @property
+    def text(self) -> str:
+        """C++ text of the header."""
+        at = f"{self.variable}_at"
+        head = f"int {at} = 0; {at} < {self.chosen}_count; ++{at}"
+        own = f"const int {self.variable} = {self.chosen}[{at}];"
+        return f"GRIDGEN_ROLLED for ({head}) {{\n{own}"
 
 
 @dataclass(frozen=True)
@@ -202,6 +248,27 @@ class Case:
             return "else {"
         start = "else " if self.number else ""
         return f"{start}if ({self.kinds.name}[{self.variable}] == {self.number}) {{"
+
+
+@dataclass(frozen=True)
+class Header:
+    """The header of a loop or a branch in C++: of some lanes of a team, or of unrolled rounds."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A statement in C++, such as a synchronization of lanes."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """Consecutive numbers in memory, which a lane stores at once."""
+
+    address: str  #: C++ text of a pointer to the first.
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from gridgen.errors import InternalError
 from gridgen.naming import number_literal
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.fuse import Chain, Fused, unsigned
-from gridgen.symbolic.memory import Case, Constants, Leave, MemoryEntry, Repeat, Walk, When
+from gridgen.symbolic.memory import (
+    Case,
+    Choose,
+    Constants,
+    Header,
+    Leave,
+    Line,
+    MemoryEntry,
+    Repeat,
+    Walk,
+    When,
+)
 from gridgen.symbolic.program import (
     Asked,
     Block,
@@ -17,6 +29,7 @@ from gridgen.symbolic.program import (
     Fill,
     Keep,
     Load,
+    Publish,
     SineCosine,
     Statement,
     Write,
@@ -86,8 +99,8 @@ def block_lines(
             text = f"gridgen::broadcast<T>({expression(statement.value, variables)})"
             elements = f"{statement.begin}, {statement.end}"
             lines.append(f"gridgen::fill<{elements}>({statement.array}, {text});")
-        elif isinstance(statement, (Walk, Repeat, When, Case, Leave)):
-            lines += wrap(statement.text)
+        elif isinstance(statement, (Walk, Repeat, When, Case, Header, Line, Leave, Choose)):
+            lines += chain.from_iterable(map(wrap, statement.text.splitlines()))
         elif isinstance(statement, Declare):
             lines += wrap(f"T {', '.join(statement.memory.names)};")
         elif isinstance(statement, Clear):
@@ -97,6 +110,11 @@ def block_lines(
             lines.append(f"{loop} {memory.place('i', leaf)} = {text};")
         elif isinstance(statement, Write):
             lines += _assigned(statement.place.text, statement.value, variables)
+        elif isinstance(statement, Publish):
+            listed = ", ".join(expression(value, variables) for value in statement.values)
+            count = len(statement.values)
+            numbers = f"gridgen::Numbers<T, {count}>{{{listed}}}"
+            lines += wrap(f"gridgen::store_record<T>({statement.record.address}, {numbers});")
         elif isinstance(statement, Keep):
             lines.append(f"{statement.array}[{statement.slot}] = {statement.name};")
         elif isinstance(statement, Load):
@@ -115,9 +133,9 @@ def _asked(statement: Asked, variables: Mapping[int, str]) -> list[str]:
     for k, operand in enumerate(node.args):
         if operand.op == "const":
             operands[k] = f"gridgen::broadcast<T>({operands[k]})"
-    numbers = f"gridgen::Numbers<T, {len(operands)}>{{{', '.join(operands)}}}"
+    numbers = [f"gridgen::Numbers<T, {len(operands)}>{{{', '.join(operands)}}}"] * bool(operands)
     tables = (table.name + "<R>" * table.has_reals for table in query.tables)
-    arguments = ", ".join((numbers, *tables, *query.arrays, *statement.names))
+    arguments = ", ".join((*numbers, *tables, *query.arrays, *statement.names))
     return [
         *wrap(f"T {', '.join(statement.names)};"),
         *wrap(f"gridgen::{query.function}({arguments});"),

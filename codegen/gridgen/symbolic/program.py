@@ -12,12 +12,16 @@ from gridgen.symbolic.expr import ARITHMETIC, Expr, reachable
 from gridgen.symbolic.fuse import Fused, fuse, rewritten, unsigned
 from gridgen.symbolic.memory import (
     Case,
+    Choose,
     Constants,
     Entries,
+    Header,
     Input,
     Leave,
+    Line,
     Memory,
     MemoryEntry,
+    Record,
     Repeat,
     Walk,
     When,
@@ -118,6 +122,14 @@ class Write:
 
 
 @dataclass(frozen=True)
+class Publish:
+    """Stores consecutive numbers."""
+
+    record: Record
+    values: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
 class Clear:
     """Assigns a constant to an entry of all records."""
 
@@ -141,13 +153,17 @@ AnyStatement: TypeAlias = (
     | Keep
     | Load
     | Write
+    | Publish
     | Clear
     | Declare
     | Walk
     | Repeat
     | When
     | Case
+    | Header
+    | Line
     | Leave
+    | Choose
 )
 
 
@@ -496,10 +512,12 @@ def _place_statements(
     return loads
 
 
-def _action(node: Expr) -> Write | Clear | Declare:
+def _action(node: Expr) -> Write | Publish | Clear | Declare:
     """Return the statement of a node that changes memory."""
     if isinstance(node.value, MemoryEntry):
         return Write(node.value, node.args[0])
+    if isinstance(node.value, Record):
+        return Publish(node.value, node.args)
     if isinstance(node.value, Entries):
         return Clear(node.value, node.args[0])
     assert isinstance(node.value, Memory)
@@ -513,7 +531,7 @@ def without_empty_loops(blocks: Sequence[Block]) -> list[Block]:
     empty: set[tuple[int, int]] = set()  # positions of statements
     for number, block in enumerate(blocks):
         for place, statement in enumerate(block.statements):
-            if isinstance(statement, (Walk, Repeat, When, Case)):
+            if isinstance(statement, (Walk, Repeat, When, Case, Header)):
                 begins.append((number, place))
                 busy.append(False)
             elif isinstance(statement, Leave):

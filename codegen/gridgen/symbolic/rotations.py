@@ -87,6 +87,20 @@ def at_least(value: Scalar, least: float, scalars: Scalars) -> Scalar:
     return scalars.select(value - least, scalars.constant(least), value)
 
 
+def rotation_error(R: Matrix, scalars: Scalars) -> tuple[Vector, Scalar]:
+    """Return a rotation as a vector along its axis of length 2 sin(angle / 2), and its square.
+
+    The vector vanishes at an angle of pi, where the axis is not unique. The square does not.
+    """
+    one = scalars.constant(1.0)
+    axis = (R[2][1] - R[1][2], R[0][2] - R[2][0], R[1][0] - R[0][1])
+    trace = R[0][0] + R[1][1] + R[2][2]
+    # |axis| is 2 sin(angle), and the trace 1 + 2 cos(angle).
+    vector = scale(scalars.sqrt(one / at_least(trace + one, 1e-6, scalars)), axis)
+    beyond = scalars.constant(3.0) - trace
+    return vector, scalars.select(trace - one, beyond, dot(vector, vector))
+
+
 def polynomial(x: Scalar, coefficients: Sequence[float]) -> Scalar:
     """Return the sum of coefficients times powers of ``x``, the constant first."""
     *others, total = coefficients

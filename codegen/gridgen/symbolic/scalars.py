@@ -7,7 +7,7 @@ counters (the operation count without specialization). ``Scalars`` contains all 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -37,6 +37,8 @@ class Scalars(Protocol):
     specialize: bool
     #: Whether loops remain loops; common terms of iterations are then computed in each.
     has_loops: bool
+    #: Whether ``each`` is a loop.
+    has_rows: bool
     #: Whether results are differentiated; solutions of ``iterate`` then need a last step.
     differentiates: bool
 
@@ -96,6 +98,41 @@ class Scalars(Protocol):
     def carry(self, symbol: str, value: Any) -> Carried:
         """Return an object whose ``value`` a loop may change."""
 
+    def each(
+        self,
+        word: str,
+        items: Sequence[Any],
+        kind: Callable[[Any], Hashable] = lambda item: (),
+        chosen: Any = None,
+    ) -> Iterator[Any]:
+        """Iterate over items; those of one kind may be one stand-in, in a loop of a program.
+
+        Values that depend on an item are stored in ``records``. Items are records of numbers and
+        indices; those of one kind have equal text. With a result of ``choose``, all are of one
+        kind, and others than the chosen ones may be omitted.
+        """
+
+    def choose(self, symbol: str, tests: Sequence[Any]) -> Any:
+        """Return the items with a test that is negative in some state, and maybe others."""
+
+    def span(self, word: str, first: int, end: int) -> Iterator[Any]:
+        """Iterate from an index to an end, in a loop over the items of ``each``."""
+
+    def items(self, items: Sequence[Any]) -> Sequence[Any]:
+        """Return a sequence that accepts the indices of ``each`` and ``span``."""
+
+    def records(self, symbol: str, count: int, fill: Any = None) -> list[Any]:
+        """Return a list of records that loops of ``each`` change, with a constant to begin with."""
+
+    def grid(self, symbol: str, *shape: int) -> list[Any]:
+        """Return nested lists of zeros that loops of ``each`` change."""
+
+    def when(self, test: Scalar, change: Callable[[], None]) -> None:
+        """Call a function that changes records, where a test is negative.
+
+        Elsewhere, it must store what is there.
+        """
+
     def iterate(
         self,
         symbol: str,
@@ -140,7 +177,41 @@ class ListScalars:
     """Tables as lists, for scalars whose loops are Python loops."""
 
     has_loops = False
+    has_rows = False
     differentiates = False
+
+    def each(
+        self,
+        word: str,
+        items: Sequence[Any],
+        kind: Callable[[Any], Hashable] = lambda item: (),
+        chosen: Any = None,
+    ) -> Iterator[Any]:
+        """Iterate over all items; see ``Scalars``."""
+        return iter(items)
+
+    def choose(self, symbol: str, tests: Sequence[Any]) -> Any:
+        """Return ``None``, for all; see ``Scalars``."""
+
+    def span(self, word: str, first: int, end: int) -> Iterator[Any]:
+        """Iterate over a range; see ``Scalars``."""
+        return iter(range(first, end))
+
+    def items(self, items: Sequence[Any]) -> Sequence[Any]:
+        """Return the items; see ``Scalars``."""
+        return items
+
+    def records(self, symbol: str, count: int, fill: Any = None) -> list[Any]:
+        """Return a list; see ``Scalars``."""
+        return [fill] * count
+
+    def grid(self: Scalars, symbol: str, *shape: int) -> list[Any]:
+        """Return nested lists of zeros; see ``Scalars``."""
+        return self.matrix(symbol, *shape)
+
+    def when(self, test: Scalar, change: Callable[[], None]) -> None:
+        """Call the function; see ``Scalars``."""
+        change()
 
     def hold(self, values: list[Value]) -> list[Value]:
         """Return the values; see ``Scalars``."""
@@ -408,8 +479,24 @@ class FoldingCounter:
     __truediv__ = _count
 
 
+class _OneRecord:
+    """The last of some records in place of all."""
+
+    def __init__(self, record: Any) -> None:
+        self._record = record
+
+    def __getitem__(self, index: int) -> Any:
+        return self._record
+
+    def __setitem__(self, index: int, record: Any) -> None:
+        self._record = record
+
+
 class FoldingScalars(CountingScalars):
     """Upper estimate of a trace's operation count, in a twentieth of its time.
+
+    Loops over items count once, as their text does. ``searches`` are the instructions of queries,
+    whose text is the same for all robots.
 
     Repeated terms count each time, and so do terms that no result needs: 3 to 30 percent of a long
     program.
@@ -419,10 +506,36 @@ class FoldingScalars(CountingScalars):
     """
 
     specialize = True
+    has_rows = True
 
     def __init__(self, most: int) -> None:
         super().__init__()
         self._scalar = FoldingCounter(self.counts, most)
+        self.searches = 0
+
+    def query(
+        self, query: Query, operands: Sequence[Scalar], array: Sequence[Scalar]
+    ) -> Sequence[Scalar]:
+        """Count the instructions of a query apart; see ``Scalars``."""
+        self.searches += query.instructions
+        return [self._scalar] * len(query.results)
+
+    def each(
+        self,
+        word: str,
+        items: Sequence[Any],
+        kind: Callable[[Any], Hashable] = lambda item: (),
+        chosen: Any = None,
+    ) -> Iterator[Any]:
+        """Iterate over the first item of each kind; see ``Scalars``."""
+        firsts: dict[Hashable, Any] = {}
+        for item in items:
+            firsts.setdefault(kind(item), item)
+        return iter(firsts.values())
+
+    def records(self, symbol: str, count: int, fill: Any = None) -> Any:
+        """Return one record in place of all; see ``Scalars``."""
+        return _OneRecord(fill)
 
     def constant(self, value: float) -> Scalar:
         """Return ``value``."""

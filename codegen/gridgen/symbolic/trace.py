@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from gridgen.symbolic.expr import Expr, Graph
 from gridgen.symbolic.memory import (
     Case,
+    Choose,
     Constants,
+    Header,
     Leave,
+    Line,
     Memory,
     MemoryEntry,
     Repeat,
@@ -19,6 +22,9 @@ from gridgen.symbolic.memory import (
 )
 from gridgen.symbolic.query import Query
 from gridgen.symbolic.scalars import Iteration, ListScalars, Scalar, Value, selected
+
+#: A mark in a program: where a loop or a branch begins or ends, or a statement of a team.
+Mark: TypeAlias = Walk | Repeat | When | Case | Choose | Header | Line | Leave
 
 _AXES = ("x", "y", "z")
 _COMPONENTS: dict[int, tuple[str, ...]] = {
@@ -36,7 +42,7 @@ class Loops:
 
     effects: list[Expr] = field(default_factory=list)  #: nodes that change memory, in order.
     #: for each block, the loops that begin and end with it.
-    marks: dict[int, list[Walk | Repeat | When | Case | Leave]] = field(default_factory=dict)
+    marks: dict[int, list[Mark]] = field(default_factory=dict)
     #: for each block, the number of loops around it.
     depths: dict[int, int] = field(default_factory=dict)
     #: workspace memory, neither argument nor result.
@@ -184,7 +190,7 @@ class TraceScalars(ListScalars):
         found: Value = self._computed[key]
         return found
 
-    def _mark(self, mark: Walk | When | Case | Repeat | Leave, deeper: int) -> None:
+    def _mark(self, mark: Mark, deeper: int) -> None:
         """Begin or end a loop or a branch."""
         if deeper < 0:
             self._depth -= 1

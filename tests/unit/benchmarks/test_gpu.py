@@ -60,7 +60,7 @@ def test_every_way_is_compared_and_measured(results):
     ways = [(row["schedule"], row["layout"], row["batch"]) for row in results["rows"]]
     assert ways == [
         (schedule, layout, 32)
-        for schedule in ("thread", "scan")
+        for schedule in ("thread", "scan", "warp")
         for layout in ("rows", "components")
     ]
     for row in results["rows"]:
@@ -70,7 +70,7 @@ def test_every_way_is_compared_and_measured(results):
 
 
 def test_what_does_not_fit_is_named(results):
-    assert len(results["unavailable"]) == 4
+    assert len(results["unavailable"]) == 6
     for words, why in results["unavailable"].items():
         assert words.startswith("arm7, mass_matrix")
         assert words.endswith("batch 4096")

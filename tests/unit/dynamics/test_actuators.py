@@ -273,11 +273,14 @@ def test_no_torques_beside_controls_are_zeros(library: str) -> None:
         for own, other in zip(found, robot.step(q, qd, 0 * tau, 0.01, ctrl=given), strict=True):
             assert type(own) is type(other)
             assert (own == other).all()
-    paths = [robot.rollout(q, qd, none, 0.01, ctrl=ctrl)[0] for none in (None, 0 * tau)]
-    assert paths[0].shape == (3, 4, 2)
+    two = q[:2], qd[:2]
+    paths = [robot.rollout(*two, none, 0.01, ctrl=ctrl)[0] for none in (None, 0 * tau)]
+    assert paths[0].shape == (2, 4, 2)
     assert (paths[0] == paths[1]).all()
     with pytest.raises(ShapeError, match="number of steps is unknown"):
         robot.rollout(q, qd, None, 0.01, ctrl=ctrl[0])
+    with pytest.raises(ShapeError, match=r"ctrl has shape \(3, 2\), and there are as many states"):
+        robot.rollout(q, qd, None, 0.01, ctrl=ctrl)
 
 
 def test_what_cannot_be_an_actuator_is_named() -> None:

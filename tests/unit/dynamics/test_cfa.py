@@ -15,7 +15,7 @@ from gridgen.errors import ModelError
 from gridgen.schedules.cfa.elimination import plan_elimination
 from gridgen.symbolic.scalars import CountingScalars, FloatScalars
 from helpers.dynamics import state_at
-from helpers.robots import example_urdf, joint_text, link_text, robot_text
+from helpers.robots import example_urdf, exhaustive, joint_text, link_text, robot_text
 from helpers.scan import random_inputs, relative_error, tree_of, tree_of_text
 
 # Rounding of the transmitted wrenches, each multiplied by the inverse of a small inertia.
@@ -77,12 +77,13 @@ def test_chains(bodies, floating_base):
     check(tree_of(f"chain {bodies}", floating_base=floating_base), tolerance, batch=2)
 
 
+@pytest.mark.exhaustive
 def test_a_chain_of_a_thousand_bodies():
     check(tree_of("chain 1000"), LONG[1000], batch=1)
 
 
 @pytest.mark.parametrize("floating_base", [False, True])
-@pytest.mark.parametrize("bodies", [50, 300])
+@pytest.mark.parametrize("bodies", [50, *exhaustive(300)])
 def test_trees(bodies, floating_base):
     check(tree_of(f"tree {bodies}", floating_base=floating_base), TOLERANCE, batch=2)
 

@@ -20,15 +20,17 @@ import gridgen
 from gridgen.backends import TARGETS
 from gridgen.check import compare_function, random_changes, random_states, random_world
 from gridgen.commands.main import main
+from gridgen.dynamics import collision
 from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import ModelError, OptionError, ShapeError
 from gridgen.functions.worlds import world
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.thread.plan import plan_lines
+from gridgen.schedules.thread.work import count_operations, is_longer
 from helpers.dynamics import load_tree, robot_path
 from helpers.program_interpreter import run
-from helpers.robots import exhaustive_cases, needs, spread
+from helpers.robots import exhaustive_cases, needs, some, spread
 
 #: Revolute joints; branches and a mimic joint; a slide; a free joint.
 ROBOTS = [("arm7", False), ("gripper", False), ("cart_pole", False), ("quadruped", True)]
@@ -279,22 +281,22 @@ def robot() -> gridgen.Robot:
     return gridgen.load(robot_path("arm7"), spheres=spheres_of("arm7", False), backend="cpu")
 
 
-def test_derivatives_are_those_of_finite_differences(robot: gridgen.Robot) -> None:
+@pytest.mark.parametrize("function", some(FUNCTIONS[:4], FUNCTIONS[1:3]))
+def test_derivatives_are_those_of_finite_differences(robot: gridgen.Robot, function: str) -> None:
     x = states(tree_of("arm7", False), 40)
     outside = robot.world_distance(x["q"], x["world"])[0] > -0.02  # no axis is in an obstacle
     assert outside.mean() > 0.5
     x = {name: array[outside] for name, array in x.items()}
     u, one, step = np.random.default_rng(1).normal(size=x["q"].shape), np.ones(outside.sum()), 1e-6
-    for function in FUNCTIONS[:4]:
-        arguments = [x[name] for name in ARGUMENTS[function][1:]]
-        is_soft = function.startswith("soft")
-        gradient = robot.vjp(function, one if is_soft else (one, None), x["q"], *arguments)
-        slope = robot.jvp(function, u, x["q"], *arguments)[1]
-        slope = slope if is_soft else slope[0]
-        assert_allclose((gradient * u).sum(axis=1), slope, atol=1e-12)
-        ends = [getattr(robot, function)(x["q"] + s * u, *arguments) for s in (step, -step)]
-        ends = ends if is_soft else [end[0] for end in ends]
-        assert_allclose(np.subtract(*ends) / (2 * step), slope, atol=1e-6)
+    arguments = [x[name] for name in ARGUMENTS[function][1:]]
+    is_soft = function.startswith("soft")
+    gradient = robot.vjp(function, one if is_soft else (one, None), x["q"], *arguments)
+    slope = robot.jvp(function, u, x["q"], *arguments)[1]
+    slope = slope if is_soft else slope[0]
+    assert_allclose((gradient * u).sum(axis=1), slope, atol=1e-12)
+    ends = [getattr(robot, function)(x["q"] + s * u, *arguments) for s in (step, -step)]
+    ends = ends if is_soft else [end[0] for end in ends]
+    assert_allclose(np.subtract(*ends) / (2 * step), slope, atol=1e-6)
 
 
 def test_soft_minima_are_those_of_all_pairs() -> None:
@@ -377,6 +379,32 @@ def test_paths_are_free_where_all_of_their_points_are(robot: gridgen.Robot, coun
     assert max(means) > 0.7
     with pytest.raises(ShapeError, match=r"paths has shape \(11, 7\); give \(B, T, nq\)"):
         robot.path_free(paths[0])
+
+
+def test_arguments_of_paths_are_those_of_paths(robot: gridgen.Robot) -> None:
+    """Not of their points, also where there are as many; one of all paths has any form."""
+    ends = np.random.default_rng(4).uniform(-1.0, 1.0, (2, 11, 7))
+    paths, every = np.linspace(*ends, 11, axis=1), states(tree_of("arm7", False), 11)["world"]
+    margins = np.linspace(-0.2, 0.05, 11)
+    expected = robot.path_free(paths, every, margins)
+    assert 0.0 < expected.mean() < 1.0
+    assert_array_equal(robot.path_free(paths, every, margins.tolist()), expected)
+    expected = robot.path_free(paths, every[0], -0.05)
+    for margin in (np.array([-0.05]), [-0.05], np.array(-0.05)):
+        assert_array_equal(robot.path_free(paths, every[:1], margin), expected)
+    for obstacles, margin, message in (
+        (
+            every[:3],
+            0.0,
+            r"world has shape \(3, \d+\); give \(n,\) or \(B, n\) for paths with B = 11",
+        ),
+        (every[0], np.zeros(3), r"margin has shape \(3,\); give one number or \(B,\)"),
+        (every[0], np.zeros((11, 11)), r"margin has shape \(11, 11\)"),
+        (every[0], ["x"] * 11, "margin is"),
+        (every[0], [[0.1], [0.2, 0.3]], "margin is"),
+    ):
+        with pytest.raises(ShapeError, match=message):
+            robot.path_free(paths, obstacles, margin)
 
 
 def test_a_world_by_name_is_that_of_its_array(robot: gridgen.Robot) -> None:
@@ -473,6 +501,15 @@ def test_no_derivative_is_taken_by_a_world(robot: gridgen.Robot) -> None:
     every = world(spheres=[(1, 1, 1, 0.1)])
     with pytest.raises(OptionError, match="wrt names 'world'"):
         robot.vjp("world_distance", (np.ones(2), None), np.zeros((2, 7)), every, wrt="world")
+
+
+def test_pairs_of_spheres_do_not_make_a_program_too_long() -> None:
+    tree = tree_of("arm7", floating=False)
+    search = collision._pair_query(tree.spheres).instructions
+    text = count_operations(tree, "self_distance") - search
+    assert search > 100
+    assert is_longer(tree, "self_distance", text - 1)
+    assert not is_longer(tree, "self_distance", text)
 
 
 def test_robots_without_spheres_are_refused() -> None:
@@ -700,9 +737,11 @@ def test_spheres_of_meshes_cover_them(tmp_path: Path, capsys: pytest.CaptureFixt
     solid = '<mesh filename="package://meshes/ring.stl" scale="1 1 2"/>'
     (tmp_path / "ring.urdf").write_text(SOLIDS.format(solid))
     output = tmp_path / "spheres.json"
-    words = ["spheres", str(tmp_path / "ring.urdf"), "-o", str(output), "--excess", "0.03"]
+    words = ["spheres", str(tmp_path / "ring.urdf"), "-o", str(output), "--most", "60"]
     assert main(words) == 0
     assert "arm: " in capsys.readouterr().out
+    assert main(words) == 0  # over its own file
+    capsys.readouterr()
     spheres = np.array(json.loads(output.read_text())["arm"])
     (frame,) = (one for one in load_tree(SOLIDS.format(solid)).frames if one.name == "arm")
     assert frame.shapes == (None,)
@@ -710,12 +749,15 @@ def test_spheres_of_meshes_cover_them(tmp_path: Path, capsys: pytest.CaptureFixt
     points = (mesh.sample(4000, seed=0) * (1, 1, 2)) @ turn.T + (0.1, 0.2, 0.3)
     gaps = np.linalg.norm(points[:, None] - spheres[None, :, :3], axis=2) - spheres[:, 3]
     assert (gaps.min(axis=1) <= 0.0).all()
-    assert len(spheres) < 80
+    assert 30 < len(spheres) <= 60
     hole = np.linalg.norm(np.array([0.1, 0.2, 0.3]) - spheres[:, :3], axis=1) - spheres[:, 3]
     assert hole.min() > 0.02  # 6 cm to the ring
     (tmp_path / "ring.urdf").write_text(SOLIDS.format(solid.replace("ring.stl", "absent.stl")))
-    assert main([*words, "--force"]) == 2
+    assert main(words) == 2
     assert "no file of the mesh" in capsys.readouterr().err
+    output.write_text(output.read_text() + " ")
+    assert main(words) == 2
+    assert "has changed since" in capsys.readouterr().err
 
 
 @needs("mujoco")

@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose
 import gridgen
 from gridgen.check import compare_function, random_changes, random_states
 from gridgen.dynamics.constraints import Constraints, turning_rows
-from gridgen.dynamics.functions import computation_of
+from gridgen.dynamics.functions import computation_of, refusal
 from gridgen.dynamics.kinematics import all_motions, base_motion
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.state import State
@@ -619,6 +619,23 @@ def test_compiled_code_keeps_to_the_reference() -> None:
         robot.constrained_forward_dynamics(q, qd, tau, active=np.full(4, 2.0, np.float32))
     with pytest.raises(ModelError, match="the robot has no constraints: load it with"):
         gridgen.load(robot_path("solo12")).delassus(q[:, :12])
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        {"kind": "joint", "joint": "FL_HFE", "to": "FR_HFE"},
+        {"kind": "point", "link": "FL_FOOT", "to": "FR_FOOT"},
+        {"kind": "frame", "link": "base_link", "to": "HL_FOOT"},
+    ],
+)
+def test_loops_hold_no_free_joint(constraint: dict[str, Any]) -> None:
+    """Its force is none of theirs: a robot has all functions except that one."""
+    name, held = "constrained_inverse_dynamics", {"kind": "point", "link": "HR_FOOT"}
+    reason = refusal(load_tree("solo12", True, constraints=[constraint]), name)
+    assert 'no constraint holds the free joint "root_joint", which has no motor' in str(reason)
+    assert refusal(load_tree("solo12", True, constraints=[constraint, held]), name) is None
+    assert refusal(load_tree("solo12", False, constraints=[constraint]), name) is None
 
 
 def test_a_program_that_is_too_long_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

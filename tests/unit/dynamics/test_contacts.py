@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from copy import copy
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,21 @@ from numpy.testing import assert_allclose
 
 import gridgen
 from gridgen.compiler import read_tree
+from gridgen.dynamics.contacts import touching
 from gridgen.dynamics.contacts.softness import weights
 from gridgen.dynamics.reference import evaluate_reference
-from gridgen.errors import GridGenWarning, ModelError, OptionError
+from gridgen.errors import GridGenWarning, InternalError, ModelError, OptionError
 from gridgen.kernel import SEVERAL, KernelKey
+from gridgen.model.contacts import pair_of
 from gridgen.model.readers.mujoco import from_model
+from gridgen.model.soft import POINTS, Contact, Solid
 from gridgen.model.tree import build_tree
 from gridgen.options import RobotOptions
 from gridgen.schedules.team.schedule import Teams
 from gridgen.schedules.thread.plan import plan_lines
 from gridgen.schedules.thread.schedule import ThreadSchedule
 from gridgen.symbolic.memory import Repeat
+from gridgen.symbolic.scalars import FloatScalars
 from helpers.dynamics import load_tree
 from helpers.program_interpreter import run
 from helpers.robots import OWN, exhaustive, joint_text, link_text, robot_text
@@ -278,17 +283,38 @@ def test_the_nearest_pairs_have_the_results_of_all(name: str, cone: str) -> None
         some.check(qdd[is_whole], forces[is_whole], tolerance=1e-8)
 
 
-def test_the_program_of_nearest_pairs_computes_the_reference() -> None:
-    peer = Peer(model_of("pairs", "elliptic"), 3)
-    tree = peer.tree(contact={"max_pairs": 2})
-    name = "contact_forward_dynamics"
+def test_the_table_of_touches_has_every_pair_of_kinds() -> None:
+    assert touching._TOUCHES.keys() == POINTS.keys()
+    sphere, cylinder = Solid("a", radii=(0.1,) * 3), Solid("b", radii=(0.1, 0.1, 0.0))
+    assert pair_of(sphere, cylinder) is None
+    with pytest.raises(InternalError, match="CYLINDER"):
+        next(
+            touching.touches(
+                SimpleNamespace(scalars=FloatScalars()), Contact("", cylinder, sphere), 0.1
+            )
+        )
+
+
+@pytest.mark.parametrize(
+    ("model", "contact", "name"),
+    [
+        ("pairs", {"max_pairs": 2}, "contact_forward_dynamics"),
+        ("many", True, "contact_forward_dynamics"),
+        ("many", True, "contact_residual"),
+    ],
+)
+def test_programs_with_loops_compute_the_reference(model: str, contact: Any, name: str) -> None:
+    peer = Peer(model_of(model, "elliptic"), 3)
+    tree = peer.tree(contact=contact)
     program = plan_lines(tree, name)
-    expected = evaluate_reference(tree, name, peer.x)[0]
+    expected = evaluate_reference(tree, name, peer.x)
     known = {key: np.ravel(value) for key, value in tree.parameters.items()}
     for k in range(3):
         x = {key: value if key == "gravity" else value[k] for key, value in peer.x.items()}
         given = {one.name: (known | x)[one.name].tolist() for one in program.inputs}
-        assert_allclose(run(program, given)["qdd"], expected[k], rtol=1e-8, atol=1e-8)
+        for array, own in zip(program.outputs, expected, strict=True):
+            found = run(program, given)[array.name]
+            assert_allclose(found, np.ravel(own[k]), rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("value", [0, 1.5])
@@ -296,12 +322,6 @@ def test_the_number_of_nearest_pairs_is_checked(value: Any) -> None:
     options = RobotOptions(contact={"max_pairs": value})
     with pytest.raises(OptionError, match=f"max_pairs {value}; give 1 to 1000"):
         build_tree(from_model(model_of("pairs", "pyramidal")), options)
-
-
-def test_a_warning_names_the_limit_of_pairs() -> None:
-    description = from_model(model_of("humanoid", "pyramidal"))
-    with pytest.warns(GridGenWarning, match='109 pairs .* contact={"max_pairs": 4}'):
-        build_tree(description, RobotOptions(contact=True))
 
 
 @pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
@@ -361,9 +381,26 @@ def test_pairs_of_a_urdf_have_the_parameters_of_mujoco() -> None:
     assert_allclose(qdd[0], data.qacc, rtol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
-@pytest.mark.parametrize("name", ["hopper", *exhaustive("hand")])
+def test_the_text_of_contacts_does_not_grow_with_their_number() -> None:
+    def instructions(count: int) -> int:
+        rng = np.random.default_rng(count)
+        shapes = "".join(
+            f'<geom size="{size}" pos="{x} {y} {z}"/>'
+            for size, x, y, z in rng.uniform(0.01, 0.1, size=(count, 4))
+        )
+        link = f'<body><joint axis="0 1 0"/>{shapes}</body>'
+        text = f'<geom type="plane" size="1 1 1"/><body><freejoint/>{shapes}{link}{link}</body>'
+        model = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{text}</worldbody></mujoco>")
+        tree = build_tree(from_model(model), RobotOptions(contact=True))
+        assert len(tree.contact_model.contacts) == 3 * count + count**2
+        return plan_lines(tree, "contact_residual").instructions
+
+    assert instructions(8) == instructions(16)
+
+
+@pytest.mark.parametrize("dtype", ["float32", *exhaustive("float64")])
+@pytest.mark.parametrize("cone", ["elliptic", *exhaustive("pyramidal")])
+@pytest.mark.parametrize("name", ["many", *exhaustive("hopper", "hand")])
 def test_compiled_code_has_mujocos_numbers(name: str, cone: str, dtype: str) -> None:
     peer = Peer(model_of(name, cone), 40)
     robot = gridgen.load(peer.model, **LOADED | {"actuators": peer.model.nu > 0})
@@ -372,9 +409,11 @@ def test_compiled_code_has_mujocos_numbers(name: str, cone: str, dtype: str) -> 
     qdd, forces = robot.contact_forward_dynamics(**x, gravity=gravity)
     peer.check(qdd, forces, tolerance=1e-3 if dtype == "float32" else 1e-6)
     # The same bits alone as in a pack with others.
-    one = {name: array[3:4] for name, array in x.items()}
-    alone = robot.contact_forward_dynamics(**one, gravity=gravity)
-    assert np.array_equal(alone[0][0], qdd[3])
+    for k in range(0, 40, 7):
+        one = {name: array[k : k + 1] for name, array in x.items()}
+        alone = robot.contact_forward_dynamics(**one, gravity=gravity)
+        assert np.array_equal(alone[0][0], qdd[k])
+        assert np.array_equal(alone[1][0], forces[k])
 
 
 def test_a_urdf_with_ground_is_the_same_robot() -> None:

@@ -50,7 +50,7 @@ def cases() -> list[object]:
     for case in ALL_CASES:
         name, _ = case.values
         large = name in LARGE_ROBOTS and name not in OWN_ROBOTS
-        marks = pytest.mark.exhaustive if large else ()
+        marks = pytest.mark.exhaustive if large else case.marks
         found.append(pytest.param(*case.values, id=case.id, marks=marks))
     return found
 

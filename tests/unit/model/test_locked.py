@@ -111,7 +111,7 @@ REFUSED = [
     ({"wrist_roll": float("nan")}, '"wrist_roll" at nan; lock a continuous joint at'),
     ({"wrist_roll": True}, '"wrist_roll" at True'),
     ({"wrist_roll": (0.1, 0.2)}, '"wrist_roll" at (0.1, 0.2)'),
-    ({3: 0.1}, "lock has 3, which is not a joint"),
+    ({3: 0.1}, "lock has the key 3; give a string"),
 ]
 
 

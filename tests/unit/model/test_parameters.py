@@ -67,7 +67,7 @@ def test_joints_have_the_options_numbers():
         (["all", "hand"], 'parameters has "all" and "hand"'),
         ("link0", '"link0", which is fixed to the base and does not move'),
         (3, "parameters is 3; give the name of a link"),
-        ([b"hand"], "give the name of a link"),
+        ([b"hand"], "give a number or a string"),
     ],
 )
 def test_other_names_are_refused(parameters, text):

@@ -319,11 +319,11 @@ def test_nothing_is_written_when_an_argument_is_refused(robot: gridgen.Robot) ->
 
 
 CHOICES = [
-    ({"schedule": "warp"}, 'schedule is "warp"; choose one of auto, thread'),
+    ({"schedule": "weft"}, 'schedule is "weft"; choose one of auto, thread'),
     ({"backend": "gpu"}, 'backend is "gpu"; choose one of auto, cpu, cuda, emulated'),
-    ({"schedule": None}, 'schedule is "None"; choose one of auto, thread'),
-    ({"schedule": GOOD}, 'schedule is "[[0. 0.]'),
-    ({"backend": GOOD}, 'backend is "[[0. 0.]'),
+    ({"schedule": None}, "schedule is None; choose one of auto, thread"),
+    ({"schedule": GOOD}, "schedule is array([[0., 0"),
+    ({"backend": GOOD}, "backend is array([[0., 0"),
     ({"backend": ""}, 'backend is ""; choose one of auto, cpu, cuda, emulated'),
 ]
 

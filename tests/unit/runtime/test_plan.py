@@ -26,7 +26,7 @@ from helpers.robots import CONSTRAINTS, OWN, TESTED_APART, exhaustive
 GRADIENTS = ("inverse_dynamics_gradient", "forward_dynamics_gradient")
 
 
-ON_GPU = {"thread", "scan", "hybrid"}
+ON_GPU = {"thread", "scan", "warp", "hybrid"}
 
 
 @cache
@@ -56,7 +56,8 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def suffix(plan) -> str:
-    return "_scan" if plan.chosen.schedule == "scan" else ""
+    schedule = plan.chosen.schedule
+    return "" if schedule == "thread" else f"_{schedule}"
 
 
 @pytest.mark.parametrize("batch", [1, 256, 1 << 16])
@@ -71,7 +72,7 @@ def test_a_call_does_what_the_plan_says(on_gpu, batch, evaluated):
         assert evaluated.pop() == function + suffix(plan) == plan.chosen.kernel
         getattr(robot, function)(q, qd, qd, f_ext=loads)
         assert evaluated.pop() == f"{function}{suffix(plan)}_f_ext"
-        for schedule, end in (("thread", ""), ("scan", "_scan")):
+        for schedule, end in (("thread", ""), ("scan", "_scan"), ("warp", "_warp")):
             getattr(robot, function)(q, qd, qd, schedule=schedule)
             assert evaluated.pop() == function + end
     plan = robot.plan("forward_dynamics", batch=batch, device="sm_90", dtype="float64")
@@ -87,7 +88,7 @@ def test_few_states_of_many_bodies_get_teams(robot):
     """And threads where there are states enough for all of them."""
     few = robot.plan("inverse_dynamics_gradient", batch=32, device="sm_90")
     many = robot.plan("inverse_dynamics", batch=1 << 20, device="sm_90")
-    assert robot.name != "humanoid" or few.chosen.schedule == "scan"
+    assert robot.name != "humanoid" or few.chosen.schedule == "warp"
     assert many.chosen.schedule == "thread"
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen.errors import DeviceError, ShapeError
+from gridgen.errors import DeviceError, OptionError, ShapeError
 from gridgen.runtime.arrays import staging
 from gridgen.runtime.calls import evaluation, prepared
 from helpers.gpu import COUNT, Gpu, expected, on_host
@@ -113,6 +113,18 @@ def test_arrays_of_familiar_strides_that_are_not_aligned_are_no_rows(
         assert gpu.launches[-1].entry == f"inverse_dynamics{form} float64"
         np.testing.assert_array_equal(on_host(found), expected(two_link, [x, qd, qdd]))
     assert len(checks) == 1
+
+
+def test_numbers_for_all_states_are_validated_on_a_gpu_too(gpu: Gpu, urdf: Path) -> None:
+    spheres = {"base": [(0.0, 0, 0, 0.3)], "forearm": [(0.0, 0, 0, 0.3)]}
+    robot, (q,) = gridgen.load(urdf, spheres=spheres), gpu.arrays(1)
+    for _ in range(2):
+        robot.soft_self_distance(q, 0.1)
+    for wrong in (-0.1, np.nan):
+        launches = len(gpu.launches)
+        with pytest.raises(OptionError, match=f"temperature has {wrong}"):
+            robot.soft_self_distance(q, wrong)
+        assert len(gpu.launches) == launches
 
 
 def test_earlier_calls_keep_no_array(gpu: Gpu) -> None:

@@ -158,6 +158,17 @@ def test_states_of_a_rollout_may_have_several_axes(
         two_link.rollout(q0, qd0[:2], tau, STEP)
 
 
+def test_torques_of_states_that_could_be_steps_are_refused(two_link: gridgen.Robot) -> None:
+    q, qd, tau = np.random.default_rng(0).normal(size=(3, 4, 2))
+    with pytest.raises(ShapeError, match=r"give tau\[None\] if .* or tau\[:, None\] for one step"):
+        two_link.rollout(q, qd, tau, STEP)
+    shared = two_link.rollout(q, qd, tau[None], STEP)[0]
+    assert shared.shape == (4, 5, 2)
+    assert np.array_equal(two_link.rollout(q[:3], qd[:3], tau, STEP)[0], shared[:3])
+    assert two_link.rollout(q, qd, tau[:, None], STEP)[0].shape == (4, 2, 2)
+    assert two_link.rollout(q[0], qd[0], tau, STEP)[0].shape == (5, 2)
+
+
 def test_arrays_that_do_not_fit_are_refused(
     two_link: gridgen.Robot, rolled: tuple[np.ndarray, ...]
 ) -> None:

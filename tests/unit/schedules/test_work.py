@@ -12,7 +12,7 @@ from gridgen.schedules.cfa.work import cfa_work
 from gridgen.schedules.scan.work import scan_work
 from gridgen.schedules.team.plan import plan_scan
 from gridgen.schedules.team.rounds import lanes_of
-from helpers.scan import KERNELS, tree_of
+from helpers.scan import KERNELS, SCANS, tree_of
 
 NAMES = ("pendulum", "arm7", "gripper", "humanoid", "chain 33", "tree 50")
 
@@ -43,7 +43,7 @@ def test_the_steps_of_the_constraint_force_algorithm_grow_like_the_logarithm():
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("function", KERNELS)
+@pytest.mark.parametrize("function", SCANS)
 def test_a_lane_does_its_share_at_least(name, function):
     """No less than the mean; all of it where there is one lane, but for writing one entry."""
     plan = plan_scan(tree_of(name))

@@ -9,13 +9,14 @@ from functools import cached_property
 
 from gridgen.dynamics.constraints import Constraints, Held, Rows
 from gridgen.dynamics.contacts.nearest import kind_of, nearest
-from gridgen.dynamics.contacts.rows import TINY, Block, Point, Row
+from gridgen.dynamics.contacts.point_sets import PointSets, is_many
+from gridgen.dynamics.contacts.rows import TINY, Block, Cone, Point, Row
 from gridgen.dynamics.contacts.softness import Spring, softness_of, weights
 from gridgen.dynamics.contacts.touching import Touch, touches
 from gridgen.dynamics.kinematics import BodyMotion, base_motion
-from gridgen.dynamics.state import State
+from gridgen.dynamics.state import Numbers, State
 from gridgen.model.kinematic_tree import KinematicTree
-from gridgen.model.soft import LEAST_FRICTION, Contact, Softness, Solid
+from gridgen.model.soft import LEAST_FRICTION, Contact, ShapeKind, Softness, Solid
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import (
@@ -38,9 +39,17 @@ class SoftConstraints:
         state: of the robot.
         robot: the robot with the dry friction of its joints, which that of ``state`` may lack.
         motions: of its bodies at zero joint accelerations.
+        in_loops: whether a program may have loops over points.
     """
 
-    def __init__(self, state: State, robot: KinematicTree, motions: Sequence[BodyMotion]) -> None:
+    def __init__(
+        self,
+        state: State,
+        robot: KinematicTree,
+        motions: Sequence[BodyMotion],
+        *,
+        in_loops: bool,
+    ) -> None:
         tree, scalars = state.tree, state.scalars
         self._state, self._tree, self._scalars = state, tree, scalars
         self._q, self._qd, self._robot = state.q, state.qd, robot
@@ -54,26 +63,46 @@ class SoftConstraints:
         self.points, self._shares, self.beyond = [], [], []  # type: ignore[var-annotated]
         contacts = tree.contact_model.contacts
         kinds: dict[object, list[int]] = {}
+        many: list[int] = []
         for number, contact in enumerate(contacts):
-            is_limited = isinstance(contact.other, Solid) and contact.solid.edges < 2
-            kind = kind_of(contact) if is_limited else number
+            is_pair = isinstance(contact.other, Solid)
+            kind = kind_of(contact) if is_pair and ShapeKind.BOX not in contact.kinds else number
             kinds.setdefault(kind, []).append(number)
+            if self._has_own_columns(contact):
+                many.append(number)
+        self.sets = None
+        if many and in_loops and scalars.has_rows and is_many(tree):
+            self.sets = PointSets(self, self._frame, many, self._qd)
+            kinds = {
+                kind: own
+                for kind, every in kinds.items()
+                if (own := [number for number in every if number not in many])
+            }
         for numbers in kinds.values():
             contact = contacts[numbers[0]]
             if 0 < tree.contact_model.max_pairs < len(numbers):
-                found, distance = nearest(self._frame, numbers, self._weight)
+                found, distance = nearest(self._frame, numbers, self.weight)
                 self.beyond.append(distance - scalars.constant(contact.margin))
                 for one in found:
                     self._add(one.contact, one.touch, one.friction, one.weight, one.shares)
                 continue
             for number in numbers:
                 contact = contacts[number]
-                weight = scalars.constant(sum(map(self._weight, contact.solids)))
+                weight = scalars.constant(sum(map(self.weight, contact.solids)))
                 for touch in touches(self._frame, contact, state.given["radii"][number]):
                     self._add(contact, touch, state.given["friction"][number], weight, number)
         self.rows += self.points
 
-    def _weight(self, solid: Solid) -> float:
+    def _has_own_columns(self, contact: Contact) -> bool:
+        """Return whether a contact may be in a loop: no two joints of its path have one column."""
+        if not isinstance(contact.other, Solid):
+            return True
+        _, path = self._frame.path(contact.solid.body, contact.other.body)
+        columns = [self._tree.bodies[index].v_index for index, _ in path]
+        return not self._tree.contact_model.max_pairs and len({*columns}) == len(columns)
+
+    def weight(self, solid: Solid) -> float:
+        """Return the approximate inverse inertia of a shape's link."""
         return self._weights.links[solid.link][0]
 
     @cached_property
@@ -86,6 +115,9 @@ class SoftConstraints:
         above = {j: {own.parent(below) for below in own.climb(j)} for j in self._rank}
         for row in self.rows:
             columns = row.columns if isinstance(row, Block) else ()
+            for at, j in enumerate(columns):
+                above[j].update(columns[:at])
+        for columns in self.sets.columns if self.sets else ():
             for at, j in enumerate(columns):
                 above[j].update(columns[:at])
         parents = [-1] * len(above)
@@ -150,7 +182,7 @@ class SoftConstraints:
         D = self._scalars.select(distance, D, self._scalars.constant(0.0))
         return D, spring.damping * rate + spring.stiffness * impedance * distance
 
-    def _columns(self, bodies: Iterable[int]) -> list[int]:
+    def columns_of(self, bodies: Iterable[int]) -> list[int]:
         """Return the velocities of the joints of bodies, parents first."""
         found = {
             j
@@ -170,7 +202,7 @@ class SoftConstraints:
         axes = [[one if i == k else zero for k in range(count)] for i in range(count)]
         if held.link is None or held.to is None:
             rows, bodies = held.rows, [index for index in constraint.joints if index >= 0]
-            weights = [sum(self._weights.velocities[j] for j in self._columns(bodies))]
+            weights = [sum(self._weights.velocities[j] for j in self.columns_of(bodies))]
             errors = self._frame.errors(held)
         else:
             rows, bodies = self._of_ends(held)
@@ -185,7 +217,7 @@ class SoftConstraints:
                 errors += angles
         if not constraint.has_target:
             errors = [zero] * count
-        made = Block(rows, self._columns(bodies), axes, [], [])
+        made = Block(rows, self.columns_of(bodies), axes, [], [])
         square = dot(errors, errors)
         size = scalars.sqrt(scalars.select(square - TINY, scalars.constant(TINY), square))
         spring = self._spring(constraint.softness)
@@ -276,7 +308,7 @@ class SoftConstraints:
             weight:  approximate inverse inertia.
             shares:  the contact's number, or as of ``Nearest``.
         """
-        scalars, model = self._scalars, self._tree.contact_model
+        scalars = self._scalars
         moments = contact.condim > 3
         rows = self._zeros(6 if moments else 3)
         for index, sign in touch.path:
@@ -284,20 +316,36 @@ class SoftConstraints:
             screws = [(scale(sign, v), scale(sign, w)) for v, w in turn.screws]
             replace(turn, screws=screws).add_to(rows)
         zeros = constants((0.0, 0.0, 0.0), scalars)
-        around = (touch.normal, *touch.tangents)
-        axes: Rows = [list(axis) for axis in around[: min(contact.condim, 3)]]
+        slides, turns = touch.rows(contact.condim)
+        axes: Rows = [list(axis) for axis in slides]
         if moments:
-            turns = around[: contact.condim - 3]
             axes = [[*axis, *zeros] for axis in axes] + [[*zeros, *axis] for axis in turns]
+        columns = self.columns_of(index for index, _ in touch.path)
+        back = None if touch.axes < 0 else self._frame.pose(-1, touch.axes).R
+        block = Block(rows, columns, axes, [], [])
+        inside = touch.distance - scalars.constant(contact.margin)
+        rates = block.rates(self._qd)
+        offsets, cone = self.yielding(contact, inside, sliding, weight, rates)
+        self.points.append(Point(rows, columns, axes, offsets, cone.D, cone, back, inside))
+        self._shares.append(shares)
+
+    def yielding(
+        self,
+        contact: Contact,
+        inside: Scalar,
+        sliding: Scalar,
+        weight: Scalar,
+        rates: Sequence[Scalar],
+    ) -> tuple[list[Scalar], Cone]:
+        """Return how a point of a contact yields: -aref of its rows, and its cone.
+
+        Arguments as of ``_add``; the distance less the margin, and the ``rates`` of the rows.
+        """
+        scalars, model = self._scalars, self._tree.contact_model
         least = scalars.constant(LEAST_FRICTION)
         sliding = scalars.select(sliding - LEAST_FRICTION, least, sliding)
         ratio, *others = map(scalars.constant, (contact.ratio, *contact.friction[2:]))
         friction = [sliding, ratio * sliding, *others][: contact.condim - 1]
-        columns = self._columns(index for index, _ in touch.path)
-        back = None if touch.axes < 0 else self._frame.pose(-1, touch.axes).R
-        inside = touch.distance - scalars.constant(contact.margin)
-        made = Point(rows, columns, axes, [], [], friction, None, back, inside)
-        rates = made.rates(self._qd)
         is_cone = model.cone == "elliptic" and contact.condim > 1
         if not is_cone and contact.condim > 1:
             weight = weight * (1.0 + sliding * sliding)
@@ -306,20 +354,23 @@ class SoftConstraints:
         damping = spring.damping
         if is_cone and any(contact.friction_solref):
             damping = spring.gains(self._tree, contact.friction_solref)[1]
-        made.offsets = [offset, *(damping * rate for rate in rates[1:])]
-        made.D = [D]
+        offsets = [offset, *(damping * rate for rate in rates[1:])]
         if is_cone:
-            made.cone = sliding * scalars.constant(1.0 / math.sqrt(model.impratio))
+            mu = sliding * scalars.constant(1.0 / math.sqrt(model.impratio))
             tangential = scalars.constant(model.impratio) * D
-            made.D.append(tangential)
-            made.D += [tangential * (mu * mu / (sliding * sliding)) for mu in friction[1:]]
-        elif contact.condim > 1:
-            made.D = [D * scalars.constant(0.5 * model.impratio) / (sliding * sliding)]
-        self.points.append(made)
-        self._shares.append(shares)
+            others = [tangential * (mu * mu / (sliding * sliding)) for mu in friction[1:]]
+            return offsets, Cone([D, tangential, *others], friction, mu)
+        if contact.condim > 1:
+            D = D * scalars.constant(0.5 * model.impratio) / (sliding * sliding)
+        return offsets, Cone([D], friction, None)
 
-    def in_base(self, forces: Sequence[Sequence[Scalar]]) -> list[Scalar]:
-        """Return the forces on the points in the axes of the base, for those of all rows."""
+    def in_base(self, forces: Sequence[Sequence[Scalar]], a: Numbers) -> list[Scalar]:
+        """Return the forces on the points in the axes of the base.
+
+        Args:
+            forces: of all rows.
+            a:      joint accelerations.
+        """
         contacts = self._tree.contact_model.contacts
         found: list[list[Scalar]] = [[] for _ in contacts]
         own_forces = forces[len(forces) - len(self.points) :]
@@ -334,6 +385,13 @@ class SoftConstraints:
             for number, share in shares.items():
                 part = scale(share, total)
                 found[number] = [*(add(tuple(found[number]), part) if found[number] else part)]
+        if self.sets:
+            counts = [contact.count for contact in contacts]
+            own_points = self.sets.forces(a, sum(counts))
+            for number, own in enumerate(found):
+                first = sum(counts[:number])
+                for k in range(first, first + counts[number]) if not own else ():
+                    own += own_points[k]
         return [entry for own in found for entry in own]
 
 

@@ -60,8 +60,14 @@ class Solution:
     shift: list[Scalar]
 
 
-def solution(state: State, tau: Numbers) -> Solution:
-    """Return the accelerations with soft constraints; fused functions share them."""
+def solution(state: State, tau: Numbers, *, in_loops: bool = True) -> Solution:
+    """Return the accelerations with soft constraints; fused functions share them.
+
+    Args:
+        state:    of the robot.
+        tau:      joint torques.
+        in_loops: whether a program may have loops over points.
+    """
     if isinstance(state.scalars, ColumnScalars):
         return _differentiated(state, tau)
     base = (state.gravity, state.base_velocity, state.base_acceleration, state.f_ext)
@@ -69,16 +75,20 @@ def solution(state: State, tau: Numbers) -> Solution:
     names = sorted(parameters)
     operands = (state.q, state.qd, tau, *(values or () for values in base))
     given = [*chain(*operands, *(parameters[name] for name in names))]
-    return state.scalars.once(f"contacts {names}", given, partial(_solved, state, tau, given))
+    return state.scalars.once(
+        f"contacts {names} {in_loops}",
+        given,
+        partial(_solved, state, tau, given, in_loops=in_loops),
+    )
 
 
-def _solved(state: State, tau: Numbers, given: Sequence[Scalar]) -> Solution:
+def _solved(state: State, tau: Numbers, given: Sequence[Scalar], *, in_loops: bool) -> Solution:
     robot, state = state.tree, without_friction(state)
     scalars = state.scalars
     motions = all_motions(state)
     bias = torques_of_forces(state, body_forces(state, each(robot, motions)))
     M = mass_matrix(state)
-    problem = Problem(state, robot, motions)
+    problem = Problem(state, robot, motions, in_loops=in_loops)
     scalars.begin("solve", -1)
     shift = problem.shift
     moved = problem.times(M, shift)
@@ -97,11 +107,12 @@ def _differentiated(state: State, tau: Numbers) -> Solution:
     scalars, robot = state.scalars, state.tree
     assert isinstance(scalars, ColumnScalars)
     known = undifferentiated(state)
-    found = solution(known, values_of([*tau]))
+    found = solution(known, values_of([*tau]), in_loops=False)
     qdd = [a - shift for a, shift in zip(found.a, found.shift, strict=True)]
     by_q, by_qd = inverse_dynamics_gradient(without_friction(known), qdd)
     free = without_friction(state)
-    problem = Problem(free, robot, all_motions(free) if robot.constraints else ())
+    motions = all_motions(free) if robot.constraints else ()
+    problem = Problem(free, robot, motions, in_loops=False)
     a = [qdd + shift for qdd, shift in zip(map(Dual, qdd), problem.shift, strict=True)]
     torques = problem.torques(problem.responses(problem.residuals(a))[0])
     errors = [
@@ -149,7 +160,7 @@ def contact_forward_dynamics(state: State, tau: Numbers) -> tuple[list[Scalar], 
     """
     found = solution(state.on_fixed_base, actuated(state, tau))
     qdd = [a - shift for a, shift in zip(found.a, found.shift, strict=True)]
-    return qdd, found.problem.in_base(found.problem.forces)
+    return qdd, found.problem.in_base(found.problem.forces, found.a)
 
 
 def contact_residual(state: State, tau: Numbers) -> Scalar:
@@ -158,7 +169,7 @@ def contact_residual(state: State, tau: Numbers) -> Scalar:
     1 or more if more than ``max_pairs`` of one kind touch.
     """
     found = solution(state.on_fixed_base, actuated(state, tau))
-    torques = found.problem.torques(found.problem.forces)
+    torques = found.problem.torques(found.problem.forces, found.a)
     errors = [x - y - t for x, y, t in zip(found.Ma, found.b, torques, strict=True)]
     error, free, forced = (
         total(x * x / found.M[j][j] for j, x in enumerate(own))

@@ -113,26 +113,23 @@ class Block:
         return [-(D * r) for D, r in zip(self.D, residual, strict=True)], C
 
 
-@dataclass
-class Point(Block):
-    """A point of a contact, in axes of a normal and its tangents; the normal's rows come first.
+@dataclass(frozen=True)
+class Cone:
+    """How a point of a contact yields, in axes of a normal and its tangents; the normal is first.
 
     Attributes:
         D:        inverse regularizer of the normal, and of the others or of the pyramid's edges.
         friction: coefficients of the tangential rows.
-        cone:     mu of the regularized elliptic cone; ``None`` for a pyramid.
-        back:     rotation of the rows' axes to those of the base; ``None`` for these.
-        distance: beyond the margin; the point acts where it is negative.
+        mu:       of the regularized elliptic cone; ``None`` for a pyramid.
     """
 
+    D: list[Scalar]
     friction: list[Scalar]
-    cone: Scalar | None
-    back: Matrix | None
-    distance: Scalar
+    mu: Scalar | None
 
     def response(self, residual: Sequence[Scalar], scalars: Scalars) -> tuple[list[Scalar], Rows]:
         """Return the forces and the stiffness C at residuals, in the contact's axes."""
-        if self.cone is not None:
+        if self.mu is not None:
             return self._elliptic(residual, scalars)
         zero = scalars.constant(0.0)
         count = len(residual)
@@ -151,7 +148,7 @@ class Point(Block):
         return force, C
 
     def _elliptic(self, residual: Sequence[Scalar], scalars: Scalars) -> tuple[list[Scalar], Rows]:
-        mu: Scalar = self.cone
+        mu: Scalar = self.mu
         factors = [mu, *self.friction]
         U = [factor * r for factor, r in zip(factors, residual, strict=True)]
         N, square = U[0], dot(U[1:], U[1:])
@@ -183,3 +180,22 @@ class Point(Block):
                 C[k][m] = C[m][k] = entry * factors[k] * factors[m]
             C[k][k] = C[k][k] + D[k]
         return force, C
+
+
+@dataclass
+class Point(Block):
+    """A point of a contact.
+
+    Attributes:
+        cone:     how it yields.
+        back:     rotation of the rows' axes to those of the base; ``None`` for these.
+        distance: beyond the margin; the point acts where it is negative.
+    """
+
+    cone: Cone
+    back: Matrix | None
+    distance: Scalar
+
+    def response(self, residual: Sequence[Scalar], scalars: Scalars) -> tuple[list[Scalar], Rows]:
+        """Return the forces and the stiffness C at residuals, in the contact's axes."""
+        return self.cone.response(residual, scalars)

@@ -62,11 +62,13 @@ class Group:
 class Problem(SoftConstraints):
     """The soft constraints of a robot in one state, and their solution."""
 
-    def torques(self, forces: Sequence[Sequence[Scalar]]) -> list[Scalar]:
-        """Return the joint torques of the forces of all rows, J^T f."""
+    def torques(self, forces: Sequence[Sequence[Scalar]], a: Sequence[Scalar] = ()) -> list[Scalar]:
+        """Return the joint torques of the forces of all rows, J^T f; of sets at accelerations."""
         total = [self._scalars.constant(0.0)] * self._tree.nv
         for row, own in zip(self.rows, forces, strict=True):
             row.add_torques(total, own)
+        if self.sets:
+            self.sets.stiffened(a, total, None)
         return total
 
     def rates(self, v: Sequence[Scalar]) -> list[list[Scalar]]:
@@ -137,6 +139,8 @@ class Problem(SoftConstraints):
                     return group.get(torques, H)
 
                 group.put(torques, H, self._where(group, group.get(torques, H), stiffen))
+            if self.sets:
+                self.sets.stiffened(a, torques, H)
             gradient = [r - t for r, t in zip(rest, torques, strict=True)]
             factors = ldlt(H, self.branches, one, scalars)
             p = ldlt_solve(factors, [-g for g in gradient])
@@ -159,6 +163,8 @@ class Problem(SoftConstraints):
                 flat = iter(found[len(found) - count :])
                 for k in group.members:
                     rates[k] = [next(flat) for _ in range(sizes[k])]
+            if self.sets:
+                self.sets.advanced(p, torques)
             rest_1 = moved(rest, Mp)
             after = [r - t for r, t in zip(rest_1, torques, strict=True)]
             # b vanishes without gravity, and forces of deep contacts are far larger.
@@ -184,6 +190,8 @@ class Problem(SoftConstraints):
                         return [found, bend]
 
                     entries = self._where(group, entries, bent)
+                if self.sets:
+                    entries = [x + y for x, y in zip(entries, self.sets.bent(by), strict=True)]
                 return entries[0], entries[1]
 
             by = self._searched(slope, slopes, test)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
 from gridgen.dynamics.constraints import Constraints
 from gridgen.dynamics.contacts.rows import TINY
 from gridgen.dynamics.contacts.terrain import above
-from gridgen.dynamics.frames import Pose, in_canonical
-from gridgen.model.kinematic_tree import Frame
-from gridgen.model.soft import Contact, HeightField, Plane, Solid
+from gridgen.dynamics.frames import Pose
+from gridgen.errors import InternalError
+from gridgen.model.soft import POINTS, Contact, HeightField, Plane, ShapeKind, Solid
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import (
     Vector,
@@ -32,6 +34,8 @@ from gridgen.symbolic.spatial import (
 PARALLEL = 1e-15
 #: The center of a shape, and half of its segment, if it has one.
 Ends = tuple[Vector, Sequence[Vector]]
+#: The nearest point of a shape, the vector to it from that of another one, and how far it is.
+Apart = tuple[Vector, Vector, Scalar]
 #: Joints that move a shape relative to another one, with their signs.
 Path = Sequence[tuple[int, Scalar]]
 #: Distance of a point that does not exist, beyond all others [m].
@@ -47,18 +51,29 @@ class Touch:
     Attributes:
         axes:     body whose axes the vectors are in; -1 is the base.
         path:     joints that move the solid relative to the other shape, with their signs.
-        point:    the point.
         distance: between the shapes.
-        normal:   from the other shape to the solid.
-        tangents: of the contact; the normal is their cross product.
+        find:     computes the point, the normal from the other shape to the solid, and the tangents
+                  of the contact; the normal is their cross product.
     """
 
     axes: int
     path: Path
-    point: Vector
     distance: Scalar
-    normal: Vector
-    tangents: Sequence[Vector]
+    find: Callable[[], tuple[Vector, Vector, Sequence[Vector]]]
+
+    @cached_property
+    def _found(self) -> tuple[Vector, Vector, Sequence[Vector]]:
+        return self.find()
+
+    @property
+    def point(self) -> Vector:
+        """The point."""
+        return self._found[0]
+
+    def rows(self, condim: int) -> tuple[Sequence[Vector], Sequence[Vector]]:
+        """Return the axes of a contact's rows: of velocities, and of angular velocities."""
+        around = (self._found[1], *self._found[2])
+        return around[: min(condim, 3)], around[: max(condim - 3, 0)]
 
 
 def touches(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[Touch]:
@@ -70,42 +85,71 @@ def touches(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[To
         radius:  of its solid.
     """
     frame.scalars.begin("contact", contact.solid.body)
-    if isinstance(contact.other, Solid):
-        yield from _between(frame, contact, contact.other, radius)
-    else:
-        yield from _on_ground(frame, contact.solid, contact.other, radius)
+    touch = _TOUCHES.get(contact.kinds)
+    if touch is None:
+        raise InternalError(f"no points of a contact of {contact.kinds}")
+    yield from touch(frame, contact, radius)
 
 
-def _pose(frame: Constraints, solid: Solid, axes: int) -> Pose:
-    here = Frame(solid.link, solid.body, solid.pose.rotation, solid.pose.translation)
-    placed = in_canonical(frame.state, here)
-    return frame.pose(axes, solid.body).child(placed)
+def distance_bound(frame: Constraints, contact: Contact, radius: Scalar) -> Scalar:
+    """Return a number that is negative where a contact may act, from balls around its shapes."""
+    scalars, (solid, other) = frame.scalars, (contact.solid, contact.other)
+    axes, _ = frame.path(solid.body, -1)
+    kind = contact.kinds[1]
+    if kind is ShapeKind.HEIGHT_FIELD:
+        return scalars.constant(-1.0)
+    reach = scalars.constant(solid.reach + contact.margin)
+    reach = reach + scalars.constant(solid.spread) * radius
+    center = frame.shape(axes, solid).p
+    if kind is ShapeKind.PLANE:
+        return _plane(frame, other, axes)(center)[0] - reach  # type: ignore[arg-type]
+    between = sub(center, frame.shape(axes, other).p)  # type: ignore[arg-type]
+    reach = reach + scalars.constant(other.reach + other.spread * other.radii[0])  # type: ignore[union-attr]
+    return dot(between, between) - reach * reach
 
 
-def _on_ground(
-    frame: Constraints, solid: Solid, ground: Plane | HeightField, radius: Scalar
-) -> Iterator[Touch]:
-    scalars = frame.scalars
+def prepare(frame: Constraints, contact: Contact) -> None:
+    """Compute what contacts with one ground have in common, before a loop over them."""
+    axes, _ = frame.path(contact.solid.body, -1)
+    kind = contact.kinds[1]
+    if kind in (ShapeKind.PLANE, ShapeKind.HEIGHT_FIELD):
+        _surface(frame, contact, axes)
+
+
+def _on_ground(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[Touch]:
+    """Yield the points of a shape on the ground."""
+    scalars, solid = frame.scalars, contact.solid
     axes, path = frame.path(solid.body, -1)
-    pose = _pose(frame, solid, axes)
-    surface = (
-        _plane(frame, ground, axes) if isinstance(ground, Plane) else _terrain(frame, ground, axes)
-    )
+    pose = frame.shape(axes, solid)
+    shape, _ = contact.kinds
+    surface = _surface(frame, contact, axes)
     _, normal, _ = surface(pose.p)
-    rod = _edges(solid, pose, scalars) if solid.edges == 1 and solid.is_round else []
-    if solid.is_round:
-        corners = _corners(solid, pose, normal, scalars)
+    rod = _edges(solid, pose, scalars) if shape is ShapeKind.CAPSULE else []
+    if shape in _LOWEST:
+        corners = _LOWEST[shape](solid, pose, normal, radius, scalars)
+        radius = scalars.constant(0.0)
     else:
-        find = _on_rims if solid.is_cylinder else _lowest
-        corners, radius = find(solid, pose, normal, radius, scalars), scalars.constant(0.0)
+        corners = _corners(solid, pose, normal, scalars)
     for corner in corners:
         center = add(pose.p, corner)
         distance, normal, turned = surface(center)
-        for edge in rod:
-            turned = _along(normal, edge, turned, scalars)
         distance = distance - radius
-        point = sub(center, scale(radius + 0.5 * distance, normal))
-        yield Touch(axes, path, point, distance, normal, turned)
+        found = (center, distance, normal, turned)
+
+        def find(found: Any = found, radius: Scalar = radius) -> tuple[Vector, Vector, Any]:
+            center, distance, normal, turned = found
+            for edge in rod:
+                turned = _along(normal, edge, turned, scalars)
+            return sub(center, scale(radius + 0.5 * distance, normal)), normal, turned
+
+        yield Touch(axes, path, distance, find)
+
+
+def _surface(frame: Constraints, contact: Contact, axes: int) -> Surface:
+    """Return the surface of the ground of a contact."""
+    find: Any = _plane if contact.kinds[1] is ShapeKind.PLANE else _terrain
+    surface: Surface = find(frame, contact.other, axes)
+    return surface
 
 
 def _plane(frame: Constraints, plane: Plane, axes: int) -> Surface:
@@ -207,19 +251,10 @@ def _lowest(
     return [(x, y, z)]
 
 
-def _between(frame: Constraints, contact: Contact, other: Solid, radius: Scalar) -> Iterator[Touch]:
-    """Yield the contacts of spheres around the nearest points of two shapes."""
-    scalars, solid = frame.scalars, contact.solid
-    axes, path = frame.path(solid.body, other.body)
-    radii = scalars.constant(other.radii[0]), radius
-    if solid.edges == 3:
-        ball, box = (_pose(frame, one, axes) for one in (other, solid))
-        toward, length = _to_box(apply(transpose(box.R), sub(ball.p, box.p)), solid, scalars)
-        normal = apply(box.R, toward)
-        nearest = add(ball.p, scale(length, normal))
-        yield _touch(frame, axes, path, (nearest, normal, length), radii)
-        return
-    ends = [shape_at(frame, one, axes) for one in (other, solid)]
+def _of_segments(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[Touch]:
+    """Yield the contacts of spheres around the nearest points of two spheres or capsules."""
+    scalars, axes, path, radii, solids = _pair(frame, contact, radius)
+    ends = [shape_at(frame, one, axes) for one in solids]
     if not contact.is_parallel:
         yield meeting(frame, axes, path, ends, radii)
         return
@@ -228,15 +263,37 @@ def _between(frame: Constraints, contact: Contact, other: Solid, radius: Scalar)
     shifts = _nearest(between, [first], [second], scalars)
     test, pairs = _of_parallels(between, first, second, scalars)
     at = [scalars.select(test, x, y) for x, y in zip(pairs[0], shifts, strict=True)]
-    near, far = (_normal(frame, axes, ends, _apart_at(ends, x, scalars)) for x in (at, pairs[1]))
-    yield _touch(frame, axes, path, near, radii)
-    found = _touch(frame, axes, path, far, radii)
+    near, far = (_apart_at(ends, x, scalars) for x in (at, pairs[1]))
+    normalized = partial(_normal, frame, axes, ends)
+    yield _touch(frame, axes, path, near, radii, normalized)
+    found = _touch(frame, axes, path, far, radii, normalized)
     yield replace(found, distance=scalars.select(test, found.distance, scalars.constant(FAR)))
+
+
+def _of_box_and_sphere(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[Touch]:
+    """Yield the contact of a sphere at the point of a box that is nearest to it."""
+    scalars, axes, path, radii, solids = _pair(frame, contact, radius)
+    ball, box = (frame.shape(axes, one) for one in solids)
+    own = apply(transpose(box.R), sub(ball.p, box.p))
+    toward, length = _to_box(own, contact.solid, scalars)
+    normal = apply(box.R, toward)
+    nearest = add(ball.p, scale(length, normal))
+    yield _touch(frame, axes, path, (nearest, normal, length), radii, lambda found: found)
+
+
+def _pair(
+    frame: Constraints, contact: Contact, radius: Scalar
+) -> tuple[Scalars, int, Path, Sequence[Scalar], tuple[Solid, Solid]]:
+    """Return the scalars, axes and path of a pair of shapes, its radii and shapes in order."""
+    other: Solid = contact.other  # type: ignore[assignment]
+    axes, path = frame.path(contact.solid.body, other.body)
+    radii = frame.scalars.constant(other.radii[0]), radius
+    return frame.scalars, axes, path, radii, (other, contact.solid)
 
 
 def shape_at(frame: Constraints, solid: Solid, axes: int) -> Ends:
     """Return the center of a sphere or a capsule, and half of its segment if it has one."""
-    pose = _pose(frame, solid, axes)
+    pose = frame.shape(axes, solid)
     return pose.p, _edges(solid, pose, frame.scalars)
 
 
@@ -273,13 +330,11 @@ def meeting(
     radii: Sequence[Scalar],
 ) -> Touch:
     """Return the contact of two spheres or capsules; ``axes`` and ``path`` as in ``Touch``."""
-    found = _normal(frame, axes, ends, apart(ends, frame.scalars))
-    return _touch(frame, axes, path, found, radii)
+    normalized = partial(_normal, frame, axes, ends)
+    return _touch(frame, axes, path, apart(ends, frame.scalars), radii, normalized)
 
 
-def _normal(
-    frame: Constraints, axes: int, ends: Sequence[Ends], found: tuple[Vector, Vector, Scalar]
-) -> tuple[Vector, Vector, Scalar]:
+def _normal(frame: Constraints, axes: int, ends: Sequence[Ends], found: Apart) -> Apart:
     """Return a result of ``apart`` with a unit vector.
 
     Segments that cross have their cross product; others, and points that coincide, the first axis
@@ -309,15 +364,19 @@ def _touch(
     frame: Constraints,
     axes: int,
     path: Path,
-    found: tuple[Vector, Vector, Scalar],
+    found: Apart,
     radii: Sequence[Scalar],
+    normalized: Callable[[Apart], Apart],
 ) -> Touch:
-    """Return the contact of two spheres: center of the second, normal and distance of centers."""
-    center, normal, length = found
-    distance = length - radii[0] - radii[1]
-    point = sub(center, scale(radii[1] + 0.5 * distance, normal))
-    turned = _turned(frame.pose(-1, axes).R, normal, frame.scalars)
-    return Touch(axes, path, point, distance, normal, turned)
+    """Return the contact of two spheres, ``found`` from center to center as of ``apart``."""
+    distance = found[2] - radii[0] - radii[1]
+
+    def find() -> tuple[Vector, Vector, Sequence[Vector]]:
+        center, normal, _ = normalized(found)
+        point = sub(center, scale(radii[1] + 0.5 * distance, normal))
+        return point, normal, _turned(frame.pose(-1, axes).R, normal, frame.scalars)
+
+    return Touch(axes, path, distance, find)
 
 
 def _turned(world: Sequence[Vector], normal: Vector, scalars: Scalars) -> Sequence[Vector]:
@@ -419,3 +478,21 @@ def tangents(normal: Sequence[float]) -> tuple[Vector, Vector]:
     y -= (x @ y) * x
     y /= np.linalg.norm(y)
     return tuple(y.tolist()), tuple(np.cross(x, y).tolist())
+
+
+#: Points of shapes on the ground that have no radius there.
+_LOWEST = {ShapeKind.CYLINDER: _on_rims, ShapeKind.ELLIPSOID: _lowest}
+#: The points of a contact, by the kinds of both shapes.
+_TOUCHES: Mapping[tuple[ShapeKind, ShapeKind], Callable[..., Iterator[Touch]]] = {
+    **{
+        (first, second): _of_segments
+        for first in (ShapeKind.SPHERE, ShapeKind.CAPSULE)
+        for second in (ShapeKind.SPHERE, ShapeKind.CAPSULE)
+    },
+    (ShapeKind.BOX, ShapeKind.SPHERE): _of_box_and_sphere,
+    **{
+        (shape, ground): _on_ground
+        for shape, ground in POINTS
+        if ground in (ShapeKind.PLANE, ShapeKind.HEIGHT_FIELD)
+    },
+}

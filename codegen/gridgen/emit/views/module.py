@@ -50,6 +50,7 @@ _METHODS = {
 _MADE_OF = {
     "rollout_gradient": {"step", "step_gradient"},
     "inverse_kinematics": {"inverse_kinematics"},
+    "project": {"project"},  # of no module
 }
 
 

@@ -8,12 +8,14 @@ from typing import Any
 import jax
 from jax import numpy as jnp
 
+from gridgen.errors import OptionError
 from gridgen.frameworks.jax.calls import check_options, traced
 from gridgen.frameworks.jax.operations import Operation
 from gridgen.frameworks.jax.primitive import call
 from gridgen.runtime.arrays.arguments import leading_axes
 from gridgen.runtime.arrays.layout import spread
 from gridgen.runtime.calls.resolved import Resolved
+from gridgen.runtime.calls.search import NOT_DIFFERENTIABLE
 from gridgen.runtime.module.description import Module
 
 
@@ -36,6 +38,8 @@ def evaluate(module: Module, resolved: Resolved) -> Any:
         return tuple(call(search, *arrays))
 
     def pushed(arrays: Any, tangents: Any) -> Any:
+        if not kernel.key.parts:
+            raise OptionError(NOT_DIFFERENTIABLE)
         q, success, residual = results = found(*arrays)
         known = {**dict(zip(shapes, arrays, strict=True)), "q": q}
 

@@ -12,6 +12,7 @@ from gridgen.errors import OptionError
 from gridgen.functions.arrays import cotangent, tangent
 from gridgen.kernel import KernelKey
 from gridgen.runtime.calls.resolved import Resolved
+from gridgen.runtime.calls.search import NOT_DIFFERENTIABLE
 
 # A ``gridgen.Robot``; frameworks cannot import it.
 Robot = Any
@@ -21,8 +22,9 @@ Tensor = Any
 def search(robot: Robot, resolved: Resolved) -> tuple[Tensor, ...]:
     """Return the results of a search, whose positions have a derivative by the targets."""
     if resolved.out is not None:
-        raise OptionError("out is given, and targets are differentiated; omit it")
-    results: tuple[Tensor, ...] = _Search.apply(robot, resolved, *resolved.inputs.values())
+        raise OptionError("out is given, and PyTorch transforms the call; omit it")
+    kind = _Search if resolved.kernel.key.parts else _Projection
+    results: tuple[Tensor, ...] = kind.apply(robot, resolved, *resolved.inputs.values())
     return results
 
 
@@ -92,6 +94,20 @@ class _Search(_Run):
         if change is None:
             return None, None, None
         return _product(ctx, "jvp", tangent("targets"), change.contiguous())[-1], None, None
+
+
+class _Projection(_Run):
+    """A projection, which has no derivatives."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.mark_non_differentiable(*output[1:])
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise OptionError(NOT_DIFFERENTIABLE)
+
+    jvp = backward
 
 
 def _product(ctx: Any, kind: str, name: str, change: Tensor) -> tuple[Tensor, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gridgen.functions.worlds import terrain
-from gridgen.model.contacts import may_touch, solid_of
+from gridgen.model.contacts import pair_of, solid_of
 from gridgen.model.description import Mesh, Shape, collision_shape, listing
 from gridgen.model.pose import Pose, apply, from_quaternion, vector3
 from gridgen.model.soft import (
@@ -164,7 +164,7 @@ def _gap(model: Any, a: int, b: int, pair: int) -> str | None:
         if kind == FIELD and model.geom_dataid[a] != _first_field(model):
             return "contacts with a second height field"
         return None if second is not None else f"contacts of meshes with {name}"
-    if may_touch(first, second):
+    if pair_of(first, second):
         return None
     return "contacts of other shapes than spheres, capsules, and spheres with boxes"
 

@@ -41,7 +41,7 @@ def default(
         DeviceError: the array is not yet on the GPU, and a stream is being captured.
     """
     numbers = b"" if own is None else own.tobytes()
-    key = namespace(q), _place(q), q.dtype, name, shape, numbers
+    key = _place(q), q.dtype, name, shape, numbers
     made = _MADE.get(key)
     if made is None:
         made = _kept(_MADE, _MOST_MADE, key, _numbers_of(name, shape, q, own), name, q)
@@ -62,7 +62,7 @@ def number(
     Raises:
         DeviceError: as ``default``.
     """
-    key = namespace(q), _place(q), q.dtype, shape, value
+    key = _place(q), q.dtype, shape, value
     made = _NUMBERS.get(key)
     if made is None:
         numbers = np.asarray(value, np.float64).reshape(shape)
@@ -116,6 +116,6 @@ def _numbers_of(
     return known.get(name, np.zeros(shape)) if own is None else own
 
 
-def _place(q: Array) -> tuple[int, int] | None:
-    """Return the GPU of an array with its number of failures; ``None`` for the host."""
-    return (q.device.id, failures(q.device.id)) if on_gpu(q) else None
+def _place(q: Array) -> tuple[Any, ...] | None:
+    """Return the library and GPU of an array, with its failures; ``None`` for the host."""
+    return (namespace(q), q.device.id, failures(q.device.id)) if on_gpu(q) else None

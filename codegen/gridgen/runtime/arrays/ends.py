@@ -11,7 +11,6 @@ import numpy as np
 from gridgen.errors import OptionError
 from gridgen.functions.steps import EXCESS, EXCESS_APART
 from gridgen.kernel import KernelKey
-from gridgen.model.description import listing
 from gridgen.naming import show, show_value, similar
 from gridgen.runtime.module.description import RobotRecord
 
@@ -51,7 +50,7 @@ def bounds_of(robot: RobotRecord, done: object) -> tuple[KernelKey, dict[str, Sh
         if name in _OF_BASE and len(free) > 1 and not has_base:
             raise OptionError(
                 f"done has {show(name)}, which is of one floating base, and no free joint is the "
-                f"first: {listing(free, 3)}; test the results of observe"
+                f"first: {', '.join(map(show, free[:3]))}; test the results of observe"
             )
         if name not in names:
             near = similar(name, names) if isinstance(name, str) else ()

@@ -147,7 +147,7 @@ def in_time(robot: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]
             f"tau has shape {tau.shape}; a rollout needs joint torques of every step, "
             f"{_wanted('tau', shapes['tau'], lead, steps)}"
         )
-    for name in ("tau", "ctrl"):
+    for name in ("ctrl", "tau"):
         if counts.get(name) == 1 and lead == (steps,) and steps > 1 and not misfit:
             raise ShapeError(
                 f"{name} has shape {arrays[name].shape}, and there are as many states as steps: "

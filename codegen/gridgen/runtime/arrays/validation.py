@@ -75,6 +75,18 @@ def acceptance(
     return are_accepted if tests else None
 
 
+def number_test(robot: RobotRecord, name: str) -> Callable[[Any], bool]:
+    """Return a test of a number for all states, which may be for a GPU too."""
+    rule = RULES.get(ARRAYS[name].numbers)
+    if rule is None:
+        return _is_any
+    return lambda value: rule.accepts(robot, name, np.asarray(value))
+
+
+def _is_any(value: Any) -> bool:
+    return True
+
+
 def _has_unit_quaternions(robot: RobotRecord, name: str, q: Numbers) -> bool:
     return not needs_normalizing(robot.space, q, name)
 

@@ -41,7 +41,10 @@ def checked_wrt(wrt: Sequence[str] | None, of: Derivable) -> tuple[str, ...]:
     """Return the names of the inputs to differentiate by, in their order."""
     if wrt is None:
         return of.arguments
-    names = [wrt] if isinstance(wrt, str) else [*wrt]
+    names = [wrt] if isinstance(wrt, str) else wrt
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise OptionError(f"wrt is {show_value(wrt)}; give names of {', '.join(of.inputs)}")
+    names = [*names]
     inputs = [name for name in of.inputs if name not in FEEDBACK and not ARRAYS[name].is_fixed]
     for name in names:
         if name in FEEDBACK:
@@ -50,7 +53,7 @@ def checked_wrt(wrt: Sequence[str] | None, of: Derivable) -> tuple[str, ...]:
                 "which K x is added: by K they are their products with x"
             )
         if name not in inputs:
-            near = similar(str(name), inputs) or inputs
+            near = similar(name, inputs) or inputs
             raise OptionError(
                 f"wrt names {show_value(name)}, which {of.key.function} does not read "
                 f"here; the nearest are {', '.join(map(show, near))}"

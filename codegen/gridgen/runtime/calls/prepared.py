@@ -33,7 +33,7 @@ from gridgen.runtime.arrays.libraries import (
     on_gpu,
 )
 from gridgen.runtime.arrays.staging import Operand
-from gridgen.runtime.arrays.validation import acceptance
+from gridgen.runtime.arrays.validation import acceptance, number_test
 from gridgen.runtime.calls.chunks import arguments_of
 from gridgen.runtime.calls.compiled import Compiled
 from gridgen.runtime.module.description import RobotRecord
@@ -61,8 +61,8 @@ class Prepared(NamedTuple):
     #: returns whether inputs have valid numbers; ``None`` if all numbers are valid.
     check: Callable[[Sequence[Any]], bool] | None
     launch: Launch  #: computes it.
-    #: index, name and shape of the inputs that may be numbers for all states.
-    shared: Sequence[tuple[int, str, tuple[int, ...]]]
+    #: index, name and shape of the inputs that may be numbers for all states, with a test of these.
+    shared: Sequence[tuple[int, str, tuple[int, ...], Callable[[Any], bool]]]
 
     def results(self, values: list[Any], out: Any) -> Any | None:
         """Return the results of a call, or ``None`` if it needs full validation.
@@ -72,8 +72,10 @@ class Prepared(NamedTuple):
             out:    arrays for the results.
         """
         _, _, check, launch, shared = self  # faster than by name
-        for i, name, shape in shared:
+        for i, name, shape, is_valid in shared:
             if type(value := values[i]) in _SHARED:
+                if not is_valid(value):
+                    return None
                 values[i] = number(value, name, values[0], shape)
         if check is not None and not check(values):
             return None
@@ -138,7 +140,7 @@ class PreparedCalls(dict[Key, Prepared]):
         if not on_gpu(call.q):  # validating numbers would synchronize the device
             check = acceptance(self._robot, inputs, unit_quaternions=unit_quaternions)
         shared = [
-            (i, name, shape)
+            (i, name, shape, number_test(self._robot, name))
             for i, (name, shape) in enumerate(inputs.items())
             if not shape or name in BOUNDS
         ]

@@ -32,7 +32,7 @@ from gridgen.runtime.arrays.times import check_efforts, feedback_of
 from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.runtime.calls.fused import FusedFunctions
 from gridgen.runtime.calls.resolved import Evaluation, Resolved
-from gridgen.runtime.calls.search import search
+from gridgen.runtime.calls.search import projection, search
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.planning.devices import host_place, place_of
 
@@ -135,7 +135,7 @@ class Resolver:
     ) -> tuple[tuple[KernelKey, ...], dict[str, SharedNumbers]]:
         """Return what a rollout calls in addition to steps, and the bounds at which states end."""
         parts: tuple[KernelKey, ...] = ()
-        if settings.observe != ():
+        if not (isinstance(settings.observe, tuple) and not settings.observe):
             listed = self.read_parts(settings.observe)
             for part in listed:
                 if others := set(part.row.arguments) - {"q", "qd", "tau"}:
@@ -164,11 +164,16 @@ class Resolver:
         Raises:
             OptionError, ModelError: as of the function.
         """
-        return search(self._description, self.search_kernel(frames), targets, frames, settings)
+        kernel = self.search_kernel(frames)
+        if frames is None:
+            return projection(kernel, settings)
+        return search(self._description, kernel, targets, frames, settings)
 
     def search_kernel(self, frames: Any) -> Kernel:
         """Return the kernel of inverse kinematics for one frame, or for a list."""
-        names = (frames,) if isinstance(frames, str) else listed_frames(frames)
+        names: tuple[Any, ...] = ()  # of a projection
+        if frames is not None:
+            names = (frames,) if isinstance(frames, str) else listed_frames(frames)
         try:
             return self._searches[names]
         except (KeyError, TypeError):  # the first call; or no names
@@ -430,7 +435,8 @@ def _hashable(frame: Any) -> Any:
 
 def listed_frames(frames: object) -> tuple[Any, ...]:
     """Return a list of frames as a hashable value."""
-    if isinstance(frames, (bytes, Set)) or not isinstance(frames, Iterable):
+    is_number = isinstance(frames, np.ndarray) and not frames.ndim
+    if is_number or isinstance(frames, (bytes, Set)) or not isinstance(frames, Iterable):
         raise OptionError(
             f"frame is {show_value(frames)}; give the name of one link (all: frame_names)"
         )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gridgen.errors import OptionError, ShapeError
-from gridgen.functions.calls import FLOOR, STARTS, TO_REST, SearchSettings, Solutions
+from gridgen.functions.calls import CLOSED, FLOOR, STARTS, TO_REST, SearchSettings, Solutions
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
 from gridgen.naming import check_choice, show_value
@@ -18,6 +18,11 @@ from gridgen.runtime.arrays.libraries import adopt, is_traced, is_wrapped
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.configurations import neutral
 from gridgen.runtime.module.description import RobotRecord
+
+#: Message for a projection that a framework differentiates.
+NOT_DIFFERENTIABLE = (
+    "project has no derivatives by q: pass a q without gradients (detach, stop_gradient)"
+)
 
 
 def search(
@@ -77,6 +82,25 @@ def search(
         arrays = [_with_starts(array, axes) for array, axes in zip(arrays, (1, 1, 2), strict=True)]
     begin, rest, weights = arrays
     values = (begin, rest, targets, weights, _array(numbers, targets, is_own=True))
+    inputs = dict(zip(kernel.inputs, values, strict=True))
+    return Resolved(kernel, inputs, settings.backend, settings.out, None)
+
+
+def projection(kernel: Kernel, settings: SearchSettings) -> Resolved:
+    """Return the call of a projection onto the constraints with its kernel.
+
+    Raises:
+        OptionError: an option is invalid.
+    """
+    q = settings.q0 if hasattr(settings.q0, "shape") else adopt(settings.q0, "q")
+    if (own := _plain(q, "q")) is not None:
+        check_dtype(own, "q")
+    size = q.dtype.itemsize
+    tolerance = _numbers("tolerance", settings.tolerance or (CLOSED.get(size, 0.0),) * 2, 2)
+    most = _count("iterations", settings.iterations)
+    numbers = np.array([*tolerance, most, 1, 0, TO_REST, FLOOR.get(size, 0.0)])
+    unread = (np.eye(4)[None], np.ones((1, 2)), numbers)
+    values = (q, q, *(_array(array, q, is_own=True) for array in unread))
     inputs = dict(zip(kernel.inputs, values, strict=True))
     return Resolved(kernel, inputs, settings.backend, settings.out, None)
 

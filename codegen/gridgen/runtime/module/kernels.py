@@ -92,6 +92,8 @@ class Kernels:
             )
         if self.has(key.plain):
             raise ModelError(f"{self._robot}: {self._without_inputs(key)}")
+        if key.function == "inverse_kinematics" and not key.parts:
+            raise ModelError(f"{self._robot}: no module has project: use gridgen.load()")
         if key.parts and not key.is_fused:
             remedy = "" if key.function == "rollout" else _SEARCH_REMEDIES[key.variant]
             raise ModelError(

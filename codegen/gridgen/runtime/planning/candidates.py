@@ -19,7 +19,7 @@ from gridgen.kernel import WARP, Kernel, KernelKey, Work
 from gridgen.runtime.module.description import Module
 
 #: The schedules that ``auto`` selects from, in order of preference at equal times.
-CHOSEN = ("thread", "scan")
+CHOSEN = ("thread", "scan", "warp")
 #: Block sizes of candidates with one thread per state.
 BLOCKS = (WARP, 2 * WARP, LARGEST_BLOCK)
 

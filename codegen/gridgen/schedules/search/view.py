@@ -22,6 +22,8 @@ from gridgen.schedules.tables import TableView, braces, called, definition, wrap
 from gridgen.schedules.views import FunctionView, array_view
 from gridgen.symbolic.scalars import FloatScalars
 
+#: Numbers of a pose at a start.
+POSE_ROW = 13
 #: Limit of positions without one.
 NO_LIMIT = 1e30
 
@@ -64,7 +66,9 @@ def search_view(tree: KinematicTree, kernel: Kernel) -> SearchView:
     iteration = computation_of(tree, key)
     assert isinstance(iteration, SearchIteration)
     joints, starts = starts_of(tree, iteration.frames)
-    poses = poses_at(tree, starts, iteration.frames)
+    poses = np.zeros((STARTS, POSE_ROW))
+    if iteration.frames:
+        poses = poses_at(tree, starts, iteration.frames)
     tables = (
         _table("Configurations where it starts", f"{kernel.name}_starts", starts[:, joints].T),
         _table("The poses of the frames there", f"{kernel.name}_poses", poses.T),
@@ -77,7 +81,7 @@ def search_view(tree: KinematicTree, kernel: Kernel) -> SearchView:
         title=tuple(f"{kernel.title}.".splitlines()),
         called=key.name,
         tables=tables,
-        traits=tuple(_traits(tree, kernel, len(iteration.frames), joints)),
+        traits=tuple(_traits(tree, kernel, iteration.targets, joints)),
     )
 
 

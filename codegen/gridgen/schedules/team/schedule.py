@@ -84,7 +84,10 @@ class Teams:
                 "teams of threads do not convert MuJoCo's coordinates: load it without convention="
             )
         if not self.tree.is_depth_first:
-            return "teams of threads require joints in depth-first order: load it without order="
+            return (
+                "teams of threads require joints in depth-first order: load it without order=, and "
+                "add those of a pinocchio.Model depth first"
+            )
         if self.tree.options.friction_width or "joint_friction" in self.tree.parameters:
             return "teams of threads support constant friction c sign(qd) only: load the robot so"
         try:

@@ -18,6 +18,7 @@ from gridgen.naming import unique
 from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
 from gridgen.schedules.thread.work import MOST_COUNTED, count_operations, has_loops_on_gpu
 from gridgen.symbolic.loops import trace_with_loops
+from gridgen.symbolic.loops.rows import RowScalars
 from gridgen.symbolic.order import ordered
 from gridgen.symbolic.parts import SplitProgram, split_program
 from gridgen.symbolic.program import Array, Program, build_program, used_inputs
@@ -114,7 +115,7 @@ def plan_lines(tree: KinematicTree, function: str | KernelKey) -> Program:
     spec = computation_of(tree, function)
     inputs, outputs = _arrays(tree, spec, spec.inputs), _arrays(tree, spec, spec.outputs)
 
-    trace = TraceScalars()
+    trace = TraceScalars() if spec.key.products else RowScalars()
     nodes = {array.name: trace.inputs(array.name, array.size) for array in inputs}
     results = [
         [trace.graph.lift(entry) for entry in elements]
@@ -122,7 +123,8 @@ def plan_lines(tree: KinematicTree, function: str | KernelKey) -> Program:
     ]
 
     dense = CountingScalars()
-    spec.algorithm(tree, {array.name: dense.inputs(array.size) for array in inputs}, dense)
+    if not trace.loops.effects:
+        spec.algorithm(tree, {array.name: dense.inputs(array.size) for array in inputs}, dense)
 
     idents = unique([body.name for body in tree.bodies])
     program = build_program(

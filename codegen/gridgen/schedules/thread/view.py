@@ -14,7 +14,7 @@ from gridgen.schedules.thread.plan import Programs, has_pairs, plan_rows
 from gridgen.schedules.views import ArrayView, FunctionView, array_view
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.fills import with_fills
-from gridgen.symbolic.memory import Case, Constants, Leave, Repeat, Walk, When
+from gridgen.symbolic.memory import Case, Choose, Constants, Leave, Repeat, Walk, When
 from gridgen.symbolic.parts import (
     LONGEST_JOINED,
     LONGEST_JOINED_DOUBLE,
@@ -488,7 +488,9 @@ def _block_view(
         title = f"{_body_title(tree, block.body, program)}: {phase}"
     indent = "    " * block.depth
     lines = (f"{indent}{line}" for line in block_lines(block, program.variables, angles))
-    is_said = any(not isinstance(s, (Walk, Repeat, When, Case, Leave)) for s in block.statements)
+    is_said = any(
+        not isinstance(s, (Walk, Repeat, When, Case, Leave, Choose)) for s in block.statements
+    )
     return BlockView(f"{indent}// {title}" if is_said else "", tuple(lines))
 
 

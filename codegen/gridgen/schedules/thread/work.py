@@ -65,18 +65,23 @@ def _work(count: int, has_loops_on_cpu: bool, has_loops: bool) -> Work:
 
 
 def is_longer(tree: KinematicTree, function: str | KernelKey, most: int) -> bool:
-    """Return whether a function's program has more operations, without tracing it.
+    """Return whether the text of a function's program has more operations, without tracing it.
 
-    The count, of ``FoldingScalars``, is somewhat too high.
+    The count, of ``FoldingScalars``, is somewhat too high; that of queries is no part of it.
     """
-    return count_operations(tree, function, most) > most
+    return _counted(tree, function, most)[0] > most
 
 
-@lru_cache(maxsize=256)  # of the functions of a robot or two: programs and plans ask for them
 def count_operations(
     tree: KinematicTree, function: str | KernelKey, most: int = MOST_COUNTED
 ) -> int:
-    """Count the operations of a function's program, as ``FoldingScalars`` does.
+    """Count the operations of a function's program, as ``FoldingScalars`` does."""
+    return sum(_counted(tree, function, most))
+
+
+@lru_cache(maxsize=256)  # of the functions of a robot or two: programs and plans ask for them
+def _counted(tree: KinematicTree, function: str | KernelKey, most: int) -> tuple[int, int]:
+    """Return the operations of a program's text, up to a limit, and those of its queries.
 
     A count that takes long is cached for other processes.
     """
@@ -84,12 +89,14 @@ def count_operations(
 
     def counted() -> str | None:
         _count(tree, spec, scalars)
-        return str(scalars.operations) if scalars.operations >= MIN_CACHED else None
+        counts = f"{scalars.operations} {scalars.searches}"
+        return counts if scalars.operations >= MIN_CACHED else None
 
     found = cached_text(
         counted, kind="count", robot=tree.fingerprint, kernel=repr(spec.key), most=most
     )
-    return scalars.operations if found is None else int(found)
+    text, searches = map(int, found.split()) if found else (scalars.operations, scalars.searches)
+    return text, searches
 
 
 def _count(tree: KinematicTree, spec: Computation, scalars: FoldingScalars) -> None:

@@ -12,9 +12,12 @@ from gridgen.symbolic.loops.scalars import LoopScalars
 from gridgen.symbolic.loops.tables import Table
 from gridgen.symbolic.memory import (
     Case,
+    Choose,
     Entries,
+    Header,
     Input,
     Leave,
+    Line,
     Memory,
     MemoryEntry,
     Repeat,
@@ -31,7 +34,7 @@ class LoopScope:
     """A loop, a branch for members of one kind, or a whole program."""
 
     #: header of the loop or branch; ``None`` for the program.
-    mark: Walk | Repeat | When | Case | None = None
+    mark: Walk | Repeat | When | Case | Choose | None = None
     outer: LoopScope | None = None  #: the enclosing scope.
     #: nodes and inner scopes, in order.
     items: list[Expr | LoopScope] = field(default_factory=list)
@@ -137,6 +140,7 @@ def read_parts(
                 assert at.outer is not None
                 at = at.outer
             else:
+                assert not isinstance(mark, (Header, Line))  # of teams
                 inner = LoopScope(mark, at)
                 at.items.append(inner)
                 at = inner

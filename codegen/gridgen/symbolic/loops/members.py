@@ -135,6 +135,9 @@ class Numbers(PerMember):
     def __truediv__(self, other: float | Numbers) -> Numbers:
         return Numbers(self.group, [a / b for a, b in self._pairs(other)])
 
+    def __rtruediv__(self, other: float) -> Numbers:
+        return Numbers(self.group, [other / a for a in self.values])
+
     def __pow__(self, power: int) -> Numbers:
         return Numbers(self.group, [a**power for a in self.values])
 
@@ -198,6 +201,11 @@ _INDICES = {
     "q_index": "q_indices",
     "v_index": "v_indices",
     "body": "bodies",
+    "other_body": "bodies",
+    "number": "numbers",
+    "place": "places",
+    "begin": "begins",
+    "end": "ends",
 }
 
 

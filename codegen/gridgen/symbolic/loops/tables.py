@@ -19,8 +19,11 @@ _PATIENCE = 12
 class Table:
     """Records of scalars, one for each item: a list that accepts an ``Index``."""
 
-    def __init__(self, tracer: MemoryScalars, key: Key, memory: Memory) -> None:
+    def __init__(
+        self, tracer: MemoryScalars, key: Key, memory: Memory, *, is_dense: bool = False
+    ) -> None:
         self._tracer, self.key, self.memory = tracer, key, memory
+        self._all_dense = is_dense or memory.is_result
         self._forms: dict[int, Any] = {}
         self._known: dict[int, dict[int, float]] = {}
         self._used: dict[int, dict[int, float]] = {}
@@ -76,7 +79,7 @@ class Table:
             notes.known[self.key, leaf] = known
 
     def _is_dense(self, leaf: int) -> bool:
-        return self.memory.is_result or (self.key, leaf) in self._tracer.notes.dense
+        return self._all_dense or (self.key, leaf) in self._tracer.notes.dense
 
     def _is_known(self, leaf: int, index: int | Index | Pair, node: Expr) -> bool:
         """Return whether an entry needs no memory, and record its value."""

@@ -1,0 +1,62 @@
+"""The warp schedule: one team of lanes per state, programs traced from ``gridgen.dynamics``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gridgen.dynamics import base_bodies
+from gridgen.dynamics.functions import computation_of
+from gridgen.kernel import Kernel, KernelKey, TeamLaunch, Work
+from gridgen.schedules.team.schedule import Teams, TeamSchedule
+from gridgen.schedules.warp.kernels import WARP_ROWS, WarpKernel
+from gridgen.schedules.warp.plan import MOST_LANES, WarpPlan, plan_warp, width_of
+from gridgen.schedules.warp.view import WarpFunctionView, warp_function_view, warp_view
+from gridgen.schedules.warp.work import warp_work
+
+
+class WarpSchedule(TeamSchedule[WarpKernel]):
+    """The warp schedule of one robot."""
+
+    name = "warp"
+
+    def __init__(self, teams: Teams) -> None:
+        super().__init__(teams, WARP_ROWS)
+
+    def _plan(self, row: WarpKernel) -> WarpPlan:
+        return plan_warp(self.tree, row)
+
+    def refusal(self, key: KernelKey) -> str | None:
+        """Return why the robot does not support a kernel; see ``Schedule``."""
+        row = self.row(key)
+        if self.tree.mujoco_base is not None:
+            return (
+                "teams of threads do not convert MuJoCo's coordinates: load it without convention="
+            )
+        reason = computation_of(self.tree, row.same).refusal(self.tree)
+        if reason := reason or base_bodies.refusal(self.tree):
+            return reason
+        if width_of(self.tree) > MOST_LANES:
+            return (
+                f"the robot has {len(self.tree.bodies)} bodies, and a team at most {MOST_LANES} "
+                'lanes: use schedule="thread"'
+            )
+        if not self._plan(row).fits:
+            return (
+                "a state needs more shared memory than every GPU grants a block: use "
+                'schedule="thread"'
+            )
+        return None
+
+    def _tables(self, rows: Sequence[WarpKernel]) -> dict[str, Any]:
+        return {"warp": warp_view(self.tree)}
+
+    def _function(self, kernel: Kernel, row: WarpKernel, observed: bool) -> WarpFunctionView:
+        return warp_function_view(kernel, self._plan(row))
+
+    def work(self, key: KernelKey) -> Work:
+        """Return the work of a kernel per state; see ``Schedule``."""
+        return warp_work(self._plan(self.row(key)))
+
+    def _launch(self, row: WarpKernel) -> TeamLaunch:
+        return self._plan(row).launch

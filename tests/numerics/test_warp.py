@@ -1,0 +1,255 @@
+"""Kernels of the warp schedule: emulated, as PTX, under sanitizers, and as users call them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+import gridgen
+from gridgen.check import FORWARD, amplification
+from gridgen.dynamics.reference import evaluate_reference
+from gridgen.errors import ModelError
+from gridgen.schedules.team.schedule import Teams
+from gridgen.schedules.warp.schedule import WarpSchedule
+from helpers import scan
+from helpers.random_robots import robots
+from helpers.robots import example_urdf, exhaustive
+from helpers.scan import (
+    EACH_WARP_KERNEL,
+    KERNELS,
+    ROBOTS,
+    assert_race,
+    barriers,
+    module_of,
+    outputs_of,
+    random_inputs,
+    references,
+    relative_error,
+    run_all,
+    run_alone,
+    tree_of,
+    tree_of_text,
+)
+from numerics.test_random_robots import examples
+
+#: A few hundred roundings. Solving with M multiplies them by how much M amplifies.
+EXACT = {"float64": 1e-12, "float32": 2e-5}
+SOLVES = ("mass_matrix_inverse", "forward_dynamics")
+GRADIENT = "inverse_dynamics_gradient_warp_f_ext_base_motion"
+ALL = {"joint_dynamics": True, "armature": 0.1}
+FLOATING = {"floating_base": True}
+ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
+
+
+def rarely(*cases):
+    """Mark cases of several arguments as exhaustive."""
+    return [pytest.param(*case, marks=pytest.mark.exhaustive) for case in cases]
+
+
+def check(tree, function, found, inputs, dtype="float64"):
+    """Compare the outputs of a kernel with the reference."""
+    tolerance = EXACT[dtype]
+    if function.startswith(SOLVES):
+        (M,) = evaluate_reference(tree, "mass_matrix", {"q": inputs["q"].astype(np.float64)})
+        tolerance = max(tolerance, FORWARD * np.finfo(dtype).eps * amplification(M).max())
+    for output, expected in zip(found, references(tree, function, inputs), strict=True):
+        assert relative_error(np.asarray(output), expected) <= tolerance, function
+
+
+def check_run(tree, function, *, dtype="float64", batch=2):
+    """Run a kernel and compare it with the reference; return its outputs."""
+    inputs = random_inputs(tree, function, batch, dtype)
+    found, _ = run_all(module_of(tree, function, observed=False), function, inputs, dtype)
+    check(tree, function, found, inputs, dtype)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "function"),
+    [
+        *(("gripper", ALL | FLOATING, function) for function in EACH_WARP_KERNEL),
+        *(("screws", ALL, function) for function in EACH_WARP_KERNEL[::3]),
+        *rarely(
+            *(
+                (name, options, function)
+                for name, options in (
+                    ("screws", ALL),
+                    ("humanoid", FLOATING),
+                    ("quadruped", ALL | FLOATING | {"friction_width": 0.1}),
+                    ("tree 40", FLOATING),
+                    ("chain 33", {}),
+                    ("pendulum", {}),
+                )
+                for function in EACH_WARP_KERNEL
+            )
+        ),
+    ],
+)
+def test_our_robots(name, options, function):
+    """Mimic, prismatic and helical joints, skew axes, a floating base; parts of a warp, blocks."""
+    check_run(tree_of(name, **options), function)
+
+
+@pytest.mark.parametrize("function", EACH_WARP_KERNEL)
+@pytest.mark.parametrize("name", exhaustive("talos_reduced", "icub", "tiago"))
+def test_robots_of_others(name, function):
+    check_run(tree_of_text(example_urdf(name), floating_base=True), function, batch=1)
+
+
+@pytest.mark.parametrize("function", EACH_WARP_KERNEL[1::3])
+def test_float32(function):
+    check_run(tree_of("quadruped", **FLOATING), function, dtype="float32")
+
+
+@pytest.mark.exhaustive
+@examples(200)
+@given(urdf=robots(most=7), floating=st.booleans(), pick=st.sampled_from(EACH_WARP_KERNEL))
+def test_random_robots(urdf, floating, pick):
+    try:
+        tree = tree_of_text(urdf, floating_base=floating, **ALL)
+    except ModelError:
+        return
+    if WarpSchedule(Teams(tree)).refusal(KERNELS[pick].key) is None:
+        check_run(tree, pick)
+
+
+# -- what decides the bits ----------------------------------------------------------------------
+
+
+def test_results_do_not_depend_on_the_batch():
+    """States that fill a block, that do not, and one alone; teams that share a warp."""
+    tree = tree_of("two_link")
+    inputs = random_inputs(tree, GRADIENT, 19)
+    module = module_of(tree, GRADIENT, observed=False)
+    together, _ = run_all(module, GRADIENT, inputs)
+    for states in (slice(0, 5), slice(18, 19)):
+        part = {name: array[states] for name, array in inputs.items()}
+        for some, every in zip(run_all(module, GRADIENT, part)[0], together, strict=True):
+            assert_array_equal(some, every[states])
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "function"),
+    [
+        ("two_link", ALL, "forward_dynamics_gradient_warp"),
+        *rarely(
+            *(("quadruped", FLOATING, function) for function in EACH_WARP_KERNEL),
+            *(("tree 40", {}, function) for function in EACH_WARP_KERNEL),
+        ),
+    ],
+)
+def test_ptx_gives_the_bits_of_the_text(name, options, function, monkeypatch):
+    pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
+    from fake_gpu.ptx.backend import PtxBackend
+
+    tree = tree_of(name, **options)
+    inputs = random_inputs(tree, function, 3, "float32")
+    module = module_of(tree, function, observed=False)
+    expected, _ = run_all(module, function, inputs, "float32")
+    monkeypatch.setattr(scan, "EmulatedBackend", PtxBackend)
+    found, _ = run_all(module, function, inputs, "float32")
+    for array, emulated in zip(found, expected, strict=True):
+        assert_array_equal(array, emulated)
+        assert np.isfinite(array).all()
+
+
+@pytest.mark.parametrize(
+    ("arch", "dtype", "function"),
+    [
+        ("sm_75", "float32", "mass_matrix_warp"),
+        ("sm_90", "float32", GRADIENT),
+        ("sm_120", "float32", "forward_dynamics_crba_warp"),
+        *rarely(
+            *(
+                (arch, dtype, function)
+                for arch in ARCHITECTURES
+                for dtype in ("float32", "float64")
+                for function in EACH_WARP_KERNEL
+            )
+        ),
+    ],
+)
+def test_nvrtc_compiles_them_with_few_spills(arch, dtype, function):
+    """But for a few values of gradients, in float32; a double takes two registers."""
+    pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
+    from gridgen.backends.cuda.compiler import compile_kernel
+
+    module = module_of(tree_of("humanoid", **FLOATING), function, observed=False)
+    resources = compile_kernel(module.sources, function, dtype, arch).resources
+    if dtype == "float32":
+        assert max(resources.spill_stores, resources.spill_loads) <= 256
+
+
+# -- sanitizers ---------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("sanitizers")
+@pytest.mark.parametrize(
+    ("name", "options", "function", "sanitize"),
+    [
+        ("two_link", ALL, "forward_dynamics_gradient_warp", "thread"),
+        *rarely(
+            *(
+                (name, options, function, sanitize)
+                for name, options in (
+                    ("quadruped", FLOATING),
+                    ("tree 40", {}),
+                    ("gripper", ALL | FLOATING),
+                )
+                for function in EACH_WARP_KERNEL
+                for sanitize in ("thread", "address,undefined")
+            )
+        ),
+    ],
+)
+def test_no_kernel_has_a_race_or_strays_in_memory(name, options, function, sanitize):
+    tree = tree_of(name, **options)
+    inputs = random_inputs(tree, function, 2)
+    run = run_alone(module_of(tree, function, observed=False), function, inputs, sanitize=sanitize)
+    assert (run.status, run.report) == (0, "")
+    check(tree, function, outputs_of(function, run.arrays), inputs)
+
+
+@pytest.mark.usefixtures("sanitizers")
+@pytest.mark.parametrize("missing", [2, *exhaustive(*(k for k in range(11) if k != 2))])
+def test_a_missing_barrier_is_a_race(missing):
+    function = "mass_matrix_warp"
+    tree = tree_of("quadruped", **FLOATING)
+    module = module_of(tree, function, observed=False)
+    places = barriers(module.sources, "robot_warp.cuh", r"__syncwarp\(\);")
+    assert len(places) == 8
+    inputs = random_inputs(tree, function, 1)
+    assert_race(run_alone(module, function, inputs, sanitize="thread", leave_out=places[missing]))
+
+
+# -- what users see -----------------------------------------------------------------------------
+
+
+def test_users_reach_the_kernels():
+    robot = gridgen.load(ROBOTS / "cart_pole.urdf", backend="emulated")
+    q, qd, x = np.random.default_rng(3).normal(size=(3, 4, robot.nv))
+    calls = (robot.mass_matrix, (q,)), (robot.forward_dynamics, (q, qd, x))
+    for call, arguments in calls:
+        found, expected = call(*arguments, schedule="warp"), call(*arguments)
+        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
+
+
+def test_what_is_not_supported_is_refused_by_name():
+    free = (
+        '<robot name="r"><link name="a"/><link name="b"/><link name="c"/>'
+        '<joint name="slide" type="prismatic"><parent link="a"/><child link="b"/>'
+        '<axis xyz="0 0 1"/><limit effort="1" velocity="1" lower="-1" upper="1"/></joint>'
+        '<joint name="loose" type="floating"><parent link="b"/><child link="c"/></joint></robot>'
+    )
+    for tree, reason in (
+        (tree_of_text(free), 'joint "loose" is free'),
+        (tree_of("arm7", parameters="all"), "inertial parameters are inputs"),
+        (tree_of("chain 300"), "300 bodies"),
+        (tree_of("quadruped", convention="mujoco", **FLOATING), "MuJoCo's coordinates"),
+    ):
+        refusal = WarpSchedule(Teams(tree)).refusal(KERNELS["mass_matrix_warp"].key)
+        assert refusal is not None
+        assert reason in refusal
