@@ -49,12 +49,12 @@ def place_actuators(
         return tuple(
             _actuator(where, entry, bodies) for where, entry in _expanded(source, listed, bodies)
         )
-    advice = "pass its force as tau; ctrl has an entry for each of actuator_names"
+    advice = "gridgen leaves it out: pass its force as tau; ctrl has those of actuator_names"
     description.warn(
         Oddity(
             f"actuator: {entry['problem']}",
             f"actuator {show(entry['name'])}",
-            f"{entry['problem']}, so that gridgen leaves it out",
+            entry["problem"],
             advice,
         )
         for entry in description.actuators
