@@ -87,7 +87,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setattr(
         work, "_count", lambda *given: names.append(given[1].key.name) or count(*given)
     )
-    work.count_operations.cache_clear()
+    work._counted.cache_clear()
     return names
 
 
@@ -102,7 +102,7 @@ def test_loading_counts_nothing_and_each_kernel_is_counted_once(counted: list[st
     assert "step_rk4" in robot.kernels
     once = list(counted)
     assert sorted(once) == ["step_rk4", "step_semi_implicit"]
-    work.count_operations.cache_clear()
+    work._counted.cache_clear()
     again = loaded()
     assert "step_semi_implicit" in again.kernels
     assert "step_rk4" in again.kernels
@@ -116,6 +116,6 @@ def test_robots_of_one_file_have_their_own_counts(counted: list[str]) -> None:
         for armature in (0.0, 0.1)
     ]
     for tree in (*trees, *trees):
-        work.count_operations.cache_clear()
+        work._counted.cache_clear()
         work.count_operations(tree, "forward_dynamics_aba")
     assert counted == ["forward_dynamics_aba"] * 2
