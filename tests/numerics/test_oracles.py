@@ -48,9 +48,7 @@ JUDGED = {
     "test_contacts.py::test_accelerations_and_forces_are_those_of_mujoco": (
         "contact_forward_dynamics",
     ),
-    "test_contacts.py::test_a_residual_is_the_share_of_all_torques": (
-        "contact_residual",
-    ),
+    "test_contacts.py::test_a_residual_is_the_share_of_all_torques": ("contact_residual",),
     "test_actuators.py::test_torques_are_those_of_mujoco": ("actuator_torques",),
     "test_derivatives.py::test_inverse_dynamics_gradient_is_pinocchios": (
         "inverse_dynamics_gradient",
