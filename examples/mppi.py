@@ -64,7 +64,7 @@ class MPPI:
         path = self.robot.rollout(
             q,
             qd,
-            np.zeros((len(self.plan), self.robot.nv), np.float32) + tau,
+            np.zeros((1, len(self.plan), self.robot.nv), np.float32) + tau,
             self.dt,
             integrator="implicit",
             ctrl=self.plan + changes,

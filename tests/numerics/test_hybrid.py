@@ -74,9 +74,9 @@ def test_the_halves_overlap_in_time(monkeypatch):
 
         return meeting
 
-    evaluator = type(robot._evaluator)
-    compile_kernel = evaluator._compile
-    monkeypatch.setattr(evaluator, "_compile", compile_and_meet)
+    kernels = type(robot._evaluator.compiled)
+    compile_kernel = kernels._compile
+    monkeypatch.setattr(kernels, "_compile", compile_and_meet)
     robot.forward_dynamics(states["q"], states["qd"], states["tau"], schedule="hybrid")
     assert sorted(met) == [(hybrid.INERTIAS.name, "cpu"), (hybrid.BIAS.name, "emulated")]
 

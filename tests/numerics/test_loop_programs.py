@@ -320,7 +320,7 @@ def test_a_rollout_takes_the_programs_of_its_target() -> None:
 
 def test_a_chain_of_hundreds_of_bodies_agrees_with_pinocchio() -> None:
     """Nobody asks for loops: straight-line programs would be too long."""
-    urdf = random_robot(200, 6, branches=False)
+    urdf = random_robot(250, 6, branches=False)
     tree, robot = load_tree(urdf), load_robot(urdf)
     oracle = Oracle(tree, urdf)
     x = random_states(tree, 5, np.random.default_rng(7))

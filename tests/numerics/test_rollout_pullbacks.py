@@ -87,7 +87,7 @@ def test_the_same_array_in_several_places(followed: bool) -> None:
         q0, tau, q_ref, qd_ref, first, second = same
         if followed:
             options["feedback"] = controller(robot, 0.1)[0], q_ref, qd_ref
-        arguments = q0, qd, tau, 0.02
+        arguments = q0, qd, tau[None], 0.02
         paths = robot.rollout(*arguments, gravity=gravity, **options)
         bars = first, second
         back = robot.rollout_vjp(*arguments, bars, wrt=EVERY, gravity=gravity, **options)

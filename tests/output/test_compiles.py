@@ -111,6 +111,11 @@ def architectures():
     ]
 
 
+def strided(report):
+    """Return the number of kernels for any strides; those for rows have another form."""
+    return sum("_rows_kernel" not in one.kernel for one in report)
+
+
 @pytest.mark.parametrize(("case", "arch"), architectures())
 def test_nvrtc_has_nothing_to_say(case, arch, tmp_path):
     pytest.importorskip("cupy")
@@ -122,7 +127,7 @@ def test_nvrtc_has_nothing_to_say(case, arch, tmp_path):
     small = len(module.tree.bodies) <= 8
     functions = [name for name in module.programs if small or not LONG.search(name)]
     report = resource_report(sources, functions, SCALARS, arch)
-    assert len(report) == len(functions) * len(SCALARS)
+    assert strided(report) == len(functions) * len(SCALARS)
     for kernel in report:
         print(
             f"{kernel.kernel} {kernel.arch}: {kernel.registers} registers, "
@@ -178,4 +183,5 @@ def test_functions_of_constraints_links_and_collisions_compile(name, functions, 
     pytest.importorskip("cupy")
     sources = module.sources(next(iter(module.kernels.by_name.values())))
     report = resource_report(sources, [*module.programs], SCALARS, "sm_90")
-    assert len(report) == len(module.programs) * len(SCALARS)
+    expected = len(module.programs) * len(SCALARS)  # outside: a failed assertion prints programs
+    assert strided(report) == expected

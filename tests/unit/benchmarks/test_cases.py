@@ -22,7 +22,7 @@ def test_every_function_has_a_case(name: str) -> None:
     there = {function for function in INPUTS if case.has(function)}
     needs_more = {*TESTED_APART, "delassus", "constrained_forward_dynamics"}
     needs_more |= {"constrained_forward_dynamics_gradient", "impulse_dynamics"}
-    needs_more |= {"constrained_inverse_dynamics"}
+    needs_more |= {"constrained_inverse_dynamics", "constraint_residual", "constraint_jacobian"}
     assert set(INPUTS) - there <= needs_more
     assert all(case.result_shapes(function) for function in there)
 
