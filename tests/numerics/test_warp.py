@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from gridgen.check import FORWARD, amplification
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import ModelError
 from gridgen.schedules.team.schedule import Teams
+from gridgen.schedules.warp.plan import width_of
 from gridgen.schedules.warp.schedule import WarpSchedule
 from helpers import scan
 from helpers.random_robots import robots
@@ -30,6 +33,7 @@ from helpers.scan import (
     relative_error,
     run_all,
     run_alone,
+    serial_chain,
     tree_of,
     tree_of_text,
 )
@@ -225,6 +229,22 @@ def test_a_missing_barrier_is_a_race(missing):
     assert_race(run_alone(module, function, inputs, sanitize="thread", leave_out=places[missing]))
 
 
+@pytest.mark.parametrize("name", ["arm7", *exhaustive("quadruped", "tree 40")])
+@pytest.mark.parametrize(
+    "function", ["forward_dynamics_crba_warp", "forward_dynamics_gradient_warp"]
+)
+def test_no_lane_reads_numbers_beside_an_array(name, function):
+    """What is there belongs to another array or state, and may be NaN."""
+    tree = tree_of(name, floating_base=name == "quadruped")
+    text = module_of(tree, function, observed=False).sources.files["robot_warp.cuh"]
+    sizes = {area: int(size) for area, size in re.findall(r"(\w+_shared) = .*// (\d+) num", text)}
+    reads = re.findall(r"= (\w+_shared)\[\(?lane(?: ([+-]) (\d+)\))?\]", text)
+    assert sizes
+    for area, sign, shift in reads:
+        first = int(f"{sign}{shift}" or 0)
+        assert 0 <= first <= sizes[area] - width_of(tree), area
+
+
 # -- what users see -----------------------------------------------------------------------------
 
 
@@ -244,7 +264,12 @@ def test_what_is_not_supported_is_refused_by_name():
         '<axis xyz="0 0 1"/><limit effort="1" velocity="1" lower="-1" upper="1"/></joint>'
         '<joint name="loose" type="floating"><parent link="b"/><child link="c"/></joint></robot>'
     )
+    # Outputs have no rows for mimic joints: matrices with them must fit in shared memory.
+    coupled = serial_chain(90, 7).replace(
+        "</joint>", '<mimic joint="joint_1" multiplier="-1.5"/></joint>', 1
+    )
     for tree, reason in (
+        (tree_of_text(coupled), "more shared memory"),
         (tree_of_text(free), 'joint "loose" is free'),
         (tree_of("arm7", parameters="all"), "inertial parameters are inputs"),
         (tree_of("chain 300"), "300 bodies"),
