@@ -13,12 +13,12 @@ from numpy.testing import assert_array_equal
 import gridgen
 from gridgen.check import FORWARD, amplification
 from gridgen.dynamics.reference import evaluate_reference
-from gridgen.errors import ModelError
+from gridgen.errors import ModelError, OptionError
 from gridgen.schedules.team.schedule import Teams
 from gridgen.schedules.warp.plan import width_of
 from gridgen.schedules.warp.schedule import WarpSchedule
 from helpers import scan
-from helpers.random_robots import robots
+from helpers.random_robots import KINDS, robots
 from helpers.robots import example_urdf, exhaustive
 from helpers.scan import (
     EACH_WARP_KERNEL,
@@ -37,6 +37,7 @@ from helpers.scan import (
     tree_of,
     tree_of_text,
 )
+from numerics.robots import resisting
 from numerics.test_random_robots import examples
 
 #: A few hundred roundings. Solving with M multiplies them by how much M amplifies.
@@ -45,6 +46,7 @@ SOLVES = ("mass_matrix_inverse", "forward_dynamics")
 GRADIENT = "inverse_dynamics_gradient_warp_f_ext_base_motion"
 ALL = {"joint_dynamics": True, "armature": 0.1}
 FLOATING = {"floating_base": True}
+JOINTED = tuple(kind for kind in KINDS if kind != "floating")
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
 
 
@@ -110,14 +112,21 @@ def test_float32(function):
 
 @pytest.mark.exhaustive
 @examples(200)
-@given(urdf=robots(most=7), floating=st.booleans(), pick=st.sampled_from(EACH_WARP_KERNEL))
-def test_random_robots(urdf, floating, pick):
+@given(
+    urdf=robots(most=7) | robots(most=10, kinds=JOINTED),
+    floating=st.booleans(),
+    function=st.sampled_from(EACH_WARP_KERNEL),
+    dtype=st.sampled_from(("float64", "float64", "float32")),
+)
+def test_random_robots(urdf, floating, function, dtype):
+    """Every kind of joint, links without mass, angles near right ones, branches."""
     try:
-        tree = tree_of_text(urdf, floating_base=floating, **ALL)
-    except ModelError:
+        options = resisting(urdf, floating) | {"parameters": (), "friction_width": 0.1}
+        tree = tree_of_text(urdf, **options)
+    except (ModelError, OptionError):
         return
-    if WarpSchedule(Teams(tree)).refusal(KERNELS[pick].key) is None:
-        check_run(tree, pick)
+    if WarpSchedule(Teams(tree)).refusal(KERNELS[function].key) is None:
+        check_run(tree, function, dtype=dtype)
 
 
 # -- what decides the bits ----------------------------------------------------------------------
