@@ -37,9 +37,7 @@ NAMES = re.compile(r'\("[^()]*"(?: and (\d+) more)?\)')
 #: Options by what a scene has; the first ones that the scene supports are chosen.
 CHOICES: tuple[dict[str, Any], ...] = (
     {"contact": True, "actuators": True},
-    {"contact": True},
     {"actuators": True},
-    {},
 )
 
 
@@ -55,7 +53,7 @@ def loaded(model: Any) -> Scene:
     """Load a model with as much of it as gridgen supports.
 
     Raises:
-        GridGenError: it is refused without contacts and actuators too.
+        GridGenError: it is refused without contacts too.
     """
     refused: list[str] = []
     for options in CHOICES:
@@ -65,12 +63,12 @@ def loaded(model: Any) -> Scene:
             try:
                 build_tree(description, chosen)
             except GridGenError as error:
-                if not options:
+                if len(options) == 1:
                     raise
                 refused.append(str(error).partition("; ")[0].partition(": ")[2])
                 continue
         left = [one for one in said if not one.startswith("contact:")]
-        left += [one for one in refused if "has none" not in one and "no link" not in one]
+        left += refused
         if "contact" not in options:
             left.append("limits, dry friction and equalities as soft constraints")
         return Scene(chosen, tuple(dict.fromkeys(map(short, left))))
@@ -88,8 +86,6 @@ def reduced(model: Any, options: RobotOptions) -> None:
     option, disable = model.opt, mujoco.mjtDisableBit
     if not options.contact:
         option.disableflags |= disable.mjDSBL_CONSTRAINT
-    if not options.actuators:
-        option.disableflags |= disable.mjDSBL_ACTUATION
     for name in ("stiffness", "damping", "frictionloss", "limited"):
         getattr(model, f"tendon_{name}")[:] = 0
     model.body_gravcomp[:], option.density, option.viscosity = 0.0, 0.0, 0.0
@@ -100,8 +96,17 @@ def reduced(model: Any, options: RobotOptions) -> None:
     for index in np.flatnonzero(model.jnt_type == mujoco.mjtJoint.mjJNT_FREE):
         at = slice(model.jnt_dofadr[index], model.jnt_dofadr[index] + 6)
         model.dof_damping[at], model.dof_frictionloss[at] = 0.0, 0.0
+    for index in set(range(model.nu)) - set(controls_of(model, options)):
+        model.actuator_gaintype[index] = model.actuator_biastype[index] = 0
+        model.actuator_gainprm[index] = model.actuator_biasprm[index] = 0.0
     ours = (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD, mujoco.mjtEq.mjEQ_JOINT)
     model.eq_active0[~np.isin(model.eq_type, ours)] = 0
+
+
+def controls_of(model: Any, options: RobotOptions) -> list[int]:
+    """Return the index in MuJoCo of each actuator of the robot."""
+    names = [model.actuator(k).name or f"actuator{k}" for k in range(model.nu)]
+    return [names.index(one.name) for one in build_tree(from_model(model), options).actuators]
 
 
 def has_converged(model: Any, data: Any) -> bool:
@@ -158,8 +163,7 @@ def compared(model: Any, steps: int) -> tuple[str, str, str]:
     if model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY:
         x["gravity"] = np.zeros(3)
     tree = build_tree(from_model(model), scene.options)
-    if not tree.actuators:
-        del x["ctrl"]
+    x["ctrl"] = x["ctrl"][:, controls_of(model, scene.options)]
     x["dt"] = np.full(len(expected), model.opt.timestep)
     with np.errstate(all="ignore"):
         _, ends = evaluate_reference(tree, "step_semi_implicit", x)

@@ -150,7 +150,8 @@ def _signature(found: Callable[..., Any]) -> str:
         if key not in ("self", "cls")
     ]
     words = str(signature.replace(parameters=shown, return_annotation=inspect.Parameter.empty))
-    lines, rest = [], re.sub(r"<(?:factory|[^<]* at 0x\w+)>", "...", words)
+    # Double quotes: those of the formatter, which also reads the pages.
+    lines, rest = [], re.sub(r"<(?:factory|[^<]* at 0x\w+)>", "...", words).replace("'", '"')
     while len(rest) > 90 and (cut := rest.rfind(", ", 0, 88)) > 0:
         lines.append(rest[: cut + 1])
         rest = " " * 4 + rest[cut + 2 :]

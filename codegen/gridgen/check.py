@@ -122,7 +122,7 @@ def random_states(tree: KinematicTree, count: int, rng: np.random.Generator) -> 
     states["dt"] = rng.uniform(1e-3, 1e-2, count)
     # Bounds that no state reaches in some steps.
     states["q_range"] = q[..., None] + rng.uniform(0.5, 1.0, (count, 1, 1)) * (-1.0, 1.0)
-    states["upright"] = np.full(count, -2.0)
+    states["base_range"] = np.tile((-np.inf, np.inf, -2.0), (count, 1))
     states |= {"world": random_world(count, rng), "margin": rng.uniform(-0.05, 0.05, count)}
     states |= {"temperature": rng.uniform(0.005, 0.05, count)}
     states |= random_parameters(tree, count, rng)

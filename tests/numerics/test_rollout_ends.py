@@ -154,6 +154,59 @@ def test_a_state_ends_before_links_touch() -> None:
     assert 3 < (ends <= TIMES).sum() < 37
 
 
+LINK = """<link name="{0}"><inertial><origin xyz="0.1 0.05 0"/><mass value="1"/>
+<inertia ixx="0.02" iyy="0.03" izz="0.04" ixy="0" ixz="0" iyz="0"/></inertial></link>"""
+JOINT = """<joint name="{0}" type="{1}"><parent link="{2}"/><child link="{3}"/>{4}
+<axis xyz="0 1 0"/></joint>"""
+MOVED = '<origin xyz="0.3 -0.2 0.4" rpy="0.5 -0.8 1.1"/>'
+
+
+def scene(*joints: tuple[str, str, str, str]) -> str:
+    """Return a URDF scene of links on joints with moved origins: name, type, parent, child."""
+    links = "".join(LINK.format(child) for *_, child in joints)
+    text = "".join(JOINT.format(*joint, MOVED) for joint in joints)
+    return f'<robot name="scene"><link name="world"/>{links}{text}</robot>'
+
+
+@pytest.mark.parametrize(("convention", "free"), [("pinocchio", "a"), ("mujoco", "z")])
+def test_height_and_tilt_are_those_of_the_base_in_the_world(convention: str, free: str) -> None:
+    """Also of a free joint whose origin is moved, and behind a door that is the first body."""
+    text = scene(
+        (free, "floating", "world", "trunk"),
+        ("hip", "continuous", "trunk", "leg"),
+        ("door", "continuous", "world", "leaf"),
+    )
+    robot = gridgen.load(text, convention=convention)
+    rng = np.random.default_rng(5)
+    q0 = robot.random_configuration(rng, 200)
+    given = q0, rng.normal(size=(200, robot.nv)), np.zeros((200, TIMES, robot.nv)), 0.02
+    *_, poses = robot.rollout(*given, observe=("forward_kinematics:trunk",))
+    height, upright = poses[..., 2, 3], poses[..., 2, 2]
+    assert len(np.unique(np.sign(height))) == 2
+    bounds: list[tuple[dict[str, Any], Any]] = [
+        ({"height": (-0.1, 0.9)}, (height < -0.1) | (height > 0.9)),
+        ({"tilt": 1.2}, upright < np.cos(1.2)),
+    ]
+    for done, out in bounds:
+        ends = robot.rollout(*given, done=done)[2]
+        late = ~out.any(axis=1)
+        assert 30 < late.sum() < 170
+        np.testing.assert_array_equal(ends[~late], out.argmax(axis=1)[~late])
+        assert (ends[late] >= TIMES).all()
+
+
+def test_a_height_of_several_bases_is_refused_by_name() -> None:
+    text = scene(
+        ("door", "continuous", "world", "leaf"),
+        ("free", "floating", "world", "trunk"),
+        ("other", "floating", "world", "ball"),
+    )
+    robot = gridgen.load(text)
+    given = robot.neutral(), np.zeros(robot.nv), np.zeros((3, robot.nv)), 0.02
+    with pytest.raises(gridgen.OptionError, match='first: "free", "other"; test'):
+        robot.rollout(*given, done={"height": (0, 1)})
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

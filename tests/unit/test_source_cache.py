@@ -11,6 +11,7 @@ from gridgen.compiler import read_tree
 from gridgen.modules import TracedModule
 from gridgen.options import RobotOptions
 from gridgen.schedules.thread import plan, work
+from gridgen.schedules.warp import plan as warp
 from helpers.robots import OWN
 
 
@@ -80,14 +81,17 @@ def test_damaged_text_is_traced_anew(traced: list[str], tmp_path: Path) -> None:
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """The kernels whose operations are counted from now on; no count is cached yet."""
+    """The kernels whose operations or lanes are counted from now on; no count is cached yet."""
     monkeypatch.setenv("GRIDGEN_CACHE_DIR", str(tmp_path))
     names: list[str] = []
     count = work._count
     monkeypatch.setattr(
         work, "_count", lambda *given: names.append(given[1].key.name) or count(*given)
     )
-    work.count_operations.cache_clear()
+    run = warp._run
+    monkeypatch.setattr(warp, "_run", lambda *given: names.append(given[1].name) or run(*given))
+    work._counted.cache_clear()
+    warp.plan_warp.cache_clear()
     return names
 
 
@@ -102,12 +106,14 @@ def test_loading_counts_nothing_and_each_kernel_is_counted_once(counted: list[st
     assert "step_rk4" in robot.kernels
     once = list(counted)
     assert sorted(once) == ["step_rk4", "step_semi_implicit"]
-    work.count_operations.cache_clear()
+    work._counted.cache_clear()
     again = loaded()
     assert "step_semi_implicit" in again.kernels
     assert "step_rk4" in again.kernels
     assert counted == once  # no second time
     assert "step_variational" not in again.kernels
+    assert "mass_matrix_warp" in again.kernels
+    assert counted == [*once, "mass_matrix_warp"]
 
 
 def test_robots_of_one_file_have_their_own_counts(counted: list[str]) -> None:
@@ -116,6 +122,6 @@ def test_robots_of_one_file_have_their_own_counts(counted: list[str]) -> None:
         for armature in (0.0, 0.1)
     ]
     for tree in (*trees, *trees):
-        work.count_operations.cache_clear()
+        work._counted.cache_clear()
         work.count_operations(tree, "forward_dynamics_aba")
     assert counted == ["forward_dynamics_aba"] * 2

@@ -21,7 +21,7 @@ from gridgen.symbolic.scalars import Scalar, Scalars
 def actuated(state: State, tau: Numbers) -> Numbers:
     """Return joint torques with those of actuators and springs."""
     tree, scalars = state.tree, state.scalars
-    if not (tree.actuators or tree.contact_model.contacts):
+    if not (tree.actuators or tree.springs):
         return tau
     scalars.begin("actuators", -1)
     total = [tau[j] for j in range(tree.nv)]

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gridgen.dynamics.collision import self_distance
+from gridgen.dynamics.frames import body_poses
 from gridgen.dynamics.state import Numbers, State
 from gridgen.symbolic.scalars import Scalar
 
 
-def excess(state: State, q_range: Numbers, upright: Numbers) -> Scalar:
+def excess(state: State, q_range: Numbers, base_range: Numbers) -> Scalar:
     """Return zero for a state within its bounds, otherwise a positive number or NaN.
 
     Args:
-        q_range: least and largest value of each position; those of quaternions are not read.
-        upright: least cosine of the angle between the z axes of a free base and of the world.
+        q_range:    least and largest value of each position; those of quaternions are not read.
+        base_range: of the floating base, least and largest z coordinate of the origin in the
+                    world, and least cosine of the angle between its z axis and that of the world.
     """
     state = _natural(state)
     scalars, tree, q = state.scalars, state.tree, state.q
@@ -27,22 +29,22 @@ def excess(state: State, q_range: Numbers, upright: Numbers) -> Scalar:
         if j not in quaternions
         for term in (q[j] - q_range[2 * j], q_range[2 * j + 1] - q[j])
     ]
-    root = tree.bodies[0]
-    if root.joint_type.is_free:
-        x, y = q[root.q_index + 3], q[root.q_index + 4]
-        below.append((1.0 - 2.0 * (x * x + y * y)) - upright[0])
+    if tree.base is not None:
+        pose = body_poses(state)[tree.base]
+        low, high, upright = base_range
+        below += [pose.p[2] - low, high - pose.p[2], pose.R[2][2] - upright]
     total = zero
     for term in below:  # a NaN is not negative, and remains
         total = total + scalars.select(-term, zero, -term)
     return total
 
 
-def excess_apart(state: State, q_range: Numbers, upright: Numbers, margin: Numbers) -> Scalar:
+def excess_apart(state: State, q_range: Numbers, base_range: Numbers, margin: Numbers) -> Scalar:
     """Return the same where links must also be a margin [m] apart."""
     scalars = state.scalars
     more = margin[0] - self_distance(_natural(state))[0]
     more = scalars.select(more, scalars.constant(0.0), more)
-    return excess(state, q_range, upright) + more
+    return excess(state, q_range, base_range) + more
 
 
 def _natural(state: State) -> State:

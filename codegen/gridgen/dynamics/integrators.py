@@ -41,7 +41,7 @@ def _step(
 
     The velocities after a ``share`` of the step move the configuration.
     """
-    if state.tree.contact_model.contacts:
+    if state.tree.contact_model.acts:
         if state.world_axes:
             conversion, own, tau = natural(state, tau)
             q, qd = contact_step(own, tau, dt[0], share, is_damping_implicit=is_damping_implicit)
@@ -99,7 +99,7 @@ def rk4(state: State, tau: Numbers, dt: Numbers) -> Next:
 
     Source: Munthe-Kaas 1999.
     """
-    if state.tree.contact_model.contacts:
+    if state.tree.contact_model.acts:
         if state.world_axes:
             conversion, own, tau = natural(state, tau)
             return conversion.state(*contact_rk4(own, tau, dt[0]))
@@ -133,7 +133,7 @@ def _accelerations(state: State, tau: Numbers, damping_step: Scalar | None = Non
     if state.world_axes:
         conversion, own, tau = natural(state, tau)
         return list(conversion.acceleration(_accelerations(own, tau, damping_step)))
-    if state.tree.contact_model.contacts:
+    if state.tree.contact_model.acts:
         return contact_forward_dynamics(state, tau)[0]
     tau = actuated(state, tau)
     if damping_step is not None:

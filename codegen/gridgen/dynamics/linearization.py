@@ -61,7 +61,7 @@ def _step(
         A: 2 nv x 2 nv, with respect to the state.
         B: 2 nv x nv, with respect to the generalized forces.
     """
-    if state.tree.contact_model.contacts:
+    if state.tree.contact_model.acts:
         return contact_step_gradient(
             state,
             tau,
@@ -169,7 +169,7 @@ def terms(step: Scalar, factors: Sequence[float], found: Sequence[Any]) -> list[
 
 def _stages(state: State, tau: Numbers, dt: Numbers, *, name: str) -> Gradient:
     """Return the linearization of a step of several stages of ``integrators``."""
-    if state.tree.contact_model.contacts:
+    if state.tree.contact_model.acts:
         return contact_step_gradient(state, tau, dt, getattr(integrators, name))
     end = stages(state, dt[0], MOVES[name], lambda there: _accelerations(there, tau))[-1]
     return Changes(state).result(end.place, end.rate)
@@ -258,7 +258,7 @@ def _actuated(
     A torque depends on the position and the velocity of its own joint. So a direction with all
     positions has all slopes.
     """
-    if not state.tree.actuators:
+    if not (state.tree.actuators or state.tree.springs):
         return state, tau, ()
     moved = constant(state)
     places, speeds = (

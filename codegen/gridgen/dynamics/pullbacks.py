@@ -49,7 +49,7 @@ class Pullback(ProductComputation):
 
     def refusal(self, tree: KinematicTree) -> str | None:
         """See ``Computation``."""
-        if (reason := super().refusal(tree)) is not None or not tree.contact_model.contacts:
+        if (reason := super().refusal(tree)) is not None or not tree.contact_model.acts:
             return reason
         names = [part.function for part in self.key.parts or (self.key,)]
         iterates = any("tolerance" in FUNCTIONS[name].parameters for name in names)

@@ -215,7 +215,7 @@ def of_constraints(tree: KinematicTree) -> str | None:
 
 def of_no_contacts(tree: KinematicTree) -> str | None:
     """Refuse a robot without contacts."""
-    if tree.contact_model.contacts:
+    if tree.contact_model.acts:
         return None
     return (
         "no link of the robot touches the ground: load it with ground= (grid-gen: --ground), or "
@@ -231,12 +231,12 @@ def of_no_actuators(tree: KinematicTree) -> str | None:
 
 
 def of_actuators(tree: KinematicTree) -> str | None:
-    """Refuse a robot with actuators."""
-    if not tree.actuators:
+    """Refuse a robot with actuators or springs."""
+    if not (tree.actuators or tree.springs):
         return None
     return (
-        "the robot has actuators, whose steps have no second derivatives: take differences of "
-        "step_gradient"
+        "the robot has actuators or springs, whose steps have no second derivatives: take "
+        "differences of step_gradient"
     )
 
 
@@ -244,7 +244,7 @@ def of_variational_steps(tree: KinematicTree) -> str | None:
     """Refuse what the variational integrator lacks."""
     free = [body for body in tree.bodies if body.joint_type.is_free]
     has_armature = "armature" in tree.parameters or any(any(body.armature) for body in free)
-    if tree.constraints or tree.contact_model.contacts:
+    if tree.constraints or tree.contact_model.acts:
         reason = "constraints or contacts"
     elif free and has_armature:
         reason = "armature of a free joint"
@@ -255,13 +255,13 @@ def of_variational_steps(tree: KinematicTree) -> str | None:
 
 def of_contacts(tree: KinematicTree) -> str | None:
     """Refuse a robot with contacts."""
-    if not tree.contact_model.contacts:
+    if not tree.contact_model.acts:
         return None
     return "steps with contacts have no second derivatives: take differences of step_gradient"
 
 
 def of_contacts_in_the_world(tree: KinematicTree) -> str | None:
     """Refuse a robot with contacts in MuJoCo's convention."""
-    if not tree.contact_model.contacts or tree.mujoco_base is None:
+    if not tree.contact_model.acts or tree.mujoco_base is None:
         return None
     return "its matrices with contacts are not available in MuJoCo's convention: use vjp or jvp"

@@ -95,7 +95,12 @@ ARRAYS: dict[str, ArrayKind] = {
     "q_range": ArrayKind(
         ("nq", 2), "least and largest positions before a state ends", "rad or m", is_fixed=True
     ),
-    "upright": ArrayKind((), "least cosine of the tilt before a state ends", "1", is_fixed=True),
+    "base_range": ArrayKind(
+        (3,),
+        "least and largest height, least cosine of the tilt of the base",
+        "mixed",
+        is_fixed=True,
+    ),
     "cost_terms": ArrayKind((OPEN,), "weights, target and width of each term of a cost", "mixed"),
     "cost": ArrayKind((), "cost of a state", "1"),
     "l_x": ArrayKind(("2 nv",), "derivative of a cost by the state", "mixed"),
@@ -376,7 +381,7 @@ OPTIONAL_INPUTS: dict[str, OptionalInput] = {
 #: Arrays of the feedback controller of a rollout: gains, reference positions and velocities.
 FEEDBACK = ("gains", "q_ref", "qd_ref")
 #: Bounds at which the states of a rollout end.
-BOUNDS = ("q_range", "upright", "margin")
+BOUNDS = ("q_range", "base_range", "margin")
 #: Arrays of a rollout with time as the single leading axis, as NumPy broadcasts to (B, T, ...).
 TIME_FIRST = ("tau", "ctrl", *FEEDBACK)
 #: Parameters of a robot that may be inputs: kernels that depend on them then read them.

@@ -81,7 +81,7 @@ def _excess(algorithm: str, *inputs: str, refusals: tuple[str, ...] = ()) -> Met
         "step",
         "semi_implicit",  # and every other
         "Excess of a state over its bounds",
-        ("q", "q_range", "upright", *inputs),
+        ("q", "q_range", "base_range", *inputs),
         ("excess",),
         Algorithm(f"ends.{algorithm}", source, refusals=refusals, in_loops=False),
         is_called=False,

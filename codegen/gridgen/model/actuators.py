@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from gridgen.errors import ModelError, OptionError
+from gridgen.errors import OptionError
 from gridgen.model.description import RobotDescription, suggestion
 from gridgen.model.kinematic_tree import Actuator, Body, Spring
+from gridgen.model.oddities import Oddity
 from gridgen.naming import show, show_value
 from gridgen.option_values import numbers_of
 from gridgen.options import RobotOptions
@@ -33,13 +34,12 @@ def place_actuators(
     """Return the actuators of a robot.
 
     Args:
-        description: the robot.
+        description: the robot; a warning names actuators that are not supported.
         options:     of the robot; a list in ``actuators`` replaces those of the file.
         bodies:      of its tree.
 
     Raises:
-        OptionError: an entry is invalid, or the file has no actuators.
-        ModelError:  an actuator of the file has state or acts on no joint.
+        OptionError: an entry is invalid.
     """
     given, source = options.actuators, description.source
     if given is False:
@@ -49,21 +49,22 @@ def place_actuators(
         return tuple(
             _actuator(where, entry, bodies) for where, entry in _expanded(source, listed, bodies)
         )
-    if not description.actuators:
-        raise OptionError(
-            f"{source}: actuators is True, and the file has none: give a list, such as "
-            '[{"joint": "elbow", "kind": "position", "kp": 50}]'
+    advice = "gridgen leaves it out: pass its force as tau; ctrl has those of actuator_names"
+    description.warn(
+        Oddity(
+            f"actuator: {entry['problem']}",
+            f"actuator {show(entry['name'])}",
+            entry["problem"],
+            advice,
         )
-    placed = []
-    for entry in description.actuators:
-        where = f"{source}: actuator {show(entry['name'])}"
-        if "problem" in entry:
-            raise ModelError(
-                f"{where}: {entry['problem']}; remove it, or load the robot with a list of "
-                "actuators"
-            )
-        placed.append(_actuator(where, entry, bodies))
-    return tuple(placed)
+        for entry in description.actuators
+        if "problem" in entry
+    )
+    return tuple(
+        _actuator(f"{source}: actuator {show(entry['name'])}", entry, bodies)
+        for entry in description.actuators
+        if "problem" not in entry
+    )
 
 
 def place_springs(description: RobotDescription, bodies: Sequence[Body]) -> tuple[Spring, ...]:

@@ -110,7 +110,7 @@ def place_contacts(
             is_parallel = has_two and contact.kinds == (ShapeKind.CAPSULE, ShapeKind.CAPSULE)
             other = (*others, contact.other)[0]
             placed.append(replace(contact, solid=solid, other=other, is_parallel=is_parallel))
-    if not placed:
+    if not placed and (options.ground or pairs is not None or not model.centers):
         raise OptionError(
             f"{description.source}: contact is given, and no link touches a plane or another link: "
             "name links in ground"
@@ -121,7 +121,7 @@ def place_contacts(
         centers[link] = (at @ Pose(translation=center)).translation
     has_field = any(isinstance(contact.other, HeightField) for contact in placed)
     terrain = model.terrain if has_field else ()
-    return replace(model, contacts=tuple(placed), centers=centers, terrain=terrain)
+    return replace(model, contacts=tuple(placed), centers=centers, terrain=terrain, acts=True)
 
 
 def _on_field(description: RobotDescription, contacts: Sequence[Contact]) -> tuple[Contact, ...]:

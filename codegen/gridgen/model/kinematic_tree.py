@@ -323,7 +323,7 @@ class KinematicTree(Branches):
         constraints: conditions on the motion.
         contact_model: soft constraints, contacts with the ground among them.
         actuators: actuators, in the order of ``ctrl``.
-        springs: springs of joints, which act with contacts or actuators.
+        springs: springs of joints, if they act: with contacts or actuators.
         spheres: spheres that stand for links in queries of distance.
         remarks: warnings of the reader.
     """
@@ -367,6 +367,12 @@ class KinematicTree(Branches):
     def free(self) -> tuple[Body, ...]:
         """Bodies on free joints."""
         return tuple(body for body in self.bodies if body.joint_type.is_free)
+
+    @property
+    def base(self) -> int | None:
+        """Index of the floating base: body 0, or else the one other body on a free joint."""
+        free = [index for index, body in enumerate(self.bodies) if body.joint_type.is_free]
+        return free[0] if len(free) == 1 or free[:1] == [0] else None
 
     @cached_property
     def mujoco_base(self) -> int | None:

@@ -177,6 +177,7 @@ def own_inputs(
     if model.contacts:
         own["friction"] = tuple(contact.friction[0] for contact in model.contacts)
         own["radii"] = tuple(contact.solid.radii[0] for contact in model.contacts)
+    if model.acts:
         own["tolerance"] = (TOLERANCE["float64"],)
     if model.terrain:
         own["terrain"] = model.terrain

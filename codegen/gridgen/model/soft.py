@@ -225,6 +225,7 @@ class ContactModel:
         max_pairs:  most pairs of shapes with equal ``condim``, softness and margin that act at a
                     time, the nearest ones; 0 for all.
         terrain:    default of the height fields' ``terrain``; empty for none.
+        acts:       whether the robot's dynamics has soft constraints, by its options.
     """
 
     contacts: tuple[Contact, ...] = ()
@@ -236,6 +237,7 @@ class ContactModel:
     iterations: int = 100
     max_pairs: int = 0
     terrain: tuple[float, ...] = field(default=(), hash=False)
+    acts: bool = False
 
 
 #: The soft constraints of a file without contacts.

@@ -24,7 +24,7 @@ from gridgen.model.description import (
     listing,
     suggestion,
 )
-from gridgen.model.kinematic_tree import Actuator, Body, Frame, KinematicTree, SphereModel, Spring
+from gridgen.model.kinematic_tree import Body, Frame, KinematicTree, SphereModel, Spring
 from gridgen.model.locked import lock_joints
 from gridgen.model.lump import NO_MASS
 from gridgen.model.oddities import Oddity
@@ -100,8 +100,9 @@ def build_tree(
     constraints = place_constraints(description, options.constraints, bodies, parts.frames)
     contact_model = place_contacts(description, options, parts.frames, bodies)
     actuators = place_actuators(description, options, bodies)
-    springs = place_springs(description, bodies) if options.joint_dynamics else ()
-    description.warn(_not_acting(description, options, contact_model, actuators, springs))
+    acts = contact_model.acts or options.actuators is not False
+    springs = place_springs(description, bodies) if acts and options.joint_dynamics else ()
+    description.warn(_not_acting(description, options, contact_model, springs))
     own = own_parameters(description, parts, bodies, chosen) | own_inputs(
         constraints, contact_model, actuators, chosen
     )
@@ -111,7 +112,7 @@ def build_tree(
             "in parameters, or leave it out"
         )
     is_changed = options.friction_width or "joint_friction" in own
-    if contact_model.contacts and is_changed:
+    if contact_model.acts and is_changed:
         raise OptionError(
             "the dry friction of joints is a constraint of a robot with contacts: omit "
             "friction_width, and joint_friction in parameters"
@@ -166,24 +167,23 @@ def _not_acting(
     description: RobotDescription,
     options: RobotOptions,
     contact_model: ContactModel,
-    actuators: Sequence[Actuator],
     springs: Sequence[Spring],
 ) -> Iterator[Oddity]:
     """Yield what the options leave out of the file."""
-    contacts = contact_model.contacts
+    is_driven = options.actuators is not False
     for what, option, in_file, acts in (
-        ("contacts", "contact", description.contact_model.contacts, contacts),
-        ("actuators", "actuators", description.actuators, actuators),
+        ("contacts", "contact", description.contact_model.contacts, contact_model.acts),
+        ("actuators", "actuators", description.actuators, is_driven),
     ):
         if in_file and not acts:
             problem = f"has {what}, which gridgen ignores"
             yield Oddity(option, "the model", problem, f"load it with {option}=True")
     advice = "load it with joint_dynamics=True and contacts or actuators, or add its torque to tau"
-    for joint in () if springs and (contacts or actuators) else description.springs:
+    for joint in () if springs else description.springs:
         problem = "has a spring, which gridgen ignores"
         yield Oddity("spring", f"joint {show(joint)}", problem, advice)
-    is_taken = options.joint_dynamics or not (contacts or actuators)
-    if is_taken or not (description.contact_model.contacts or description.actuators):
+    is_taken = options.joint_dynamics or not (contact_model.acts or is_driven)
+    if is_taken or not (description.contact_model.joints or description.actuators):
         return
     advice = "load it with joint_dynamics=True"
     for lossy in (joint for joint in description.joints if joint.damping or joint.friction):

@@ -284,15 +284,14 @@ def test_no_torques_beside_controls_are_zeros(library: str) -> None:
 
 
 def test_what_cannot_be_an_actuator_is_named() -> None:
-    with pytest.raises(OptionError, match="actuators is True, and the file has none"):
-        load_tree("two_link", False, actuators=True)
+    assert load_tree("two_link", False, actuators=True).actuators == ()
     with pytest.raises(OptionError, match="actuators has 3; give a dictionary for each"):
         load_tree("two_link", False, actuators=[3])
     with pytest.raises(OptionError, match='"root_joint", which has several velocities'):
         load_tree("two_link", True, actuators=[{"joint": "root_joint"}])
     robot = gridgen.load(OWN / "two_link.urdf", actuators=SERVOS)
     q = np.zeros((1, 2))
-    with pytest.raises(ModelError, match="actuators, whose steps have no second"):
+    with pytest.raises(ModelError, match="actuators or springs, whose steps have no second"):
         robot.step_hessian(q, q, q, 0.01, np.zeros((1, 4)))
     bare = gridgen.load(OWN / "two_link.urdf")
     with pytest.raises(OptionError, match="has no actuators: load it with actuators="):
@@ -312,18 +311,21 @@ def test_what_cannot_be_an_actuator_is_named() -> None:
         ('<motor name="a" joint="root"/>', "joint with several velocities"),
     ],
 )
-def test_actuators_of_a_file_that_are_not_supported_are_named(actuator: str, problem: str) -> None:
+def test_actuators_of_a_file_that_are_not_supported_are_left_out(
+    actuator: str, problem: str
+) -> None:
     mujoco = pytest.importorskip("mujoco")
     model = mujoco.MjModel.from_xml_string(f"""
       <mujoco><worldbody><body><freejoint name="root"/><geom size="0.1"/><body name="shin">
         <joint name="hip" stiffness="3"/><geom size="0.1"/><site name="sole"/>
       </body></body></worldbody>
       <tendon><fixed name="rope"><joint joint="hip" coef="1"/></fixed></tendon>
-      <actuator>{actuator}</actuator></mujoco>
+      <actuator><motor joint="hip"/>{actuator}<motor joint="hip" gear="2"/></actuator></mujoco>
     """)
     description = from_model(model)
-    with pytest.raises(ModelError, match=f'actuator "a": .*{problem}'):
-        build_tree(description, RobotOptions(actuators=True))
+    with pytest.warns(GridGenWarning, match=f'actuator "a": .*{problem}.* leaves it out'):
+        tree = build_tree(description, RobotOptions(actuators=True))
+    assert [one.name for one in tree.actuators] == ["actuator0", "actuator2"]
     with pytest.warns(GridGenWarning) as caught:
         build_tree(description)
     said = " ".join(str(warning.message) for warning in caught)

@@ -13,6 +13,7 @@ import pytest
 import gridgen
 from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.errors import DeviceError, DtypeError, ModelError, OptionError, ShapeError
+from gridgen.functions.arrays import ARRAYS
 from gridgen.runtime.arrays.arguments import results_given
 from helpers.robots import OWN, TESTED_APART, exhaustive
 
@@ -64,6 +65,18 @@ def test_a_wrong_shape_is_refused(
         called_with(robot, **changed)
 
 
+#: Valid numbers from random ones, by the kind of an array's numbers.
+VALID: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "0 or 1": lambda x: (x > 0) * 1.0,
+    "0 or more": np.abs,
+    "0 to 1": lambda x: 1 / (1 + x**2),
+    "positive": np.exp,
+    "softness": np.exp,
+    "factors": np.exp,
+    "poses": lambda x: np.eye(4) + 0.0 * x,
+}
+
+
 def random_inputs(
     robot: gridgen.Robot, name: str, leads: Sequence[tuple[int, ...]]
 ) -> dict[str, np.ndarray]:
@@ -71,8 +84,7 @@ def random_inputs(
     rng, shapes = np.random.default_rng(0), robot.kernels[name].inputs
     pairs = zip(shapes.items(), itertools.cycle(leads), strict=False)
     numbers = {array: rng.normal(size=(*lead, *shape)) for (array, shape), lead in pairs}
-    sound = {"active": lambda x: (x > 0) * 1.0, "offset": lambda x: np.eye(4) + 0.0 * x}
-    return {n: sound[n](x) if n in sound else x for n, x in numbers.items()}
+    return {n: VALID.get(ARRAYS[n].numbers, np.array)(x) for n, x in numbers.items()}
 
 
 _SOME = ("inverse_dynamics", "integrate", "step_semi_implicit", "mass_matrix_inverse")

@@ -61,7 +61,7 @@ class SoftConstraints:
         self.rows: list[Row | Block] = [*self._losses(), *self._limits()]
         self.rows += map(self._equality, range(len(tree.constraints)))
         self.points, self._shares, self.beyond = [], [], []  # type: ignore[var-annotated]
-        contacts, radii = tree.contact_model.contacts, state.given["radii"]
+        contacts = tree.contact_model.contacts
         kinds: dict[object, list[int]] = {}
         many: list[int] = []
         for number, contact in enumerate(contacts):
@@ -89,7 +89,7 @@ class SoftConstraints:
             for number in numbers:
                 contact = contacts[number]
                 weight = scalars.constant(sum(map(self.weight, contact.solids)))
-                for touch in touches(self._frame, contact, radii[number]):
+                for touch in touches(self._frame, contact, state.given["radii"][number]):
                     self._add(contact, touch, state.given["friction"][number], weight, number)
         self.rows += self.points
 

@@ -301,7 +301,8 @@ class Problem(SoftConstraints):
             found, bend = slope(by)
             size = scalars.select(found, -found, found)
             low, high = scalars.select(found, by, low), scalars.select(found, high, by)
-            new = by - found / bend
+            # A state without a step, whose search has ended, has no curvature.
+            new = by - found / scalars.select(-bend, bend, one)
             middle = 0.5 * (low + high)
             new = scalars.select(new - low, middle, scalars.select(high - new, middle, new))
             test = most - size

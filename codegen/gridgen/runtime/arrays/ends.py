@@ -14,6 +14,7 @@ from gridgen.kernel import KernelKey
 from gridgen.naming import show, show_value, similar
 from gridgen.runtime.module.description import RobotRecord
 
+_OF_BASE = ["height", "tilt"]
 _FORM = 'give ranges by name, such as {"height": (0.2, None), "tilt": 1.0}'
 
 
@@ -39,22 +40,30 @@ def bounds_of(robot: RobotRecord, done: object) -> tuple[KernelKey, dict[str, Sh
         if quaternion is None and not mimics
     }
     names = [*places, "self_distance"]
-    if robot.quaternions[0] is not None:
-        places = {"height": robot.q_indices[0] + 2, **places}
-        names += ["height", "tilt"]
-    ranges, upright = np.tile((-math.inf, math.inf), (robot.nq, 1)), -2.0
+    free = [joint.name for joint in robot.space.free]
+    if has_base := robot.floating_base or len(free) == 1:
+        names += _OF_BASE
+    ranges = np.tile((-math.inf, math.inf), (robot.nq, 1))
+    height, upright = (-math.inf, math.inf), -2.0
     margin: float | None = None
     for name, value in done.items():
+        if name in _OF_BASE and len(free) > 1 and not has_base:
+            raise OptionError(
+                f"done has {show(name)}, which is of one floating base, and no free joint is the "
+                f"first: {', '.join(map(show, free[:3]))}; test the results of observe"
+            )
         if name not in names:
             near = similar(name, names) if isinstance(name, str) else ()
             raise OptionError(f"done has {show_value(name)}; choose {', '.join(near or names)}")
         if name in places:
             ranges[places[name]] = _range(name, value)
+        elif name == "height":
+            height = _range(name, value)
         elif name == "tilt":
             upright = math.cos(_number(name, value, 0.0, math.pi))
         else:
             margin = _number(name, value, -math.inf, math.inf)
-    found = {"q_range": (*ranges.ravel().tolist(),), "upright": (upright,)}
+    found = {"q_range": (*ranges.ravel().tolist(),), "base_range": (*height, upright)}
     found |= {} if margin is None else {"margin": (margin,)}
     bounds = {name: SharedNumbers(numbers) for name, numbers in found.items()}
     return EXCESS if margin is None else EXCESS_APART, bounds

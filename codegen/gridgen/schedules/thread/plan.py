@@ -71,7 +71,7 @@ def is_never_in_loops(tree: KinematicTree, key: KernelKey) -> bool:
     if key.function in ("inverse_kinematics", "trajectory_cost") or tree.mujoco_base is not None:
         return True
     rows = [(FUNCTIONS[part.function], part.method) for part in key.parts or (key,)]
-    if tree.contact_model.contacts and any("tolerance" in row.options for row, _ in rows):
+    if tree.contact_model.acts and any("tolerance" in row.options for row, _ in rows):
         return True
     if tree.actuators and any("ctrl" in row.options for row, _ in rows):
         return True
