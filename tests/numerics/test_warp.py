@@ -227,7 +227,7 @@ def test_no_kernel_has_a_race_or_strays_in_memory(name, options, function, sanit
 
 
 @pytest.mark.usefixtures("sanitizers")
-@pytest.mark.parametrize("missing", [2, *exhaustive(*(k for k in range(11) if k != 2))])
+@pytest.mark.parametrize("missing", [2, *exhaustive(0, 1, *range(3, 8))])
 def test_a_missing_barrier_is_a_race(missing):
     function = "mass_matrix_warp"
     tree = tree_of("quadruped", **FLOATING)
