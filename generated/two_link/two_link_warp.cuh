@@ -1562,7 +1562,7 @@ __device__ __forceinline__ void evaluate(
         acceleration_3_shared[indices[1][lane]] = kept_body_42;
     }
     __syncwarp();
-    const T t102 = acceleration_3_shared[lane];
+    const T t102 = (lane < 2 ? acceleration_3_shared[lane] : T(0));
     if (is_valid && lane < 2) {
         qdd[lane] = t102;
     }
@@ -1877,7 +1877,7 @@ using gridgen::fnma;
 using gridgen::View;
 
 // Constants of the lanes.
-template <class T> __device__ const T numbers[11][8] = {
+template <class T> __device__ const T numbers[10][8] = {
     {1, 0, 1, 1, 1, 1, 1, 1},
     {0, 1, 0, 0, 0, 0, 0, 0},
     {0, -1, 0, 0, 0, 0, 0, 0},
@@ -1889,7 +1889,6 @@ template <class T> __device__ const T numbers[11][8] = {
     {0, 0.1268, 0.040209999999999996, 0.040209999999999996, 0.040209999999999996,
      0.040209999999999996, 0.040209999999999996, 0.040209999999999996},
     {3.2, 3.2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2},
-    {0, 1, 1, 1, 1, 1, 1, 1},
 };
 
 // Indices of the lanes.
@@ -1899,7 +1898,7 @@ __device__ const int indices[2][8] = {
 };
 
 // One state (-M^-1 times the gradient of Singh, Russell and Wensing 2022).
-// About 607 operations of a lane, 25 synchronizations.
+// About 606 operations of a lane, 25 synchronizations.
 template <class T>
 __device__ __forceinline__ void evaluate(
     const int lane,
@@ -1944,7 +1943,6 @@ __device__ __forceinline__ void evaluate(
     const T t43 = (lane > 0 && lane < 3 ? qd[(lane - 1)] : T(0));
     const T t82 = numbers<T>[9][lane];
     const T t83 = (lane > 0 && lane < 3 ? tau[(lane - 1)] : T(0));
-    const T t104 = numbers<T>[10][lane];
 
     // placement of each body in the base
     T t2, t3;
@@ -2245,53 +2243,52 @@ __device__ __forceinline__ void evaluate(
         acceleration_3_shared[indices[1][lane]] = kept_body_60;
     }
     __syncwarp();
-    const T t103 = acceleration_3_shared[(lane - 1)];
-    const T t105 = t103 * t104;
-    const T t106 = kept_body_13 * t105;
-    const T t107 = kept_body_14 * t105;
-    const T t108 = kept_body_15 * t105;
-    const T t109 = kept_body * t105;
-    const T t110 = kept_body_2 * t105;
-    const T t111 = kept_body_3 * t105;
+    const T t103 = (lane > 0 && lane < 3 ? acceleration_3_shared[(lane - 1)] : T(0));
+    const T t104 = kept_body_13 * t103;
+    const T t105 = kept_body_14 * t103;
+    const T t106 = kept_body_15 * t103;
+    const T t107 = kept_body * t103;
+    const T t108 = kept_body_2 * t103;
+    const T t109 = kept_body_3 * t103;
 
     // change: sums along the paths
-    gridgen::store_record<T>(change_shared + 12 * lane, gridgen::Numbers<T, 6>{t106, t107, t108,
-        t109, t110, t111});
+    gridgen::store_record<T>(change_shared + 12 * lane, gridgen::Numbers<T, 6>{t104, t105, t106,
+        t107, t108, t109});
     __syncwarp();
     T change_0, change_1, change_2, change_3, change_4, change_5;
     gridgen::load_record<T>(change_shared + 12 * indices[0][lane], change_0, change_1, change_2,
         change_3, change_4, change_5);
-    const T kept_body_61 = t106 + change_0;
-    const T kept_body_62 = t107 + change_1;
-    const T kept_body_63 = t108 + change_2;
-    const T kept_body_64 = t109 + change_3;
-    const T kept_body_65 = t110 + change_4;
-    const T kept_body_66 = t111 + change_5;
+    const T kept_body_61 = t104 + change_0;
+    const T kept_body_62 = t105 + change_1;
+    const T kept_body_63 = t106 + change_2;
+    const T kept_body_64 = t107 + change_3;
+    const T kept_body_65 = t108 + change_4;
+    const T kept_body_66 = t109 + change_5;
 
     // wrenches of the accelerations: sums over subtrees
-    const T t112 = fnma(kept_body_5, kept_body_66, fma(kept_body_6, kept_body_65, t22 *
+    const T t110 = fnma(kept_body_5, kept_body_66, fma(kept_body_6, kept_body_65, t22 *
         kept_body_61));
-    const T t113 = fnma(kept_body_6, kept_body_64, fma(kept_body_4, kept_body_66, t22 *
+    const T t111 = fnma(kept_body_6, kept_body_64, fma(kept_body_4, kept_body_66, t22 *
         kept_body_62));
-    const T t114 = fnma(kept_body_4, kept_body_65, fma(kept_body_5, kept_body_64, t22 *
+    const T t112 = fnma(kept_body_4, kept_body_65, fma(kept_body_5, kept_body_64, t22 *
         kept_body_63));
-    const T t115 = fma(kept_body_5, kept_body_63, fma(kept_body_9, kept_body_66, fma(kept_body_8,
+    const T t113 = fma(kept_body_5, kept_body_63, fma(kept_body_9, kept_body_66, fma(kept_body_8,
         kept_body_65, kept_body_7 * kept_body_64)));
-    const T t116 = fma(kept_body_6, kept_body_61, fma(kept_body_11, kept_body_66, fma(kept_body_10,
+    const T t114 = fma(kept_body_6, kept_body_61, fma(kept_body_11, kept_body_66, fma(kept_body_10,
         kept_body_65, kept_body_8 * kept_body_64)));
-    const T t117 = fma(kept_body_4, kept_body_62, fma(kept_body_12, kept_body_66, fma(kept_body_11,
+    const T t115 = fma(kept_body_4, kept_body_62, fma(kept_body_12, kept_body_66, fma(kept_body_11,
         kept_body_65, kept_body_9 * kept_body_64)));
-    const T t118 = fnma(kept_body_5, kept_body_61, t117);
-    gridgen::store_record<T>(wrench_shared + 12 * lane, gridgen::Numbers<T, 6>{t112, t113, t114,
-        fnma(kept_body_6, kept_body_62, t115), fnma(kept_body_4, kept_body_63, t116), t118});
+    const T t116 = fnma(kept_body_5, kept_body_61, t115);
+    gridgen::store_record<T>(wrench_shared + 12 * lane, gridgen::Numbers<T, 6>{t110, t111, t112,
+        fnma(kept_body_6, kept_body_62, t113), fnma(kept_body_4, kept_body_63, t114), t116});
     __syncwarp();
     if (const int component = lane; component < 6) {
-        const T t119 = wrench_shared[24 + component];
-        const T t120 = wrench_shared[12 + component];
-        const T t121 = t119 + t120;
-        wrench_shared[12 + component] = t121;
-        const T t122 = wrench_shared[0 + component];
-        wrench_shared[0 + component] = t121 + t122;
+        const T t117 = wrench_shared[24 + component];
+        const T t118 = wrench_shared[12 + component];
+        const T t119 = t117 + t118;
+        wrench_shared[12 + component] = t119;
+        const T t120 = wrench_shared[0 + component];
+        wrench_shared[0 + component] = t119 + t120;
     }
     __syncwarp();
     T wrench_0, wrench_1, wrench_2, wrench_3, wrench_4, wrench_5;
@@ -2311,117 +2308,117 @@ __device__ __forceinline__ void evaluate(
     const T kept_body_78 = kept_body_30 + kept_body_66;
 
     // responses of the subtrees to their joints
-    const T t123 = fnma(kept_body_2, kept_body_75, fma(kept_body_3, kept_body_74,
+    const T t121 = fnma(kept_body_2, kept_body_75, fma(kept_body_3, kept_body_74,
         fnma(kept_body_14, kept_body_78, kept_body_15 * kept_body_77)));
-    const T t124 = fma(kept_body_17, kept_body_27, fnma(kept_body_21, kept_body_23,
-        fma(kept_body_20, kept_body_24, t123)));
-    const T t125 = fnma(kept_body_18, kept_body_26, t124);
-    const T t126 = fnma(kept_body_3, kept_body_73, fma(kept_body, kept_body_75, fnma(kept_body_15,
+    const T t122 = fma(kept_body_17, kept_body_27, fnma(kept_body_21, kept_body_23,
+        fma(kept_body_20, kept_body_24, t121)));
+    const T t123 = fnma(kept_body_18, kept_body_26, t122);
+    const T t124 = fnma(kept_body_3, kept_body_73, fma(kept_body, kept_body_75, fnma(kept_body_15,
         kept_body_76, kept_body_13 * kept_body_78)));
-    const T t127 = fma(kept_body_18, kept_body_25, fnma(kept_body_19, kept_body_24,
-        fma(kept_body_21, kept_body_22, t126)));
-    const T t128 = fnma(kept_body_16, kept_body_27, t127);
-    const T t129 = fnma(kept_body, kept_body_74, fma(kept_body_2, kept_body_73, fnma(kept_body_13,
+    const T t125 = fma(kept_body_18, kept_body_25, fnma(kept_body_19, kept_body_24,
+        fma(kept_body_21, kept_body_22, t124)));
+    const T t126 = fnma(kept_body_16, kept_body_27, t125);
+    const T t127 = fnma(kept_body, kept_body_74, fma(kept_body_2, kept_body_73, fnma(kept_body_13,
         kept_body_77, kept_body_14 * kept_body_76)));
-    const T t130 = fma(kept_body_16, kept_body_26, fnma(kept_body_20, kept_body_22,
-        fma(kept_body_19, kept_body_23, t129)));
-    const T t131 = fnma(kept_body_17, kept_body_25, t130);
-    const T t132 = fnma(kept_body_21, kept_body_26, fma(kept_body_20, kept_body_27,
+    const T t128 = fma(kept_body_16, kept_body_26, fnma(kept_body_20, kept_body_22,
+        fma(kept_body_19, kept_body_23, t127)));
+    const T t129 = fnma(kept_body_17, kept_body_25, t128);
+    const T t130 = fnma(kept_body_21, kept_body_26, fma(kept_body_20, kept_body_27,
         fnma(kept_body_2, kept_body_78, kept_body_3 * kept_body_77)));
-    const T t133 = fnma(kept_body_19, kept_body_27, fma(kept_body_21, kept_body_25,
+    const T t131 = fnma(kept_body_19, kept_body_27, fma(kept_body_21, kept_body_25,
         fnma(kept_body_3, kept_body_76, kept_body * kept_body_78)));
-    const T t134 = fnma(kept_body_20, kept_body_25, fma(kept_body_19, kept_body_26, fnma(kept_body,
+    const T t132 = fnma(kept_body_20, kept_body_25, fma(kept_body_19, kept_body_26, fnma(kept_body,
         kept_body_77, kept_body_2 * kept_body_76)));
-    const T t135 = fma(kept_body_3, composite_11, fma(kept_body_2, composite_10, kept_body *
+    const T t133 = fma(kept_body_3, composite_11, fma(kept_body_2, composite_10, kept_body *
         composite_9));
-    const T t136 = fma(kept_body_3, composite_13, fma(kept_body_2, composite_12, kept_body *
+    const T t134 = fma(kept_body_3, composite_13, fma(kept_body_2, composite_12, kept_body *
         composite_10));
-    const T t137 = fma(kept_body_3, composite_14, fma(kept_body_2, composite_13, kept_body *
+    const T t135 = fma(kept_body_3, composite_14, fma(kept_body_2, composite_13, kept_body *
         composite_11));
-    const T t138 = fnma(kept_body_2, composite_20, kept_body_3 * composite_19);
-    const T t139 = fnma(kept_body_3, composite_18, kept_body * composite_20);
-    const T t140 = fnma(kept_body, composite_19, kept_body_2 * composite_18);
+    const T t136 = fnma(kept_body_2, composite_20, kept_body_3 * composite_19);
+    const T t137 = fnma(kept_body_3, composite_18, kept_body * composite_20);
+    const T t138 = fnma(kept_body, composite_19, kept_body_2 * composite_18);
     const T kept_body_79 = fma(R(2), fnma(kept_body_14, composite_17, kept_body_15 * composite_16),
-        t135 + t138);
+        t133 + t136);
     const T kept_body_80 = fma(R(2), fnma(kept_body_15, composite_15, kept_body_13 * composite_17),
-        t136 + t139);
+        t134 + t137);
     const T kept_body_81 = fma(R(2), fnma(kept_body_13, composite_16, kept_body_14 * composite_15),
-        t137 + t140);
-    const T t141 = fma(kept_body_24, composite_1, fma(kept_body_27, composite_5, fma(kept_body_26,
+        t135 + t138);
+    const T t139 = fma(kept_body_24, composite_1, fma(kept_body_27, composite_5, fma(kept_body_26,
         composite_4, kept_body_25 * composite_3)));
-    const T t142 = fma(kept_body_22, composite_2, fma(kept_body_27, composite_7, fma(kept_body_26,
+    const T t140 = fma(kept_body_22, composite_2, fma(kept_body_27, composite_7, fma(kept_body_26,
         composite_6, kept_body_25 * composite_4)));
-    const T t143 = fma(kept_body_23, composite_0, fma(kept_body_27, composite_8, fma(kept_body_26,
+    const T t141 = fma(kept_body_23, composite_0, fma(kept_body_27, composite_8, fma(kept_body_26,
         composite_7, kept_body_25 * composite_5)));
-    const T t144 = R(2) * fnma(kept_body_27, composite_1, fma(kept_body_26, composite_2,
+    const T t142 = R(2) * fnma(kept_body_27, composite_1, fma(kept_body_26, composite_2,
         kept_body_22 * t82));
     const T kept_body_82 = fma(R(-2), fnma(kept_body_2, composite_17, kept_body_3 * composite_16),
-        t144);
-    const T t145 = R(2) * fnma(kept_body_25, composite_2, fma(kept_body_27, composite_0,
+        t142);
+    const T t143 = R(2) * fnma(kept_body_25, composite_2, fma(kept_body_27, composite_0,
         kept_body_23 * t82));
     const T kept_body_83 = fma(R(-2), fnma(kept_body_3, composite_15, kept_body * composite_17),
-        t145);
-    const T t146 = R(2) * fnma(kept_body_26, composite_0, fma(kept_body_25, composite_1,
+        t143);
+    const T t144 = R(2) * fnma(kept_body_26, composite_0, fma(kept_body_25, composite_1,
         kept_body_24 * t82));
     const T kept_body_84 = fma(R(-2), fnma(kept_body, composite_16, kept_body_2 * composite_15),
-        t146);
-    const T kept_body_85 = fma(R(2), fnma(kept_body_23, composite_2, t141), t135 - t138);
-    const T kept_body_86 = fma(R(2), fnma(kept_body_24, composite_0, t142), t136 - t139);
-    const T kept_body_87 = fma(R(2), fnma(kept_body_22, composite_1, t143), t137 - t140);
-    const T t147 = fnma(composite_1, t134, fma(composite_2, t133, t82 * t125));
-    const T t148 = fma(kept_body_2, kept_body_69, fma(R(-2), fnma(kept_body_26, composite_17,
-        kept_body_27 * composite_16), t147));
-    const T kept_body_88 = fnma(kept_body_3, kept_body_68, t148);
-    const T t149 = fnma(composite_2, t132, fma(composite_0, t134, t82 * t128));
-    const T t150 = fma(kept_body_3, kept_body_67, fma(R(-2), fnma(kept_body_27, composite_15,
-        kept_body_25 * composite_17), t149));
-    const T kept_body_89 = fnma(kept_body, kept_body_69, t150);
-    const T t151 = fnma(composite_0, t133, fma(composite_1, t132, t82 * t131));
-    const T t152 = fma(kept_body, kept_body_68, fma(R(-2), fnma(kept_body_25, composite_16,
-        kept_body_26 * composite_15), t151));
-    const T kept_body_90 = fnma(kept_body_2, kept_body_67, t152);
-    const T t153 = fnma(kept_body_27, composite_19, fma(kept_body_27, composite_11,
+        t144);
+    const T kept_body_85 = fma(R(2), fnma(kept_body_23, composite_2, t139), t133 - t136);
+    const T kept_body_86 = fma(R(2), fnma(kept_body_24, composite_0, t140), t134 - t137);
+    const T kept_body_87 = fma(R(2), fnma(kept_body_22, composite_1, t141), t135 - t138);
+    const T t145 = fnma(composite_1, t132, fma(composite_2, t131, t82 * t123));
+    const T t146 = fma(kept_body_2, kept_body_69, fma(R(-2), fnma(kept_body_26, composite_17,
+        kept_body_27 * composite_16), t145));
+    const T kept_body_88 = fnma(kept_body_3, kept_body_68, t146);
+    const T t147 = fnma(composite_2, t130, fma(composite_0, t132, t82 * t126));
+    const T t148 = fma(kept_body_3, kept_body_67, fma(R(-2), fnma(kept_body_27, composite_15,
+        kept_body_25 * composite_17), t147));
+    const T kept_body_89 = fnma(kept_body, kept_body_69, t148);
+    const T t149 = fnma(composite_0, t131, fma(composite_1, t130, t82 * t129));
+    const T t150 = fma(kept_body, kept_body_68, fma(R(-2), fnma(kept_body_25, composite_16,
+        kept_body_26 * composite_15), t149));
+    const T kept_body_90 = fnma(kept_body_2, kept_body_67, t150);
+    const T t151 = fnma(kept_body_27, composite_19, fma(kept_body_27, composite_11,
         fma(kept_body_26, composite_10, kept_body_25 * composite_9)));
-    const T t154 = fma(composite_4, t133, fma(composite_3, t132, fma(kept_body_26, composite_20,
-        t153)));
-    const T t155 = fnma(composite_2, t128, fma(composite_1, t131, fma(composite_5, t134, t154)));
-    const T t156 = fma(kept_body_14, kept_body_69, fnma(kept_body_3, kept_body_71, fma(kept_body_2,
-        kept_body_72, t155)));
-    const T kept_body_91 = fnma(kept_body_15, kept_body_68, t156);
-    const T t157 = fnma(kept_body_25, composite_20, fma(kept_body_27, composite_13,
+    const T t152 = fma(composite_4, t131, fma(composite_3, t130, fma(kept_body_26, composite_20,
+        t151)));
+    const T t153 = fnma(composite_2, t126, fma(composite_1, t129, fma(composite_5, t132, t152)));
+    const T t154 = fma(kept_body_14, kept_body_69, fnma(kept_body_3, kept_body_71, fma(kept_body_2,
+        kept_body_72, t153)));
+    const T kept_body_91 = fnma(kept_body_15, kept_body_68, t154);
+    const T t155 = fnma(kept_body_25, composite_20, fma(kept_body_27, composite_13,
         fma(kept_body_26, composite_12, kept_body_25 * composite_10)));
-    const T t158 = fma(composite_6, t133, fma(composite_4, t132, fma(kept_body_27, composite_18,
-        t157)));
-    const T t159 = fnma(composite_0, t131, fma(composite_2, t125, fma(composite_7, t134, t158)));
-    const T t160 = fma(kept_body_15, kept_body_67, fnma(kept_body, kept_body_72, fma(kept_body_3,
-        kept_body_70, t159)));
-    const T kept_body_92 = fnma(kept_body_13, kept_body_69, t160);
-    const T t161 = fnma(kept_body_26, composite_18, fma(kept_body_27, composite_14,
+    const T t156 = fma(composite_6, t131, fma(composite_4, t130, fma(kept_body_27, composite_18,
+        t155)));
+    const T t157 = fnma(composite_0, t129, fma(composite_2, t123, fma(composite_7, t132, t156)));
+    const T t158 = fma(kept_body_15, kept_body_67, fnma(kept_body, kept_body_72, fma(kept_body_3,
+        kept_body_70, t157)));
+    const T kept_body_92 = fnma(kept_body_13, kept_body_69, t158);
+    const T t159 = fnma(kept_body_26, composite_18, fma(kept_body_27, composite_14,
         fma(kept_body_26, composite_13, kept_body_25 * composite_11)));
-    const T t162 = fma(composite_7, t133, fma(composite_5, t132, fma(kept_body_25, composite_19,
-        t161)));
-    const T t163 = fnma(composite_1, t125, fma(composite_0, t128, fma(composite_8, t134, t162)));
-    const T t164 = fma(kept_body_13, kept_body_68, fnma(kept_body_2, kept_body_70, fma(kept_body,
-        kept_body_71, t163)));
-    const T kept_body_93 = fnma(kept_body_14, kept_body_67, t164);
+    const T t160 = fma(composite_7, t131, fma(composite_5, t130, fma(kept_body_25, composite_19,
+        t159)));
+    const T t161 = fnma(composite_1, t123, fma(composite_0, t126, fma(composite_8, t132, t160)));
+    const T t162 = fma(kept_body_13, kept_body_68, fnma(kept_body_2, kept_body_70, fma(kept_body,
+        kept_body_71, t161)));
+    const T kept_body_93 = fnma(kept_body_14, kept_body_67, t162);
     gridgen::store_record<T>(joint_shared + 20 * lane, gridgen::Numbers<T, 18>{kept_body_13,
         kept_body_14, kept_body_15, kept_body, kept_body_2, kept_body_3, kept_body_22,
-        kept_body_23, kept_body_24, kept_body_25, kept_body_26, kept_body_27, t125, t128, t131,
-        t132, t133, t134});
+        kept_body_23, kept_body_24, kept_body_25, kept_body_26, kept_body_27, t123, t126, t129,
+        t130, t131, t132});
     __syncwarp();
 
     // entries of joints and their ancestors
     gridgen::clear<8, 10>(lane, gradient_shared);
     __syncwarp();
     if (lane > 0 && lane < 3) {
-        const T t165 = fma(kept_body_13, kept_body_88, fma(kept_body_3, kept_body_93, fma(kept_body_2,
+        const T t163 = fma(kept_body_13, kept_body_88, fma(kept_body_3, kept_body_93, fma(kept_body_2,
             kept_body_92, kept_body * kept_body_91)));
         gradient_shared[5 * (lane - 1) + (lane - 1)] = fma(kept_body_15, kept_body_90,
-            fma(kept_body_14, kept_body_89, t165));
-        const T t166 = fma(kept_body_13, kept_body_82, fma(kept_body_3, kept_body_87, fma(kept_body_2,
+            fma(kept_body_14, kept_body_89, t163));
+        const T t164 = fma(kept_body_13, kept_body_82, fma(kept_body_3, kept_body_87, fma(kept_body_2,
             kept_body_86, kept_body * kept_body_85)));
         gradient_shared[5 * (lane - 1) + (lane - 1) + 2] = fma(kept_body_15, kept_body_84,
-            fma(kept_body_14, kept_body_83, t166));
+            fma(kept_body_14, kept_body_83, t164));
         GRIDGEN_UNROLLED for (int up = 0; up < 1; ++up) if (up < indices[0][lane]) {
             const int above = indices[0 + up][lane];
             T joint_0, joint_1, joint_2, joint_3, joint_4, joint_5, joint_6, joint_7, joint_8, joint_9,
@@ -2429,25 +2426,25 @@ __device__ __forceinline__ void evaluate(
             gridgen::load_record<T>(joint_shared + 20 * above, joint_0, joint_1, joint_2, joint_3, joint_4,
                 joint_5, joint_6, joint_7, joint_8, joint_9, joint_10, joint_11, joint_12, joint_13,
                 joint_14, joint_15, joint_16, joint_17);
-            const T t167 = fma(kept_body_88, joint_0, fma(kept_body_93, joint_5, fma(kept_body_92, joint_4,
+            const T t165 = fma(kept_body_88, joint_0, fma(kept_body_93, joint_5, fma(kept_body_92, joint_4,
                 kept_body_91 * joint_3)));
             gradient_shared[5 * (above - 1) + (lane - 1)] = fma(kept_body_90, joint_2, fma(kept_body_89,
-                joint_1, t167));
-            const T t168 = fma(kept_body_56, joint_15, fma(kept_body_81, joint_11, fma(kept_body_80,
+                joint_1, t165));
+            const T t166 = fma(kept_body_56, joint_15, fma(kept_body_81, joint_11, fma(kept_body_80,
                 joint_10, kept_body_79 * joint_9)));
-            const T t169 = fma(kept_body_53, joint_12, fma(kept_body_58, joint_17, fma(kept_body_57,
-                joint_16, t168)));
+            const T t167 = fma(kept_body_53, joint_12, fma(kept_body_58, joint_17, fma(kept_body_57,
+                joint_16, t166)));
             gradient_shared[5 * (lane - 1) + (above - 1)] = fma(kept_body_55, joint_14, fma(kept_body_54,
-                joint_13, t169));
-            const T t170 = fma(kept_body_82, joint_0, fma(kept_body_87, joint_5, fma(kept_body_86, joint_4,
+                joint_13, t167));
+            const T t168 = fma(kept_body_82, joint_0, fma(kept_body_87, joint_5, fma(kept_body_86, joint_4,
                 kept_body_85 * joint_3)));
             gradient_shared[5 * (above - 1) + (lane - 1) + 2] = fma(kept_body_84, joint_2,
-                fma(kept_body_83, joint_1, t170));
-            const T t171 = fma(kept_body_53, joint_6, fma(kept_body_58, joint_11, fma(kept_body_57,
+                fma(kept_body_83, joint_1, t168));
+            const T t169 = fma(kept_body_53, joint_6, fma(kept_body_58, joint_11, fma(kept_body_57,
                 joint_10, kept_body_56 * joint_9)));
-            const T t172 = fma(kept_body_81, joint_5, fma(kept_body_80, joint_4, kept_body_79 * joint_3));
+            const T t170 = fma(kept_body_81, joint_5, fma(kept_body_80, joint_4, kept_body_79 * joint_3));
             gradient_shared[5 * (lane - 1) + (above - 1) + 2] = fma(R(2), fma(kept_body_55, joint_8,
-                fma(kept_body_54, joint_7, t171)), t172);
+                fma(kept_body_54, joint_7, t169)), t170);
         }
     }
     __syncwarp();
@@ -2455,8 +2452,8 @@ __device__ __forceinline__ void evaluate(
     // columns of the gradients
     GRIDGEN_ROLLED for (int first = 0; first < 6; first += 8) {
         const int column_0 = first + lane + 0;
-        const T t173 = (column_0 < 4 ? -gradient_shared[5 * 0 + column_0] : T(column_0 == 4));
-        const T t174 = (column_0 < 4 ? -gradient_shared[5 * 1 + column_0] : T(column_0 == 5));
+        const T t171 = (column_0 < 4 ? -gradient_shared[5 * 0 + column_0] : T(column_0 == 4));
+        const T t172 = (column_0 < 4 ? -gradient_shared[5 * 1 + column_0] : T(column_0 == 5));
         __syncwarp();
         T mass_0_3, unused_mass_1_2, unused_mass_2_3, unused_mass_3_3;
         gridgen::load_record<T>(mass_shared + 4, mass_0_3, unused_mass_1_2, unused_mass_2_3,
@@ -2464,13 +2461,13 @@ __device__ __forceinline__ void evaluate(
         T unused_inverse_0, inverse_1, unused_inverse_2, unused_inverse_3;
         gridgen::load_record<T>(inverse_shared, unused_inverse_0, inverse_1, unused_inverse_2,
             unused_inverse_3);
-        const T t175 = t174 * inverse_1;
-        const T kept_body_94 = fnma(mass_0_3, t175, t173);
+        const T t173 = t172 * inverse_1;
+        const T kept_body_94 = fnma(mass_0_3, t173, t171);
         __syncwarp();
         T inverse_0, unused_inverse_1, unused_inverse_2_2, unused_inverse_3_2;
         gridgen::load_record<T>(inverse_shared, inverse_0, unused_inverse_1, unused_inverse_2_2,
             unused_inverse_3_2);
-        const T t176 = kept_body_94 * inverse_0;
+        const T t174 = kept_body_94 * inverse_0;
         __syncwarp();
         T mass_0_4, unused_mass_1_3, unused_mass_2_4, unused_mass_3_4;
         gridgen::load_record<T>(mass_shared + 4, mass_0_4, unused_mass_1_3, unused_mass_2_4,
@@ -2478,10 +2475,10 @@ __device__ __forceinline__ void evaluate(
         T unused_inverse_0_2, inverse_1_2, unused_inverse_2_3, unused_inverse_3_3;
         gridgen::load_record<T>(inverse_shared, unused_inverse_0_2, inverse_1_2, unused_inverse_2_3,
             unused_inverse_3_3);
-        const T kept_body_95 = fnma(inverse_1_2, t176 * mass_0_4, t175);
+        const T kept_body_95 = fnma(inverse_1_2, t174 * mass_0_4, t173);
         if (column_0 < 6 && is_valid) {
             auto place = gridgen::column<2>(column_0, dqdd_dq, dqdd_dqd, dqdd_dtau);
-            place.next() = t176;
+            place.next() = t174;
             place.next() = kept_body_95;
         }
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,11 +13,12 @@ from numpy.testing import assert_array_equal
 import gridgen
 from gridgen.check import FORWARD, amplification
 from gridgen.dynamics.reference import evaluate_reference
-from gridgen.errors import ModelError
+from gridgen.errors import ModelError, OptionError
 from gridgen.schedules.team.schedule import Teams
+from gridgen.schedules.warp.plan import width_of
 from gridgen.schedules.warp.schedule import WarpSchedule
 from helpers import scan
-from helpers.random_robots import robots
+from helpers.random_robots import KINDS, robots
 from helpers.robots import example_urdf, exhaustive
 from helpers.scan import (
     EACH_WARP_KERNEL,
@@ -30,9 +33,11 @@ from helpers.scan import (
     relative_error,
     run_all,
     run_alone,
+    serial_chain,
     tree_of,
     tree_of_text,
 )
+from numerics.robots import resisting
 from numerics.test_random_robots import examples
 
 #: A few hundred roundings. Solving with M multiplies them by how much M amplifies.
@@ -41,6 +46,7 @@ SOLVES = ("mass_matrix_inverse", "forward_dynamics")
 GRADIENT = "inverse_dynamics_gradient_warp_f_ext_base_motion"
 ALL = {"joint_dynamics": True, "armature": 0.1}
 FLOATING = {"floating_base": True}
+JOINTED = tuple(kind for kind in KINDS if kind != "floating")
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
 
 
@@ -106,14 +112,21 @@ def test_float32(function):
 
 @pytest.mark.exhaustive
 @examples(200)
-@given(urdf=robots(most=7), floating=st.booleans(), pick=st.sampled_from(EACH_WARP_KERNEL))
-def test_random_robots(urdf, floating, pick):
+@given(
+    urdf=robots(most=7) | robots(most=10, kinds=JOINTED),
+    floating=st.booleans(),
+    function=st.sampled_from(EACH_WARP_KERNEL),
+    dtype=st.sampled_from(("float64", "float64", "float32")),
+)
+def test_random_robots(urdf, floating, function, dtype):
+    """Every kind of joint, links without mass, angles near right ones, branches."""
     try:
-        tree = tree_of_text(urdf, floating_base=floating, **ALL)
-    except ModelError:
+        options = resisting(urdf, floating) | {"parameters": (), "friction_width": 0.1}
+        tree = tree_of_text(urdf, **options)
+    except (ModelError, OptionError):
         return
-    if WarpSchedule(Teams(tree)).refusal(KERNELS[pick].key) is None:
-        check_run(tree, pick)
+    if WarpSchedule(Teams(tree)).refusal(KERNELS[function].key) is None:
+        check_run(tree, function, dtype=dtype)
 
 
 # -- what decides the bits ----------------------------------------------------------------------
@@ -214,7 +227,7 @@ def test_no_kernel_has_a_race_or_strays_in_memory(name, options, function, sanit
 
 
 @pytest.mark.usefixtures("sanitizers")
-@pytest.mark.parametrize("missing", [2, *exhaustive(*(k for k in range(11) if k != 2))])
+@pytest.mark.parametrize("missing", [2, *exhaustive(0, 1, *range(3, 8))])
 def test_a_missing_barrier_is_a_race(missing):
     function = "mass_matrix_warp"
     tree = tree_of("quadruped", **FLOATING)
@@ -223,6 +236,22 @@ def test_a_missing_barrier_is_a_race(missing):
     assert len(places) == 8
     inputs = random_inputs(tree, function, 1)
     assert_race(run_alone(module, function, inputs, sanitize="thread", leave_out=places[missing]))
+
+
+@pytest.mark.parametrize("name", ["arm7", *exhaustive("quadruped", "tree 40")])
+@pytest.mark.parametrize(
+    "function", ["forward_dynamics_crba_warp", "forward_dynamics_gradient_warp"]
+)
+def test_no_lane_reads_numbers_beside_an_array(name, function):
+    """What is there belongs to another array or state, and may be NaN."""
+    tree = tree_of(name, floating_base=name == "quadruped")
+    text = module_of(tree, function, observed=False).sources.files["robot_warp.cuh"]
+    sizes = {area: int(size) for area, size in re.findall(r"(\w+_shared) = .*// (\d+) num", text)}
+    reads = re.findall(r"= (\w+_shared)\[\(?lane(?: ([+-]) (\d+)\))?\]", text)
+    assert sizes
+    for area, sign, shift in reads:
+        first = int(f"{sign}{shift}" or 0)
+        assert 0 <= first <= sizes[area] - width_of(tree), area
 
 
 # -- what users see -----------------------------------------------------------------------------
@@ -244,7 +273,12 @@ def test_what_is_not_supported_is_refused_by_name():
         '<axis xyz="0 0 1"/><limit effort="1" velocity="1" lower="-1" upper="1"/></joint>'
         '<joint name="loose" type="floating"><parent link="b"/><child link="c"/></joint></robot>'
     )
+    # Outputs have no rows for mimic joints: matrices with them must fit in shared memory.
+    coupled = serial_chain(90, 7).replace(
+        "</joint>", '<mimic joint="joint_1" multiplier="-1.5"/></joint>', 1
+    )
     for tree, reason in (
+        (tree_of_text(coupled), "more shared memory"),
         (tree_of_text(free), 'joint "loose" is free'),
         (tree_of("arm7", parameters="all"), "inertial parameters are inputs"),
         (tree_of("chain 300"), "300 bodies"),

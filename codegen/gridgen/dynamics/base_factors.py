@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gridgen.dynamics.base_bodies import Bodies, MassRates, flat, read_mass, scale6
+from gridgen.dynamics.base_bodies import Bodies, scale6
 from gridgen.dynamics.base_frame import enter_gradient, enter_masses
 from gridgen.dynamics.friction import loss_of
+from gridgen.dynamics.mass_rates import MassRates, flat, read_mass
 from gridgen.dynamics.motion_derivatives import add_wrenches, along
 from gridgen.dynamics.state import Numbers, State
 from gridgen.symbolic.branches import Branches
@@ -223,7 +224,7 @@ def forward_dynamics(state: State, tau: Numbers) -> None:
     lanes.begin("solution", -1)
     qdd = factors.solve_one("acceleration", right)
     for slot in factors.slots:
-        lanes.write("qdd", slot, lanes.number_at(qdd, lanes.index(slot)))
+        lanes.write("qdd", slot, lanes.number_of_each(qdd, slot))
 
 
 def mass_matrix_inverse(state: State) -> None:
@@ -289,8 +290,9 @@ def _accelerated(bodies: Bodies, qdd: Area) -> Motion:
     """Return the accelerations of the bodies for joint accelerations in shared memory."""
     lanes = bodies.lanes
     velocities: list[int | None] = [None, *(body.v_index for body in bodies.joints)]
-    rate = lanes.number_at(qdd, lanes.index(velocities))
-    rate = bodies.each(lambda body: body.multiplier, 0.0) * rate
+    rate = lanes.number_of_each(qdd, velocities)
+    if bodies.tree.has_mimic:
+        rate = bodies.each(lambda body: body.multiplier) * rate
     change = bodies.along_paths("change", scale6(rate, bodies.path_axis))
     if bodies.base is not None:
         own = lanes.vector(qdd, bodies.floating)

@@ -23,7 +23,9 @@ from gridgen.symbolic.scalars import FloatScalars
 from gridgen.symbolic.spatial import add, apply, scale
 
 #: Largest ratio of m d^2 to an entry of the mass matrix that an origin may give.
-MOST = 24.0
+CLOSE = 6.0
+#: The same for a limb that could do without an origin of its own, as those of a quadruped.
+FAR = 24.0
 # Joint positions of the ratios: no joint is straight.
 _POSITION = 0.5
 
@@ -103,9 +105,10 @@ def groups_of(tree: KinematicTree, parents: tuple[int, ...]) -> Groups:
     """
     losses, of, origins = _losses(tree, parents), [0] * len(parents), [0]
     for limb in _limbs(parents):
-        group = of[parents[limb[0]]]
-        start = 0
-        while start < len(limb) and losses[limb[start], origins[group]] <= MOST:
+        group, start = of[parents[limb[0]]], 0
+        lost = losses[limb, origins[group]]
+        limit = CLOSE if lost.max() > FAR else FAR
+        while start < len(limb) and lost[start] <= limit:
             of[limb[start]] = group
             start += 1
         for part in _parts(losses, limb[start:]):
@@ -121,7 +124,7 @@ def _parts(losses: NDArray[np.float64], limb: list[int]) -> list[list[int]]:
     parts: list[list[int]] = []
     while limb:
         first = len(limb) - 1
-        while first and losses[np.ix_(limb[first - 1 :], limb[first - 1 :])].max(0).min() <= MOST:
+        while first and losses[np.ix_(limb[first - 1 :], limb[first - 1 :])].max(0).min() <= CLOSE:
             first -= 1
         parts.insert(0, limb[first:])
         limb = limb[:first]

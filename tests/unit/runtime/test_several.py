@@ -169,6 +169,8 @@ WRONG: list[tuple[type[Exception], Any, int, dict[str, Any], str]] = [
     (OptionError, ("mass_matrix", "gravity_forces"), 2, {}, "2 arrays are given, too many"),
     (TypeError, ("mass_matrix", "bias_forces"), 2, {"gravty": 0}, "unexpected keyword argument"),
     (TypeError, ("mass_matrix",), 1, {"gravity": None}, "none of mass_matrix takes it"),
+    (OptionError, ("mass_matrix",), 1, {"schedule": "warp"}, "on the thread schedule: omit sch"),
+    (OptionError, ("forward_dynamics",), 3, {"method": "aba"}, "a method after a colon"),
     (ShapeError, ("mass_matrix", "bias_forces"), 2, {"out": np.zeros(3)}, "an entry for each"),
     (ShapeError, ("inverse_dynamics_gradient",), 3, {"out": (0,)}, "a tuple of dtau_dq, dtau_dqd"),
 ]

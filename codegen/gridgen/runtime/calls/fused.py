@@ -65,8 +65,17 @@ class FusedFunctions:
         return inputs
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """Raise for a keyword argument that no function has, as Python does."""
+        """Raise for a keyword argument that no function has, as Python does.
+
+        Raises:
+            OptionError: for one that selects a kernel: the fused functions have one kernel.
+        """
         for name in options:
+            if name in ("schedule", "method"):
+                raise OptionError(
+                    f"Robot.compute() runs one kernel, on the thread schedule: omit {name}=, and "
+                    "give a method after a colon, as in forward_dynamics:crba"
+                )
             if not any(name in part.row.options for part in self.parts):
                 listed = ", ".join(part.name for part in self.parts)
                 raise TypeError(

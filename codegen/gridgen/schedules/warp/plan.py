@@ -70,8 +70,9 @@ def width_of(tree: KinematicTree) -> int:
 
 @lru_cache(maxsize=64)
 def plan_warp(tree: KinematicTree, row: WarpKernel) -> WarpPlan:
-    """Plan a kernel of a robot."""
-    has_choice = "is_shared" in inspect.signature(row.algorithm).parameters
+    """Plan a kernel of a robot: its matrices are in shared memory if they fit there."""
+    # Outputs have no rows for mimic joints.
+    has_choice = "is_shared" in inspect.signature(row.algorithm).parameters and not tree.has_mimic
     plans = []
     for is_shared in (True, False) if has_choice else (True,):
         layout = LaneLayout(parents_of(tree), width_of(tree))

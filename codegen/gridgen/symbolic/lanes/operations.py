@@ -140,10 +140,13 @@ class LaneOperations(ABC):
 
     def read(self, array: str, indices: Sequence[int]) -> Scalar:
         """Return an element of an input array for each item; zero for the index -1."""
-        condition = self.only([index >= 0 for index in indices])
-        text = f"{array}[{self.index([index if index >= 0 else None for index in indices])}]"
-        text = f"({condition} ? {text} : T(0))" if condition else text
-        return self._first_leaf(text)
+        return self._first_leaf(self._of_some(array, [i if i >= 0 else None for i in indices]))
+
+    def _of_some(self, array: str, indices: Sequence[int | None]) -> str:
+        """Return the text of an element for each item; zero where there is none."""
+        condition = self.only([index is not None for index in indices])
+        text = f"{array}[{self.index(indices)}]"
+        return f"({condition} ? {text} : T(0))" if condition else text
 
     def unit(self, item: int) -> Scalar:
         """Return 1 in the lane of an item, 0 in others."""
@@ -200,6 +203,11 @@ class LaneOperations(ABC):
         """Return a number of an area."""
         area.last = self._phase
         return self.value(f"{area.name}[{offset}]")
+
+    def number_of_each(self, area: Area, indices: Sequence[int | None]) -> Scalar:
+        """Return a number of an area for each item; zero where the index is ``None``."""
+        area.last = self._phase
+        return self.value(self._of_some(area.name, indices))
 
     def load(self, area: Area, item: str, count: int, offset: int = 0) -> list[Scalar]:
         """Return the record of an item, or numbers of it from an aligned offset."""
