@@ -104,11 +104,11 @@ def cases() -> list[object]:
         robot = ("cart_pole", True) if is_long else able[place % len(able)]
         thorough.append((*robot, DTYPES[place // 2 % 2], function))
     main = [case for case in itertools.product(MAIN, bases) if case not in THOROUGH]
-    small = [case for case in main if case[0] not in LARGE_ROBOTS][::8]
+    small = [case for case in main if case[0] not in LARGE_ROBOTS][::2]
     chosen = [
         *thorough,
-        *in_turn(main[::4], FUNCTIONS, 1),
-        *in_turn(small, DERIVATIVES[:-1], 1),
+        *in_turn(small[::2], FUNCTIONS, 1),
+        *in_turn(small[::4], DERIVATIVES[:-1], 1),
     ]
     exhaustive = [
         (*case, dtype, function)

@@ -143,7 +143,7 @@ def random_robot(bodies: int, seed: int, *, branches: bool = True, mimic: bool =
 
 
 @pytest.mark.parametrize("loaded", [True, *exhaustive(False)])
-@pytest.mark.parametrize("mimic", [False, True])
+@pytest.mark.parametrize("mimic", [False, *exhaustive(True)])
 def test_a_large_robot_of_everything(mimic: bool, loaded: bool) -> None:
     """Functions that mimic joints forbid are tried without them, all others with them.
 

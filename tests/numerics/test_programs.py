@@ -32,7 +32,7 @@ from numerics.robots import Arrays, load_tree, run_program, urdf_path
 STATES = 3
 #: Robots and bases of every run: of random ones, test_random_robots.py has every function too.
 CHOSEN = [
-    *(("two_link", False), ("arm6", False), ("arm7", True), ("gripper", False), ("panda", False)),
+    *(("two_link", False), ("arm6", False), ("gripper", False)),
     *(("cart_pole", True), ("quadruped", True)),
 ]
 #: The large robot, of which every run tries one program.
