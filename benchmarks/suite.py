@@ -74,7 +74,7 @@ def time_of_setup(extras: str) -> float:
 
 
 def rows_of(path: Path | None) -> dict[str, tuple[int, float]]:
-    """Return the rows of a table, but for the heading and the sum."""
+    """Return the rows of a table except the heading and the sum."""
     if path is None or not path.exists():
         return {}
     with path.open(encoding="utf-8", newline="") as file:

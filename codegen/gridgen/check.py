@@ -14,7 +14,7 @@ from gridgen.backends import TARGETS, BackendName
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.computation import FusedComputation
 from gridgen.dynamics.constraints import (
-    LEAST_MEAN,
+    MIN_MEAN,
     Constraints,
     moving_rows,
     own_inertias,
@@ -656,7 +656,7 @@ def _constrained(tree: KinematicTree, inputs: Mapping[str, Array], key: KernelKe
         (unmasked,) = evaluate_reference(tree, "delassus", inputs)
         holds = holds * moving_rows(tree)
         H = unmasked * holds[:, :, None] * holds[:, None, :]
-        turns, least = np.array(turning_rows(tree)), LEAST_MEAN * np.array(own_inertias(tree))
+        turns, least = np.array(turning_rows(tree)), MIN_MEAN * np.array(own_inertias(tree))
         conditions = amplification(M)
     same = turns[:, None] == turns
     mu = mu * (np.einsum("bii,ij->bj", unmasked, same / same.sum(axis=0)) + least[1 * turns])

@@ -186,7 +186,7 @@ def test_ptx_gives_the_bits_of_the_text(name, options, function, monkeypatch):
     ],
 )
 def test_nvrtc_compiles_them_with_few_spills(arch, dtype, function):
-    """But for a few values of gradients, in float32; a double takes two registers."""
+    """Except for a few values of gradients, in float32; a double takes two registers."""
     pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
     from gridgen.backends.cuda.compiler import compile_kernel
 

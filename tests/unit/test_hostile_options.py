@@ -64,7 +64,7 @@ VALUES: dict[str, Any] = {
 
 
 def mutants(value: Any) -> Iterator[Any]:
-    """Yield values with one part in place of which there is a hostile one."""
+    """Yield values with one part replaced by a hostile one."""
     yield from HOSTILE
     if isinstance(value, dict):
         for key in value:

@@ -82,7 +82,7 @@ from gridgen.symbolic.spatial import (
 #: Proximal iterations.
 ITERATIONS = 3
 #: Part of the robot's own inverse inertia that the mean entries of A have at least.
-LEAST_MEAN = 1e-3
+MIN_MEAN = 1e-3
 #: Part of the mean on a diagonal: regular where no constraint holds and ``proximal`` is zero.
 REGULAR = 1e-12
 Rows = list[list[Scalar]]
@@ -417,7 +417,7 @@ class Forces:
         for unit in set(turns):
             own = [A[k][k] for k in range(size) if turns[k] is unit]
             mean = sum(own[1:], own[0]) * scalars.constant(1.0 / len(own))
-            means[unit] = mean + scalars.constant(LEAST_MEAN) * least[unit]
+            means[unit] = mean + scalars.constant(MIN_MEAN) * least[unit]
         given = constraints.given("proximal")
         self._mu = [means[unit] * one for unit, one in zip(turns, given, strict=True)]
         of = [number for number, held in enumerate(constraints.held) for _ in held.rows]

@@ -18,9 +18,9 @@ from gridgen.schedules.warp.kernels import WarpKernel
 from gridgen.symbolic.lanes import LaneLayout, LaneProgram, LaneScalars
 
 #: Lanes of the smallest team: a floating base has six velocities.
-_LEAST = 8
+_MIN_LANES = 8
 #: Lanes of the largest team: a block of threads, which leaves 255 registers for each.
-MOST_LANES = 256
+MAX_LANES = 256
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,11 @@ class WarpPlan:
 def width_of(tree: KinematicTree) -> int:
     """Return the lanes of a robot's teams: a power of two, or whole warps."""
     items = len(parents_of(tree))
-    return max(_LEAST, 1 << (items - 1).bit_length()) if items <= WARP else -(-items // WARP) * WARP
+    return (
+        max(_MIN_LANES, 1 << (items - 1).bit_length())
+        if items <= WARP
+        else -(-items // WARP) * WARP
+    )
 
 
 @lru_cache(maxsize=64)

@@ -10,7 +10,7 @@ from gridgen.dynamics.functions import computation_of
 from gridgen.kernel import Kernel, KernelKey, TeamLaunch, Work
 from gridgen.schedules.team.schedule import Teams, TeamSchedule
 from gridgen.schedules.warp.kernels import WARP_ROWS, WarpKernel
-from gridgen.schedules.warp.plan import MOST_LANES, WarpPlan, plan_warp, width_of
+from gridgen.schedules.warp.plan import MAX_LANES, WarpPlan, plan_warp, width_of
 from gridgen.schedules.warp.view import WarpFunctionView, warp_function_view, warp_view
 from gridgen.schedules.warp.work import warp_work
 
@@ -36,9 +36,9 @@ class WarpSchedule(TeamSchedule[WarpKernel]):
         reason = computation_of(self.tree, row.same).refusal(self.tree)
         if reason := reason or base_bodies.refusal(self.tree):
             return reason
-        if width_of(self.tree) > MOST_LANES:
+        if width_of(self.tree) > MAX_LANES:
             return (
-                f"the robot has {len(self.tree.bodies)} bodies, and a team at most {MOST_LANES} "
+                f"the robot has {len(self.tree.bodies)} bodies, and a team at most {MAX_LANES} "
                 'lanes: use schedule="thread"'
             )
         if not self._plan(row).fits:
