@@ -136,7 +136,7 @@ def described(name: str, found: Any, level: int = 3) -> str:
     lines = [f"{'#' * level} {name}", ""]
     # Users make objects of records alone.
     if is_called := is_dataclass(found) or (callable(found) and not inspect.isclass(found)):
-        lines += ["```python", f"{name}{_signature(found)}", "```", ""]
+        lines += ["```py", f"{name}{_signature(found)}", "```", ""]
     text = "\n".join([*lines, *_docstring(inspect.getdoc(found) or "", is_called=is_called)])
     return re.sub("(?<!`)``(?!`)", "`", text)
 

@@ -69,6 +69,6 @@ def _evaluate(
         results = spec.algorithm(tree, columns, kind())
     arrays = []
     for name, elements in zip(spec.outputs, results, strict=True):
-        numbers = [np.broadcast_to(number(element), (batch,)) for element in elements]
-        arrays.append(np.stack(numbers, axis=1).reshape(batch, *spec.shape(name, tree)))
+        numbers = np.array([np.broadcast_to(number(element), (batch,)) for element in elements])
+        arrays.append(np.moveaxis(numbers, 0, -1).reshape(batch, *spec.shape(name, tree)))
     return arrays

@@ -114,13 +114,14 @@ def _inputs(
 
     if options.block < 1:
         raise OptionError(f"--block is {options.block}; give a number of samples, at least 1")
-    if options.parameters:
+    robot = options_of(options, RobotOptions)
+    if robot.parameters:
         raise OptionError("--parameters is not supported: a trajectory has no parameters; omit it")
-    if options.constraints:
+    if robot.constraints:
         raise OptionError("--constraint is not supported with trajectories; omit it")
-    if options.convention != CONVENTIONS[0]:
+    if robot.convention != CONVENTIONS[0]:
         raise OptionError("--convention is not supported with trajectories; omit it")
-    if options.order:
+    if robot.order:
         raise OptionError("--order is not supported: stages are ranges of joints; omit it")
     split = None if options.split is None else _split(options.split, comm.size)
     if comm.size < 2:
@@ -128,7 +129,7 @@ def _inputs(
             "a pipeline requires at least 2 processes: mpirun -n 2 python -m gridgen.mpi ..."
         )
     with warnings_as_lines():
-        tree = read_tree(Path(options.urdf), options_of(options, RobotOptions))
+        tree = read_tree(Path(options.urdf), robot)
     samples = read_trajectory(options.trajectory, tree)
     if not options.output.absolute().parent.is_dir():
         raise GridGenError(f"{options.output}: its folder does not exist; create it")
