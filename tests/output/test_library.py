@@ -108,7 +108,17 @@ def test_programs_of_other_processors(
     assert run(emulator, program, input=read, timeout=60) == written
     if machine == "aarch64":
         source, program = USERS / "subnormals.cpp", tmp_path / "subnormals"
-        run(compiler, *FLAGS, *STRICT, *folders, source, "-static", "-o", program)
+        run(
+            compiler,
+            *FLAGS,
+            *STRICT,
+            "-I",
+            modules["pendulum"].folder / "include" / "gridgen",
+            source,
+            "-static",
+            "-o",
+            program,
+        )
         run(emulator, program)
 
 
