@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -99,6 +100,12 @@ def test_sources_have_neither_tabs_nor_trailing_blanks():
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             assert "\t" not in line, f"{path}:{number}: tab"
             assert line == line.rstrip(" "), f"{path}:{number}: blanks at the end"
+
+
+def test_every_page_is_in_the_navigation():
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    listed = re.findall(r": ([\w/]+\.md)$", (ROOT / ".mkdocs.yml").read_text(), re.MULTILINE)
+    assert pages == set(listed)
 
 
 # Methods by which a text is taken apart, and the places where that text is no name of a kernel.
