@@ -12,6 +12,7 @@ from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
     ArrayLike,
+    BiasForcesSchedule,
     Damped,
     Driven,
     ForwardDynamicsSchedule,
@@ -25,8 +26,8 @@ from gridgen.functions.types import (
     Writable,
 )
 
-_BOTH = ("thread", "scan")
-_THREE = (*_BOTH, "warp")
+_SCHEDULES = ("thread", "warp")
+_BIAS_SCHEDULES = ("thread", "scan", "warp")
 
 
 class Dynamics(Calls):
@@ -38,7 +39,7 @@ class Dynamics(Calls):
         Algorithm(
             "rnea.inverse_dynamics",
             "recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2",
-            (*_THREE, "pipeline"),
+            (*_BIAS_SCHEDULES, "pipeline"),
         ),
     )
     def inverse_dynamics(
@@ -101,7 +102,7 @@ class Dynamics(Calls):
         Algorithm(
             "rnea.bias_forces",
             "recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 5",
-            _THREE,
+            _BIAS_SCHEDULES,
         ),
     )
     def bias_forces(
@@ -109,7 +110,7 @@ class Dynamics(Calls):
         q: ArrayLike,
         qd: ArrayLike,
         *,
-        schedule: WarpSchedule = "auto",
+        schedule: BiasForcesSchedule = "auto",
         out: Writable | None = None,
         **options: Unpack[Damped],
     ) -> Array:
@@ -235,7 +236,7 @@ class Dynamics(Calls):
         "Mass matrix: joint-space inertia",
         ("M",),
         Algorithm(
-            "crba.mass_matrix", "composite rigid bodies, Featherstone 2008, chapter 6", _THREE
+            "crba.mass_matrix", "composite rigid bodies, Featherstone 2008, chapter 6", _SCHEDULES
         ),
     )
     def mass_matrix(
@@ -267,7 +268,7 @@ class Dynamics(Calls):
         Algorithm(
             "minverse.mass_matrix_inverse",
             "factorization with the sparsity of the tree, Featherstone 2008, chapter 6",
-            _THREE,
+            _SCHEDULES,
             ("of_a_singular_mass_matrix",),
         ),
         solves=True,

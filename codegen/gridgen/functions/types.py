@@ -74,7 +74,8 @@ ExplicitIntegrator = Literal[
 #: States that a rollout returns; a number k selects every k-th state.
 Keep: TypeAlias = Literal["all", "last"] | int
 Schedule = Literal["auto", "thread", "scan"]
-WarpSchedule = Literal["auto", "thread", "scan", "warp"]
+BiasForcesSchedule = Literal["auto", "thread", "scan", "warp"]
+WarpSchedule = Literal["auto", "thread", "warp"]
 InverseDynamicsSchedule = Literal["auto", "thread", "scan", "warp", "pipeline"]
 #: Schedules of time integration: one thread follows a state from step to step.
 ThreadSchedule = Literal["auto", "thread"]

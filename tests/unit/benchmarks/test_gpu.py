@@ -60,7 +60,7 @@ def test_every_way_is_compared_and_measured(results):
     ways = [(row["schedule"], row["layout"], row["batch"]) for row in results["rows"]]
     assert ways == [
         (schedule, layout, 32)
-        for schedule in ("thread", "scan", "warp")
+        for schedule in ("thread", "warp")
         for layout in ("rows", "components")
     ]
     for row in results["rows"]:
