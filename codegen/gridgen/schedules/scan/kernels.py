@@ -83,7 +83,7 @@ _OF_MOTION = (
     ),
 )
 
-#: Its joints are those of one path, whose effects a team keeps in memory.
+#: Effects of joints on each other are in the memory of a team.
 _SECOND_ORDER = ScanKernel(
     _scan("inverse_dynamics_second_order"),
     KernelKey("inverse_dynamics_second_order"),
