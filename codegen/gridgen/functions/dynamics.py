@@ -17,7 +17,6 @@ from gridgen.functions.types import (
     ForwardDynamicsSchedule,
     Heavy,
     Inertial,
-    InverseDynamicsSchedule,
     Method,
     Unpack,
     WarpSchedule,
@@ -38,7 +37,7 @@ class Dynamics(Calls):
         Algorithm(
             "rnea.inverse_dynamics",
             "recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2",
-            (*_THREE, "pipeline"),
+            _THREE,
         ),
     )
     def inverse_dynamics(
@@ -47,7 +46,7 @@ class Dynamics(Calls):
         qd: ArrayLike,
         qdd: ArrayLike,
         *,
-        schedule: InverseDynamicsSchedule = "auto",
+        schedule: WarpSchedule = "auto",
         out: Writable | None = None,
         **options: Unpack[Driven],
     ) -> Array:
@@ -60,10 +59,8 @@ class Dynamics(Calls):
             schedule:          ``thread``: one state per GPU thread or SIMD lane. ``scan`` and
                                ``warp``: one body per GPU thread, for small batches of robots with
                                many bodies, in the frames of the bodies or in that of the base.
-                               ``pipeline``: one block of GPU threads per trajectory, with
-                               arguments (B, T, nq) or (T, nq) and results likewise. ``auto``:
-                               ``thread``, or on a GPU the schedule that ``plan`` estimates to be
-                               the fastest.
+                               ``auto``: ``thread``, or on a GPU the schedule that ``plan``
+                               estimates to be the fastest.
             out:               output array.
             gravity:           acceleration of free fall in the base frame, by default
                                (0, 0, -9.81)                     (3,) or (B, 3)  [m/s^2]

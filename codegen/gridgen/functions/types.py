@@ -75,7 +75,6 @@ ExplicitIntegrator = Literal[
 Keep: TypeAlias = Literal["all", "last"] | int
 Schedule = Literal["auto", "thread", "scan"]
 WarpSchedule = Literal["auto", "thread", "scan", "warp"]
-InverseDynamicsSchedule = Literal["auto", "thread", "scan", "warp", "pipeline"]
 #: Schedules of time integration: one thread follows a state from step to step.
 ThreadSchedule = Literal["auto", "thread"]
 ForwardDynamicsSchedule = Literal["auto", "thread", "scan", "warp", "hybrid"]
