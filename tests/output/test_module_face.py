@@ -159,7 +159,7 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
         "integrator": "euler",
         "backend": "emulated",
     }
-    chosen |= {"return_efforts": False, "feedback": None, "done": None, "observe": ()}
+    chosen |= {"return_efforts": False, "feedback": None, "stop_when": None, "record": ()}
     lacking = CONSTRAINT_INPUTS if touches else CONTACT_INPUTS
     given = [option for option in row.options if option not in lacking]
     options = {option: chosen.get(option, object()) for option in given}

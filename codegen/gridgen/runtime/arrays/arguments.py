@@ -178,7 +178,7 @@ def checked_call(
     Raises:
         ShapeError, DtypeError, DeviceError: an argument is not compatible.
         ParameterError: a row of ``params`` is not physically valid.
-        OptionError: ``substeps``, ``keep`` or ``feedback`` are invalid.
+        OptionError: ``substeps``, ``store_every`` or ``feedback`` are invalid.
     """
     call = checked_inputs(description, kernel, inputs, q, settings)
     if settings is None or call.settings is None:

@@ -306,7 +306,7 @@ def layout_key(
     key = function, isinstance(out, (tuple, list)), type(q), *layouts
     if settings is None:
         return key
-    said = settings.substeps, settings.keep, settings.effort_limits
+    said = settings.substeps, settings.store_every, settings.effort_limits
     key = *key, *said, *map(type, said)
     try:
         hash(key)
