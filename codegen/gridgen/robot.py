@@ -36,8 +36,8 @@ from gridgen.functions.types import (
     Driven,
     Dtype,
     Integrator,
-    Keep,
     NumberLike,
+    StoreEvery,
     Unpack,
 )
 from gridgen.functions.worlds import as_world
@@ -656,7 +656,7 @@ class Robot(Declared, Drawn, Exported):
         cotangents: tuple[ArrayLike, ArrayLike],
         *,
         substeps: int = 1,
-        keep: Keep = "all",
+        store_every: StoreEvery = 1,
         integrator: Integrator = "semi_implicit",
         feedback: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
         effort_limits: bool = False,
@@ -677,7 +677,7 @@ class Robot(Declared, Drawn, Exported):
             cotangents:    derivatives of a scalar with respect to ``q_path`` and ``qd_path``, with
                            the shapes that ``rollout`` returns for these arguments.
             substeps:      as in ``rollout``.
-            keep:          as in ``rollout``.
+            store_every:   as in ``rollout``.
             integrator:    as in ``rollout``.
             feedback:      as in ``rollout``; the derivatives include the controller.
             effort_limits: as in ``rollout``; the derivatives of clamped joint torques are zero.
@@ -701,7 +701,7 @@ class Robot(Declared, Drawn, Exported):
                 raise TypeError(f"Robot.rollout_vjp() got an unexpected keyword argument {name!r}")
         options |= {
             "substeps": substeps,
-            "keep": keep,
+            "store_every": store_every,
             "integrator": integrator,
             "feedback": feedback,
             "effort_limits": effort_limits,

@@ -12,7 +12,6 @@ from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
     ArrayLike,
-    BiasForcesSchedule,
     Damped,
     Driven,
     ForwardDynamicsSchedule,
@@ -27,7 +26,7 @@ from gridgen.functions.types import (
 )
 
 _SCHEDULES = ("thread", "warp")
-_BIAS_SCHEDULES = ("thread", "scan", "warp")
+_INVERSE_SCHEDULES = ("thread", "scan", "warp")
 
 
 class Dynamics(Calls):
@@ -39,7 +38,7 @@ class Dynamics(Calls):
         Algorithm(
             "rnea.inverse_dynamics",
             "recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2",
-            (*_BIAS_SCHEDULES, "pipeline"),
+            _INVERSE_SCHEDULES,
         ),
     )
     def inverse_dynamics(
@@ -61,10 +60,8 @@ class Dynamics(Calls):
             schedule:          ``thread``: one state per GPU thread or SIMD lane. ``scan`` and
                                ``warp``: one body per GPU thread, for small batches of robots with
                                many bodies, in the frames of the bodies or in that of the base.
-                               ``pipeline``: one block of GPU threads per trajectory, with
-                               arguments (B, T, nq) or (T, nq) and results likewise. ``auto``:
-                               ``thread``, or on a GPU the schedule that ``plan`` estimates to be
-                               the fastest.
+                               ``auto``: ``thread``, or on a GPU the schedule that ``plan``
+                               estimates to be the fastest.
             out:               output array.
             gravity:           acceleration of free fall in the base frame, by default
                                (0, 0, -9.81)                     (3,) or (B, 3)  [m/s^2]
@@ -102,7 +99,7 @@ class Dynamics(Calls):
         Algorithm(
             "rnea.bias_forces",
             "recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 5",
-            _BIAS_SCHEDULES,
+            _INVERSE_SCHEDULES,
         ),
     )
     def bias_forces(
@@ -110,7 +107,7 @@ class Dynamics(Calls):
         q: ArrayLike,
         qd: ArrayLike,
         *,
-        schedule: BiasForcesSchedule = "auto",
+        schedule: InverseDynamicsSchedule = "auto",
         out: Writable | None = None,
         **options: Unpack[Damped],
     ) -> Array:

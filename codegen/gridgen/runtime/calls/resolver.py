@@ -135,18 +135,18 @@ class Resolver:
     ) -> tuple[tuple[KernelKey, ...], dict[str, SharedNumbers]]:
         """Return what a rollout calls in addition to steps, and the bounds at which states end."""
         parts: tuple[KernelKey, ...] = ()
-        if not (isinstance(settings.observe, tuple) and not settings.observe):
-            listed = self.read_parts(settings.observe)
+        if not (isinstance(settings.record, tuple) and not settings.record):
+            listed = self.read_parts(settings.record)
             for part in listed:
                 if others := set(part.row.arguments) - {"q", "qd", "tau"}:
                     raise OptionError(
-                        f"observe has {show(part.name)}, which needs {', '.join(sorted(others))}: "
+                        f"record has {show(part.name)}, which needs {', '.join(sorted(others))}: "
                         "choose functions of q, qd and tau"
                     )
             parts = tuple(part.key for part in listed)
-        if settings.done is None:
+        if settings.stop_when is None:
             return parts, {}
-        excess, bounds = bounds_of(self._description, settings.done)
+        excess, bounds = bounds_of(self._description, settings.stop_when)
         return (*parts, excess), bounds
 
     def resolve_named(self, function: Any, *arguments: Any, **options: Any) -> Resolved:
