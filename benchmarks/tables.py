@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,3 +55,10 @@ def read_run(path: Path) -> Results:
     """Return a run that was kept as JSON."""
     results: Results = json.loads(path.read_text(encoding="utf-8"))
     return results
+
+
+def write_table(name: str, rows: Iterable[Sequence[str]]) -> None:
+    """Write a table of the manual, the headings first; ``docs/derived.py`` puts it into a page."""
+    path = Path(__file__).parent / "results" / "tables" / f"{name}.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)

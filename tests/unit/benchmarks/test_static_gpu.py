@@ -15,9 +15,8 @@ from sass import Code, Function, counted, kernel_of, pipe_of
 from static_gpu import BATCH, TAKEN, heading, known_demand, tables
 
 from gridgen.backends.cuda.compiler import KernelResources
-from gridgen.cost.demand import demand_of
 from gridgen.cost.devices import DEVICES
-from gridgen.cost.gpu import predicted, roofline_bound
+from gridgen.cost.gpu import demand_of, predicted, roofline_bound
 from gridgen.kernel import KernelKey
 from gridgen.schedules import Schedules
 from helpers.scan import tree_of

@@ -18,7 +18,6 @@ from typing import Any
 from gridgen.backends import target_for
 from gridgen.backends.cpu.stream_task import StreamTask, TaskKernel
 from gridgen.backends.cuda.failures import failures
-from gridgen.cost.hybrid import STATES
 from gridgen.errors import DeviceError, ModelError
 from gridgen.functions.steps import ACCELERATIONS, BIAS, INERTIAS
 from gridgen.functions.types import Array
@@ -36,6 +35,8 @@ from gridgen.runtime.module.description import Module
 
 #: Computes the inertias, for any target of the rest.
 _HOST = target_for("host")
+#: States per chunk, whose inertias are copied together; bounds their memory.
+STATES = 1024
 
 
 class HybridDynamics:
