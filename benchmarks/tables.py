@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+#: Where the tables of the manual are.
+TABLES = Path(__file__).parent / "results" / "tables"
 #: Columns: what a table calls a function, and its name.
 COLUMNS = {
     "inverse dynamics": "inverse_dynamics",
@@ -59,6 +61,5 @@ def read_run(path: Path) -> Results:
 
 def write_table(name: str, rows: Iterable[Sequence[str]]) -> None:
     """Write a table of the manual, the headings first; ``docs/derived.py`` puts it into a page."""
-    path = Path(__file__).parent / "results" / "tables" / f"{name}.csv"
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with (TABLES / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(rows)
