@@ -426,10 +426,12 @@ def test_type_checkers_know_the_choices():
     assert set(get_args(types.ForwardDynamicsSchedule)) == {"auto", *of_methods}
     others = {m.schedules for n in GENERATED for m in FUNCTIONS[n].methods.values()}
     both = ("thread", "scan")
+    warp = ("thread", "warp")
     three = (*both, "warp")
     assert get_args(types.Schedule) == ("auto", *both)
-    assert get_args(types.WarpSchedule) == ("auto", *three)
-    of_one = {("thread",), ("scan",), ("thread", "warp")}
+    assert get_args(types.WarpSchedule) == ("auto", *warp)
+    assert get_args(types.InverseDynamicsSchedule) == ("auto", *three)
+    of_one = {("thread",), ("scan",), warp}
     assert others == {*of_one, both, three, (*both, "hybrid")}
     assert set(get_args(types.BackendChoice)) == {"auto", *TARGETS}
 

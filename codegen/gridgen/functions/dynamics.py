@@ -17,6 +17,7 @@ from gridgen.functions.types import (
     ForwardDynamicsSchedule,
     Heavy,
     Inertial,
+    InverseDynamicsSchedule,
     Method,
     Unpack,
     WarpSchedule,
@@ -24,8 +25,8 @@ from gridgen.functions.types import (
     Writable,
 )
 
-_BOTH = ("thread", "scan")
-_THREE = (*_BOTH, "warp")
+_SCHEDULES = ("thread", "warp")
+_INVERSE_SCHEDULES = ("thread", "scan", "warp")
 
 
 class Dynamics(Calls):
@@ -37,7 +38,7 @@ class Dynamics(Calls):
         Algorithm(
             "rnea.inverse_dynamics",
             "recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2",
-            _THREE,
+            _INVERSE_SCHEDULES,
         ),
     )
     def inverse_dynamics(
@@ -46,7 +47,7 @@ class Dynamics(Calls):
         qd: ArrayLike,
         qdd: ArrayLike,
         *,
-        schedule: WarpSchedule = "auto",
+        schedule: InverseDynamicsSchedule = "auto",
         out: Writable | None = None,
         **options: Unpack[Driven],
     ) -> Array:
@@ -98,7 +99,7 @@ class Dynamics(Calls):
         Algorithm(
             "rnea.bias_forces",
             "recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 5",
-            _THREE,
+            _INVERSE_SCHEDULES,
         ),
     )
     def bias_forces(
@@ -106,7 +107,7 @@ class Dynamics(Calls):
         q: ArrayLike,
         qd: ArrayLike,
         *,
-        schedule: WarpSchedule = "auto",
+        schedule: InverseDynamicsSchedule = "auto",
         out: Writable | None = None,
         **options: Unpack[Damped],
     ) -> Array:
@@ -232,7 +233,7 @@ class Dynamics(Calls):
         "Mass matrix: joint-space inertia",
         ("M",),
         Algorithm(
-            "crba.mass_matrix", "composite rigid bodies, Featherstone 2008, chapter 6", _THREE
+            "crba.mass_matrix", "composite rigid bodies, Featherstone 2008, chapter 6", _SCHEDULES
         ),
     )
     def mass_matrix(
@@ -264,7 +265,7 @@ class Dynamics(Calls):
         Algorithm(
             "minverse.mass_matrix_inverse",
             "factorization with the sparsity of the tree, Featherstone 2008, chapter 6",
-            _THREE,
+            _SCHEDULES,
             ("of_a_singular_mass_matrix",),
         ),
         solves=True,
