@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from gridgen.dynamics.chains import frontier, stage
 from gridgen.errors import OptionError
 from gridgen.functions.arrays import MOTION_NUMBERS
-from gridgen.functions.steps import BACKWARD, FORWARD
 from gridgen.model.tree import KinematicTree
-from gridgen.schedules.pipeline.model import Chain, Machine, Pipeline, Split, splits
+from gridgen.papers.chains import BACKWARD, FORWARD, WRENCH_NUMBERS, frontier, stage
+from gridgen.papers.model import Chain, Machine, Pipeline, Split, splits
 from gridgen.schedules.thread.work import count_operations
 
 # Bisection steps of the search for the least work of the busiest stage.
@@ -128,7 +127,7 @@ def best_layout(weights: Weights, processes: int, block: int, machine: Machine) 
     """
     if processes < 2:
         raise OptionError(
-            "a pipeline requires at least 2 processes: mpirun -n 2 python -m gridgen.mpi ..."
+            "a pipeline requires at least 2 processes: mpirun -n 2 python -m gridgen.papers ..."
         )
     bodies = len(weights.forward)
     fit = [
@@ -151,7 +150,10 @@ def best_layout(weights: Weights, processes: int, block: int, machine: Machine) 
 def message_numbers(tree: KinematicTree, layout: Layout) -> int:
     """Return the largest count of numbers per sample that a stage sends."""
     forward = [
-        MOTION_NUMBERS * len(frontier(tree, part.stop)) + 6 * len(part) for part in layout.forward
+        MOTION_NUMBERS * len(frontier(tree, part.stop)) + WRENCH_NUMBERS * len(part)
+        for part in layout.forward
     ]
-    backward = [6 * len(frontier(tree, part.start)) + tree.nv for part in layout.backward]
+    backward = [
+        WRENCH_NUMBERS * len(frontier(tree, part.start)) + tree.nv for part in layout.backward
+    ]
     return max(*forward, *backward)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gridgen.errors import OptionError
-from gridgen.schedules.pipeline.model import (
+from gridgen.papers.model import (
     Machine,
     Operations,
     Split,

@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-import gridgen
 from gridgen.backends.interface import Launch
 from gridgen.check import random_states
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import DeviceError, ModelError, OptionError, ShapeError
 from gridgen.modules import TracedModule
+from gridgen.papers import Pipeline
+from gridgen.papers.schedules import PIPELINE_ROW, PaperModule
 from gridgen.robot import Robot
-from gridgen.schedules import Schedules
-from gridgen.schedules.pipeline.schedule import PIPELINE_ROW
 from helpers.robots import exhaustive
 from helpers.scan import assert_race, barriers, tree_of
 from helpers.standalone import run_standalone
@@ -38,6 +37,11 @@ BARRIERS = ("empty", "full", "full", "empty")
 @cache
 def robot_of(name: str) -> Robot:
     return Robot(TracedModule(tree_of(name, **ROBOTS[name])), "emulated")
+
+
+@cache
+def chains_of(name: str) -> Pipeline:
+    return Pipeline(robot_of(name))
 
 
 def states_of(name, *lead):
@@ -65,10 +69,10 @@ def flat(x):
     ],
 )
 def test_efforts_are_those_of_a_scan_and_of_the_reference(name, lead):
-    robot, x = robot_of(name), states_of(name, *lead)
-    tau = robot.inverse_dynamics(x["q"], x["qd"], x["qdd"], schedule="pipeline")
+    chains, x = chains_of(name), states_of(name, *lead)
+    tau = chains.inverse_dynamics(x["q"], x["qd"], x["qdd"])
     one = flat(x)
-    scan = robot.inverse_dynamics(one["q"], one["qd"], one["qdd"], schedule="scan")
+    scan = robot_of(name).inverse_dynamics(one["q"], one["qd"], one["qdd"], schedule="scan")
     assert_array_equal(tau.reshape(scan.shape), scan)
     (expected,) = evaluate_reference(tree_of(name, **ROBOTS[name]), "inverse_dynamics", one)
     assert_allclose(scan, expected, atol=1e-12 * np.abs(expected).max())
@@ -76,15 +80,16 @@ def test_efforts_are_those_of_a_scan_and_of_the_reference(name, lead):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_long_trajectory_alone(dtype):
-    robot, x = robot_of("arm6"), states_of("arm6", 1, 1000)
+    chains, x = chains_of("arm6"), states_of("arm6", 1, 1000)
     q, qd, qdd = (x[n][0].astype(dtype) for n in ("q", "qd", "qdd"))
-    tau = robot.inverse_dynamics(q, qd, qdd, schedule="pipeline")
+    tau = chains.inverse_dynamics(q, qd, qdd)
     assert tau.dtype == dtype
-    assert_array_equal(tau, robot.inverse_dynamics(q, qd, qdd, schedule="scan"))
+    scan = robot_of("arm6").inverse_dynamics(q, qd, qdd, schedule="scan")
+    assert_array_equal(tau, scan)
 
 
 def test_loads_may_differ_from_sample_to_sample_or_not():
-    robot, x = robot_of("quadruped"), states_of("quadruped", 2, 5)
+    chains, x = chains_of("quadruped"), states_of("quadruped", 2, 5)
     states = x["q"], x["qd"], x["qdd"]
     base = np.linspace(-1.0, 1.0, 6)
     given = {
@@ -92,64 +97,71 @@ def test_loads_may_differ_from_sample_to_sample_or_not():
         "base_velocity": base,
         "gravity": np.eye(3)[:2],
     }
-    tau = robot.inverse_dynamics(*states, schedule="pipeline", **given)
+    tau = chains.inverse_dynamics(*states, **given)
     one = flat(x)
     given |= {"f_ext": one["f_ext"], "gravity": np.repeat(given["gravity"], 5, axis=0)}
-    scan = robot.inverse_dynamics(one["q"], one["qd"], one["qdd"], schedule="scan", **given)
+    scan = robot_of("quadruped").inverse_dynamics(
+        one["q"], one["qd"], one["qdd"], schedule="scan", **given
+    )
     assert_array_equal(tau.reshape(scan.shape), scan)
 
 
+def test_arguments_are_broadcast():
+    x = states_of("arm6", 2, 3)
+    q, qd, qdd = (x[n] for n in ("q", "qd", "qdd"))
+    for given in ((q, qd[0], qdd[0, 0].tolist()), (q[0, 0], qd, qdd[:, :1])):
+        whole = [np.broadcast_to(array, q.shape).copy() for array in given]
+        found = chains_of("arm6").inverse_dynamics(*given)
+        assert_array_equal(found, chains_of("arm6").inverse_dynamics(*whole))
+
+
 def test_results_go_where_they_are_asked_to_go():
-    robot, x = robot_of("arm6"), states_of("arm6", 2, 7)
+    chains, x = chains_of("arm6"), states_of("arm6", 2, 7)
     states = x["q"], x["qd"], x["qdd"]
     room = np.full((2, 7, 12), np.nan)[..., ::2]
-    assert robot.inverse_dynamics(*states, schedule="pipeline", out=room) is room
-    assert_array_equal(room, robot.inverse_dynamics(*states, schedule="pipeline"))
+    assert chains.inverse_dynamics(*states, out=room) is room
+    assert_array_equal(room, chains.inverse_dynamics(*states))
     transposed = [np.ascontiguousarray(a.transpose(2, 0, 1)).transpose(1, 2, 0) for a in states]
-    assert_array_equal(robot.inverse_dynamics(*transposed, schedule="pipeline"), room)
+    assert_array_equal(chains.inverse_dynamics(*transposed), room)
     none = np.empty((2, 0, 6))
-    assert robot.inverse_dynamics(none, none, none, schedule="pipeline").shape == (2, 0, 6)
-
-
-def test_a_bound_call_computes_trajectories():
-    robot, x = robot_of("arm6"), states_of("arm6", 2, 7)
-    states = x["q"], x["qd"], x["qdd"]
-    bound = robot.bind("inverse_dynamics", *states, schedule="pipeline")
-    states[1][...] *= 2
-    assert_array_equal(bound(), robot.inverse_dynamics(*states, schedule="pipeline"))
+    assert chains.inverse_dynamics(none, none, none).shape == (2, 0, 6)
 
 
 def test_what_does_not_fit_is_refused():
-    robot, x = robot_of("arm6"), states_of("arm6", 2, 7)
+    chains, x = chains_of("arm6"), states_of("arm6", 2, 7)
     q, qd, qdd = x["q"], x["qd"], x["qdd"]
     with pytest.raises(ShapeError, match=r"qd has shape \(2, 7, 6\)"):
-        robot.inverse_dynamics(np.zeros((2, 8, 6)), qd, qdd, schedule="pipeline")
+        chains.inverse_dynamics(np.zeros((2, 8, 6)), qd, qdd)
     with pytest.raises(ShapeError, match=r"qdd has shape \(2, 6\)"):
-        robot.inverse_dynamics(q[0], qd[0], qdd[:, 0], schedule="pipeline")
+        chains.inverse_dynamics(q[0], qd[0], qdd[:, 0])
     with pytest.raises(ShapeError, match="needs a row for every sample"):
-        robot.inverse_dynamics(q[0, 0], qd[0, 0], qdd[0, 0], schedule="pipeline")
-    with pytest.raises(OptionError, match="schedule"):
-        robot.bias_forces(q, qd, schedule="pipeline")
+        chains.inverse_dynamics(q[0, 0], qd[0, 0], qdd[0, 0])
+    with pytest.raises(OptionError, match="has no input masses"):
+        chains.inverse_dynamics(q, qd, qdd, masses=1.0)
+    with pytest.raises(OptionError, match="has no input params"):
+        chains.inverse_dynamics(q, qd, qdd, params=1.0)
+    with pytest.raises(OptionError, match="choose one of auto, thread, scan, warp"):
+        robot_of("arm6").inverse_dynamics(q, qd, qdd, schedule="pipeline")
     room = np.empty((7, 2, 6)).transpose(1, 0, 2)
     with pytest.raises(ShapeError, match="give an array in which states follow one another"):
-        robot.inverse_dynamics(q, qd, qdd, schedule="pipeline", out=room)
+        chains.inverse_dynamics(q, qd, qdd, out=room)
     with pytest.raises(DeviceError, match="emulated"):
-        robot.inverse_dynamics(q, qd, qdd, schedule="pipeline", backend="cpu")
-    many = Robot(TracedModule(tree_of("chain 33")), "emulated")
+        Pipeline(Robot(TracedModule(tree_of("arm6")), "cpu")).inverse_dynamics(q, qd, qdd)
+    many = Pipeline(Robot(TracedModule(tree_of("chain 33"))))
     with pytest.raises(ModelError, match=r'33 bodies.*schedule="scan"'):
-        many.inverse_dynamics(*np.zeros((3, 1, 2, 33)), schedule="pipeline")
+        many.inverse_dynamics(*np.zeros((3, 1, 2, 33)))
 
 
 def run_checked(name, sanitize, leave_out=None, samples=41):
     """Run two trajectories under a sanitizer, as a program of its own."""
     tree = tree_of(name, **ROBOTS[name])
-    kernel = Schedules(tree).kernel(PIPELINE_ROW.key)
+    kernel = PaperModule(tree).kernels.find(PIPELINE_ROW.key)
     x = flat(states_of(name, 2, samples))
     arrays = [x[n].reshape(2 * samples, -1) for n in kernel.inputs]
     arrays.append(np.full((2 * samples, tree.nv), np.nan))
     launch = Launch(kernel.team.threads_per_block, 1, 8 * kernel.team.shared_numbers)
     run = run_standalone(
-        TracedModule(tree).sources(kernel),
+        PaperModule(tree).sources(kernel),
         FUNCTION,
         "float64",
         arrays,
@@ -180,9 +192,8 @@ def test_the_chains_neither_race_nor_stray(name, sanitize):
 @pytest.mark.usefixtures("sanitizers")
 @pytest.mark.parametrize("place", range(len(BARRIERS)))
 def test_a_missing_barrier_is_a_race(place):
-    sources = TracedModule(tree_of("arm6")).sources(
-        Schedules(tree_of("arm6")).kernel(PIPELINE_ROW.key)
-    )
+    module = PaperModule(tree_of("arm6"))
+    sources = module.sources(module.kernels.find(PIPELINE_ROW.key))
     file = next(name for name in sources.files if name.endswith("_pipeline.cuh") and "arm" in name)
     found = barriers(sources, file, r"barrier_(wait|arrive)\(")
     assert len(found) == len(BARRIERS)
@@ -202,8 +213,8 @@ def test_nvrtc_takes_the_chains_and_keeps_them_in_registers(name, dtype):
     from gridgen.backends.cuda.compiler import compile_kernel
 
     tree = tree_of(name, **ROBOTS[name])
-    kernel = Schedules(tree).kernel(PIPELINE_ROW.key)
-    found = compile_kernel(TracedModule(tree).sources(kernel), FUNCTION, dtype, "sm_90").resources
+    kernel = PaperModule(tree).kernels.find(PIPELINE_ROW.key)
+    found = compile_kernel(PaperModule(tree).sources(kernel), FUNCTION, dtype, "sm_90").resources
     assert found.spill_stores == found.spill_loads == 0
 
 
@@ -215,9 +226,8 @@ def test_what_nvrtc_makes_of_the_chains_gives_the_same(arch):
 
     x = states_of("arm6", 2, 41)
     states = x["q"], x["qd"], x["qdd"]
-    expected = robot_of("arm6").inverse_dynamics(*states, schedule="pipeline")
+    expected = chains_of("arm6").inverse_dynamics(*states)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(TARGETS, "emulated", PTX_TARGETS[arch])
-        robot = gridgen.robot.Robot(TracedModule(tree_of("arm6")), "emulated")
-        found = robot.inverse_dynamics(*states, schedule="pipeline")
+        found = Pipeline(robot_of("arm6")).inverse_dynamics(*states)
     assert_array_equal(found, expected)

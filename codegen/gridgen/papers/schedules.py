@@ -1,21 +1,20 @@
-"""The pipeline schedule: one block per trajectory, with separate warps for each chain.
-
-Warps of the forward chain compute velocities, accelerations and wrenches of some samples. Warps of
-the backward chain sum these wrenches while the forward chain computes the next samples. In each
-chain a sample is mapped to lanes as in the scan schedule.
-"""
+"""Kernels of the papers on the teams of the scan schedule."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from gridgen.kernel import WARP, Kernel, KernelKey, TeamLaunch, Work
-from gridgen.schedules.pipeline.model import Machine, Operations, Split, best_split
-from gridgen.schedules.pipeline.view import with_chains
+from gridgen.model.tree import KinematicTree
+from gridgen.modules import TracedModule
+from gridgen.papers.model import Machine, Operations, Split, best_split
+from gridgen.schedules import Schedules
 from gridgen.schedules.scan.kernels import ScanKernel
 from gridgen.schedules.scan.schedule import ScanSchedule
+from gridgen.schedules.scan.view import ScanFunctionView
 from gridgen.schedules.team.schedule import Teams
 from gridgen.schedules.views import RobotView
 
@@ -42,9 +41,15 @@ _CLOCKS = Machine(operation=5, start=40, message=0)
 
 
 class PipelineSchedule(ScanSchedule):
-    """The pipeline schedule of one robot."""
+    """One block per trajectory, with separate warps for each chain of Newton-Euler.
+
+    Warps of the forward chain compute velocities, accelerations and wrenches of some samples. Warps
+    of the backward chain sum these wrenches while the forward chain computes the next samples. In
+    each chain a sample is mapped to lanes as in the scan schedule.
+    """
 
     name = "pipeline"
+    folder = "papers"
 
     def __init__(self, teams: Teams) -> None:
         super().__init__(teams, (PIPELINE_ROW,))
@@ -66,17 +71,24 @@ class PipelineSchedule(ScanSchedule):
     def view(
         self, robot: RobotView, kernels: Sequence[Kernel], *, observed: bool = False
     ) -> dict[str, Any]:
-        """Return what the templates see of kernels; see ``TeamSchedule``."""
-        if not kernels:
-            return {"robot": robot, "functions": []}
-        view = super().view(robot, kernels, observed=observed)
-        return with_chains(view, kernels, self.split, self.at_once)
+        """Return what the templates see of kernels, and of the chains; see ``TeamSchedule``."""
+        counted = [f"{count} warp{'s' * (count > 1)}" for count in vars(self.split).values()]
+        layout = f"{counted[0]} forward, {counted[1]} back, up to {self.at_once} samples at a time"
+        chains = {**vars(self.split), "at_once": self.at_once, "layout": layout}
+        return {**super().view(robot, kernels, observed=observed), "pipeline": chains}
 
     def work(self, key: KernelKey) -> Work:
-        """Return the work of a kernel per state; see ``Schedule``."""
-        from gridgen.schedules.pipeline.work import pipeline_work  # traces the operators of a body
+        """Return the work of a sample in both chains: a scan with the placements doubled twice."""
+        from gridgen.schedules.team import operations as of
+        from gridgen.schedules.team.rounds import doublings
 
-        return pipeline_work(self.teams.plan, self.row(key))
+        handed_over = Work(0, 0, 2)
+        return super().work(key) + doublings(self.teams.plan, of.COMPOSE, 0) + handed_over
+
+    def _function(self, kernel: Kernel, row: ScanKernel, observed: bool) -> ScanFunctionView:
+        view = super()._function(kernel, row, observed)
+        threads = self._launch(row).threads_per_block
+        return replace(view, part="papers/pipeline_inverse_dynamics.jinja", threads=threads)
 
     def _refusal(self, row: ScanKernel) -> str | None:
         if not self.teams.plan.on_warp:
@@ -91,5 +103,11 @@ class PipelineSchedule(ScanSchedule):
             threads_per_block=WARP * (self.split.forward + self.split.backward),
             states_per_block=1,
             shared_numbers=SLOTS * RECORD_NUMBERS * WARP * self.split.forward,
-            along=True,
         )
+
+
+class PaperModule(TracedModule):
+    """A robot's kernels, including those of this package."""
+
+    def _plan(self, tree: KinematicTree) -> Schedules:
+        return Schedules(tree, (PipelineSchedule,))

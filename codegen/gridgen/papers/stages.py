@@ -2,25 +2,53 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridgen.dynamics.chains import frontier, stage, velocities_of
+from gridgen.errors import GridGenError
 from gridgen.functions.arrays import MOTION_NUMBERS
-from gridgen.functions.steps import BACKWARD, FORWARD
 from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
-from gridgen.mpi.trajectory import Trajectory
+from gridgen.papers.chains import (
+    BACKWARD,
+    FORWARD,
+    WRENCH_NUMBERS,
+    frontier,
+    stage,
+    velocities_of,
+)
+from gridgen.papers.layout import Layout
+from gridgen.papers.trajectory import Trajectory
 from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.module.description import Module
-from gridgen.schedules.pipeline.plan import Layout
 
 Block = NDArray[Any]
-_WRENCH = 6
+
+
+#: Messages in flight between two processes: one is filled while the other is sent.
+BUFFERS = 2
+INSTALL = "pip install 'grid-gen[mpi]', or install mpi4py for the MPI of this machine"
+
+
+def require_mpi() -> Any:
+    """Return MPI, initialized.
+
+    Raises:
+        GridGenError: mpi4py is not installed, or does not find MPI.
+    """
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        why = str(error).splitlines()[0]
+        raise GridGenError(
+            f"a pipeline of processes requires MPI and mpi4py ({why}): {INSTALL}"
+        ) from error
+    return MPI
 
 
 class Links(Protocol):
@@ -37,6 +65,42 @@ class Links(Protocol):
 
     def finish(self) -> None:
         """Wait until all messages have arrived."""
+
+
+class MpiLinks:
+    """Messages to and from the other processes; see ``Links``."""
+
+    def __init__(self, comm: Any) -> None:
+        self._comm = comm
+        self._sent: dict[int, deque[tuple[Any, Block]]] = {}
+        self._expected: list[Any] = []
+
+    def send(self, message: Block, to: int) -> None:
+        """Send a block of numbers; see ``Links``."""
+        waiting = self._sent.setdefault(to, deque())
+        if len(waiting) == BUFFERS:
+            waiting.popleft()[0].Wait()
+        copy = np.array(message, order="C")
+        # A synchronous send completes when the receiver accepts it: the sender cannot run ahead.
+        waiting.append((self._comm.Issend(copy, to), copy))
+
+    def receive(self, shape: tuple[int, ...], dtype: Any, source: int) -> Block:
+        """Wait for the next block from a process; see ``Links``."""
+        found = np.empty(shape, dtype)
+        self._comm.Recv(found, source)
+        return found
+
+    def expect(self, out: Block, source: int) -> None:
+        """Receive a later block from a process into an array; complete after ``finish``."""
+        self._expected.append(self._comm.Irecv(out, source))
+
+    def finish(self) -> None:
+        """Wait for all sent and expected messages."""
+        for waiting in self._sent.values():
+            while waiting:
+                waiting.popleft()[0].Wait()
+        while self._expected:
+            self._expected.pop().Wait()
 
 
 class Stages:
@@ -108,7 +172,7 @@ class BackwardStage:
         self._stages, self._nv = stages, tree.nv
         self._process = len(layout.forward) + number
         self._is_last = self._process == layout.collector
-        self._carried = _WRENCH * len(frontier(tree, bodies.stop))
+        self._carried = WRENCH_NUMBERS * len(frontier(tree, bodies.stop))
         self._is_first = number == 0
         self._kernel = stages.kernel(BACKWARD, bodies)
         self._velocities = list(velocities_of(tree, bodies))
@@ -122,7 +186,7 @@ class BackwardStage:
         """Compute a block and send the joint torques so far to the next stage."""
         count, dtype = rows.stop - rows.start, samples.q.dtype
         parts = [
-            links.receive((count, _WRENCH * len(bodies)), dtype, process)
+            links.receive((count, WRENCH_NUMBERS * len(bodies)), dtype, process)
             for process, bodies in self._from
         ]
         given = {"wrenches": parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)}

@@ -1,4 +1,4 @@
-"""``python -m gridgen.mpi``: inverse dynamics of a trajectory on several processes."""
+"""``python -m gridgen.papers``: inverse dynamics of a trajectory on several processes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ from gridgen.commands.options import (
 from gridgen.emit.writer import check_file
 from gridgen.errors import GridGenError, OptionError
 from gridgen.model.tree import KinematicTree
-from gridgen.mpi.links import require_mpi
-from gridgen.mpi.pipeline import PipelineResult, run
-from gridgen.mpi.stage import Stages
-from gridgen.mpi.trajectory import Trajectory, read_trajectory, write_torques
 from gridgen.naming import show
 from gridgen.options import CONVENTIONS, RobotOptions
-from gridgen.schedules.pipeline.model import Split
+from gridgen.papers.model import Split
+from gridgen.papers.processes import PipelineResult, run
+from gridgen.papers.stages import Stages, require_mpi
+from gridgen.papers.trajectory import Trajectory, read_trajectory, write_torques
 
 _TEXT = """\
 Compute the joint torques of a trajectory with a pipeline of processes: a forward chain from the
@@ -38,10 +37,10 @@ computes the next. Print the predicted and the measured rate and latency.
 """
 _EXAMPLE = """\
 example:
-  mpirun -n 3 python -m gridgen.mpi robot.urdf trajectory.npz -o torques.npz
+  mpirun -n 3 python -m gridgen.papers robot.urdf trajectory.npz -o torques.npz
 
 trajectory.npz contains q, qd and qdd, (T, n) or (B, T, n); torques.npz contains tau. Every process
-reads both input files. See docs/pipeline.md.
+reads both input files. See docs/papers.md.
 """
 BLOCK = 256
 _FAILED = 1
@@ -126,7 +125,7 @@ def _inputs(
     split = None if options.split is None else _split(options.split, comm.size)
     if comm.size < 2:
         raise OptionError(
-            "a pipeline requires at least 2 processes: mpirun -n 2 python -m gridgen.mpi ..."
+            "a pipeline requires at least 2 processes: mpirun -n 2 python -m gridgen.papers ..."
         )
     with warnings_as_lines():
         tree = read_tree(Path(options.urdf), robot)
@@ -187,7 +186,7 @@ def as_json(outcome: PipelineResult) -> str:
 
 def _parser() -> Parser:
     parser = Parser(
-        prog="python -m gridgen.mpi",
+        prog="python -m gridgen.papers",
         description=_TEXT,
         epilog=_EXAMPLE,
     )

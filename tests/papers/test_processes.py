@@ -1,4 +1,4 @@
-"""``python -m gridgen.mpi``: processes that send messages, and one of them that dies."""
+"""``python -m gridgen.papers``: processes that send messages, and one of them that dies."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
 }
-MODULE = ("-m", "gridgen.mpi")
+MODULE = ("-m", "gridgen.papers")
 # A process that dies, or fails, some blocks after the ten by which the latency is measured.
 SCRIPT = """\
 import os, signal, sys, time
-from gridgen.mpi import command, stage
-blocks, compute = [], stage.BackwardStage.__call__
+from gridgen.papers import command, stages
+blocks, compute = [], stages.BackwardStage.__call__
 def last(self, *arguments):
     blocks.append(arguments)
     if len(blocks) == 14:
         print("at", time.monotonic(), flush=True)
         {what}
     compute(self, *arguments)
-stage.BackwardStage.__call__ = last
+stages.BackwardStage.__call__ = last
 sys.exit(command.main())
 """
 

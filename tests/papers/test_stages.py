@@ -13,10 +13,7 @@ from gridgen.check import random_states
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import DtypeError, GridGenError, OptionError, ShapeError
 from gridgen.modules import TracedModule
-from gridgen.mpi.stage import Stages, run_blocks, stage_of
-from gridgen.mpi.trajectory import Trajectory, read_trajectory, write_torques
-from gridgen.schedules.pipeline.model import Machine, Split
-from gridgen.schedules.pipeline.plan import (
+from gridgen.papers.layout import (
     Weights,
     best_layout,
     cut,
@@ -25,6 +22,9 @@ from gridgen.schedules.pipeline.plan import (
     modeled,
     weights_of,
 )
+from gridgen.papers.model import Machine, Split
+from gridgen.papers.stages import Stages, run_blocks, stage_of
+from gridgen.papers.trajectory import Trajectory, read_trajectory, write_torques
 from helpers.scan import tree_of
 from numerics.robots import load_tree, urdf_path
 

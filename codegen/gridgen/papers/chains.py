@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from gridgen.dynamics.computation import FunctionComputation, Inputs
+from gridgen.dynamics.functions import FURTHER_STEPS
 from gridgen.dynamics.kinematics import (
     BodyMotion,
     acceleration_field,
@@ -26,13 +28,36 @@ from gridgen.dynamics.rnea import (
 )
 from gridgen.dynamics.state import State
 from gridgen.functions.arrays import MOTION_NUMBERS
-from gridgen.functions.steps import CHAINS, FORWARD
+from gridgen.functions.record import Algorithm
+from gridgen.functions.steps import MethodStep
 from gridgen.kernel import KernelKey, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import add, split
 
-_WRENCH = 6
+WRENCH_NUMBERS = 6
+
+#: The two passes of inverse dynamics: from the base to the tips, and back.
+FORWARD, BACKWARD = "forward_chain", "backward_chain"
+_CHAIN = Algorithm("", "recursive Newton-Euler in two chains, Iannello, Siciliano")
+_ROWS: dict[str, MethodStep] = {
+    FORWARD: MethodStep(
+        "inverse_dynamics",
+        "",
+        "Motions of bodies and the wrenches that produce them",
+        ("q", "qd", "qdd", "gravity", "motions"),
+        ("motions_on", "wrenches"),
+        _CHAIN,
+    ),
+    BACKWARD: MethodStep(
+        "inverse_dynamics",
+        "",
+        "Joint torques from the wrenches on bodies",
+        ("q", "qd", "qdd", "wrenches", "carried"),
+        ("carried_on", "efforts"),
+        _CHAIN,
+    ),
+}
 
 
 class Subset:
@@ -80,16 +105,17 @@ class ChainStage(FunctionComputation):
     """A stage of one of the chains.
 
     Attributes:
+        bodies: bodies of the stage.
         shapes: shapes of the arrays that depend on the stage; a stage has no empty arrays.
     """
 
+    bodies: range = range(0)
     shapes: tuple[tuple[str, Shape], ...] = ()
 
     @property
     def title(self) -> str:
         """Title of the computation; see ``Computation``."""
-        first, end = self.key.bodies
-        return f"{super().title}: bodies {first} to {end - 1}"
+        return f"{super().title}: bodies {self.bodies.start} to {self.bodies.stop - 1}"
 
     @property
     def plain_inputs(self) -> tuple[str, ...]:
@@ -112,12 +138,9 @@ class ChainStage(FunctionComputation):
 
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
         """See ``Computation``."""
-        bodies = range(*self.key.bodies)
         given = {name: x.get(name, ()) for name in self.row.inputs}
-        if self.key.step == FORWARD:
-            found = _forward(tree, bodies, given, scalars)
-        else:
-            found = _backward(tree, bodies, given, scalars)
+        run = _forward if self.row is _ROWS[FORWARD] else _backward
+        found = run(tree, self.bodies, given, scalars)
         return [array for array in found if array]
 
     def _nonempty(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -125,34 +148,31 @@ class ChainStage(FunctionComputation):
         return tuple(name for name in names if name not in empty)
 
 
-def chain_of(tree: KinematicTree, key: KernelKey) -> ChainStage:
-    """Return a stage of a chain.
+def stage(chain: str, bodies: range) -> KernelKey:
+    """Return the key of a stage's kernel: ``FORWARD`` or ``BACKWARD``, and its bodies."""
+    step = f"{chain}_bodies_{bodies.start}_{bodies.stop}"
+    FURTHER_STEPS[step] = partial(_computation, chain, bodies)
+    return KernelKey(_ROWS[chain].function, step=step)
 
-    Args:
-        key: key with the chain as its ``step``, and the ``bodies``.
-    """
-    row, (first, end) = CHAINS[key.step], key.bodies
+
+def _computation(chain: str, bodies: range, tree: KinematicTree, key: KernelKey) -> ChainStage:
+    row = _ROWS[chain]
+    before, after = len(frontier(tree, bodies.start)), len(frontier(tree, bodies.stop))
     shapes: dict[str, Shape]
-    before, after = len(frontier(tree, first)), len(frontier(tree, end))
-    if key.step == FORWARD:
+    if chain == FORWARD:
         shapes = {
             "motions": (before, MOTION_NUMBERS),
             "motions_on": (after, MOTION_NUMBERS),
-            "wrenches": (end - first, _WRENCH),
+            "wrenches": (len(bodies), WRENCH_NUMBERS),
         }
     else:
         shapes = {
-            "wrenches": (end - first, _WRENCH),
-            "carried": (after, _WRENCH),
-            "carried_on": (before, _WRENCH),
-            "efforts": (len(velocities_of(tree, range(first, end))),),
+            "wrenches": (len(bodies), WRENCH_NUMBERS),
+            "carried": (after, WRENCH_NUMBERS),
+            "carried_on": (before, WRENCH_NUMBERS),
+            "efforts": (len(velocities_of(tree, bodies)),),
         }
-    return ChainStage(key, row, row.algorithm, shapes=tuple(shapes.items()))
-
-
-def stage(step: str, bodies: range) -> KernelKey:
-    """Return the key of a stage's kernel."""
-    return KernelKey(CHAINS[step].function, step=step, bodies=(bodies.start, bodies.stop))
+    return ChainStage(key, row, row.algorithm, bodies=bodies, shapes=tuple(shapes.items()))
 
 
 def _forward(
@@ -181,9 +201,9 @@ def _backward(
     nothing = (zero, zero, zero)
     total = scalars.table("force", len(whole.bodies), (nothing, nothing))
     for place, index in enumerate(bodies):
-        total[index] = split(x["wrenches"][_WRENCH * place : _WRENCH * (place + 1)])
+        total[index] = split(x["wrenches"][WRENCH_NUMBERS * place : WRENCH_NUMBERS * (place + 1)])
     for place, index in enumerate(frontier(whole, bodies.stop)):
-        f, n = split(x["carried"][_WRENCH * place : _WRENCH * (place + 1)])
+        f, n = split(x["carried"][WRENCH_NUMBERS * place : WRENCH_NUMBERS * (place + 1)])
         total[index] = (add(total[index][0], f), add(total[index][1], n))
     state = State.of(tree, scalars, x)
     forces = transmitted_forces(state, total)
