@@ -22,8 +22,8 @@ from gridgen.commands import main as cli
 from gridgen.commands import tune as tune_command
 from gridgen.cost import profile
 from gridgen.functions.motion import INTEGRATORS
-from gridgen.mpi import command as pipeline_command
 from gridgen.options import DEFAULT_INTEGRATORS
+from gridgen.papers import command as pipeline_command
 from helpers.robots import exhaustive_cases, joint_text, link_text, robot_text
 
 CODEGEN = Path(__file__).parents[2] / "codegen"
