@@ -450,7 +450,6 @@ def _variables(
     over its children: f_arm_x, then f_arm_x_2, ...
     """
     variables: dict[int, str] = {}
-    records: dict[int, str] = {}
     temporaries = 0
     for node in nodes:
         if node.index not in stated:
@@ -467,9 +466,9 @@ def _variables(
             assert isinstance(node.value, float)
             number = int(node.value)
             if query.record:
-                found = node.args[0].index
-                record = records.get(found) or records.setdefault(found, names.fresh(query.record))
-                variables[node.index] = f"{record}[{number}]"
+                if node.args[0].index not in variables:
+                    variables[node.args[0].index] = names.fresh(query.record)
+                variables[node.index] = f"{variables[node.args[0].index]}[{number}]"
                 continue
             stem = query.results[number]
         elif (known := trace.names.get(node.index)) and known[0]:
@@ -506,15 +505,16 @@ def _place_statements(
         if node.op in ("write", "fill", "declare"):
             blocks[node.block].statements.append(_action(node))
         if isinstance(node.value, Query):
-            found = [
-                parts.get((node.index, k)) or names.fresh(f"unused_{name}")
-                for k, name in enumerate(node.value.results)
-                if not node.value.record or (node.index, k) in parts
-            ]
-            if node.value.record:
-                found = [found[0].partition("[")[0]]
+            found = (
+                [variables[node.index]]
+                if node.value.record
+                else [
+                    parts.get((node.index, k)) or names.fresh(f"unused_{name}")
+                    for k, name in enumerate(node.value.results)
+                ]
+            )
             blocks[node.block].statements.append(Asked(tuple(found), node))
-        if node.index not in variables or node.op == "part":
+        if node.index not in variables or node.op in ("part", "query"):
             continue
         if node.op in ("sin", "cos"):
             pair = pairs.pop(node.args[0].index, None)
