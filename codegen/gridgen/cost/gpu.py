@@ -211,7 +211,7 @@ def roofline_bound(demand: Demand, device: Device, batch: int) -> float:
 
 @dataclass(frozen=True)
 class _Local:
-    """What a warp exchanges for its local memory."""
+    """Traffic of a warp's local memory."""
 
     latency: float  #: clocks that a warp waits for its reads.
     l2_bytes: float  #: bytes from and to L2.
@@ -219,7 +219,7 @@ class _Local:
 
 
 def _local_memory(demand: Demand, device: Device, blocks: int) -> _Local:
-    """Return the traffic of local memory, with so many blocks on a multiprocessor.
+    """Return the traffic of local memory for a number of blocks on a multiprocessor.
 
     It stays in L1, which shares its memory with the blocks' shared memory, unless the resident
     blocks together need more. L2 holds a part of that of all multiprocessors.

@@ -10,9 +10,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
+import tables as tables_of_text
 from native import Unavailable
 from sass import Code, Function, counted, kernel_of, pipe_of
-import tables as tables_of_text
 from static_gpu import BATCH, CODE, TAKEN, heading, known_demand, tables, write_tables
 
 from gridgen.backends.cuda.compiler import KernelResources
@@ -194,7 +194,7 @@ def test_tables_of_the_manual_compare_schedules(tmp_path, monkeypatch):
     taken, times = (
         (tmp_path / f"{name}.csv").read_text().splitlines() for name in ("warp", "gpu_schedules")
     )
-    numbers = 6 * [",\"1,000\""]
+    numbers = 6 * [',"1,000"']
     assert taken[0].startswith("kernel,schedule,registers,spilled bytes,stack bytes,")
     assert taken[1:] == ["".join([f"f,{one}", *numbers]) for one in ("thread", "warp")]
     assert times[0] == 'robot,function,"thread, 32","warp, 32","thread, 1,024","warp, 1,024"'
