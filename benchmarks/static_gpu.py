@@ -2,7 +2,7 @@
 
     python benchmarks/static_gpu.py --robots arm7
     python benchmarks/static_gpu.py --arch sm_80 --batch 4096 --teams --json build/static.json
-    python benchmarks/static_gpu.py --read build/static.json --tables
+    python benchmarks/static_gpu.py --teams --batch 1024 8192 1048576 --tables
     python benchmarks/static_gpu.py --peer grid.cubin
 
 Times are predictions, of the model in ``gridgen.cost``. See ``benchmarks/README.md``.
@@ -133,10 +133,11 @@ def read_runs(paths: Sequence[Path]) -> Results:
 def write_tables(results: Results) -> None:
     """Write what kernels take and the times that are predicted, for the manual."""
     rows = [row for row in results["rows"] if row["schedule"] in COMPARED]
+    kernels = [row["kernel"] for row in rows]
     headings = ["kernel", "schedule", *(words.replace("\n", " ") for words in CODE.values())]
     taken = [
         [row["kernel"], row["schedule"], *(f"{row[name]:,}" for name in CODE)]
-        for row in rows
+        for row in sorted(rows, key=lambda row: kernels.index(row["kernel"]))
         if row["robot"] == "humanoid"
     ]
     write_table("warp", [headings, *taken])
