@@ -14,7 +14,6 @@ from gridgen.functions.types import (
     ArrayLike,
     Damped,
     Driven,
-    ForwardDynamicsSchedule,
     Heavy,
     Inertial,
     Method,
@@ -177,7 +176,7 @@ class Dynamics(Calls):
             "aba": Algorithm(
                 "aba.forward_dynamics_aba",
                 "articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and 8",
-                ("thread", "scan", "hybrid"),
+                _BOTH,
                 ("of_a_singular_mass_matrix", "of_mimic_joints"),
             ),
             "crba": Algorithm(
@@ -199,7 +198,7 @@ class Dynamics(Calls):
         tau: ArrayLike,
         *,
         method: Method = "auto",
-        schedule: ForwardDynamicsSchedule = "auto",
+        schedule: WarpSchedule = "auto",
         out: Writable | None = None,
         **options: Unpack[Driven],
     ) -> Array:
@@ -213,8 +212,7 @@ class Dynamics(Calls):
                       ``jsiia``: mass matrix from inverse dynamics in parallel. ``cfa``: constraint
                       forces. The last two use teams of threads: on a GPU or with the backend
                       ``emulated``. ``auto``: ``aba``, or ``crba`` for a robot with mimic joints.
-            schedule: as in ``inverse_dynamics``; also ``hybrid`` (for ``aba``): the CPU computes
-                      the articulated inertias while the GPU computes the bias forces.
+            schedule: as in ``inverse_dynamics``.
             out:      output array.
             options:  as in ``inverse_dynamics``.
 

@@ -77,7 +77,6 @@ Schedule = Literal["auto", "thread", "scan"]
 WarpSchedule = Literal["auto", "thread", "scan", "warp"]
 #: Schedules of time integration: one thread follows a state from step to step.
 ThreadSchedule = Literal["auto", "thread"]
-ForwardDynamicsSchedule = Literal["auto", "thread", "scan", "warp", "hybrid"]
 #: Reference frame of the rows of a Jacobian.
 #:
 #: ``local``:               velocity of the frame origin and angular velocity, in the frame's axes.

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from gridgen.backends.cpu.stream_task import runner
 
 from gridgen import user_cache
 from gridgen.backends.cpu import compiler
@@ -27,7 +28,6 @@ from gridgen.backends.cpu.backend import (
     Workers,
     thread_count,
 )
-from gridgen.backends.cpu.stream_task import runner
 from gridgen.backends.cpu.units import BLOCK
 from gridgen.backends.interface import Sources
 from gridgen.errors import CompileError, GridGenWarning, OptionError
@@ -363,7 +363,6 @@ PROCESS = """
 import ctypes, json, sys
 from gridgen.backends.cpu.backend import CpuBackend
 from gridgen.backends.interface import Sources
-from gridgen.backends.cpu.stream_task import runner
 kernel = CpuBackend(threads=1).kernel(Sources("toy", json.load(sys.stdin)), "evaluate", "float64")
 x, y = (ctypes.c_double * 2)(2.0, 5.0), (ctypes.c_double * 1)()
 kernel((ctypes.c_int64 * 6)(ctypes.addressof(x), 2, 1, ctypes.addressof(y), 1, 1), 1)

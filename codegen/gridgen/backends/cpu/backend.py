@@ -19,7 +19,6 @@ from gridgen.backends import TARGETS
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.cpu.compiler import host_compiler, shared_library
 from gridgen.backends.cpu.direct import DirectCall, direct_call
-from gridgen.backends.cpu.stream_task import StreamTask, Task
 from gridgen.backends.cpu.units import BLOCK, FLAGS, PREFIX, symbol, translation_unit
 from gridgen.backends.interface import (
     THREAD_SCHEDULE,
@@ -155,6 +154,7 @@ class CpuKernel:
     Attributes:
         direct:  see above; ``not_converged`` likewise.
         entry:   computes states [begin, end) of a batch.
+        workers: see above.
         at_once: maximum number of states that ``direct`` computes itself.
     """
 
@@ -170,7 +170,7 @@ class CpuKernel:
         self.direct, self.not_converged = direct, not_converged
         self._code = code
         self.entry = code.entry
-        self._workers = workers
+        self.workers = workers
         # A batch up to this size is never divided among threads.
         self._undivided = BLOCK if workers.threads > 1 else sys.maxsize
         self._seconds_per_state: float | None = None
@@ -187,13 +187,6 @@ class CpuKernel:
         if batch <= self._undivided:
             return partial(self.entry, arguments, 0, batch, batch)
         return partial(self._divide, arguments, batch)
-
-    def task(self, arguments: Arguments, batch: int) -> StreamTask:
-        """Return the same states for a stream of a GPU; see ``TaskKernel``."""
-        kernel = ctypes.cast(self.entry, ctypes.c_void_p)  # type: ignore[arg-type]  # is ctypes'
-        arrays = ctypes.cast(arguments, ctypes.c_void_p)
-        task = Task(kernel, arrays, batch, self._workers.threads, BLOCK, LEAST_SHARE)
-        return StreamTask(task, arguments)
 
     def has_unit_quaternions(self, arguments: Arguments, batch: int) -> bool:
         """Return whether all quaternions have unit norm up to rounding, or are NaN."""
@@ -230,7 +223,7 @@ class CpuKernel:
         """
         try:
             for _ in range(1, threads):
-                self._workers.hand_out(take, *arguments)
+                self.workers.hand_out(take, *arguments)
             take(*arguments)
         finally:
             # A single call of compiled code: Python handles no signal before it returns.
@@ -239,7 +232,7 @@ class CpuKernel:
     def _threads(self, states: int, seconds_per_state: float) -> int:
         """Return the number of threads for a number of states."""
         useful = int(states * seconds_per_state / LEAST_SHARE)
-        return max(1, min(self._workers.at_most, -(-states // BLOCK), useful))
+        return max(1, min(self.workers.at_most, -(-states // BLOCK), useful))
 
 
 def _shared(begin: int, end: int, threads: int) -> Share:
