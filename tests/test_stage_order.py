@@ -18,6 +18,7 @@ STAGES = (
     "errors",
     "reserved",
     "naming",
+    "equivalents",
     "progress",
     "collector",
     "kernel",

@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from gridgen.equivalents import hint, unknown_keyword
 from gridgen.errors import OptionError
 from gridgen.frameworks import (
     answer_traced,
@@ -119,6 +120,12 @@ class Robot(Declared, Drawn, Exported):
             base += f" and {more} free joint{'s' * (more > 1)}"
         return f"<Robot {self.name!r}: {len(self.body_names)} bodies, {base}, nv = {self.nv}>"
 
+    def __getattr__(self, name: str) -> Any:
+        """Raise for an unknown attribute: the message knows the names of other libraries."""
+        near = "" if name.startswith("_") else hint(name, dir(type(self)))
+        message = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(f"{message}; {near}" if near else message, name=name, obj=self)
+
     # -- description of the robot -------------------------------------------------------------
 
     @property
@@ -170,24 +177,24 @@ class Robot(Declared, Drawn, Exported):
         return self._description.levels
 
     @property
-    def lower_limits(self) -> tuple[float, ...]:
+    def lower_limits(self) -> NDArray[np.float64]:
         """Lower position limits, (nq,) [rad or m]."""
-        return self._description.lower_limits
+        return np.array(self._description.lower_limits)
 
     @property
-    def upper_limits(self) -> tuple[float, ...]:
+    def upper_limits(self) -> NDArray[np.float64]:
         """Upper position limits, (nq,) [rad or m]."""
-        return self._description.upper_limits
+        return np.array(self._description.upper_limits)
 
     @property
-    def effort_limits(self) -> tuple[float, ...]:
+    def effort_limits(self) -> NDArray[np.float64]:
         """Effort limits, (nv,) [N m or N]."""
-        return self._description.effort_limits
+        return np.array(self._description.effort_limits)
 
     @property
-    def velocity_limits(self) -> tuple[float, ...]:
+    def velocity_limits(self) -> NDArray[np.float64]:
         """Velocity limits, (nv,) [rad/s or m/s]."""
-        return self._description.velocity_limits
+        return np.array(self._description.velocity_limits)
 
     @property
     def total_mass(self) -> float:
@@ -694,7 +701,7 @@ class Robot(Declared, Drawn, Exported):
         """
         for name in options:
             if name not in FUNCTIONS["rollout"].options:
-                raise TypeError(f"Robot.rollout_vjp() got an unexpected keyword argument {name!r}")
+                raise unknown_keyword("Robot.rollout_vjp", name, FUNCTIONS["rollout"].options)
         options |= {
             "substeps": substeps,
             "store_every": store_every,

@@ -49,7 +49,7 @@ HEADERS = shared_headers(
     {
         "": "\n".join(
             f'#include "gridgen_{name}.cuh"'
-            for name in ("branches", "articulated", "blocks", "warp")
+            for name in ("columns", "articulated", "blocks", "warp")
         )
     }
 )

@@ -59,7 +59,7 @@ def errors(
 
 
 def are_within_limits(robot: gridgen.Robot, q: FloatArray) -> bool:
-    lower, upper = np.array(robot.lower_limits), np.array(robot.upper_limits)
+    lower, upper = robot.lower_limits, robot.upper_limits
     return bool(((q >= lower - ROUNDING) & (q <= upper + ROUNDING)).all())
 
 
@@ -142,7 +142,7 @@ def test_best_is_the_first_solution_of_all() -> None:
 def test_the_next_point_of_a_path_is_near_the_last() -> None:
     robot = robot_of("arm7")
     q, _ = problems(robot, "flange", 200)
-    q = np.clip(q, np.array(robot.lower_limits) + 0.1, np.array(robot.upper_limits) - 0.1)
+    q = np.clip(q, robot.lower_limits + 0.1, robot.upper_limits - 0.1)
     targets = robot.forward_kinematics(q + 0.02, "flange")
     found = robot.inverse_kinematics(targets, "flange", q0=q)
     assert found.success.all()
@@ -250,7 +250,7 @@ def test_a_target_out_of_reach_is_reported() -> None:
 def test_a_start_beyond_the_limits_leads_within() -> None:
     """Also where it solves the problem, and of joints that move no frame."""
     robot = robot_of("arm7")
-    q = np.zeros((2, 7)) + np.array(robot.lower_limits) - 0.05
+    q = np.zeros((2, 7)) + robot.lower_limits - 0.05
     targets = robot.forward_kinematics(q, ["link4"])
     for options in ({"q0": q}, {"rest": q}, {"q0": q, "num_starts": 1, "return_all": True}):
         found = robot.inverse_kinematics(targets, ["link4"], **options)

@@ -410,13 +410,15 @@ def test_type_checkers_know_the_choices():
     methods = FUNCTIONS["forward_dynamics"].methods
     assert get_args(types.Method) == ("auto", *methods)
     of_methods = {schedule for method in methods.values() for schedule in method.schedules}
-    assert set(get_args(types.WarpSchedule)) == {"auto", *of_methods}
+    assert set(get_args(types.DynamicsSchedule)) == {"auto", *of_methods}
     others = {m.schedules for n in GENERATED for m in FUNCTIONS[n].methods.values()}
     both = ("thread", "scan")
+    warp = ("thread", "warp")
     three = (*both, "warp")
     assert get_args(types.Schedule) == ("auto", *both)
-    assert get_args(types.WarpSchedule) == ("auto", *three)
-    of_one = {("thread",), ("scan",), ("thread", "warp")}
+    assert get_args(types.WarpSchedule) == ("auto", *warp)
+    assert get_args(types.DynamicsSchedule) == ("auto", *three)
+    of_one = {("thread",), ("scan",), warp}
     assert others == {*of_one, both, three}
     assert set(get_args(types.BackendChoice)) == {"auto", *TARGETS}
 

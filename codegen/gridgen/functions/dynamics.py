@@ -14,6 +14,7 @@ from gridgen.functions.types import (
     ArrayLike,
     Damped,
     Driven,
+    DynamicsSchedule,
     Heavy,
     Inertial,
     Method,
@@ -23,8 +24,8 @@ from gridgen.functions.types import (
     Writable,
 )
 
-_BOTH = ("thread", "scan")
-_THREE = (*_BOTH, "warp")
+_SCHEDULES = ("thread", "warp")
+_INVERSE_SCHEDULES = ("thread", "scan", "warp")
 
 
 class Dynamics(Calls):
@@ -36,7 +37,7 @@ class Dynamics(Calls):
         Algorithm(
             "rnea.inverse_dynamics",
             "recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2",
-            _THREE,
+            _INVERSE_SCHEDULES,
         ),
     )
     def inverse_dynamics(
@@ -45,7 +46,7 @@ class Dynamics(Calls):
         qd: ArrayLike,
         qdd: ArrayLike,
         *,
-        schedule: WarpSchedule = "auto",
+        schedule: DynamicsSchedule = "auto",
         out: Writable | None = None,
         **options: Unpack[Driven],
     ) -> Array:
@@ -97,7 +98,7 @@ class Dynamics(Calls):
         Algorithm(
             "rnea.bias_forces",
             "recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 5",
-            _THREE,
+            _INVERSE_SCHEDULES,
         ),
     )
     def bias_forces(
@@ -105,7 +106,7 @@ class Dynamics(Calls):
         q: ArrayLike,
         qd: ArrayLike,
         *,
-        schedule: WarpSchedule = "auto",
+        schedule: DynamicsSchedule = "auto",
         out: Writable | None = None,
         **options: Unpack[Damped],
     ) -> Array:
@@ -176,7 +177,7 @@ class Dynamics(Calls):
             "aba": Algorithm(
                 "aba.forward_dynamics_aba",
                 "articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and 8",
-                _BOTH,
+                ("thread", "scan"),
                 ("of_a_singular_mass_matrix", "of_mimic_joints"),
             ),
             "crba": Algorithm(
@@ -198,7 +199,7 @@ class Dynamics(Calls):
         tau: ArrayLike,
         *,
         method: Method = "auto",
-        schedule: WarpSchedule = "auto",
+        schedule: DynamicsSchedule = "auto",
         out: Writable | None = None,
         **options: Unpack[Driven],
     ) -> Array:
@@ -230,7 +231,7 @@ class Dynamics(Calls):
         "Mass matrix: joint-space inertia",
         ("M",),
         Algorithm(
-            "crba.mass_matrix", "composite rigid bodies, Featherstone 2008, chapter 6", _THREE
+            "crba.mass_matrix", "composite rigid bodies, Featherstone 2008, chapter 6", _SCHEDULES
         ),
     )
     def mass_matrix(
@@ -262,7 +263,7 @@ class Dynamics(Calls):
         Algorithm(
             "minverse.mass_matrix_inverse",
             "factorization with the sparsity of the tree, Featherstone 2008, chapter 6",
-            _THREE,
+            _SCHEDULES,
             ("of_a_singular_mass_matrix",),
         ),
         solves=True,

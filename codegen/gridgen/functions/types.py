@@ -74,7 +74,8 @@ ExplicitIntegrator = Literal[
 #: States that a rollout returns: the initial one and every k-th, or the last one only.
 StoreEvery: TypeAlias = int | Literal["last"]
 Schedule = Literal["auto", "thread", "scan"]
-WarpSchedule = Literal["auto", "thread", "scan", "warp"]
+WarpSchedule = Literal["auto", "thread", "warp"]
+DynamicsSchedule = Literal["auto", "thread", "scan", "warp"]
 #: Schedules of time integration: one thread follows a state from step to step.
 ThreadSchedule = Literal["auto", "thread"]
 #: Reference frame of the rows of a Jacobian.

@@ -77,7 +77,7 @@ class CpuBackend(Backend):
             others = " or ".join(f'"{other.name}"' for other in TARGETS.values() if other.teams)
             raise DeviceError(
                 f"{function} runs one team of GPU threads per state, which the cpu backend does "
-                f'not support: use backend={others}, or schedule="thread"'
+                f"not support: use backend={others}, or omit schedule= and method="
             )
         path, prefix = self.library(sources, function, dtype)
         library = ctypes.CDLL(str(path))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gridgen.equivalents import unknown_keyword
 from gridgen.errors import OptionError
 from gridgen.functions import COMPILED, FUNCTIONS, GENERATED, Declared, Function
 from gridgen.functions.arrays import OPTIONAL_INPUTS, PARAMETERS
@@ -230,7 +231,7 @@ class Resolver:
         """Raise for a keyword argument that a function does not have, as Python does."""
         for name in options:
             if name not in row.options:
-                raise TypeError(f"Robot.{row.name}() got an unexpected keyword argument {name!r}")
+                raise unknown_keyword(f"Robot.{row.name}", name, row.options)
         self.check_parameters(options)
 
     def check_parameters(self, options: Mapping[str, Any]) -> None:
