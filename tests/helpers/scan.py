@@ -48,8 +48,7 @@ Array = NDArray[Any]
 HEADERS = shared_headers(
     {
         "": "\n".join(
-            f'#include "gridgen_{name}.cuh"'
-            for name in ("columns", "articulated", "blocks", "warp")
+            f'#include "gridgen_{name}.cuh"' for name in ("columns", "papers", "blocks", "warp")
         )
     }
 )

@@ -153,7 +153,6 @@ def look_at_dynamics(tree: KinematicTree, urdf: str, x: dict[str, Array]) -> Non
 
 def look_at_derivatives(tree: KinematicTree, x: dict[str, Array]) -> None:
     """Compare gradients with complex steps through forward dynamics and through steps."""
-    del x["h"]
     names = ("q", "qd", "tau")
     count = 3 * tree.nv
     moved = {name: np.concatenate([array] * count).astype(complex) for name, array in x.items()}

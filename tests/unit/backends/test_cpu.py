@@ -14,7 +14,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from gridgen.backends.cpu.stream_task import runner
 
 from gridgen import user_cache
 from gridgen.backends.cpu import compiler
@@ -31,6 +30,7 @@ from gridgen.backends.cpu.backend import (
 from gridgen.backends.cpu.units import BLOCK
 from gridgen.backends.interface import Sources
 from gridgen.errors import CompileError, GridGenWarning, OptionError
+from gridgen.papers.stream_task import runner, task_of
 
 
 def states(batch: int, dtype: str) -> np.ndarray:
@@ -74,7 +74,7 @@ def test_a_long_batch_is_divided_among_threads(toy, pack, threads, batch):
 def test_a_task_computes_every_state(toy, pack, batch):
     kernel = CpuBackend(threads=3).kernel(toy, "evaluate_slowly", "float64")
     x, y = states(batch, "float64"), np.full((batch, 1), np.nan)
-    task = kernel.task(pack(x, y), batch)
+    task = task_of(kernel, pack(x, y), batch)
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(runner())(ctypes.addressof(task.task))
     np.testing.assert_array_equal(y, expected(x))
 
