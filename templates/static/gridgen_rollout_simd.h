@@ -1,4 +1,4 @@
-// Rollouts over SIMD packs: inputs and outputs of a pack of states in each step.
+// Rollouts over SIMD packs, or of one state: inputs and outputs in each step.
 #ifndef GRIDGEN_ROLLOUT_SIMD_H
 #define GRIDGEN_ROLLOUT_SIMD_H
 

@@ -1,4 +1,4 @@
-// Searches over SIMD packs: a lane whose problem is solved takes the next one.
+// Searches over SIMD packs, or for one state: a lane whose problem is solved takes the next one.
 #ifndef GRIDGEN_SEARCH_SIMD_H
 #define GRIDGEN_SEARCH_SIMD_H
 

@@ -1,4 +1,5 @@
-// SIMD packs for the CPU: one state per lane, and the change of layout between batch and packs.
+// The CPU's entry points: SIMD packs with one state per lane, the change of layout between batch and packs,
+// and one state in scalar registers.
 //
 // Needs GCC or Clang (vector extensions) and no library. The widest unit that the compiler may use
 // (-march=native) decides W, the number of states computed together. <immintrin.h> would cost GCC

@@ -34,6 +34,8 @@ class DirectKernel(FormKernel, Protocol):
         """Return whether all quaternions have unit norm up to rounding, or are NaN."""
 
 
+_HEAD = object.__basicsize__  # bytes before the own fields of an object
+_read_number = ctypes.c_int64.from_address
 _FASTCALL = 0x80  # METH_FASTCALL: arguments arrive as a C array
 
 
@@ -111,7 +113,7 @@ def direct_call(library: ctypes.CDLL, dtype: Dtype, prefix: str = PREFIX) -> Dir
 def address_of(array: np.ndarray[Any, Any]) -> int:
     """Return the address of an array's first element; NumPy's own attributes take 4 us."""
     if _is_supported():
-        return ctypes.c_int64.from_address(id(array) + object.__basicsize__).value
+        return _read_number(id(array) + _HEAD).value
     return int(array.__array_interface__["data"][0])
 
 
