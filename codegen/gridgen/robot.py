@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from gridgen.equivalents import hint, unknown_keyword
 from gridgen.errors import OptionError
 from gridgen.frameworks import (
     answer_traced,
@@ -36,8 +37,8 @@ from gridgen.functions.types import (
     Driven,
     Dtype,
     Integrator,
-    Keep,
     NumberLike,
+    StoreEvery,
     Unpack,
 )
 from gridgen.functions.worlds import as_world
@@ -122,6 +123,12 @@ class Robot(Declared, Drawn, Exported):
             base += f" and {more} free joint{'s' * (more > 1)}"
         return f"<Robot {self.name!r}: {len(self.body_names)} bodies, {base}, nv = {self.nv}>"
 
+    def __getattr__(self, name: str) -> Any:
+        """Raise for an unknown attribute: the message knows the names of other libraries."""
+        near = "" if name.startswith("_") else hint(name, dir(type(self)))
+        message = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(f"{message}; {near}" if near else message, name=name, obj=self)
+
     # -- description of the robot -------------------------------------------------------------
 
     @property
@@ -173,24 +180,24 @@ class Robot(Declared, Drawn, Exported):
         return self._description.levels
 
     @property
-    def lower_limits(self) -> tuple[float, ...]:
+    def lower_limits(self) -> NDArray[np.float64]:
         """Lower position limits, (nq,) [rad or m]."""
-        return self._description.lower_limits
+        return np.array(self._description.lower_limits)
 
     @property
-    def upper_limits(self) -> tuple[float, ...]:
+    def upper_limits(self) -> NDArray[np.float64]:
         """Upper position limits, (nq,) [rad or m]."""
-        return self._description.upper_limits
+        return np.array(self._description.upper_limits)
 
     @property
-    def effort_limits(self) -> tuple[float, ...]:
+    def effort_limits(self) -> NDArray[np.float64]:
         """Effort limits, (nv,) [N m or N]."""
-        return self._description.effort_limits
+        return np.array(self._description.effort_limits)
 
     @property
-    def velocity_limits(self) -> tuple[float, ...]:
+    def velocity_limits(self) -> NDArray[np.float64]:
         """Velocity limits, (nv,) [rad/s or m/s]."""
-        return self._description.velocity_limits
+        return np.array(self._description.velocity_limits)
 
     @property
     def total_mass(self) -> float:
@@ -660,7 +667,7 @@ class Robot(Declared, Drawn, Exported):
         cotangents: tuple[ArrayLike, ArrayLike],
         *,
         substeps: int = 1,
-        keep: Keep = "all",
+        store_every: StoreEvery = 1,
         integrator: Integrator = "semi_implicit",
         feedback: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
         effort_limits: bool = False,
@@ -681,7 +688,7 @@ class Robot(Declared, Drawn, Exported):
             cotangents:    derivatives of a scalar with respect to ``q_path`` and ``qd_path``, with
                            the shapes that ``rollout`` returns for these arguments.
             substeps:      as in ``rollout``.
-            keep:          as in ``rollout``.
+            store_every:   as in ``rollout``.
             integrator:    as in ``rollout``.
             feedback:      as in ``rollout``; the derivatives include the controller.
             effort_limits: as in ``rollout``; the derivatives of clamped joint torques are zero.
@@ -702,10 +709,10 @@ class Robot(Declared, Drawn, Exported):
         """
         for name in options:
             if name not in FUNCTIONS["rollout"].options:
-                raise TypeError(f"Robot.rollout_vjp() got an unexpected keyword argument {name!r}")
+                raise unknown_keyword("Robot.rollout_vjp", name, FUNCTIONS["rollout"].options)
         options |= {
             "substeps": substeps,
-            "keep": keep,
+            "store_every": store_every,
             "integrator": integrator,
             "feedback": feedback,
             "effort_limits": effort_limits,

@@ -86,7 +86,7 @@ class CpuBackend(Backend):
             others = " or ".join(f'"{other.name}"' for other in TARGETS.values() if other.teams)
             raise DeviceError(
                 f"{function} runs one team of GPU threads per state, which the cpu backend does "
-                f'not support: use backend={others}, or schedule="thread"'
+                f"not support: use backend={others}, or omit schedule= and method="
             )
         load = partial(self._load, sources, function, dtype)
         kernel = CpuKernel(load, self._workers)

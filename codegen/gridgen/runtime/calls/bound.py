@@ -170,7 +170,7 @@ class Binder:
         else:
             like = call.like if has_own_stream(call.like) else q
             scratch = compiled.scratch(call.states, like, call.trail)
-            numbers = call.numbers((*call.inputs, *call.outputs), call.states)
+            numbers = call.numbers((*call.inputs, *call.outputs))
             parts = [*compiled.chunks(numbers, call.states, q.dtype.itemsize, scratch)]
             launches = [compiled.kernel.prepare(*part) for part in parts]
             launch = launches[0] if len(launches) == 1 else partial(_in_turn, launches)

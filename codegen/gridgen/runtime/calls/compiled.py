@@ -26,7 +26,7 @@ from gridgen.naming import check_choice
 from gridgen.progress import announced
 from gridgen.runtime.arrays.layout import DTYPES
 from gridgen.runtime.arrays.libraries import memory_of, on_gpu
-from gridgen.runtime.calls.chunks import Scratch, arguments_of, chunks, loop_room, workspace
+from gridgen.runtime.calls.chunks import Scratch, chunks, loop_room, workspace
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.planning.devices import place_of
 from gridgen.runtime.planning.planner import Planner
@@ -71,11 +71,8 @@ class Compiled(NamedTuple):
     def chunks(
         self, numbers: list[int], states: int, itemsize: int, scratch: Scratch | None
     ) -> Iterator[tuple[Arguments, int]]:
-        """Yield arguments and size of each launch: states, or trajectories of many samples."""
-        if self.record.along:
-            yield arguments_of(numbers), -(-states // numbers[-2])
-        else:
-            yield from chunks(numbers, states, itemsize, scratch)
+        """Yield arguments and size of each launch."""
+        return chunks(numbers, states, itemsize, scratch)
 
     @property
     def direct(self) -> DirectKernel | None:

@@ -118,7 +118,7 @@ class Evaluator:
         values = [*resolved.inputs.values()]
         first, results, key = values[0], None, None
         try:
-            if resolved.backend is None and not kernel.along:
+            if resolved.backend is None:
                 if settings is None and type(first) is np.ndarray:
                     prepared = self._prepared.get((kernel.name, first.dtype))
                     if prepared is not None:
@@ -231,7 +231,7 @@ class Evaluator:
         if like is q and (compiled.takes_memory or (call.trail and compiled.is_given_room)):
             refusal = f"{call.kernel.name} takes memory that a graph would not keep; bind the call"
             check_no_capture(q, refusal)
-        compiled.launch(batch, like, call.trail, call.numbers(operands, batch))
+        compiled.launch(batch, like, call.trail, call.numbers(operands))
 
 
 def is_streamed(arrays: Iterable[Array], target: Target) -> bool:

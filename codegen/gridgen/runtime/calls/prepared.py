@@ -200,7 +200,7 @@ def _layout_launch(
     values: Sequence[Any], call: Call, compiled: Compiled, operands: Sequence[Operand]
 ) -> Launch:
     """Return a launch for arrays of one layout, which needs their addresses alone."""
-    numbers = call.numbers(operands, call.states)
+    numbers = call.numbers(operands)
     first, enqueue = values[0], None
     on_host, is_tensor = type(first) is np.ndarray, has_own_stream(first)
     if on_host:
@@ -306,7 +306,7 @@ def layout_key(
     key = function, isinstance(out, (tuple, list)), type(q), *layouts
     if settings is None:
         return key
-    said = settings.substeps, settings.keep, settings.effort_limits
+    said = settings.substeps, settings.store_every, settings.effort_limits
     key = *key, *said, *map(type, said)
     try:
         hash(key)
