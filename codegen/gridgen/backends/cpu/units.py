@@ -58,7 +58,7 @@ def translation_unit(
 ) -> str:
     """Return the translation unit that instantiates one function of a module.
 
-    ``states`` is ``None`` for both codes, of which the number of states selects one.
+    ``states`` is ``None`` for both codes: the number of states selects one.
     """
     kernel, scalar = f"::{robot}::simd::{function}", SCALARS[dtype]
     entry = f"{kernel}<{scalar}{f', {scalar}' * (states == 'one')}>(arrays, begin, end, batch);"
