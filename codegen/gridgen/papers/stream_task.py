@@ -60,10 +60,11 @@ class StreamTask:
 
 def task_of(kernel: CpuKernel, arguments: Arguments, batch: int) -> StreamTask:
     """Return the task of a batch, with the arguments of a call."""
-    entry = ctypes.cast(kernel.entry, ctypes.c_void_p)  # type: ignore[arg-type]  # is ctypes'
+    entry = kernel._code(batch).entry
+    function = ctypes.cast(entry, ctypes.c_void_p)  # type: ignore[arg-type]  # is ctypes'
     arrays = ctypes.cast(arguments, ctypes.c_void_p)
-    threads, block = kernel.workers.threads, kernel.at_once
-    return StreamTask(Task(entry, arrays, batch, threads, block, LEAST_SHARE), arguments)
+    threads, block = kernel._workers.threads, kernel.at_once
+    return StreamTask(Task(function, arrays, batch, threads, block, LEAST_SHARE), arguments)
 
 
 def launch(stream: int, function: int, argument: int) -> int:

@@ -210,6 +210,10 @@ def _norms(
 
 def _is_off(turn: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Return which quaternions (B, 4) have a norm with an error above rounding; NaN does not."""
+    if len(turn) == 1:  # a tenth of the time
+        x, y, z, w = turn[0].tolist()
+        square = x * x + y * y + z * z + w * w
+        return np.array([abs(square - 1.0) > ROUNDING[turn.dtype]])
     with np.errstate(over="ignore", invalid="ignore"):
         square = np.einsum("ij,ij->i", turn, turn)
         off: npt.NDArray[np.bool_] = np.abs(square - 1.0) > ROUNDING[turn.dtype]

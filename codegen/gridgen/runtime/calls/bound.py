@@ -158,11 +158,13 @@ class Binder:
         general, q = partial(self._validated, call, backend), call.q
         if is_streamed(call.arrays, self._evaluator.compiled.target(q, backend)):
             return general, None
-        compiled, robot = self._evaluator.compiled.find(call.kernel, q, backend), self._description
+        robot = self._description
+        compiled = self._evaluator.compiled.find(call.kernel, q, backend, call.states)
         direct, scratch = compiled.direct, None
         tests: list[Callable[[], bool]] = []
         is_at_once = False
         if direct and direct.direct and call.states <= direct.at_once:
+            direct.make(call.states)
             launch: Callable[[], object] = partial(direct.direct, *call.arrays)
             is_at_once = True
         else:
