@@ -26,7 +26,6 @@ from gridgen.dynamics.derivatives import (
 )
 from gridgen.dynamics.dual_states import (
     along,
-    constant,
     contact_step_gradient,
     moving,
     undifferentiated,

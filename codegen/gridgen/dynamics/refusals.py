@@ -110,8 +110,8 @@ def of_free_joints(tree: KinematicTree) -> str | None:
     for body in tree.bodies:
         if body.nv > 1:
             return (
-                f'joint "{body.joint}" is {body.kind}, and a team of threads computes second derivatives '
-                'of joints with one velocity: use schedule="thread"'
+                f'joint "{body.joint}" is {body.kind}, and a team of threads computes second '
+                'derivatives of joints with one velocity: use schedule="thread"'
             )
     return None
 

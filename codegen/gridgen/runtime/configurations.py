@@ -107,8 +107,8 @@ def random_configuration(space: ConfigurationSpace, rng: Any, n: int) -> FloatAr
     """Return ``n`` random configurations (n, nq).
 
     Joints are uniform between their limits; without limits, within pi [rad] or 1 [m] of zero, or of
-    the limit on the other side. Orientations are uniform over all rotations; those of a ball joint whose
-    angle has a limit are uniform in it.
+    the limit on the other side. Orientations are uniform over all rotations; those of a ball joint
+    with a limit have uniform axes and angles.
 
     Args:
         space: the robot's configuration space.
