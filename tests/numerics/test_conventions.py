@@ -444,7 +444,7 @@ def test_quaternions_begin_with_w(robot: gridgen.Robot) -> None:
 
 
 def test_what_is_not_converted_is_refused(robot: gridgen.Robot, peer: Peer) -> None:
-    with pytest.raises(ModelError, match="momentum_regressor of a floating base is not available"):
+    with pytest.raises(ModelError, match="momentum_regressor of a robot with a free or ball"):
         robot.momentum_regressor(peer.q, peer.qd)
     x, motion = (peer.q, peer.qd, peer.tau), np.ones(6)
     for function in ("inverse_dynamics_gradient", "forward_dynamics_second_order"):
