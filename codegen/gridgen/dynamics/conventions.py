@@ -1,7 +1,7 @@
 """MuJoCo's coordinates of joints, converted where inputs and outputs enter a program.
 
-MuJoCo orders a quaternion w x y z. The rest is of a free joint: its linear velocity is in the
-world's axes, its acceleration is the derivative of that, and a change of q is a translation in
+MuJoCo orders a quaternion w x y z. The rest is of a free joint. Its linear velocity is in the
+world's axes, and its acceleration is the derivative of that. A change of q is a translation in
 world axes and a rotation in body axes. R turns the linear part: velocity = R natural velocity,
 torque = R natural torque. Steps and functions of configurations run in MuJoCo's coordinates
 (``State.world_axes``).
