@@ -129,7 +129,7 @@ def measured(excess: float, capsules: bool, seconds: float) -> list[tuple[Any, .
     peer = Peer(urdf, robot, spheres)
 
     rng = np.random.default_rng(0)
-    lower, upper = np.array(robot.lower_limits), np.array(robot.upper_limits)
+    lower, upper = robot.lower_limits, robot.upper_limits
     exact = rng.uniform(lower, upper, (STATES, robot.nq))
     q = exact.astype(np.float32)
     ends = exact[:EDGES], np.roll(exact[:EDGES], 1, axis=0)

@@ -76,7 +76,7 @@ class Case:
         q, qd = own(model, np.hstack([np.zeros((count, 1)), *self.starts(count, rng)]))
         q, qd = q.astype(np.float32), qd.astype(np.float32)
         options: dict[str, Any] = {"gravity": model.opt.gravity.astype(np.float32)}
-        options |= {"integrator": "implicit", "observe": ("contact_forward_dynamics",)}
+        options |= {"integrator": "implicit", "record": ("contact_forward_dynamics",)}
         height, speed, touches = np.zeros((3, count))
         for t in range(STEPS):
             tau = self.torques(q, qd, t, rng.normal(size=(count, len(self.phases))))
@@ -85,7 +85,7 @@ class Case:
                 qd,
                 tau[:, None].astype(np.float32),
                 float(model.opt.timestep),
-                keep="last",
+                store_every="last",
                 **options,
             )
             height += q[:, self.up] / STEPS

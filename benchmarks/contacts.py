@@ -121,7 +121,7 @@ def measure(name: str, batch: int, seconds: float) -> str:
         *inputs,
         float(model.opt.timestep),
         integrator="implicit",
-        keep="last",
+        store_every="last",
         gravity=gravity,
     )
     runner = rollout.Rollout(nthread=0)

@@ -37,6 +37,7 @@ import gridgen.cost.devices
 from gridgen.backends.cuda.backend import CudaBackend, require_device
 from gridgen.backends.interface import Launch, Sources
 from gridgen.cost.devices import DEVICES, SECTOR, Device
+from gridgen.functions import FUNCTIONS
 from gridgen.robot import Robot
 from gridgen.runtime.arrays.layout import address
 from gridgen.runtime.planning.devices import gpu_place
@@ -310,7 +311,8 @@ def calls() -> None:
     robot = Robot(case.module, "cuda")
     for name, layout in itertools.product(COMPARED, LAYOUTS):
         given = placed(clock, case, Variant(name, "thread", "float32", layout), 100)
-        for schedule in ("thread", "scan"):
+        key = KEYS[name]
+        for schedule in FUNCTIONS[key.function].methods[key.method].schedules[:2]:
             getattr(robot, KEYS[name].function)(*given, schedule=schedule)
     touching = on_the_ground()
     q, qd, tau = placed(clock, case, Variant("forward_dynamics_aba", "thread", "float32"), 100)

@@ -190,7 +190,7 @@ class Problem:
         config = SolverConfig("speed", max_time=0.1, tol_f=1e-12)
         lower, upper = map(np.array, arm.joint_limits())
         middle = (lower + upper) / 2
-        q = np.tile((np.array(self.robot.lower_limits) + self.robot.upper_limits) / 2, (count, 1))
+        q = np.tile((self.robot.lower_limits + self.robot.upper_limits) / 2, (count, 1))
 
         def solve() -> Array:
             for i in range(count):

@@ -58,10 +58,10 @@ def own(case: Case, x: dict[str, np.ndarray]) -> Contestants:
     single = {name: value.astype(np.float32) for name, value in x.items()}
     arguments = single["q"], single["qd"], single["tau"], np.full(len(x["q"]), DT, np.float32)
     found: Contestants = {}
-    for name, keep in (("rollout", "all"), ("rollout, the last state", "last")):
-        bound = robot.bind("rollout", *arguments, keep=keep)
+    for name, every in (("rollout", 1), ("rollout, the last state", "last")):
+        bound = robot.bind("rollout", *arguments, store_every=every)
         results = bound()
-        last = results[0] if keep == "last" else results[0][:, -1]
+        last = results[0] if every == "last" else results[0][:, -1]
         found[name] = bound, partial(np.asarray, last)
     folder = native.BUILT / f"rollout_{case.name}"
     options = GenerateOptions(

@@ -3,7 +3,7 @@
     python benchmarks/pipeline.py [--samples 200000] [--block 256]
 
 Inverse dynamics of the arm with 6 joints and of chains with 12 and 18, the sizes of the paper's
-Table 3, by 2 to 5 processes (``python -m gridgen.mpi``); and the paper's own numbers.
+Table 3, by 2 to 5 processes (``python -m gridgen.papers``); and the paper's own numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from machine import description
 from tables import Grid, markdown_grid
 
 import gridgen
-from gridgen.schedules.pipeline.model import Machine, Operations, Split, pipeline
+from gridgen.papers.model import Machine, Operations, Split, pipeline
 
 ROBOTS = Path(__file__).parents[1] / "robots"
 SIZES = (6, 12, 18)
@@ -58,7 +58,7 @@ def measure(samples: int, block: int, sizes: Sequence[int], counts: Sequence[int
             np.savez(file, q=q, qd=qd, qdd=qdd)
             for processes in counts:
                 words = [urdf, file, "-o", Path(folder, "tau.npz"), "--block", block, "--json"]
-                command = ["mpirun", "-n", processes, sys.executable, "-m", "gridgen.mpi"]
+                command = ["mpirun", "-n", processes, sys.executable, "-m", "gridgen.papers"]
                 result = subprocess.run(
                     [*map(str, (*command, *words))],
                     capture_output=True,

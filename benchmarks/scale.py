@@ -46,7 +46,7 @@ def computed(robot: gridgen.Robot, q: np.ndarray, qd: np.ndarray, tau: np.ndarra
     if not STEPS:
         return robot.forward_dynamics(q, qd, tau)
     efforts = np.zeros((STEPS, WIDTH), np.float32)
-    return robot.rollout(q, qd, efforts, DT, keep="last")[0]
+    return robot.rollout(q, qd, efforts, DT, store_every="last")[0]
 
 
 def map_computed(robot: gridgen.Robot, q: da.Array, qd: da.Array, tau: da.Array) -> da.Array:
@@ -54,7 +54,7 @@ def map_computed(robot: gridgen.Robot, q: da.Array, qd: da.Array, tau: da.Array)
     if not STEPS:
         return map_states(robot, "forward_dynamics", q, qd, tau)
     efforts = np.zeros((STEPS, WIDTH), np.float32)
-    return rollout(robot, q, qd, efforts, DT, keep="last")[0]
+    return rollout(robot, q, qd, efforts, DT, store_every="last")[0]
 
 
 def chunk_files(folder: Path, name: str, count: int) -> list[Path]:

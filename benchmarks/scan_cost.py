@@ -2,7 +2,7 @@
 
     python benchmarks/scan_cost.py
 
-Prints the tables of docs/results/scan.md.
+Prints the table of docs/results/scan.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gridgen.schedules.cfa.work import cfa_work
 from gridgen.schedules.scan.work import scan_work
 from gridgen.schedules.team.plan import ScanPlan, plan_scan
 from helpers.cfa import CFA_KERNELS
-from helpers.scan import KERNELS, tree_of
+from helpers.scan import SCANS, tree_of
 
 
 def report(plans: Iterable[tuple[str, ScanPlan]], functions: Iterable[str]) -> str:
@@ -26,7 +26,7 @@ def report(plans: Iterable[tuple[str, ScanPlan]], functions: Iterable[str]) -> s
 
     Args:
         plans:     robots by name.
-        functions: names in ``KERNELS`` or ``CFA_KERNELS``.
+        functions: names in ``SCANS`` or ``CFA_KERNELS``.
     """
     lines = [f"{'robot':<16}{'bodies':>7}{'levels':>7}  {'kernel':<36}{'work':>12}{'span':>7}"]
     functions = tuple(functions)
@@ -35,7 +35,7 @@ def report(plans: Iterable[tuple[str, ScanPlan]], functions: Iterable[str]) -> s
             if function in CFA_KERNELS:
                 work = cfa_work(plan_cfa(plan))
             else:
-                work = scan_work(plan, KERNELS[function])
+                work = scan_work(plan, SCANS[function])
             lines.append(
                 f"{name:<16}{plan.bodies:>7}{len(plan.tree.levels):>7}  {function:<36}"
                 f"{work.operations:>12}{work.steps:>7}"
@@ -44,21 +44,15 @@ def report(plans: Iterable[tuple[str, ScanPlan]], functions: Iterable[str]) -> s
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print the table."""
     chains = {f"chain {size}": tree_of(f"chain {size}") for size in (8, 32, 128, 512, 1024)}
     robots = {
         "arm7": tree_of("arm7"),
         "humanoid": tree_of("humanoid"),
         "humanoid, free": tree_of("humanoid", floating_base=True),
     }
-    plain = {n: k for n, k in (KERNELS | CFA_KERNELS).items() if not k.key.inputs}
-    gradients = [name for name, kernel in plain.items() if getattr(kernel, "memory", ())]
-    dynamics = [name for name in plain if name not in gradients]
-    for trees, functions in (
-        (chains | robots, dynamics),
-        ({"chain 32": chains["chain 32"]} | robots, gradients),
-    ):
-        print(report([(name, plan_scan(tree)) for name, tree in trees.items()], functions))
+    plain = {n: k for n, k in (SCANS | CFA_KERNELS).items() if not k.key.inputs}
+    print(report([(name, plan_scan(tree)) for name, tree in (chains | robots).items()], plain))
 
 
 if __name__ == "__main__":

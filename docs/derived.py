@@ -7,6 +7,7 @@ A place in a page begins with a comment of a kind and a name, and ends with anot
 * ``<!-- Options: record -->``: the options of the command line that a record has
 * ``<!-- API: name -->``: the docstring of a class or function, with those of its members
 * ``<!-- Functions: group -->``: the docstrings of a group of functions, or of methods of Robot
+* ``<!-- Names: heading -->``: our names, and those of other libraries
 
 python docs/derived.py
 """
@@ -25,6 +26,7 @@ from typing import Any
 
 import gridgen.options
 from gridgen.commands.options import flags_of, help_of
+from gridgen.equivalents import equivalents
 from gridgen.functions import FUNCTIONS
 from gridgen.options import rows
 from gridgen.robot import Robot
@@ -33,7 +35,7 @@ PAGES = Path(__file__).parent
 RESULTS = PAGES.parent / "benchmarks" / "results"
 TABLES = RESULTS / "tables"
 PLACE = re.compile(
-    r"(<!-- (Data|File|Options|API|Functions): (.+?) -->\n).*?(<!-- End of the \w+\. -->\n)",
+    r"(<!-- (Data|File|Options|API|Functions|Names): (.+?) -->\n).*?(<!-- End of the \w+\. -->\n)",
     flags=re.DOTALL,
 )
 # Methods of Robot that are no functions of the registry; the others describe the model.
@@ -78,6 +80,14 @@ def options(name: str) -> str:
         text = re.sub(r"docs/(\w+)\.md", r"[\1](\1.md)", text)
         lines.append(f"| {flags}{value} | {text} |")
     return "\n".join(lines)
+
+
+def names(library: str) -> str:
+    """Return the table of names in other libraries; ``library`` is the heading of ours."""
+    head, *rows = equivalents()
+    assert head[0] == library
+    lines = (head, ["---"] * len(head), *rows)
+    return "\n".join(f"| {' | '.join(cells)} |".replace("  |", " |") for cells in lines)
 
 
 def groups() -> dict[str, list[str]]:
@@ -194,6 +204,7 @@ _WRITERS: dict[str, Callable[[str], str]] = {
     "Options": options,
     "API": reference,
     "Functions": functions,
+    "Names": names,
 }
 
 

@@ -83,7 +83,7 @@ class QuadrupedVectorEnv(VectorEnv[Array, Array, NDArray[Any]]):
         targets = quadruped.STANCE + REACH * self.actions[:, None]
         self.q, self.qd = self.robot.rollout(
             self.q, self.qd, np.zeros((1, self.robot.nv), np.float32), PERIOD, ctrl=targets,
-            substeps=SUBSTEPS, keep="last", integrator="implicit", friction=self.friction,
+            substeps=SUBSTEPS, store_every="last", integrator="implicit", friction=self.friction,
         )  # fmt: skip
         self.steps += 1
         rewards = quadruped.rewards(

@@ -39,7 +39,7 @@ class Own:
         """Let the servos seek a target, shape (12,)."""
         self.q, self.qd = self.robot.rollout(
             self.q, self.qd, np.zeros((1, self.robot.nv), np.float32), seconds, ctrl=target,
-            substeps=round(seconds / FINE), keep="last", integrator="implicit",
+            substeps=round(seconds / FINE), store_every="last", integrator="implicit",
         )  # fmt: skip
 
 

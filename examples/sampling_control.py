@@ -78,7 +78,7 @@ def control(
     basis = np.stack([np.sin(0.5 * np.pi * u), np.sin(np.pi * u)], axis=1)  # begins at zero
     plan = np.tile(q, (HORIZON, 1))
     controller = MPPI(
-        robot, plan, basis, DEVIATION, TEMPERATURE, samples, cost, DT, seed, keep=LOOK
+        robot, plan, basis, DEVIATION, TEMPERATURE, samples, cost, DT, seed, store_every=LOOK
     )
     distances: list[float] = []
     while len(distances) < steps:

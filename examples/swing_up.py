@@ -74,7 +74,7 @@ def replayed(
     q, _ = robot.rollout(
         *(HANGING, np.zeros(robot.nv), motion.tau, DT),
         substeps=substeps,
-        keep="last",
+        store_every="last",
         feedback=feedback,
         **WORDS,
     )

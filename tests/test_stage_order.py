@@ -18,6 +18,7 @@ STAGES = (
     "errors",
     "reserved",
     "naming",
+    "equivalents",
     "progress",
     "collector",
     "kernel",
@@ -48,7 +49,7 @@ STAGES = (
     "wheel",
     "commands",
     "__main__",
-    "mpi",
+    "papers",
 )
 GENERATOR_LIBRARIES = {"jinja2", "lxml", "mpmath", "rich", "sympy"}
 
@@ -89,6 +90,11 @@ def test_a_stage_imports_only_earlier_ones():
         for line, stage in imported_stages(path):
             assert stage in STAGES, f"{path}:{line}: gridgen.{stage} is no stage"
             assert STAGES.index(stage) <= rank, f"{path}:{line}: {STAGES[rank]} imports {stage}"
+
+
+def test_nothing_imports_the_experiments_of_the_papers():
+    for path in (path for path in MODULES if stage_of(path) != "papers"):
+        assert "papers" not in dict(map(reversed, imported_stages(path))), path
 
 
 def name_of(path: Path) -> str:

@@ -49,8 +49,8 @@ class KernelKey:
     Attributes:
         function:  name of the function, as users write it: ``forward_dynamics``.
         method:    the algorithm, for a function with several: ``aba``.
-        schedule:  distribution of a state over threads, as users write it: ``thread``, ``scan``,
-                   ``hybrid`` or ``pipeline``.
+        schedule:  distribution of a state over threads, as users write it: ``thread``, ``scan``
+                   or ``warp``.
         variant:   difference from the default kernel: ``unmerged``.
         step:      intermediate result that it computes: ``articulated_inertias``.
         frame:     identifier of its frame.
@@ -63,8 +63,6 @@ class KernelKey:
         label:     the user's name for it, if it has parts.
         products:  the derivative products, each of the one before; the last is what the kernel
                    computes. Empty for a kernel that computes the function.
-        bodies:    the first body of a chain's stage, and the one after the last; empty for a kernel
-                   of all bodies.
     """
 
     function: str
@@ -78,7 +76,6 @@ class KernelKey:
     parts: tuple[KernelKey, ...] = ()
     label: str = ""
     products: tuple[Product, ...] = ()
-    bodies: tuple[int, ...] = ()
 
     @cached_property
     def name(self) -> str:
@@ -93,7 +90,6 @@ class KernelKey:
             *(part.name for part in self.parts if self.function == "rollout"),
             *self.inputs,
             *(word for kind, wrt in self.products for word in (kind, *wrt)),
-            *(("bodies", *map(str, self.bodies)) if self.bodies else ()),
         )
         return "_".join(word for word in words if word)
 
@@ -146,15 +142,12 @@ class TeamLaunch:
         shared_numbers:    numbers in the dynamic shared memory of a block.
         workspace_numbers: numbers of scratch memory per state of a launch; 0 where shared memory
                            holds them, ``None`` for a kernel without scratch memory.
-        along:             whether a block computes a trajectory. A launch then counts trajectories;
-                           its last argument is the number of samples of one and of all.
     """
 
     threads_per_block: int
     states_per_block: int
     shared_numbers: int
     workspace_numbers: int | None = None
-    along: bool = False
 
 
 @dataclass(frozen=True)
@@ -237,11 +230,6 @@ class Kernel:
         """The first array that it reads, a configuration, which determines library and device."""
         return next(iter(self.inputs))
 
-    @cached_property
-    def along(self) -> bool:
-        """Whether it computes trajectories, (B, T, ...)."""
-        return self.team is not None and self.team.along
-
     def kind(self, name: str) -> str:
         """Return the registry's array for one of its arrays."""
         return self.kinds.get(name, name)
@@ -284,6 +272,6 @@ def _short(key: KernelKey) -> dict[str, Any]:
 
 def _key(data: Mapping[str, Any]) -> KernelKey:
     parts = tuple(map(_key, data.get("parts", ())))
-    listed = {field: tuple(data.get(field, ())) for field in ("inputs", "bodies")}
     products = tuple(Product(kind, tuple(wrt)) for kind, wrt in data.get("products", ()))
-    return KernelKey(**{**data, **listed, "parts": parts, "products": products})
+    inputs = tuple(data.get("inputs", ()))
+    return KernelKey(**{**data, "inputs": inputs, "parts": parts, "products": products})

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gridgen.backends import Sources
 from gridgen.collector import collected_rarely
-from gridgen.dynamics.functions import frame_idents
+from gridgen.dynamics.functions import FURTHER_STEPS, frame_idents
 from gridgen.errors import ModelError
 from gridgen.functions import GENERATED
 from gridgen.kernel import Kernel, KernelKey, Work
@@ -144,6 +144,9 @@ class TracedModule:
         tree:           the robot.
         longest:        see ``GenerateOptions.longest_program``.
         longest_on_gpu: see ``GenerateOptions.longest_gpu_program``.
+
+    Attributes:
+        tree: the robot.
     """
 
     def __init__(
@@ -152,25 +155,28 @@ class TracedModule:
         longest: int = LONGEST_PROGRAM,
         longest_on_gpu: int = LONGEST_GPU_PROGRAM,
     ) -> None:
-        self._tree, self._limits = tree, (longest, longest_on_gpu)
+        self.tree, self._limits = tree, (longest, longest_on_gpu)
         self._ident = robot_ident(tree.name)
-        self._schedules = Schedules(tree)
+        self._schedules = self._plan(tree)
         self._sources: dict[str, Sources] = {}
         self._work: dict[str, Work] = {}
 
+    def _plan(self, tree: KinematicTree) -> Schedules:
+        return Schedules(tree)
+
     def __reduce__(self) -> tuple[type[TracedModule], tuple[KinematicTree, int, int]]:
         """Copy and pickle without traced kernels."""
-        return type(self), (self._tree, *self._limits)
+        return type(self), (self.tree, *self._limits)
 
     @cached_property
     def description(self) -> RobotRecord:
         """Description of the robot."""
-        return record_of(self._tree, self._ident, self._limits)
+        return record_of(self.tree, self._ident, self._limits)
 
     @cached_property
     def kernels(self) -> Kernels:
         """All kernels of the robot."""
-        return PossibleKernels(self._tree.name, self._schedules)
+        return PossibleKernels(self.tree.name, self._schedules)
 
     def sources(self, kernel: Kernel) -> Sources:
         """Return source text that defines this kernel alone."""
@@ -193,27 +199,27 @@ class TracedModule:
         """Drawings of the robot."""
         from gridgen.report import Drawings
 
-        return Drawings(self._tree, self, self._programs)
+        return Drawings(self.tree, self, self._programs)
 
     @property
     def expressions(self) -> Expressions:
         """Expressions of the robot's functions."""
         from gridgen.emit.expressions import Expressions
 
-        return Expressions(self._tree)
+        return Expressions(self.tree)
 
     def _programs(self, name: str) -> Programs:
         """Return the programs of a kernel."""
         from gridgen.schedules.thread.plan import plan_programs
 
-        return plan_programs(self._tree, self.kernels.by_name[name].key, *self._limits)
+        return plan_programs(self.tree, self.kernels.by_name[name].key, *self._limits)
 
     def _kept(self, kernel: Kernel) -> Sources:
         """Return the text of a kernel from the source cache, or trace it."""
         return cached_sources(
             partial(self._traced, kernel),
             robot=self.description.digest,
-            source=self._tree.source,
+            source=self.tree.source,
             kernel=json.dumps(kernel.as_data(), sort_keys=True),
             versions=versions(),
         )
@@ -222,11 +228,11 @@ class TracedModule:
         from gridgen.emit.render import render_sources, sources_of, with_called
         from gridgen.schedules.thread.plan import plan_programs
 
-        task = f"tracing {kernel.name} of {self._tree.name}"
-        shorter = f"once, then cached; for a shorter program, {remedies(self._tree, kernel.key)}"
+        task = f"tracing {kernel.name} of {self.tree.name}"
+        shorter = f"once, then cached; for a shorter program, {remedies(self.tree, kernel.key)}"
         with announced(task, shorter), collected_rarely():
             programs = {
-                called.name: plan_programs(self._tree, called.key, *self._limits)
+                called.name: plan_programs(self.tree, called.key, *self._limits)
                 for called in with_called(self._schedules, [kernel])
             }
             files, _ = render_sources(self._schedules, self._ident, __version__, [kernel], programs)
@@ -236,7 +242,7 @@ class TracedModule:
 def _is_made_freely(key: KernelKey) -> bool:
     """Return whether a kernel is one of too many to list."""
     is_projection = key.function == "inverse_kinematics" and not key.parts
-    return bool(key.parts or key.frame or key.bodies) or is_projection
+    return bool(key.parts or key.frame or key.step in FURTHER_STEPS) or is_projection
 
 
 Found = TypeVar("Found", covariant=True)

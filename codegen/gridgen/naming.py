@@ -21,6 +21,8 @@ MAX_IDENT = 48
 
 MAX_COMMENT = 80
 MAX_SHOWN = 60
+#: Most choices that a message lists; of more, the nearest.
+MAX_LISTED = 12
 
 # Reserved words of C++, CUDA and operating systems, besides Python's keywords. A fragment usually
 # is part of a longer symbol (v_<fragment>_wx); a robot's name is a symbol of its own: a namespace,
@@ -218,4 +220,9 @@ def check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:
     """Raise unless an option has one of the valid values."""
     if not isinstance(value, str) or value not in choices:
         given = show(value) if isinstance(value, str) else show_value(value)
-        raise OptionError(f"{option} is {given}; choose one of {', '.join(choices)}")
+        near = similar(value, choices) if isinstance(value, str) else ()
+        nearest = f" (the nearest is {near[0]})" if near else ""
+        if near and len(choices) > MAX_LISTED:
+            begun = tuple(choice for choice in choices if choice.startswith(value))
+            choices, nearest = begun[:3] or near, " (the nearest)"
+        raise OptionError(f"{option} is {given}; choose one of {', '.join(choices)}{nearest}")

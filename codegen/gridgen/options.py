@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from gridgen import option_values as values
+from gridgen.equivalents import unknown_keyword
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED, FunctionName
 from gridgen.functions.arrays import OPTIONAL_INPUTS
@@ -71,13 +72,17 @@ def keywords_of(
     def decorate(
         function: Callable[[Any, Options], Result],
     ) -> Callable[Concatenate[Any, Fields], Result]:
+        own, names = signature(function), signature(record).parameters
+
         @wraps(function)
         def call(robot: Any, /, *given: Fields.args, **options: Fields.kwargs) -> Result:
+            for name in options:
+                if name not in names:
+                    raise unknown_keyword(f"gridgen.{function.__name__}", name, names)
             return function(robot, record(*given, **options))
 
-        own = signature(function)
         first = next(iter(own.parameters.values())).replace(kind=Parameter.POSITIONAL_ONLY)
-        fields = signature(record).parameters.values()
+        fields = names.values()
         call.__signature__ = own.replace(parameters=[first, *fields])  # type: ignore[attr-defined]
         return call
 

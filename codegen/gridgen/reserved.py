@@ -80,14 +80,14 @@ _WORDS = frozenset(
 _SCAN = frozenset(
     """
     accelerate Answer answer append arrive Articulated articulated barrier_arrive barrier_wait
-    Blocks BlockTeam Branches BranchMatrix by_position ad_add change_by_position
+    Blocks BlockTeam by_position ad_add change_by_position
     change_by_velocity cholesky collect Columns component compose dot effort_of effort_row EffortRow
-    Element eliminate Everyone extend fma followed freed from_below from_joint_order FromAbove
+    Element Everyone extend fma freed from_below from_joint_order FromAbove
     FromBelow across_joint Handed Length let_go lever Lists load load_articulated load_spatial
     load_vector Mass Matrix Mobility moment momentum motion_of motion_wrench MotionChange Motions
     Moved moving MovingMass multiply origin_drift passed_on Paths Placement
-    product propagate quadratic_row rate_of read Recorder reduced scale_add scaled Screw slid Slots
-    solve solve_block solve_column solve_lower solve_upper Spatial spun Square square_root subtract
+    product propagate quadratic_row rate_of read Recorder scale_add scaled Screw slid Slots
+    solve solve_block solve_lower solve_upper Spatial spun square_root subtract
     subtract_applied subtract_product subtract_square subtract_transposed Symmetric team to_ancestor
     to_body to_joint_order Transmission transmission transmit transpose triangle turn turn_add
     turned rotated_back turned_row rotated_wrench TurnedMass unit Unwatched Vector View WarpTeam

@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from gridgen.equivalents import hint, unknown_keyword
 from gridgen.errors import OptionError
 from gridgen.frameworks import (
     answer_traced,
@@ -36,8 +37,8 @@ from gridgen.functions.types import (
     Driven,
     Dtype,
     Integrator,
-    Keep,
     NumberLike,
+    StoreEvery,
     Unpack,
 )
 from gridgen.functions.worlds import as_world
@@ -73,8 +74,8 @@ class Robot(Declared, Drawn, Exported):
     have the library and the device of ``q``, and may overwrite an argument.
 
     Calls that PyTorch or JAX transforms become differentiable operations of that framework. Masked
-    arrays raise DtypeError. Every function of ``q`` normalizes quaternions within 1e-3 of unit norm;
-    any other raises QuaternionError. GPU arrays are not validated: that would synchronize the
+    arrays raise DtypeError. Every function of ``q`` normalizes quaternions within 1e-3 of unit
+    norm; any other raises QuaternionError. GPU arrays are not validated: that would synchronize the
     device. Their quaternions must have unit norm.
 
     ``gridgen.functions`` declares the functions.
@@ -121,6 +122,12 @@ class Robot(Declared, Drawn, Exported):
         if more := len(self._description.space.free) - self.floating_base:
             base += f" and {more} free joint{'s' * (more > 1)}"
         return f"<Robot {self.name!r}: {len(self.body_names)} bodies, {base}, nv = {self.nv}>"
+
+    def __getattr__(self, name: str) -> Any:
+        """Raise for an unknown attribute: the message knows the names of other libraries."""
+        near = "" if name.startswith("_") else hint(name, dir(type(self)))
+        message = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(f"{message}; {near}" if near else message, name=name, obj=self)
 
     # -- description of the robot -------------------------------------------------------------
 
@@ -173,24 +180,24 @@ class Robot(Declared, Drawn, Exported):
         return self._description.levels
 
     @property
-    def lower_limits(self) -> tuple[float, ...]:
+    def lower_limits(self) -> NDArray[np.float64]:
         """Lower position limits, (nq,) [rad or m]."""
-        return self._description.lower_limits
+        return np.array(self._description.lower_limits)
 
     @property
-    def upper_limits(self) -> tuple[float, ...]:
+    def upper_limits(self) -> NDArray[np.float64]:
         """Upper position limits, (nq,) [rad or m]."""
-        return self._description.upper_limits
+        return np.array(self._description.upper_limits)
 
     @property
-    def effort_limits(self) -> tuple[float, ...]:
+    def effort_limits(self) -> NDArray[np.float64]:
         """Effort limits, (nv,) [N m or N]."""
-        return self._description.effort_limits
+        return np.array(self._description.effort_limits)
 
     @property
-    def velocity_limits(self) -> tuple[float, ...]:
+    def velocity_limits(self) -> NDArray[np.float64]:
         """Velocity limits, (nv,) [rad/s or m/s]."""
-        return self._description.velocity_limits
+        return np.array(self._description.velocity_limits)
 
     @property
     def total_mass(self) -> float:
@@ -479,7 +486,7 @@ class Robot(Declared, Drawn, Exported):
         *,
         dtype: Dtype | Sequence[Dtype] = ("float32", "float64"),
         backend: BackendChoice | None = None,
-        batch: int = 1,
+        batch: int | None = None,
         method: str = "auto",
         frame: str | Sequence[str] | None = None,
         reference: str = "local",
@@ -496,7 +503,8 @@ class Robot(Declared, Drawn, Exported):
                        robot supports, except those of a link.
             dtype:     an element type, or a list of them.
             backend:   as in a call; the default is the robot's, or ``cpu`` if that is ``auto``.
-            batch:     number of states of later calls, which may determine the schedule.
+            batch:     number of states of later calls, which may determine the schedule. On the
+                       CPU, 1 compiles the code for one state. The default is code for any number.
             method:    method of ``forward_dynamics``; integrator of ``step`` and similar functions.
                        The default is that of a call.
             frame:     link for the functions of a link, or a list of links for one kernel.
@@ -516,7 +524,8 @@ class Robot(Declared, Drawn, Exported):
             check_choice("function", name, COMPILED)
         for one in dtypes:
             check_choice("dtype", one, tuple(DTYPES.values()))
-        check_batch(batch)
+        if batch is not None:
+            check_batch(batch)
         resolver = self.resolver
         wanted = [
             (
@@ -524,9 +533,11 @@ class Robot(Declared, Drawn, Exported):
                 like,
             )
             for name in listed or resolver.offered_unasked()
-            for like in (np.broadcast_to(np.zeros((), one), (batch, self.nq)) for one in dtypes)
+            for like in (
+                np.broadcast_to(np.zeros((), one), (batch or 1, self.nq)) for one in dtypes
+            )
         ]
-        warm_up(self._evaluator, wanted, backend, progress)
+        warm_up(self._evaluator, wanted, batch or 0, backend, progress)
 
     def bind(
         self, function: CompiledName | list[str] | tuple[str, ...], *arguments: Any, **options: Any
@@ -656,7 +667,7 @@ class Robot(Declared, Drawn, Exported):
         cotangents: tuple[ArrayLike, ArrayLike],
         *,
         substeps: int = 1,
-        keep: Keep = "all",
+        store_every: StoreEvery = 1,
         integrator: Integrator = "semi_implicit",
         feedback: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
         effort_limits: bool = False,
@@ -677,7 +688,7 @@ class Robot(Declared, Drawn, Exported):
             cotangents:    derivatives of a scalar with respect to ``q_path`` and ``qd_path``, with
                            the shapes that ``rollout`` returns for these arguments.
             substeps:      as in ``rollout``.
-            keep:          as in ``rollout``.
+            store_every:   as in ``rollout``.
             integrator:    as in ``rollout``.
             feedback:      as in ``rollout``; the derivatives include the controller.
             effort_limits: as in ``rollout``; the derivatives of clamped joint torques are zero.
@@ -698,10 +709,10 @@ class Robot(Declared, Drawn, Exported):
         """
         for name in options:
             if name not in FUNCTIONS["rollout"].options:
-                raise TypeError(f"Robot.rollout_vjp() got an unexpected keyword argument {name!r}")
+                raise unknown_keyword("Robot.rollout_vjp", name, FUNCTIONS["rollout"].options)
         options |= {
             "substeps": substeps,
-            "keep": keep,
+            "store_every": store_every,
             "integrator": integrator,
             "feedback": feedback,
             "effort_limits": effort_limits,

@@ -34,6 +34,7 @@ RUN_TIME = (
     "errors",
     "reserved",
     "naming",
+    "equivalents",
     "progress",
     "kernel",
     "functions",
@@ -119,7 +120,7 @@ def runtime_wheel() -> tuple[str, bytes]:
     content = {
         f"gridgen/{path.relative_to(package).as_posix()}": path.read_bytes()
         for room in ("__init__", *RUN_TIME)
-        for path in (package / f"{room}.py", *(package / room).rglob("*.py"))
+        for path in (*package.glob(f"{room}.*"), *(package / room).rglob("*.py"))
         if path.is_file()
     }
     content["gridgen/py.typed"] = b""

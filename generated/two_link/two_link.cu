@@ -30,7 +30,6 @@
 #include "two_link_scan.cuh"
 #include "two_link_cfa.cuh"
 #include "two_link_hybrid.cuh"
-#include "two_link_pipeline.cuh"
 #include "two_link_warp.cuh"
 
 namespace two_link {

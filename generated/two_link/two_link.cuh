@@ -304,11 +304,7 @@ GRIDGEN_LARGE void coriolis_matrix(
     const T t0 = s_forearm * p_forearm_y;
     const T t1 = c_forearm * (R(k5) * w_forearm_z);
     const T t2 = d_forearm_y * h_upper_arm_y;
-
-    // inputs
     C[3] = gridgen::broadcast<T>(R(0));
-
-    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     C[2] = R(k_pz_upper_arm) * t2;
     const T K_upper_arm_yy = fma(s_forearm, t1, t2);
 
@@ -640,11 +636,7 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
     dtau_dq[2] = -fma(a_upper_arm_x, t3, a_upper_arm_y * h_upper_arm_y);
     const T t4 = c_forearm * (R(k5) * w_forearm_z);
     const T t5 = R(k_px_forearm) * (s_forearm * p_forearm_y);
-
-    // inputs
     dtau_dqd[3] = gridgen::broadcast<T>(R(0));
-
-    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     dtau_dqd[1] = -t5;
     const T t6 = d_forearm_y * h_upper_arm_y;
     dtau_dqd[2] = t6;
@@ -930,22 +922,13 @@ GRIDGEN_LARGE void step_euler(
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
 
-    // upper_arm (revolute shoulder on the base): integration over the step
-    const T qd0 = qd[0];
-    const T dt0 = dt[0];
-    const T q0 = q[0];
-    q_next[0] = fma(qd0, dt0, q0);
-
-    // forearm (revolute elbow on upper_arm): integration over the step
-    const T qd1 = qd[1];
-    const T q1 = q[1];
-    q_next[1] = fma(qd1, dt0, q1);
-
     // upper_arm (revolute shoulder on the base): placement in the parent
+    const T q0 = q[0];
     T s_upper_arm, c_upper_arm;
     angles.sincos(0, q0, s_upper_arm, c_upper_arm);
 
     // forearm (revolute elbow on upper_arm): placement in the parent
+    const T q1 = q[1];
     T s_forearm, c_forearm;
     angles.sincos(1, q1, s_forearm, c_forearm);
 
@@ -954,12 +937,14 @@ GRIDGEN_LARGE void step_euler(
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
     const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
+    const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t1 = fma(R(-k_px_forearm), t0, a_upper_arm_x);
     const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
     const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
+    const T qd1 = qd[1];
     const T w_forearm_z = qd0 + qd1;
     const T f_forearm_x = fma(R(-k_mcx_forearm), w_forearm_z * w_forearm_z, R(k_m_forearm) *
         a_forearm_x);
@@ -977,12 +962,19 @@ GRIDGEN_LARGE void step_euler(
     const T u_upper_arm = tau[0] - n_upper_arm_z;
     const T inverse_upper_arm = gridgen::reciprocal<T>(I_upper_arm_zz);
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
+    const T dt0 = dt[0];
     qd_next[0] = fma(dt0, rate_upper_arm, qd0);
 
     // forearm (revolute elbow on upper_arm): acceleration
     const T dv_forearm_y = c_forearm * (R(k_px_forearm) * rate_upper_arm);
     const T qdd_forearm = fma(R(-k7), dv_forearm_y, fma(R(k12), u_forearm, -rate_upper_arm));
     qd_next[1] = fma(dt0, qdd_forearm, qd1);
+
+    // upper_arm (revolute shoulder on the base): integration over the step
+    q_next[0] = fma(qd0, dt0, q0);
+
+    // forearm (revolute elbow on upper_arm): integration over the step
+    q_next[1] = fma(qd1, dt0, q1);
 }
 
 struct step_euler_traits : Traits {
@@ -1112,8 +1104,6 @@ GRIDGEN_LARGE void forward_kinematics(
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
     angles.sincos(0, q[0], s_upper_arm, c_upper_arm);
-
-    // inputs
     poses[0] = gridgen::broadcast<T>(R(1));
     gridgen::fill<1, 5>(poses, gridgen::broadcast<T>(R(0)));
     poses[5] = gridgen::broadcast<T>(R(1));
@@ -1128,8 +1118,6 @@ GRIDGEN_LARGE void forward_kinematics(
     poses[25] = gridgen::broadcast<T>(R(0));
     gridgen::fill<28, 31>(poses, gridgen::broadcast<T>(R(0)));
     poses[31] = gridgen::broadcast<T>(R(1));
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
     poses[27] = gridgen::broadcast<T>(R(k_pz_upper_arm));
     poses[16] = c_upper_arm;
     poses[18] = s_upper_arm;
@@ -1142,8 +1130,6 @@ GRIDGEN_LARGE void forward_kinematics(
 
     // forearm (revolute elbow on upper_arm): pose in the base
     const T R_forearm_xx = fnma(s_upper_arm, s_forearm, c_upper_arm * c_forearm);
-
-    // inputs
     poses[33] = gridgen::broadcast<T>(R(0));
     poses[36] = gridgen::broadcast<T>(R(0));
     poses[37] = gridgen::broadcast<T>(R(1));
@@ -1158,8 +1144,6 @@ GRIDGEN_LARGE void forward_kinematics(
     poses[57] = gridgen::broadcast<T>(R(0));
     gridgen::fill<60, 63>(poses, gridgen::broadcast<T>(R(0)));
     poses[63] = gridgen::broadcast<T>(R(1));
-
-    // forearm (revolute elbow on upper_arm): pose in the base
     poses[32] = R_forearm_xx;
     poses[42] = R_forearm_xx;
     poses[48] = R_forearm_xx;
@@ -1226,11 +1210,7 @@ GRIDGEN_LARGE void center_of_mass(
 
     // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);
-
-    // inputs
     com[1] = gridgen::broadcast<T>(R(0));
-
-    // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     com[0] = h_base_x;
     const T h_base_z = fnma(c_upper_arm, h_upper_arm_y, fnma(s_upper_arm, h_upper_arm_x,
         R(k_pz_upper_arm)));
@@ -1278,11 +1258,7 @@ GRIDGEN_LARGE void center_of_mass_jacobian(
 
     // forearm (revolute elbow on upper_arm): pose in the base
     const T R_forearm_xx = fnma(s_upper_arm, s_forearm, c_upper_arm * c_forearm);
-
-    // inputs
     gridgen::fill<2, 4>(Jcom, gridgen::broadcast<T>(R(0)));
-
-    // forearm (revolute elbow on upper_arm): pose in the base
     Jcom[5] = -R(k14) * R_forearm_xx;
     const T t0 = fma(c_upper_arm, s_forearm, s_upper_arm * c_forearm);
     Jcom[1] = -R(k14) * t0;
@@ -1361,13 +1337,9 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
 
     // upper_arm (revolute shoulder on the base): column of the mass matrix
     const T t3 = fma(s_upper_arm, h_upper_arm_x, c_upper_arm * h_upper_arm_y);
-
-    // inputs
     gridgen::fill<2, 4>(Ag, gridgen::broadcast<T>(R(0)));
     gridgen::fill<6, 8>(Ag, gridgen::broadcast<T>(R(0)));
     gridgen::fill<10, 12>(Ag, gridgen::broadcast<T>(R(0)));
-
-    // upper_arm (revolute shoulder on the base): column of the mass matrix
     Ag[0] = -t3;
     const T t4 = fnma(c_upper_arm, h_upper_arm_x, s_upper_arm * h_upper_arm_y);
     Ag[4] = t4;
@@ -1443,13 +1415,9 @@ GRIDGEN_LARGE void centroidal_momentum(
 
     // force propagated to the parent
     const T t2 = fnma(s_upper_arm, f_upper_arm_y, c_upper_arm * f_upper_arm_x);
-
-    // inputs
     hg[1] = gridgen::broadcast<T>(R(0));
     hg[3] = gridgen::broadcast<T>(R(0));
     hg[5] = gridgen::broadcast<T>(R(0));
-
-    // force propagated to the parent
     hg[0] = t2;
     const T t3 = fma(c_upper_arm, f_upper_arm_y, s_upper_arm * f_upper_arm_x);
     hg[2] = -t3;
@@ -1813,24 +1781,9 @@ GRIDGEN_LARGE void articulated_inertias(
 {
     using R = gridgen::Real<T>;
 
-    // inputs
-    articulated[33] = gridgen::broadcast<T>(R(0));
-    articulated[35] = gridgen::broadcast<T>(R(0));
-    gridgen::fill<37, 39>(articulated, gridgen::broadcast<T>(R(0)));
-    articulated[40] = gridgen::broadcast<T>(R(0));
-
-    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
-    articulated[32] = gridgen::broadcast<T>(R(k_mcx_forearm));
-    articulated[34] = gridgen::broadcast<T>(R(-k_mcx_forearm));
-    articulated[36] = gridgen::broadcast<T>(R(k_Ixx_forearm));
-    articulated[39] = gridgen::broadcast<T>(R(k_Iyy_forearm));
-    articulated[41] = gridgen::broadcast<T>(R(k_Iyy_forearm));
-
     // forearm (revolute elbow on upper_arm): placement in the parent
     T s_forearm, c_forearm;
     gridgen::sincos<T>(q[1], s_forearm, c_forearm);
-
-    // inputs
     articulated[2] = gridgen::broadcast<T>(R(0));
     articulated[4] = gridgen::broadcast<T>(R(0));
     gridgen::fill<6, 8>(articulated, gridgen::broadcast<T>(R(0)));
@@ -1841,14 +1794,10 @@ GRIDGEN_LARGE void articulated_inertias(
     gridgen::fill<22, 24>(articulated, gridgen::broadcast<T>(R(0)));
     articulated[25] = gridgen::broadcast<T>(R(0));
     gridgen::fill<27, 32>(articulated, gridgen::broadcast<T>(R(0)));
-
-    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     articulated[21] = gridgen::broadcast<T>(R(k_m_forearm));
     articulated[24] = gridgen::broadcast<T>(R(k_m_forearm));
     articulated[26] = gridgen::broadcast<T>(R(k_m_forearm));
     articulated[5] = gridgen::broadcast<T>(R(3.2));
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
     articulated[16] = -fma(R(0.072), s_forearm, s_forearm * (R(0.039709999999999995) * c_forearm));
 
     // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
@@ -1877,13 +1826,26 @@ GRIDGEN_LARGE void articulated_inertias(
     articulated[18] = I_upper_arm_yy;
     const T I_upper_arm_zz = fma(R(k8), t1, R(k_Iyy_upper_arm));
     articulated[20] = I_upper_arm_zz;
+
+    // inputs
+    articulated[33] = gridgen::broadcast<T>(R(0));
+    articulated[35] = gridgen::broadcast<T>(R(0));
+    gridgen::fill<37, 39>(articulated, gridgen::broadcast<T>(R(0)));
+    articulated[40] = gridgen::broadcast<T>(R(0));
+
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
+    articulated[32] = gridgen::broadcast<T>(R(k_mcx_forearm));
+    articulated[34] = gridgen::broadcast<T>(R(-k_mcx_forearm));
+    articulated[36] = gridgen::broadcast<T>(R(k_Ixx_forearm));
+    articulated[39] = gridgen::broadcast<T>(R(k_Iyy_forearm));
+    articulated[41] = gridgen::broadcast<T>(R(k_Iyy_forearm));
 }
 
 struct articulated_inertias_traits : Traits {
     static constexpr gridgen::Axes axes[] = {{2}, {2, 21}};
     static constexpr int inputs = 1, configurations = 1;
     static constexpr int staged = 44, begins[] = {0}, widths[] = {42};
-    static constexpr gridgen::Tile tiles[] = {{2, 20}};
+    static constexpr gridgen::Tile tiles[] = {{2, 41}};
     static constexpr bool is_loaded = true, is_read = true, pairs = true;
     static constexpr bool repeats = true;
     static constexpr int distinct[] = {18}, places[] = {0, 1, 2, 3, 2, 4, 2, 2, 5, 2, 2, 6, 7, 8, 2,

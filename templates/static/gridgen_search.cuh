@@ -19,7 +19,7 @@ namespace gridgen {
 //   iterate         one iteration
 //
 // Elements of `settings`, see dynamics/inverse_kinematics.py.
-enum Setting { iterations_setting = 2, seeds_setting, first_setting, settings_count = 7 };
+enum Setting { iterations_setting = 2, starts_setting, first_setting, settings_count = 7 };
 
 template <class T, class F> class Search {
     using S = Real<T>;
@@ -168,7 +168,7 @@ public:
             copy<2>(best_ + 1, residual_, lane);
             at(best_, 0, lane) = cost;
         }
-        if (S(tried_[lane]) < at(given_, seeds_setting, lane)) {
+        if (S(tried_[lane]) < at(given_, starts_setting, lane)) {
             start(lane);
             return false;
         }

@@ -66,11 +66,12 @@ def test_spans_and_eigen(library: tuple[Path, Path], tmp_path: Path) -> None:
 def test_the_program_of_the_page(tmp_path: Path) -> None:
     if not EIGEN:
         pytest.skip("no Eigen: pip install cmeel-eigen")
-    page = (OWN.parent / "docs" / "howto" / "cpp.md").read_text(encoding="utf-8")
+    page = (OWN.parent / "docs" / "cpp.md").read_text(encoding="utf-8")
     functions = ("forward_dynamics", "mass_matrix", "forward_kinematics")
     options = gridgen.GenerateOptions(output=tmp_path, functions=functions)
     folder = gridgen.generate(OWN / "arm7.urdf", options).folder
-    (tmp_path / "page.cpp").write_text(page.partition("```cpp\n")[2].partition("```")[0])
+    (program,) = (part for part in page.split("```cpp\n") if part.startswith("#include <Eigen"))
+    (tmp_path / "page.cpp").write_text(program.partition("```")[0])
     compiler = host_compiler()
     words = (*compiler.command, *compiler.flags, "-std=c++17", "-fsyntax-only", f"-I{folder}")
     result = run(*words, f"-isystem{EIGEN[0]}", tmp_path / "page.cpp")

@@ -114,8 +114,8 @@ HERE = {
 #: libraries' machine code and machines are not here.
 ELSEWHERE = {
     r"cmake .*": "output/test_library.py::test_the_control_loop_of_the_examples",
-    r"mpirun .*|python -m gridgen.mpi": (
-        "unit/mpi/test_processes.py::test_processes_compute_the_efforts_in_order"
+    r"mpirun .*|python -m gridgen.papers": (
+        "papers/test_processes.py::test_processes_compute_the_efforts_in_order"
     ),
     r"python benchmarks/constrained.py .*": (
         "unit/benchmarks/test_constrained.py::test_the_counts_are_those_of_the_table"

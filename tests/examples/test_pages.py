@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 #: Pages whose programs stand in examples/, or are of another language; others test them.
-WITHOUT_PYTHON = ("cpp", "kernels", "learning", "rust")
+WITHOUT_PYTHON = ("kernels", "rust")
 
 
 def blocks(path: Path) -> list[tuple[int, str, str | None]]:

@@ -27,9 +27,9 @@ def rollout_of(subject: str) -> tuple[Any, tuple[np.ndarray, ...]]:
     "options",
     [
         {},
-        {"keep": "last"},
-        {"keep": 3, "return_efforts": True},
-        {"keep": 2, "gravity": np.array([0.0, 1.0, -9.0])},
+        {"store_every": "last"},
+        {"store_every": 3, "return_efforts": True},
+        {"store_every": 2, "gravity": np.array([0.0, 1.0, -9.0])},
         {"substeps": 3, "integrator": "rk4"},
     ],
     ids=str,
@@ -38,7 +38,7 @@ def test_a_rollout_has_the_bits_of_a_plain_one(x64: None, options: dict[str, Any
     robot, (q, qd, tau) = rollout_of("quadruped")
     one = (q[:1], qd[:1], tau[:1])
     for given in ((q, qd, tau), (q, qd, tau[0]), (q, qd, tau[:, :1]), (q[0], qd[0], tau), one):
-        last = {**options, "keep": "all"} if given[2].shape[-2] == 1 else options
+        last = {**options, "store_every": 1} if given[2].shape[-2] == 1 else options
         plain = robot.rollout(*given, 1e-2, **last)
         found = jax.jit(lambda *x, last=last: robot.rollout(*x, 1e-2, **last))(*given)
         for one, other in zip(found, plain, strict=True):
@@ -93,7 +93,7 @@ def test_gradients_by_what_a_rollout_is_given(x64: None) -> None:
     def end(dt: jax.Array, gravity: jax.Array, gains: jax.Array) -> Any:
         feedback = gains, q[0], qd[0]
         return robot.rollout(
-            q, qd, tau, dt, gravity=gravity, feedback=feedback, keep="last", substeps=2
+            q, qd, tau, dt, gravity=gravity, feedback=feedback, store_every="last", substeps=2
         )
 
     arguments = (1e-3, np.array([0.0, 1.0, -9.0]), 0.01 * gains)
@@ -106,7 +106,7 @@ def test_what_is_wrong_is_named() -> None:
     for error, tau, options, words in (
         (ShapeError, q, {}, "joint torques of every step"),
         (ShapeError, jax.numpy.zeros((3, 5)), {}, "tau has shape"),
-        (OptionError, jax.numpy.zeros((3, 6)), {"keep": 2}, "divides 3"),
+        (OptionError, jax.numpy.zeros((3, 6)), {"store_every": 2}, "divides 3"),
         (OptionError, jax.numpy.zeros((3, 6)), {"feedback": (q, q, None)}, "lacks qd_ref"),
     ):
         with pytest.raises(error, match=words):

@@ -322,7 +322,9 @@ def test_nothing_is_lost_where_nothing_is_noted(robot: gridgen.Robot) -> None:
         assert_same(robot.bind("inverse_dynamics", *x)(), expected)
         assert_same(robot.jvp("inverse_dynamics", tuple(x), *x)[0], expected)
         bars = robot.vjp("inverse_dynamics", expected, *x)
-        path = robot.rollout_vjp(x[0], x[1], efforts, 0.01, (efforts[:, 0], None), keep="last")
+        path = robot.rollout_vjp(
+            x[0], x[1], efforts, 0.01, (efforts[:, 0], None), store_every="last"
+        )
     assert_same(bars, robot.vjp("inverse_dynamics", expected, *detached(x)))
     assert len(path) == 3
     for call in (robot.vjp, robot.bind):
@@ -347,7 +349,7 @@ def loss(robot: gridgen.Robot, q: torch.Tensor, qd: torch.Tensor, u: torch.Tenso
     link = robot.frame_names[-1]
     qdd = robot.forward_dynamics(q, qd, u, gravity=[0.0, 0.0, -1.0])
     position, velocity = robot.step(q, qd, u, 0.01)
-    path, _ = robot.rollout(q, qd, u[:, None].expand(-1, 4, -1), 0.01, keep="last")
+    path, _ = robot.rollout(q, qd, u[:, None].expand(-1, 4, -1), 0.01, store_every="last")
     several = robot.compute(("mass_matrix", "bias_forces"), q, qd)
     pose = robot.forward_kinematics(position, link)
     jacobian = robot.jacobian(q, [link, link], "world")
@@ -562,8 +564,8 @@ def test_errors_are_our_own(robot: gridgen.Robot) -> None:
         robot.inverse_dynamics(q, qd, u, params=u)
     with pytest.raises(OptionError, match="no frame"):
         robot.jacobian(q, "elbow_")
-    with pytest.raises(OptionError, match="`keep` is 3"):
-        robot.rollout(q, qd, u[:, :, None].expand(2, 3, 4, 6), 0.01, keep=3)
+    with pytest.raises(OptionError, match="store_every is 3"):
+        robot.rollout(q, qd, u[:, :, None].expand(2, 3, 4, 6), 0.01, store_every=3)
     with pytest.raises(ShapeError, match="joint torques of every step"):
         robot.rollout(q[0, 0], qd[0, 0], u[0, 0], 0.01)
 

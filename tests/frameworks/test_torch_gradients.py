@@ -128,7 +128,7 @@ def test_every_integrator(integrator: str) -> None:
     assert is_right(lambda **arrays: robot.step(**arrays, integrator=integrator), given)
 
 
-@pytest.mark.parametrize("course", [{}, {"substeps": 2, "keep": 2}, {"keep": "last"}])
+@pytest.mark.parametrize("course", [{}, {"substeps": 2, "store_every": 2}, {"store_every": "last"}])
 @pytest.mark.parametrize("name", ROBOTS)
 def test_rollouts(name: str, course: dict[str, Any]) -> None:
     torch.manual_seed(0)

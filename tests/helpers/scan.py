@@ -47,7 +47,7 @@ HEADERS = shared_headers(
     {
         "": "\n".join(
             f'#include "gridgen_{name}.cuh"'
-            for name in ("branches", "articulated", "blocks", "warp")
+            for name in ("columns", "articulated", "blocks", "warp")
         )
     }
 )
@@ -138,7 +138,7 @@ def random_inputs(
     """Return random arguments; gravity is one vector for all states."""
     rng = np.random.default_rng(seed)
     inputs: dict[str, Array] = {}
-    names = COMPUTATIONS[KERNELS[function].computes].inputs
+    names = COMPUTATIONS[KERNELS[function].same.name].inputs
     for name in names:
         inputs[name] = rng.uniform(-1.0, 1.0, (batch, *array_shape(name, tree)))
     for body in tree.bodies:
@@ -165,7 +165,7 @@ def arguments(
     """Return inputs and outputs, one row per state, and the workspace if there is one."""
     tree = module.tree
     batch = len(inputs["q"])
-    spec = COMPUTATIONS[KERNELS[function].computes]
+    spec = COMPUTATIONS[KERNELS[function].same.name]
     arrays = []
     for name in spec.inputs:
         array = inputs[name]
@@ -188,7 +188,7 @@ def arguments(
 
 def outputs_of(function: str, arrays: Sequence[Array]) -> list[Array]:
     """Return the outputs among a kernel's arguments."""
-    spec = COMPUTATIONS[KERNELS[function].computes]
+    spec = COMPUTATIONS[KERNELS[function].same.name]
     return list(arrays[len(spec.inputs) :][: len(spec.outputs)])
 
 
@@ -279,7 +279,7 @@ def reference(tree: KinematicTree, function: str, inputs: Mapping[str, Array]) -
 
 def references(tree: KinematicTree, function: str, inputs: Mapping[str, Array]) -> list[Array]:
     """Return the expected results of a kernel with several outputs."""
-    spec = KERNELS[function].computes
+    spec = KERNELS[function].same.name
     exact = {name: array.astype(np.float64) for name, array in inputs.items()}
     results = evaluate_reference(tree, spec, exact)
     return [result.reshape(len(result), -1) for result in results]

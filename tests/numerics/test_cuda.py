@@ -369,7 +369,7 @@ def test_a_bound_call_is_captured_and_reads_what_arrays_hold_later(case):
     cupy.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("schedule", ["thread", "scan"])
+@pytest.mark.parametrize("schedule", ["thread", "warp"])
 def test_a_bound_call_computes_what_a_plain_call_does(schedule):
     _, robot = load("arm7")
     arrays = on_gpu(states("arm7", "float64", 1000), "columns")

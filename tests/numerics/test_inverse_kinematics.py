@@ -59,7 +59,7 @@ def errors(
 
 
 def are_within_limits(robot: gridgen.Robot, q: FloatArray) -> bool:
-    lower, upper = np.array(robot.lower_limits), np.array(robot.upper_limits)
+    lower, upper = robot.lower_limits, robot.upper_limits
     return bool(((q >= lower - ROUNDING) & (q <= upper + ROUNDING)).all())
 
 
@@ -103,7 +103,7 @@ def test_kernels_of_a_gpu_give_the_bits_of_the_cpu(
         backend = PTX_TARGETS[backend].name
     on_gpu = gridgen.load(urdf_path("arm7"), backend=backend)  # type: ignore[arg-type]
     _, targets = problems(robot_of("arm7"), "flange", 37)
-    options = {"seeds": 2, "rest": [0.1] * 7}
+    options = {"num_starts": 2, "rest": [0.1] * 7}
     found, expected = (
         robot.inverse_kinematics(targets.astype(dtype), "flange", **options)
         for robot in (on_gpu, robot_of("arm7"))
@@ -129,8 +129,8 @@ def test_a_result_does_not_depend_on_other_problems() -> None:
 def test_best_is_the_first_solution_of_all() -> None:
     robot = robot_of("arm7")
     _, targets = problems(robot, "flange", 60)
-    best = robot.inverse_kinematics(targets, "flange", seeds=6)
-    every = robot.inverse_kinematics(targets, "flange", seeds=6, keep="all")
+    best = robot.inverse_kinematics(targets, "flange", num_starts=6)
+    every = robot.inverse_kinematics(targets, "flange", num_starts=6, return_all=True)
     assert every.q.shape == (60, 6, 7)
     assert_array_equal(every.success.any(axis=1), best.success)
     first = every.success.argmax(axis=1)
@@ -142,7 +142,7 @@ def test_best_is_the_first_solution_of_all() -> None:
 def test_the_next_point_of_a_path_is_near_the_last() -> None:
     robot = robot_of("arm7")
     q, _ = problems(robot, "flange", 200)
-    q = np.clip(q, np.array(robot.lower_limits) + 0.1, np.array(robot.upper_limits) - 0.1)
+    q = np.clip(q, robot.lower_limits + 0.1, robot.upper_limits - 0.1)
     targets = robot.forward_kinematics(q + 0.02, "flange")
     found = robot.inverse_kinematics(targets, "flange", q0=q)
     assert found.success.all()
@@ -161,16 +161,18 @@ def test_an_error_without_weight_does_not_count(part: int) -> None:
     assert (reached[1 - part] > TOLERANCE[1 - part]).any()
 
 
-@pytest.mark.parametrize("keep", ["best", "all"])
-def test_arguments_may_differ_between_problems(keep: str) -> None:
+@pytest.mark.parametrize("return_all", [False, True])
+def test_arguments_may_differ_between_problems(return_all: bool) -> None:
     robot = robot_of("arm6")
     q, targets = problems(robot, ["tool0"], 6)
     weights = np.ones((6, 1, 2))
     weights[::2, :, 1] = 0
-    found = robot.inverse_kinematics(targets, ["tool0"], q0=q, pose_weights=weights, keep=keep)
+    found = robot.inverse_kinematics(
+        targets, ["tool0"], q0=q, pose_weights=weights, return_all=return_all
+    )
     for i in range(6):
         one = robot.inverse_kinematics(
-            targets[i], ["tool0"], q0=q[i], pose_weights=weights[i], keep=keep
+            targets[i], ["tool0"], q0=q[i], pose_weights=weights[i], return_all=return_all
         )
         for array, whole in zip(one, found, strict=True):
             assert_array_equal(array, whole[i])
@@ -215,7 +217,7 @@ def test_mimic_joints_follow() -> None:
     _, targets = problems(robot, ["left_pad", "thumb_distal"], 200)
     weights = [1.0, 0.0]
     found = robot.inverse_kinematics(
-        targets, ["left_pad", "thumb_distal"], pose_weights=weights, seeds=64
+        targets, ["left_pad", "thumb_distal"], pose_weights=weights, num_starts=64
     )
     assert found.success.mean() > 0.9
     assert are_within_limits(robot, found.q)
@@ -248,9 +250,9 @@ def test_a_target_out_of_reach_is_reported() -> None:
 def test_a_start_beyond_the_limits_leads_within() -> None:
     """Also where it solves the problem, and of joints that move no frame."""
     robot = robot_of("arm7")
-    q = np.zeros((2, 7)) + np.array(robot.lower_limits) - 0.05
+    q = np.zeros((2, 7)) + robot.lower_limits - 0.05
     targets = robot.forward_kinematics(q, ["link4"])
-    for options in ({"q0": q}, {"rest": q}, {"q0": q, "seeds": 1, "keep": "all"}):
+    for options in ({"q0": q}, {"rest": q}, {"q0": q, "num_starts": 1, "return_all": True}):
         found = robot.inverse_kinematics(targets, ["link4"], **options)
         assert are_within_limits(robot, found.q)
 
@@ -259,7 +261,7 @@ def test_an_angle_of_pi_is_an_error() -> None:
     robot = robot_of("arm6")
     q, targets = problems(robot, "tool0", 20)
     targets[:, :3, :3] = targets[:, :3, :3] @ np.diag([1.0, -1.0, -1.0])
-    found = robot.inverse_kinematics(targets, "tool0", q0=q, seeds=1, iterations=1)
+    found = robot.inverse_kinematics(targets, "tool0", q0=q, num_starts=1, iterations=1)
     assert not found.success.any()
     assert_allclose(found.residual[:, 1], 2.0)
 
@@ -292,9 +294,11 @@ def test_refusals() -> None:
     for weights, wrong in (([0, 0], 0.0), ([1, -1], -1.0), ([np.nan, 1], np.nan)):
         with pytest.raises(ParameterError, match=f"pose_weights has {wrong}; give finite"):
             robot.inverse_kinematics(target, "tool0", pose_weights=weights)
-    with pytest.raises(OptionError, match="seeds is 129; give at most 128, the number of starts"):
-        robot.inverse_kinematics(target, "tool0", seeds=129)
-    robot.inverse_kinematics(target, "tool0", seeds=129, q0=np.zeros(6))
+    with pytest.raises(
+        OptionError, match="num_starts is 129; give at most 128, the number of starts"
+    ):
+        robot.inverse_kinematics(target, "tool0", num_starts=129)
+    robot.inverse_kinematics(target, "tool0", num_starts=129, q0=np.zeros(6))
     with pytest.raises(DtypeError, match="targets has dtype int64"):
         robot.inverse_kinematics(np.eye(4, dtype=np.int64), "tool0")
     with pytest.raises(DtypeError, match="q0"):
@@ -304,11 +308,11 @@ def test_refusals() -> None:
     with pytest.raises(ParameterError, match=r"targets\[1\] is no pose"):
         robot.inverse_kinematics(np.stack([target, 1.01 * target]), "tool0")
     for word, value in (
-        ("seeds", 0),
+        ("num_starts", 0),
         ("iterations", 2.5),
         ("tolerance", (1e-3, 0.0)),
         ("tolerance", 1e-3),
-        ("keep", "last"),
+        ("return_all", "last"),
     ):
         with pytest.raises(OptionError, match=word):
             robot.inverse_kinematics(target, "tool0", **{word: value})
@@ -387,12 +391,12 @@ def test_a_bound_call_reads_what_its_targets_are_later(backend: BackendName) -> 
     robot.compile("inverse_kinematics", frame="tool0", dtype="float64", backend=backend)
     _, targets = problems(robot, "tool0", 30)
     given = targets.copy()
-    bound = robot.bind("inverse_kinematics", given, "tool0", seeds=4, backend=backend)
+    bound = robot.bind("inverse_kinematics", given, "tool0", num_starts=4, backend=backend)
     assert bound() is bound()
     for now in (targets, targets[::-1]):
         given[...] = now
         for array, wanted in zip(
-            bound(), robot.inverse_kinematics(now, "tool0", seeds=4), strict=True
+            bound(), robot.inverse_kinematics(now, "tool0", num_starts=4), strict=True
         ):
             assert_array_equal(array, wanted)
     out = np.empty((30, 6)), np.empty(30), np.empty((30, 2))

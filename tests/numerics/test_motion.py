@@ -321,8 +321,14 @@ def test_what_is_kept_and_where_it_is_written() -> None:
     q, qd = robot.random_configuration(rng, 33), rng.normal(size=(33, v))
     tau = rng.normal(size=(33, 6, v))
     whole = robot.rollout(q, qd, tau, 0.01)
-    for keep, moments in (("last", -1), (2, slice(None, None, 2)), (6, slice(None, None, 6))):
-        for path, all_of_it in zip(robot.rollout(q, qd, tau, 0.01, keep=keep), whole, strict=True):
+    for store_every, moments in (
+        ("last", -1),
+        (2, slice(None, None, 2)),
+        (6, slice(None, None, 6)),
+    ):
+        for path, all_of_it in zip(
+            robot.rollout(q, qd, tau, 0.01, store_every=store_every), whole, strict=True
+        ):
             np.testing.assert_array_equal(path, all_of_it[:, moments])
     # Any strides: states beside each other, time before states, gaps.
     ways = [(2, 1, 0), (1, 0, 2), (0, 2, 1)]
@@ -336,7 +342,7 @@ def test_what_is_kept_and_where_it_is_written() -> None:
         for path, all_of_it in zip(out, whole, strict=True):
             np.testing.assert_array_equal(path, all_of_it)
     # Finer steps are steps of their own.
-    fine = robot.rollout(q, qd, np.repeat(tau, 3, axis=1), 0.01 / 3.0, keep=3)
+    fine = robot.rollout(q, qd, np.repeat(tau, 3, axis=1), 0.01 / 3.0, store_every=3)
     for path, finer in zip(robot.rollout(q, qd, tau, 0.01, substeps=3), fine, strict=True):
         np.testing.assert_array_equal(path, finer)
     # One state, efforts for all, no state, no step.
@@ -345,8 +351,8 @@ def test_what_is_kept_and_where_it_is_written() -> None:
     shared = robot.rollout(q, qd, tau[0], np.full(33, 0.01))
     np.testing.assert_array_equal(shared[1][0], whole[1][0])
     assert robot.rollout(q[:0], qd[:0], tau[:0], 0.01)[0].shape == (0, 7, n)
-    for keep in ("all", "last"):
-        still = robot.rollout(q, qd, tau[:, :0], 0.01, keep=keep)
+    for store_every in (1, "last"):
+        still = robot.rollout(q, qd, tau[:, :0], 0.01, store_every=store_every)
         np.testing.assert_array_equal(still[0].reshape(33, n), q)
     # The end of one rollout is the beginning of the next, in the same memory.
     path = whole[0].copy(), whole[1].copy()
@@ -360,15 +366,15 @@ def test_a_bound_rollout_computes_anew() -> None:
     rng = np.random.default_rng(10)
     q, qd = robot.random_configuration(rng, 9), rng.normal(size=(9, robot.nv))
     tau = rng.normal(size=(9, 3, robot.nv))
-    bound = robot.bind("rollout", q, qd, tau, 0.01, keep="last")
+    bound = robot.bind("rollout", q, qd, tau, 0.01, store_every="last")
     for _ in range(2):
         tau += 1.0
         for found, wanted in zip(
-            bound(), robot.rollout(q, qd, tau, 0.01, keep="last"), strict=True
+            bound(), robot.rollout(q, qd, tau, 0.01, store_every="last"), strict=True
         ):
             np.testing.assert_array_equal(found, wanted)
     with pytest.raises(gridgen.ShapeError, match=r"out\[0\] overlaps q0"):
-        robot.bind("rollout", q, qd, tau, 0.01, keep="last", out=(q, qd))
+        robot.bind("rollout", q, qd, tau, 0.01, store_every="last", out=(q, qd))
 
 
 @pytest.mark.parametrize("backend", ["cpu", "emulated"])
@@ -444,9 +450,9 @@ def test_quaternions_are_normalized_or_refused() -> None:
         ({"dt": np.full((), 1, np.float32)}, gridgen.DtypeError, "dt has dtype float32"),
         ({"dt": np.complex64(1)}, gridgen.DtypeError, "dt is .*; give numbers"),
         ({"dt": 10**400}, gridgen.DtypeError, "dt is 1000.*too large"),
-        ({"keep": 3}, gridgen.OptionError, "divides 4"),
-        ({"keep": "first"}, gridgen.OptionError, "all, last, or a number"),
-        ({"keep": 2**70, "tau": np.zeros((0, 3))}, gridgen.OptionError, "all, last, or a number"),
+        ({"store_every": 3}, gridgen.OptionError, "divides 4"),
+        ({"store_every": "first"}, gridgen.OptionError, "last, or a number"),
+        ({"store_every": 2**70, "tau": np.zeros((0, 3))}, gridgen.OptionError, "last, or a number"),
         ({"substeps": 0}, gridgen.OptionError, "substeps is 0"),
         ({"substeps": 2**70}, gridgen.OptionError, "a whole number from 1 to"),
         ({"effort_limits": "no"}, gridgen.OptionError, "True or False"),

@@ -41,7 +41,7 @@ ROBOTS = [("arm7", False), ("gripper", False), ("quadruped", True)]
 #: joint, roots and angles of vectors, a foot on the ground and a loop.
 CHOSEN = [
     (("arm7", False), "forward_dynamics_aba", "float32", "compute_75"),
-    (("arm7", False), "forward_dynamics_gradient_scan", "float32", "compute_75"),
+    (("arm7", False), "forward_dynamics_gradient_warp", "float32", "compute_75"),
     (("arm7", False), "inverse_dynamics_scan", "float64", "compute_90"),
     (("gripper", False), "inverse_dynamics_gradient_f_ext_base_motion", "float32", "compute_75"),
     (("quadruped", True), "forward_dynamics_cfa_scan", "float32", "compute_75"),
@@ -49,7 +49,7 @@ CHOSEN = [
     (("quadruped", True), "constrained_forward_dynamics", "float32", "compute_90"),
 ]
 #: Of the kernels for robots of more bodies than a warp has lanes.
-FIRST_OF_TEAMS = "mass_matrix_scan"
+FIRST_OF_TEAMS = "bias_forces_scan_f_ext_base_motion"
 #: Backends by what a result comes from.
 WAYS = {**PTX_TARGETS, "emulated": TARGETS["emulated"], "cpu": TARGETS["cpu"]}
 

@@ -46,9 +46,13 @@ def test_a_state_that_has_ended_stays(backend: str, monkeypatch: pytest.MonkeyPa
     qd0[3] = np.nan
     q0[4, robot.nq - 1] = 2.0
     options: dict[str, Any] = {"substeps": 2, "backend": backend}
-    q, qd, *forces = robot.rollout(q0, qd0, tau, 0.02, observe=("bias_forces",), **options)
+    q, qd, *forces = robot.rollout(q0, qd0, tau, 0.02, record=("bias_forces",), **options)
     found = robot.rollout(
-        *(q0, qd0, tau, 0.02), done=DONE, return_efforts=True, observe=("bias_forces",), **options
+        *(q0, qd0, tau, 0.02),
+        stop_when=DONE,
+        return_efforts=True,
+        record=("bias_forces",),
+        **options,
     )
     ends = found[3]
     np.testing.assert_array_equal(ends, ends_of(robot, q))
@@ -64,7 +68,9 @@ def test_a_state_that_has_ended_stays(backend: str, monkeypatch: pytest.MonkeyPa
     moves = (np.arange(TIMES) < last[:, None])[..., None]
     np.testing.assert_array_equal(found[2], np.where(moves, tau, 0.0))
     np.testing.assert_array_equal(found[4], np.where(moves, forces[0], 0.0))
-    last_q, _, same = robot.rollout(q0, qd0, tau, 0.02, done=DONE, keep="last", **options)
+    last_q, _, same = robot.rollout(
+        q0, qd0, tau, 0.02, stop_when=DONE, store_every="last", **options
+    )
     # Programs with other results round differently.
     np.testing.assert_allclose(last_q, found[0][:, -1], rtol=0, atol=1e-12)
     np.testing.assert_array_equal(same, ends)
@@ -73,7 +79,7 @@ def test_a_state_that_has_ended_stays(backend: str, monkeypatch: pytest.MonkeyPa
 def test_results_of_every_step_are_those_of_separate_calls() -> None:
     robot, (q0, qd0, tau) = case()
     names = ("forward_dynamics", "jacobian:pole", "center_of_mass")
-    q, qd, *seen = robot.rollout(q0, qd0, tau, 0.02, observe=names)
+    q, qd, *seen = robot.rollout(q0, qd0, tau, 0.02, record=names)
     states = q[:, :-1].reshape(-1, robot.nq), qd[:, :-1].reshape(-1, robot.nv)
     wanted = (
         robot.forward_dynamics(*states, tau.reshape(-1, robot.nv)),
@@ -83,13 +89,13 @@ def test_results_of_every_step_are_those_of_separate_calls() -> None:
     for found, expected in zip(seen, wanted, strict=True):
         assert found.shape[:2] == (STATES, TIMES)
         np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=0, atol=1e-12)
-    bound = robot.bind("rollout", q0, qd0, tau, 0.02, done=DONE, observe=names)
-    called = robot.rollout(q0, qd0, tau, 0.02, done=DONE, observe=names)
-    again = robot.rollout(q0, qd0, tau, 0.02, done=DONE, observe=names)
+    bound = robot.bind("rollout", q0, qd0, tau, 0.02, stop_when=DONE, record=names)
+    called = robot.rollout(q0, qd0, tau, 0.02, stop_when=DONE, record=names)
+    again = robot.rollout(q0, qd0, tau, 0.02, stop_when=DONE, record=names)
     for one, other, third in zip(bound(), called, again, strict=True):
         np.testing.assert_array_equal(one, other)
         np.testing.assert_array_equal(one, third)
-    wider = robot.rollout(q0, qd0, tau, 0.02, done={"height": (-9, 9)}, observe=names)
+    wider = robot.rollout(q0, qd0, tau, 0.02, stop_when={"height": (-9, 9)}, record=names)
     assert (wider[2] == TIMES + 1).sum() > (called[2] == TIMES + 1).sum()
 
 
@@ -104,7 +110,7 @@ def test_gradients_stop_at_the_end(
     rng = np.random.default_rng(6)
     gains = 0.1 * rng.normal(size=(robot.nv, 2 * robot.nv))
     options: dict[str, Any] = {
-        "done": DONE,
+        "stop_when": DONE,
         "substeps": 2,
         "backend": backend,
         "feedback": (gains, robot.neutral(), np.zeros(robot.nv)),
@@ -142,9 +148,9 @@ def test_a_state_ends_before_links_touch() -> None:
     q0 = robot.random_configuration(rng, 40)
     qd0, tau = 2.0 * rng.normal(size=(40, 6)), np.zeros((40, TIMES, 6))
     gravity = np.zeros(3)
-    *_, distance, _ = robot.rollout(q0, qd0, tau, 0.03, gravity=gravity, observe=("self_distance",))
+    *_, distance, _ = robot.rollout(q0, qd0, tau, 0.03, gravity=gravity, record=("self_distance",))
     q, _, ends = robot.rollout(
-        q0, qd0, tau, 0.03, gravity=gravity, done={"self_distance": 0.05}, keep="all"
+        q0, qd0, tau, 0.03, gravity=gravity, stop_when={"self_distance": 0.05}, store_every=1
     )
     for k, end in enumerate(ends.astype(int)):
         assert (distance[k, : min(end, TIMES)] >= 0.05).all()
@@ -180,15 +186,15 @@ def test_height_and_tilt_are_those_of_the_base_in_the_world(convention: str, fre
     rng = np.random.default_rng(5)
     q0 = robot.random_configuration(rng, 200)
     given = q0, rng.normal(size=(200, robot.nv)), np.zeros((200, TIMES, robot.nv)), 0.02
-    *_, poses = robot.rollout(*given, observe=("forward_kinematics:trunk",))
+    *_, poses = robot.rollout(*given, record=("forward_kinematics:trunk",))
     height, upright = poses[..., 2, 3], poses[..., 2, 2]
     assert len(np.unique(np.sign(height))) == 2
     bounds: list[tuple[dict[str, Any], Any]] = [
         ({"height": (-0.1, 0.9)}, (height < -0.1) | (height > 0.9)),
         ({"tilt": 1.2}, upright < np.cos(1.2)),
     ]
-    for done, out in bounds:
-        ends = robot.rollout(*given, done=done)[2]
+    for stop_when, out in bounds:
+        ends = robot.rollout(*given, stop_when=stop_when)[2]
         late = ~out.any(axis=1)
         assert 30 < late.sum() < 170
         np.testing.assert_array_equal(ends[~late], out.argmax(axis=1)[~late])
@@ -204,22 +210,22 @@ def test_a_height_of_several_bases_is_refused_by_name() -> None:
     robot = gridgen.load(text)
     given = robot.neutral(), np.zeros(robot.nv), np.zeros((3, robot.nv)), 0.02
     with pytest.raises(gridgen.OptionError, match='first: "free", "other"; test'):
-        robot.rollout(*given, done={"height": (0, 1)})
+        robot.rollout(*given, stop_when={"height": (0, 1)})
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"done": 3}, r"done is 3; give ranges by name, such as"),
-        ({"done": {}}, "done is {}"),
-        ({"done": {"hight": (0, 1)}}, "done has 'hight'; choose height"),
-        ({"done": {"height": 1}}, ".height.: 1; give .low, high"),
-        ({"done": {"height": (2, 1)}}, "whose ends are exchanged"),
-        ({"done": {"height": ("a", 1)}}, ".height.: 'a'; give a number"),
-        ({"done": {"tilt": 4.0}}, ".tilt.: 4.0; give a number from 0 to 3.14"),
-        ({"observe": "forward_dynamics"}, "give a tuple of names"),
-        ({"observe": ("inverse_dynamics",)}, "needs qdd: choose functions of q, qd and tau"),
-        ({"observe": ("world_distance",)}, "cannot be fused"),
+        ({"stop_when": 3}, r"stop_when is 3; give ranges by name, such as"),
+        ({"stop_when": {}}, "stop_when is {}"),
+        ({"stop_when": {"hight": (0, 1)}}, "stop_when has 'hight'; choose height"),
+        ({"stop_when": {"height": 1}}, ".height.: 1; give .low, high"),
+        ({"stop_when": {"height": (2, 1)}}, "whose ends are exchanged"),
+        ({"stop_when": {"height": ("a", 1)}}, ".height.: 'a'; give a number"),
+        ({"stop_when": {"tilt": 4.0}}, ".tilt.: 4.0; give a number from 0 to 3.14"),
+        ({"record": "forward_dynamics"}, "give a tuple of names"),
+        ({"record": ("inverse_dynamics",)}, "needs qdd: choose functions of q, qd and tau"),
+        ({"record": ("world_distance",)}, "cannot be fused"),
     ],
 )
 def test_wrong_options_say_what_to_do(change: dict[str, Any], message: str) -> None:
@@ -231,17 +237,17 @@ def test_wrong_options_say_what_to_do(change: dict[str, Any], message: str) -> N
 def test_what_a_robot_or_a_framework_lacks_is_refused() -> None:
     robot, given = case()
     with pytest.raises(gridgen.ModelError, match="no spheres"):
-        robot.rollout(*given, 0.02, done={"self_distance": 0.0})
-    with pytest.raises(gridgen.OptionError, match="done has 'tilt'; choose"):
+        robot.rollout(*given, 0.02, stop_when={"self_distance": 0.0})
+    with pytest.raises(gridgen.OptionError, match="stop_when has 'tilt'; choose"):
         gridgen.load(OWN / "two_link.urdf").rollout(
-            np.zeros(2), np.zeros(2), np.zeros((3, 2)), 0.02, done={"tilt": 0.1}
+            np.zeros(2), np.zeros(2), np.zeros((3, 2)), 0.02, stop_when={"tilt": 0.1}
         )
-    with pytest.raises(gridgen.OptionError, match="omit observe"):
-        robot.rollout_vjp(*given, 0.02, (None, None), observe=("center_of_mass",))
+    with pytest.raises(gridgen.OptionError, match="omit record"):
+        robot.rollout_vjp(*given, 0.02, (None, None), record=("center_of_mass",))
     torch = pytest.importorskip("torch")
     tensors = [torch.tensor(array) for array in given]
-    plain = robot.rollout(*tensors, 0.02, done=DONE)
-    np.testing.assert_array_equal(plain[2].numpy(), robot.rollout(*given, 0.02, done=DONE)[2])
+    plain = robot.rollout(*tensors, 0.02, stop_when=DONE)
+    np.testing.assert_array_equal(plain[2].numpy(), robot.rollout(*given, 0.02, stop_when=DONE)[2])
     tensors[2].requires_grad_()
-    with pytest.raises(gridgen.OptionError, match="done: a rollout that PyTorch differentiates"):
-        robot.rollout(*tensors, 0.02, done=DONE)
+    with pytest.raises(gridgen.OptionError, match="stop_when: a rollout that PyTorch"):
+        robot.rollout(*tensors, 0.02, stop_when=DONE)

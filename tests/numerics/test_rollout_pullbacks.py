@@ -42,9 +42,9 @@ def controller(robot: Any, gain: float) -> tuple[np.ndarray, ...]:
 @pytest.mark.parametrize(
     ("name", "floating", "backend", "gain", "options"),
     [
-        ("gripper", False, "cpu", 0.0, {"substeps": 2, "keep": "last"}),
+        ("gripper", False, "cpu", 0.0, {"substeps": 2, "store_every": "last"}),
         ("gripper", False, "cpu", 3.0, {"effort_limits": True, "substeps": 3}),
-        ("cart_pole", True, "cpu", 0.1, {"integrator": "rk4", "keep": 7}),
+        ("cart_pole", True, "cpu", 0.1, {"integrator": "rk4", "store_every": 7}),
         ("cart_pole", True, "emulated", 0.1, {"substeps": 2}),
     ],
 )
@@ -194,7 +194,7 @@ def test_nan_stays_in_its_row() -> None:
     [
         (ShapeError, {"cotangents": np.zeros((3, 8, 4))}, "cotangents are 1 arrays"),
         (ShapeError, {"cotangents": (np.zeros((3, 7, 2)),) * 2}, r"q_path_bar .* \(3, 8, 2\)"),
-        (ShapeError, {"keep": "last"}, r"q_path_bar .* \(3, 2\)"),
+        (ShapeError, {"store_every": "last"}, r"q_path_bar .* \(3, 2\)"),
         (ShapeError, {"results": (np.zeros((3, 7, 2)),) * 2}, r"q_path has .* \(3, 8, 2\)"),
         (ShapeError, {"tau": np.zeros((4, 7, 2))}, "tau has shape"),
         (ShapeError, {"gravity": np.zeros((3, 6, 3))}, "gravity has shape"),

@@ -107,8 +107,8 @@ def test_rollouts_in_rows_have_the_bits_of_any_strides(
     for batch in (31, 65):
         x = states(name, False, dtype, batch)
         given = x["q"], x["qd"], np.stack([x["tau"]] * steps, axis=1), np.asarray(1e-3, dtype)
-        for keep in (1, 2, "last"):
-            told = {"keep": keep, "return_efforts": True, **options}
+        for store_every in (1, 2, "last"):
+            told = {"store_every": store_every, "return_efforts": True, **options}
             wanted = on_cpu.rollout(*given, **told)
             out = tuple(np.empty(a.shape[::-1], dtype).T for a in wanted)
             for found in (robot.rollout(*given, **told), robot.rollout(*given, out=out, **told)):

@@ -20,8 +20,8 @@ from helpers.scan import (
 )
 
 SECOND = "inverse_dynamics_second_order_scan"
-#: Kernels whose lanes also meet in memory, and their barriers on a warp.
-MEETING = {"forward_dynamics_gradient_scan": 7, SECOND: 2}
+#: Barriers of the kernel whose lanes also meet in memory, on a warp.
+MEETING = 2
 #: A part of a warp, a whole warp and a block, each with a free joint.
 CASES = [("quadruped", True), ("humanoid", True), ("tree 40", True)]
 
@@ -69,17 +69,12 @@ def test_a_missing_barrier_is_a_race(function):
 
 
 @pytest.mark.parametrize(
-    ("function", "missing"),
-    [
-        pytest.param(function, k, marks=pytest.mark.exhaustive if k else ())
-        for function, count in MEETING.items()
-        for k in range(count)
-    ],
+    "missing", [pytest.param(k, marks=pytest.mark.exhaustive if k else ()) for k in range(MEETING)]
 )
-def test_a_missing_barrier_of_a_warp_is_a_race(function, missing):
-    tree = tree_of("quadruped", floating_base=function != SECOND)
-    module = module_of(tree, function, observed=False)
+def test_a_missing_barrier_of_a_warp_is_a_race(missing):
+    tree = tree_of("quadruped")
+    module = module_of(tree, SECOND, observed=False)
     places = barriers(module.sources, "robot_scan.cuh", r"__syncwarp\(\);")
-    assert len(places) == MEETING[function]
-    inputs = random_inputs(tree, function, 1)
-    assert_race(run_alone(module, function, inputs, sanitize="thread", leave_out=places[missing]))
+    assert len(places) == MEETING
+    inputs = random_inputs(tree, SECOND, 1)
+    assert_race(run_alone(module, SECOND, inputs, sanitize="thread", leave_out=places[missing]))

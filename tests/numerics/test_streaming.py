@@ -182,9 +182,9 @@ def test_rollouts_are_streamed_state_by_state(cupy, monkeypatch, followed):
     for found in (rolled(tau), rolled(tau, out=out), rolled(tau, cupy.asarray, out=out)):
         for result, wanted in zip(found, expected, strict=True):
             assert np.array_equal(result, wanted)
-    ends = rolled(tau[0], keep="last")
-    wanted = [cupy.asnumpy(found) for found in rolled(tau[0], cupy.asarray, keep="last")]
-    bound = robot.bind("rollout", q, qd, tau[0], dt, keep="last")()
+    ends = rolled(tau[0], store_every="last")
+    wanted = [cupy.asnumpy(found) for found in rolled(tau[0], cupy.asarray, store_every="last")]
+    bound = robot.bind("rollout", q, qd, tau[0], dt, store_every="last")()
     for results in (ends, *[bound] * (not followed)):
         assert all(map(np.array_equal, results, wanted))
     one = robot.rollout(q[0], qd[0], tau[0], 1e-3)

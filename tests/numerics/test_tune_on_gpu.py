@@ -31,7 +31,7 @@ def machine(tmp_path, monkeypatch):
 
     def duration(name, blocks, threads):
         launched.append((name, blocks, threads))
-        if "scan" in name:
+        if "warp" in name:
             return FAST / 10 if blocks <= FEW else 10 * SLOW
         return FAST if threads == 64 else SLOW
 
@@ -57,7 +57,7 @@ def called(machine, robot, batch, method="mass_matrix", count=1):
     expected = getattr(cpu, method)(*map(cupy.asnumpy, arrays))
     np.testing.assert_allclose(cupy.asnumpy(result), expected, rtol=1e-3, atol=1e-4)
     ((name, _, threads),) = machine.launched
-    return "scan" if "scan" in name else "crba" if "crba" in name else "thread", threads
+    return "warp" if "warp" in name else "crba" if "crba" in name else "thread", threads
 
 
 def test_auto_takes_what_was_measured(machine):
@@ -69,13 +69,13 @@ def test_auto_takes_what_was_measured(machine):
     assert times[TimedKernel("mass_matrix", "float32", 32)][STATES] == pytest.approx(SLOW)
     assert tuned.profile.place.name == "fake GPU 0"
     taken = [(one.batch, one.chosen.schedule, one.chosen.block) for one in tuned.outcomes]
-    assert taken[0][:2] == (4, "scan")
+    assert taken[0][:2] == (4, "warp")
     assert taken[1:] == [(STATES, "thread", 64)]
     assert tuned.outcomes[1].before == pytest.approx(SLOW)
     # The robot that was measured, and others, in this process and in others.
     for one in (robot, gridgen.load(ROBOTS / "two_link.urdf")):
         assert called(machine, one, STATES) == ("thread", 64)
-        assert called(machine, one, 4)[0] == "scan"
+        assert called(machine, one, 4)[0] == "warp"
         bound = one.bind("mass_matrix", sys.modules["cupy"].zeros((STATES, 2), np.float32))
         machine.launched.clear()
         bound()

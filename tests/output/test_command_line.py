@@ -22,9 +22,9 @@ from gridgen.commands import main as cli
 from gridgen.commands import tune as tune_command
 from gridgen.cost import profile
 from gridgen.functions.motion import INTEGRATORS
-from gridgen.mpi import command as pipeline_command
 from gridgen.options import DEFAULT_INTEGRATORS
-from helpers.robots import joint_text, link_text, robot_text
+from gridgen.papers import command as pipeline_command
+from helpers.robots import exhaustive_cases, joint_text, link_text, robot_text
 
 CODEGEN = Path(__file__).parents[2] / "codegen"
 ROBOTS = CODEGEN.parent / "robots"
@@ -304,7 +304,7 @@ def test_long_programs_have_loops(run, module, tmp_path):
     ("options", "status", "errors"),
     [
         ("| true", 0, ""),
-        ("--json | true", 0, ""),
+        *exhaustive_cases(("--json | true", 0, "")),
         (">&-", 0, ""),
         ("> /dev/full", 2, "grid-gen: cannot write to the standard output: No space"),
     ],
@@ -401,12 +401,13 @@ BROKEN = robot_text(
         (["pendulum.urdf", "--functions", "jump"], r'no function "jump"; choose among'),
     ],
 )
-def test_bad_input(arguments, message, grid_gen, tmp_path):
+def test_bad_input(arguments, message, run, tmp_path, monkeypatch):
     (tmp_path / "broken.urdf").write_text(BROKEN)
     shutil.copy(PENDULUM, tmp_path)
-    result = grid_gen(*arguments, "-o", "out", cwd=tmp_path)
-    assert (result.returncode, result.stdout) == (2, "")
-    (line,) = result.stderr.splitlines()
+    monkeypatch.chdir(tmp_path)
+    status, output, errors = run(*arguments)
+    assert (status, output) == (2, "")
+    (line,) = errors.splitlines()
     assert line.startswith("grid-gen: ")
     assert re.search(message, line), line
     assert not (tmp_path / "out").exists()

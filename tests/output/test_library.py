@@ -146,7 +146,7 @@ def test_inverse_kinematics_in_cpp(tmp_path: Path) -> None:
         targets = robot.forward_kinematics(q, "tool0").astype(dtype)
         q0 = start.astype(dtype)
         read += np.int64(STATES).tobytes() + targets.tobytes() + q0.tobytes()
-        chosen = {"tolerance": (1e-3, 1e-2), "iterations": 40, "seeds": 3}
+        chosen = {"tolerance": (1e-3, 1e-2), "iterations": 40, "num_starts": 3}
         one = targets[:1]
         for poses, keywords in (
             *((targets, {}), (one, {})),

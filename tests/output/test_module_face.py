@@ -159,7 +159,7 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
         "integrator": "euler",
         "backend": "emulated",
     }
-    chosen |= {"return_efforts": False, "feedback": None, "done": None, "observe": ()}
+    chosen |= {"return_efforts": False, "feedback": None, "stop_when": None, "record": ()}
     lacking = CONSTRAINT_INPUTS if touches else CONTACT_INPUTS
     given = [option for option in row.options if option not in lacking]
     options = {option: chosen.get(option, object()) for option in given}
@@ -207,7 +207,7 @@ def test_every_kernel_is_of_a_function_and_a_schedule_that_it_has():
             assert sum(other.has(key) for other in schedules.all) == 1
             offered.add((key.function, key.method, key.schedule))
             if isinstance(schedule, TeamSchedule):
-                assert schedule.row(key).computes in COMPUTATIONS
+                assert schedule.row(key).same.name in COMPUTATIONS
     for step in STEPS.values():
         if step.function == "step":  # that rollouts end by
             continue
@@ -426,13 +426,13 @@ def test_type_checkers_know_the_choices():
     assert set(get_args(types.ForwardDynamicsSchedule)) == {"auto", *of_methods}
     others = {m.schedules for n in GENERATED for m in FUNCTIONS[n].methods.values()}
     both = ("thread", "scan")
+    warp = ("thread", "warp")
     three = (*both, "warp")
     assert get_args(types.Schedule) == ("auto", *both)
-    assert get_args(types.WarpSchedule) == ("auto", *three)
-    of_one = {("thread",), ("scan",), ("thread", "warp")}
-    assert others == {*of_one, both, three, (*both, "hybrid"), (*three, "pipeline")}
-    (inverse,) = FUNCTIONS["inverse_dynamics"].methods.values()
-    assert get_args(types.InverseDynamicsSchedule) == ("auto", *inverse.schedules)
+    assert get_args(types.WarpSchedule) == ("auto", *warp)
+    assert get_args(types.InverseDynamicsSchedule) == ("auto", *three)
+    of_one = {("thread",), ("scan",), warp}
+    assert others == {*of_one, both, three, (*both, "hybrid")}
     assert set(get_args(types.BackendChoice)) == {"auto", *TARGETS}
 
 

@@ -174,7 +174,6 @@ def test_every_name_of_a_compiled_function_is_explained():
         "_variational",
         "_with_efforts",
         "_excess",
-        "_pipeline",
         "_offset",
     }
     for name in robot.functions:

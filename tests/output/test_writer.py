@@ -14,7 +14,7 @@ from gridgen.commands import main as cli
 from gridgen.emit import writer
 from gridgen.emit.writer import check_file, write_file, write_folder
 from gridgen.errors import OptionError
-from gridgen.mpi.trajectory import write_torques
+from gridgen.papers.trajectory import write_torques
 from helpers.robots import OWN
 
 ROBOT, DIGEST = "<text>", "d" * 64

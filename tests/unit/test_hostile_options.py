@@ -171,7 +171,7 @@ def test_hostile_arguments_of_calls_raise_errors_of_gridgen() -> None:
         "vjp": (("mass_matrix", np.zeros((3, 2, 2)), q), {"wrt": ("q",)}),
         "rollout": (
             (q, q, np.zeros((3, 1, 2)), 0.01),
-            {"observe": (), "done": None, "keep": "all"},
+            {"record": (), "stop_when": None, "store_every": 1},
         ),
         "parameters": (("params",), {}),
     }

@@ -7,14 +7,13 @@ compute the same results.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations
 from typing import TypeVar
 
 from gridgen.dynamics import frames
-from gridgen.dynamics.chains import chain_of
 from gridgen.dynamics.computation import Computation, FunctionComputation, FusedComputation
 from gridgen.dynamics.inverse_kinematics import SearchIteration
 from gridgen.dynamics.products import ProductComputation
@@ -43,6 +42,9 @@ def _plain() -> Iterator[FunctionComputation]:
         key = KernelKey(step.function, step.method, step=name)
         yield FunctionComputation(key, step, step.algorithm)
 
+
+#: Steps outside the registry, by name: packages that are imported on request add theirs.
+FURTHER_STEPS: dict[str, Callable[[KinematicTree, KernelKey], Computation]] = {}
 
 _PRODUCTS: dict[str, type[ProductComputation]] = {"vjp": Pullback, "jvp": Pushforward}
 
@@ -91,8 +93,8 @@ def computation_of(tree: KinematicTree, which: str | KernelKey) -> Computation:
                fused functions and products require the key.
     """
     if not isinstance(which, str):
-        if which.bodies:
-            return chain_of(tree, which)
+        if which.step in FURTHER_STEPS:
+            return FURTHER_STEPS[which.step](tree, which)
         if which.products:
             return product_of(computation_of(tree, replace(which, products=())), which.products)
         if which.function == "inverse_kinematics":

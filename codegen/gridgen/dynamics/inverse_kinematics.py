@@ -56,7 +56,7 @@ FADING = 0.6
 #: Cost below which a start with a rest posture is not abandoned, per unit of its gain.
 PATIENCE = 0.1
 #: Entries of the array ``settings``.
-SETTINGS = ("position", "orientation", "iterations", "seeds", "first", "rest", "floor")
+SETTINGS = ("position", "orientation", "iterations", "starts", "first", "rest", "floor")
 
 Rows = list[list[Scalar]]
 

@@ -133,7 +133,7 @@ def render_team(
 ) -> str:
     """Render the file with a schedule's kernels."""
     view = schedule.view(robot, kernels, **options)
-    return render(f"{schedule.name}/robot_{schedule.name}.cuh.jinja", view)
+    return render(f"{schedule.folder or schedule.name}/robot_{schedule.name}.cuh.jinja", view)
 
 
 def sources_of(

@@ -19,21 +19,21 @@ class RolloutSettings:
 
     Attributes:
         substeps:      integrator steps for each step of the rollout.
-        keep:          ``all`` states, the ``last``, or a number k for every k-th state.
+        store_every:   a number k for every k-th state, or ``last``.
         feedback:      gains, reference positions and velocities; ``None`` without feedback.
         effort_limits: whether to clamp joint torques to the robot's limits.
         return_efforts: whether to return the applied joint torques.
-        done:     ranges beyond which a state ends, by name; ``None`` if none does.
-        observe:  functions to evaluate in every step.
+        stop_when:     ranges beyond which a state ends, by name; ``None`` if none does.
+        record:        functions to evaluate in every step.
     """
 
     substeps: int = 1
-    keep: object = "all"
+    store_every: object = 1
     feedback: Any = None
     effort_limits: bool = False
     return_efforts: bool = False
-    done: Any = None
-    observe: Any = ()
+    stop_when: Any = None
+    record: Any = ()
 
 
 class RolloutWords(NamedTuple):
@@ -78,16 +78,16 @@ class SearchSettings:
     q0: Any
     rest: Any
     pose_weights: Any
-    seeds: object
+    num_starts: object
     iterations: object
     tolerance: Any
-    keep: str
+    return_all: bool
     out: Any
     backend: str | None
 
 
 class Solutions(NamedTuple):
-    """Results of inverse kinematics, for problems (B,), or (B, seeds) with ``keep="all"``.
+    """Results of inverse kinematics, for problems (B,), or (B, n) with ``return_all``.
 
     Attributes:
         q:        joint positions (B, nq) [rad or m].

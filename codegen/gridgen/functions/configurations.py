@@ -197,13 +197,17 @@ class Configurations(Calls):
 
     @function()
     def random_configuration(
-        self, rng: np.random.Generator | torch.Generator, n: int, *, like: Array | None = None
+        self,
+        rng: np.random.Generator | torch.Generator,
+        n: int | None = None,
+        *,
+        like: Array | None = None,
     ) -> Array:
-        """Return ``n`` random configurations (n, nq) within the position limits.
+        """Return random configurations (n, nq), or one (nq,), within the position limits.
 
         Args:
             rng:  random generator of NumPy, or of PyTorch on any device.
-            n:    number of configurations.
+            n:    number of configurations; None for one without a batch axis.
             like: as in ``neutral``.
 
         Raises:

@@ -152,7 +152,7 @@ class ConstrainedDynamics(Calls):
 
         Source: Sugihara 2011.
         """
-        settings = SearchSettings(q, q, None, 1, iterations, tolerance, "best", out, backend)
+        settings = SearchSettings(q, q, None, 1, iterations, tolerance, False, out, backend)
         return self._searched(None, None, settings)
 
     @function(

@@ -15,8 +15,7 @@ from gridgen.functions.types import (
     Writable,
 )
 
-_BOTH = ("thread", "scan")
-_THREE = (*_BOTH, "warp")
+_SCHEDULES = ("thread", "warp")
 _REFUSALS = ("of_a_singular_mass_matrix",)
 
 
@@ -29,7 +28,7 @@ class Derivatives(Calls):
         Algorithm(
             "derivatives.inverse_dynamics_gradient",
             "Plancher et al. (GRiD) Algorithm 2; Singh, Russell and Wensing 2022",
-            _THREE,
+            _SCHEDULES,
         ),
     )
     def inverse_dynamics_gradient(
@@ -63,7 +62,7 @@ class Derivatives(Calls):
         Algorithm(
             "derivatives.forward_dynamics_gradient",
             "-M^-1 times the gradient of inverse dynamics, Plancher et al. (GRiD)",
-            _THREE,
+            _SCHEDULES,
             _REFUSALS,
         ),
         solves=True,
@@ -102,7 +101,7 @@ class Derivatives(Calls):
         Algorithm(
             "second_order.inverse_dynamics_second_order",
             "Singh, Russell and Wensing, second-order derivatives of rigid-body dynamics",
-            _BOTH,
+            ("thread", "scan"),
         ),
         is_default=False,
     )

@@ -25,8 +25,8 @@ from gridgen.functions.types import (
     Writable,
 )
 
-_BOTH = ("thread", "scan")
-_THREE = (*_BOTH, "warp")
+_SCHEDULES = ("thread", "warp")
+_INVERSE_SCHEDULES = ("thread", "scan", "warp")
 
 
 class Dynamics(Calls):
@@ -38,7 +38,7 @@ class Dynamics(Calls):
         Algorithm(
             "rnea.inverse_dynamics",
             "recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2",
-            (*_THREE, "pipeline"),
+            _INVERSE_SCHEDULES,
         ),
     )
     def inverse_dynamics(
@@ -60,10 +60,8 @@ class Dynamics(Calls):
             schedule:          ``thread``: one state per GPU thread or SIMD lane. ``scan`` and
                                ``warp``: one body per GPU thread, for small batches of robots with
                                many bodies, in the frames of the bodies or in that of the base.
-                               ``pipeline``: one block of GPU threads per trajectory, with
-                               arguments (B, T, nq) or (T, nq) and results likewise. ``auto``:
-                               ``thread``, or on a GPU the schedule that ``plan`` estimates to be
-                               the fastest.
+                               ``auto``: ``thread``, or on a GPU the schedule that ``plan``
+                               estimates to be the fastest.
             out:               output array.
             gravity:           acceleration of free fall in the base frame, by default
                                (0, 0, -9.81)                     (3,) or (B, 3)  [m/s^2]
@@ -101,7 +99,7 @@ class Dynamics(Calls):
         Algorithm(
             "rnea.bias_forces",
             "recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 5",
-            _THREE,
+            _INVERSE_SCHEDULES,
         ),
     )
     def bias_forces(
@@ -109,7 +107,7 @@ class Dynamics(Calls):
         q: ArrayLike,
         qd: ArrayLike,
         *,
-        schedule: WarpSchedule = "auto",
+        schedule: InverseDynamicsSchedule = "auto",
         out: Writable | None = None,
         **options: Unpack[Damped],
     ) -> Array:
@@ -235,7 +233,7 @@ class Dynamics(Calls):
         "Mass matrix: joint-space inertia",
         ("M",),
         Algorithm(
-            "crba.mass_matrix", "composite rigid bodies, Featherstone 2008, chapter 6", _THREE
+            "crba.mass_matrix", "composite rigid bodies, Featherstone 2008, chapter 6", _SCHEDULES
         ),
     )
     def mass_matrix(
@@ -267,7 +265,7 @@ class Dynamics(Calls):
         Algorithm(
             "minverse.mass_matrix_inverse",
             "factorization with the sparsity of the tree, Featherstone 2008, chapter 6",
-            _THREE,
+            _SCHEDULES,
             ("of_a_singular_mass_matrix",),
         ),
         solves=True,

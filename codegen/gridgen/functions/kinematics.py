@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from gridgen.functions.calls import Calls, Request, SearchSettings, Solutions
 from gridgen.functions.record import Algorithm, function
@@ -161,10 +160,10 @@ class Frames(Calls):
         q0: ArrayLike | None = None,
         rest: ArrayLike | None = None,
         pose_weights: ArrayLike | None = None,
-        seeds: int = 32,
+        num_starts: int = 32,
         iterations: int = 20,
         tolerance: tuple[float, float] = (1e-4, 1e-3),
-        keep: Literal["best", "all"] = "best",
+        return_all: bool = False,
         out: tuple[Writable, Writable, Writable] | None = None,
         backend: BackendChoice | None = None,
     ) -> Solutions:
@@ -187,19 +186,20 @@ class Frames(Calls):
                           towards it; the default of ``q0``.
             pose_weights: factors of the position and of the orientation error of each frame, (n, 2)
                           or (B, n, 2), or (2,) for all; 0 omits one. Default: 1.
-            seeds:        most starts, 1 to 128; ``q0`` or ``rest`` is one more.
+            num_starts:   most starts, 1 to 128; ``q0`` or ``rest`` is one more.
             iterations:   most iterations from a start.
             tolerance:    largest position error [m] and largest orientation error [rad] of a
                           solution.
-            keep:         ``best``: the first solution, or without one the positions of least cost.
-                          ``all``: where each start leads.
+            return_all:   return where each start leads. Otherwise the first solution, or without
+                          one the positions of least cost.
             out:          arrays for the results; ``success`` then consists of numbers.
             backend:      overrides the robot's.
 
         Returns:
             a record of ``q`` (B, nq), ``success`` (B,), and ``residual`` (B, 2), the largest
             position error [m] and orientation error [rad] of a frame or a constraint,
-            2 sin(angle / 2). With ``all`` they have an axis of starts, (B, seeds, ...).
+            2 sin(angle / 2). With ``return_all`` they have an axis of starts,
+            (B, num_starts, ...).
 
         Raises:
             OptionError: a frame is unknown, or an option is invalid.
@@ -209,7 +209,7 @@ class Frames(Calls):
         Source: Sugihara 2011.
         """
         settings = SearchSettings(
-            q0, rest, pose_weights, seeds, iterations, tolerance, keep, out, backend
+            q0, rest, pose_weights, num_starts, iterations, tolerance, return_all, out, backend
         )
         return self._searched(targets, frames, settings)
 

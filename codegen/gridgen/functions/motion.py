@@ -12,9 +12,9 @@ from gridgen.functions.types import (
     Driven,
     ExplicitIntegrator,
     Integrator,
-    Keep,
     Moving,
     NumberLike,
+    StoreEvery,
     ThreadSchedule,
     Unpack,
     Writable,
@@ -297,20 +297,20 @@ class Motion(Calls):
         dt: NumberLike,
         *,
         substeps: int = 1,
-        keep: Keep = "all",
+        store_every: StoreEvery = 1,
         integrator: Integrator = "semi_implicit",
         feedback: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
         effort_limits: bool = False,
         return_efforts: bool = False,
-        done: Mapping[str, object] | None = None,
-        observe: Sequence[str] = (),
+        stop_when: Mapping[str, object] | None = None,
+        record: Sequence[str] = (),
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, ...] | None = None,
         **options: Unpack[Moving],
     ) -> tuple[Array, ...]:
         """Return the states of trajectories under given joint torques, computed by one kernel.
 
-        The results are bitwise equal to those of repeated calls of ``step``; with ``observe``, up
+        The results are bitwise equal to those of repeated calls of ``step``; with ``record``, up
         to rounding. Position and velocity limits are not enforced. A trajectory that reaches an
         infinite or NaN state does not affect other trajectories.
 
@@ -323,9 +323,8 @@ class Motion(Calls):
                            batch  [N m or N]
             dt:            length of a step, a number or (B,)  [s]
             substeps:      integrator steps per step, of dt / substeps each, with the same torques.
-            keep:          states to return. ``all``: the initial state and the state after every
-                           step. ``last``: the final state. A number k that divides T: the initial
-                           state and every k-th state.
+            store_every:   states to return. A number k that divides T: the initial state and the
+                           state after every k steps. ``last``: the final state only.
             integrator:    as in ``step``.
             feedback:      gains K (nv, 2 nv), reference positions (nq,) and reference velocities
                            (nv,). Each may have an axis T or axes (B, T) in front, with extents 1
@@ -333,12 +332,12 @@ class Motion(Calls):
                            ``difference(q, q_ref)`` and ``qd_ref - qd`` at the start of a step.
             effort_limits: clamp the torques to the robot's ``effort_limits``.
             return_efforts: also return the applied torques, after feedback and clamping.
-            done:          ranges beyond which a state ends: (low, high), ``None`` for no bound, for
+            stop_when:     ranges beyond which a state ends: (low, high), ``None`` for no bound, for
                            the name of a joint [rad or m] and the ``height`` of a floating base [m];
                            the largest ``tilt`` of its z axis [rad]; the least ``self_distance``
                            [m]. A state is tested before the first step and after every one. When it
                            has ended or is NaN, it does not move any more.
-            observe:       functions to evaluate at the start of every step, by names as of
+            record:        functions to evaluate at the start of every step, by names as of
                            ``compute``: ``contact_forward_dynamics``, ``self_distance``. Their
                            arguments are q, qd, tau; their results are zero after the end.
             schedule:      ``thread``; ``auto`` selects it.
@@ -349,18 +348,19 @@ class Motion(Calls):
                            ``tau``, or none.
 
         Returns:
-            q_path:   joint positions   (B, T + 1, nq); (B, nq) for ``last``  [rad or m]
-            qd_path:  joint velocities  (B, T + 1, nv); (B, nv) for ``last``  [rad/s or m/s]
+            q_path:   joint positions   (B, T / k + 1, nq); (B, nq) for ``last``  [rad or m]
+            qd_path:  joint velocities  (B, T / k + 1, nv); (B, nv) for ``last``  [rad/s or m/s]
             tau_path: applied torques   (B, T, nv)  [N m or N], with ``return_efforts``
-            ends:     with ``done``, steps until a state ended, T + 1 if it did not  (B,)
-            then the results of each function of ``observe``, (B, T, ...).
+            ends:     with ``stop_when``, steps until a state ended, T + 1 if it did not  (B,)
+            then the results of each function of ``record``, (B, T, ...).
 
         Raises:
-            OptionError: ``substeps``, ``keep``, ``feedback``, ``done`` or ``observe`` is invalid.
+            OptionError: ``substeps``, ``store_every``, ``feedback``, ``stop_when`` or ``record`` is
+                invalid.
             Also the errors of ``step``.
         """
         settings = RolloutSettings(
-            substeps, keep, feedback, effort_limits, return_efforts, done, observe
+            substeps, store_every, feedback, effort_limits, return_efforts, stop_when, record
         )
         path: tuple[Array, ...] = self._call(
             Request(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gridgen.equivalents import hint
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
@@ -84,11 +85,10 @@ def _read(
         )
     function, _, rest = name.partition(":")
     if function not in FUSED:
-        near = similar(function, FUSED)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"choose among {', '.join(FUSED)}"
+        near = hint(function, FUSED) or "the manual's page of functions lists those that can be"
         if function in FUNCTIONS:
-            hint = "call it separately"
-        raise OptionError(f"function {show(function)} cannot be fused; {hint}")
+            near = "call it separately"
+        raise OptionError(f"function {show(function)} cannot be fused; {near}")
     row = FUNCTIONS[function]
     if row.of_frame or (row.has_frames and rest):
         frame, reference = _frame(name, rest, row, frames)

@@ -99,7 +99,7 @@ class Function:
     @cached_property
     def has_team_kernels(self) -> bool:
         """Whether it has kernels with one team of threads per state."""
-        return any("scan" in one.schedules for one in self.methods.values())
+        return any({"scan", "warp"} & {*one.schedules} for one in self.methods.values())
 
     @property
     def differentiable(self) -> tuple[str, ...]:

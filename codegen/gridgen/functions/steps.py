@@ -109,26 +109,3 @@ POSE = MethodStep(
     Algorithm("frames.pose", "products of placements, Yang, Wu, Pan (prefix sums) eq. 1"),
     optional_inputs=("offset",),
 )
-
-#: The two passes of inverse dynamics: from the base to the tips, and back.
-FORWARD, BACKWARD = "forward_chain", "backward_chain"
-_CHAIN = Algorithm("", "recursive Newton-Euler in two chains, Iannello, Siciliano")
-#: Steps whose kernels compute a subset of the bodies: ``KernelKey.bodies``.
-CHAINS: dict[str, MethodStep] = {
-    FORWARD: MethodStep(
-        "inverse_dynamics",
-        "",
-        "Motions of bodies and the wrenches that produce them",
-        ("q", "qd", "qdd", "gravity", "motions"),
-        ("motions_on", "wrenches"),
-        _CHAIN,
-    ),
-    BACKWARD: MethodStep(
-        "inverse_dynamics",
-        "",
-        "Joint torques from the wrenches on bodies",
-        ("q", "qd", "qdd", "wrenches", "carried"),
-        ("carried_on", "efforts"),
-        _CHAIN,
-    ),
-}

@@ -71,11 +71,11 @@ ExplicitIntegrator = Literal[
     "trapezoidal",
     "constant_acceleration",
 ]
-#: States that a rollout returns; a number k selects every k-th state.
-Keep: TypeAlias = Literal["all", "last"] | int
+#: States that a rollout returns: the initial one and every k-th, or the last one only.
+StoreEvery: TypeAlias = int | Literal["last"]
 Schedule = Literal["auto", "thread", "scan"]
-WarpSchedule = Literal["auto", "thread", "scan", "warp"]
-InverseDynamicsSchedule = Literal["auto", "thread", "scan", "warp", "pipeline"]
+WarpSchedule = Literal["auto", "thread", "warp"]
+InverseDynamicsSchedule = Literal["auto", "thread", "scan", "warp"]
 #: Schedules of time integration: one thread follows a state from step to step.
 ThreadSchedule = Literal["auto", "thread"]
 ForwardDynamicsSchedule = Literal["auto", "thread", "scan", "warp", "hybrid"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from gridgen.kernel import Kernel, KernelKey, Work
@@ -10,7 +10,6 @@ from gridgen.model.tree import KinematicTree
 from gridgen.schedules.cfa.schedule import CfaSchedule
 from gridgen.schedules.hybrid.schedule import HybridSchedule
 from gridgen.schedules.interface import KernelSelection, Schedule
-from gridgen.schedules.pipeline.schedule import PipelineSchedule
 from gridgen.schedules.rollout.schedule import RolloutSchedule
 from gridgen.schedules.scan.schedule import ScanSchedule
 from gridgen.schedules.search.schedule import SearchSchedule
@@ -28,18 +27,24 @@ _ALL: tuple[Callable[[Teams], Schedule], ...] = (
     ScanSchedule,
     CfaSchedule,
     HybridSchedule,
-    PipelineSchedule,
     WarpSchedule,
 )
 
 
 class Schedules:
-    """All schedules of one robot, each planned once."""
+    """All schedules of one robot, each planned once.
 
-    def __init__(self, tree: KinematicTree) -> None:
+    Args:
+        tree: the robot.
+        more: further schedules.
+    """
+
+    def __init__(
+        self, tree: KinematicTree, more: Sequence[Callable[[Teams], Schedule]] = ()
+    ) -> None:
         self.tree = tree
         teams = Teams(tree)
-        self.all = tuple(schedule(teams) for schedule in _ALL)
+        self.all = tuple(schedule(teams) for schedule in (*_ALL, *more))
 
     def of(self, key: KernelKey) -> Schedule:
         """Return the schedule that provides a kernel."""

@@ -60,7 +60,7 @@ def test_every_way_is_compared_and_measured(results):
     ways = [(row["schedule"], row["layout"], row["batch"]) for row in results["rows"]]
     assert ways == [
         (schedule, layout, 32)
-        for schedule in ("thread", "scan", "warp")
+        for schedule in ("thread", "warp")
         for layout in ("rows", "components")
     ]
     for row in results["rows"]:
@@ -70,7 +70,7 @@ def test_every_way_is_compared_and_measured(results):
 
 
 def test_what_does_not_fit_is_named(results):
-    assert len(results["unavailable"]) == 6
+    assert len(results["unavailable"]) == 4
     for words, why in results["unavailable"].items():
         assert words.startswith("arm7, mass_matrix")
         assert words.endswith("batch 4096")
@@ -81,7 +81,7 @@ def test_tables_tell_the_run(results):
     text = gpu_report.markdown(results)
     first = "| arm7 mass_matrix, float32, batch 32 | 1.0 | 2.0 | 0.50 |"
     assert first in text
-    assert "| mass_matrix gridgen scan float32 |" in text
+    assert "| mass_matrix gridgen warp float32 |" in text
     assert "| kernel | resident call | whole call |" in text
     row = results["rows"][0]
     needed = max(row["bytes"] / 4e12, row["instructions"] / 3e13)

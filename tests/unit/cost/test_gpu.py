@@ -30,7 +30,8 @@ def demands(request):
     schedules = Schedules(tree_of(request.param, floating_base=request.param == "quadruped"))
     found = []
     for function in FUNCTIONS:
-        for schedule in ("thread", "scan"):
+        team = "scan" if function == "inverse_dynamics" else "warp"
+        for schedule in ("thread", team):
             kernel = schedules.kernel(KernelKey(function, schedule=schedule))
             work = schedules.work(kernel)
             found += [demand_of(kernel, work, itemsize) for itemsize in (4, 8)]

@@ -17,17 +17,18 @@ from gridgen.schedules import Schedules
 from helpers.scan import tree_of
 
 STATES = 32
-#: By robot and function, method after a slash: cycles of a thread for each state, and of a team.
+#: By robot and function, method after a slash: cycles of a thread for each state, and of a team of
+#: the scan schedule.
 CYCLES = {
     ("arm7", "inverse_dynamics"): (5651, 11332),
     ("arm7", "forward_dynamics/aba"): (8637, 35192),
-    ("arm7", "mass_matrix"): (4554, 28233),
-    ("arm7", "mass_matrix_inverse"): (6622, 41311),
-    ("arm7", "inverse_dynamics_gradient"): (17079, 39911),
+    ("arm7", "mass_matrix"): (4554, None),
+    ("arm7", "mass_matrix_inverse"): (6622, None),
+    ("arm7", "inverse_dynamics_gradient"): (17079, None),
     ("quadruped", "inverse_dynamics"): (10899, 13782),
     ("quadruped", "forward_dynamics/aba"): (18255, 38587),
-    ("quadruped", "mass_matrix"): (10210, 76369),
-    ("quadruped", "mass_matrix_inverse"): (24132, 142693),
+    ("quadruped", "mass_matrix"): (10210, None),
+    ("quadruped", "mass_matrix_inverse"): (24132, None),
 }
 #: The device that is most like the simulated one: as many lanes, a few multiprocessors more.
 LIKE = DEVICES["sm_80"]
@@ -44,7 +45,7 @@ def seconds(robot: str, function: str, schedule: str) -> float:
     return predicted(demand, LIKE, STATES).seconds - LIKE.launch
 
 
-@pytest.mark.parametrize(("robot", "function"), CYCLES)
+@pytest.mark.parametrize(("robot", "function"), [one for one, pair in CYCLES.items() if pair[1]])
 def test_the_faster_schedule_is_predicted(robot, function):
     thread, team = CYCLES[robot, function]
     times = seconds(robot, function, "thread"), seconds(robot, function, "scan")
@@ -59,7 +60,7 @@ def test_functions_are_in_order():
             found = sorted(
                 (cycles[at], seconds(robot, function, schedule))
                 for (name, function), cycles in CYCLES.items()
-                if name == robot
+                if name == robot and cycles[at]
             )
             for cycles, time in found:
                 assert all(time < other for more, other in found if more > 2 * cycles)

@@ -635,7 +635,7 @@ def test_forces_and_residuals_are_observed_along_a_rollout() -> None:
     tau = np.repeat(peer.x["tau"][:, None], steps, axis=1)
     options: dict[str, Any] = {"integrator": "implicit", "gravity": gravity}
     names = ("contact_forward_dynamics", "contact_residual")
-    options |= {"observe": names, "done": {"rootz": (float(np.median(q0[:, 1])), None)}}
+    options |= {"record": names, "stop_when": {"rootz": (float(np.median(q0[:, 1])), None)}}
     q, qd, ends, *seen = robot.rollout(q0, qd0, tau, 2e-3, **options)
     is_kept = np.arange(steps) < ends[:, None]
     assert 0 < is_kept.sum() < is_kept.size

@@ -197,7 +197,7 @@ def test_a_quadruped_settles_on_a_rough_field() -> None:
         for array in (np.tile(gains, (5, 1, 1)), q0, qd0)
     )
     options: dict[str, Any] = {"terrain": field, "feedback": feedback}
-    options["observe"] = ("contact_forward_dynamics",)
+    options["record"] = ("contact_forward_dynamics",)
     q, qd, _, forces = robot.rollout(q0, qd0, tau, 2e-3, **options)
     weight = 9.81 * robot.total_mass
     assert_allclose(forces[:, -100:, :, 2].sum(axis=2).mean(axis=1), weight, rtol=0.02)

@@ -296,7 +296,7 @@ REFUSED: list[tuple[type[Exception], str, tuple[Any, ...], dict[str, Any], str]]
     (ShapeError, "mass_matrix", (np.zeros((5, 3)),), {}, "q has shape (5, 3); two_link needs"),
     (DtypeError, "mass_matrix", (None,), {}, "q is None; give numbers"),
     (DtypeError, "mass_matrix", (GOOD,), {"out": [0.0]}, "out is of type list; give an array"),
-    (DeviceError, "mass_matrix", (GOOD,), {"schedule": "scan"}, "runs one team of GPU threads"),
+    (DeviceError, "mass_matrix", (GOOD,), {"schedule": "warp"}, "runs one team of GPU threads"),
 ]
 
 

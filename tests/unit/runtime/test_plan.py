@@ -72,7 +72,7 @@ def test_a_call_does_what_the_plan_says(on_gpu, batch, evaluated):
         assert evaluated.pop() == function + suffix(plan) == plan.chosen.kernel
         getattr(robot, function)(q, qd, qd, f_ext=loads)
         assert evaluated.pop() == f"{function}{suffix(plan)}_f_ext"
-        for schedule, end in (("thread", ""), ("scan", "_scan"), ("warp", "_warp")):
+        for schedule, end in (("thread", ""), ("warp", "_warp")):
             getattr(robot, function)(q, qd, qd, schedule=schedule)
             assert evaluated.pop() == function + end
     plan = robot.plan("forward_dynamics", batch=batch, device="sm_90", dtype="float64")

@@ -158,13 +158,13 @@ def test_rollouts_of_arrays_like_earlier_ones(
         follow = [gpu.driver.asarray(rng.normal(size=(4, *n))) for n in ((2, 4), (2,), (2,))]
         for feedback in (None, tuple(follow)):
             checks.clear()
-            found = gpu.robot.rollout(*x, 0.01, keep=2, feedback=feedback)
+            found = gpu.robot.rollout(*x, 0.01, store_every=2, feedback=feedback)
             assert len(checks) == (seed == 0)
             on_cpu = feedback and tuple(map(on_host, feedback))
-            wanted = two_link.rollout(*map(on_host, x), 0.01, keep=2, feedback=on_cpu)
+            wanted = two_link.rollout(*map(on_host, x), 0.01, store_every=2, feedback=on_cpu)
             np.testing.assert_equal(tuple(map(on_host, found)), wanted)
     checks.clear()
-    gpu.robot.rollout(*x, 0.01, keep=4)
+    gpu.robot.rollout(*x, 0.01, store_every=4)
     assert checks == ["rollout_semi_implicit"]
 
 

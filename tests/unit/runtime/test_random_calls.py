@@ -170,7 +170,7 @@ def test_random_interrupts(shared: gridgen.Robot, alarm: Callable[..., bool], co
     calls: dict[str, Callable[..., Any]] = {
         "inverse_dynamics": lambda q, qd, **out: shared.inverse_dynamics(q, qd, q, **out),
         "mass_matrix": lambda q, qd, **out: shared.mass_matrix(q, **out),
-        "rollout": lambda q, qd, **out: shared.rollout(q, qd, tau, 1e-3, keep="last", **out),
+        "rollout": lambda q, qd, **out: shared.rollout(q, qd, tau, 1e-3, store_every="last", **out),
     }
     taken: dict[str, float] = {}
 

@@ -34,7 +34,7 @@ def test_products_are_how_a_rollout_changes(
     def end(x: np.ndarray) -> np.ndarray:
         efforts = tau[1] + x[4:].reshape(STEPS, 2)
         state = (q[1, 0] + x[:2], qd[1, 0] + x[2:4])
-        return np.concatenate(two_link.rollout(*state, efforts, STEP, keep="last"))
+        return np.concatenate(two_link.rollout(*state, efforts, STEP, store_every="last"))
 
     steps = size * np.eye(change.shape[1])
     expected = np.stack([(end(x) - end(-x)) / (2 * size) for x in steps], axis=1)
@@ -150,7 +150,7 @@ def test_states_of_a_rollout_may_have_several_axes(
         for one, other in zip(back, expected, strict=True):
             np.testing.assert_array_equal(one, other.reshape(*lead, *other.shape[1:]))
     whole = [array.reshape(*lead, 2) for array in whole]
-    bound = two_link.bind("rollout", *whole, tau, STEP, keep="last")
+    bound = two_link.bind("rollout", *whole, tau, STEP, store_every="last")
     np.testing.assert_array_equal(bound()[0], two_link.rollout(*whole, tau, STEP)[0][..., -1, :])
     with pytest.raises(ShapeError, match=r"q0 has axes \(2, 3\) that cannot be merged"):
         two_link.bind("rollout", q0, qd0, tau, STEP)

@@ -195,12 +195,12 @@ def test_calls_with_new_numbers_each_time_do_not_fill_the_memory(
     robot = gridgen.load(robot_path("two_link"))
     q = np.zeros((STATES, 2))
     for i in range(10):
-        dt, done = 0.01 + 1e-4 * i, {"elbow": (-1.0, 1.0 + i)}
-        robot.rollout(q, q, np.zeros((STATES, STEPS, 2)), dt, done=done)
+        dt, stop_when = 0.01 + 1e-4 * i, {"elbow": (-1.0, 1.0 + i)}
+        robot.rollout(q, q, np.zeros((STATES, STEPS, 2)), dt, stop_when=stop_when)
         robot.step(q, q, q, dt)
     assert len(defaults._NUMBERS) == 4
     made = len(defaults._MADE)
     with pytest.raises(OptionError, match="whose ends are exchanged"):
-        robot.rollout(q, q, np.zeros((STATES, STEPS, 2)), dt, done={"elbow": (1.0, -1.0)})
-    robot.rollout(q, q, np.zeros((STATES, STEPS, 2)), dt, done={"elbow": (-1.0, 20.0)})
+        robot.rollout(q, q, np.zeros((STATES, STEPS, 2)), dt, stop_when={"elbow": (1.0, -1.0)})
+    robot.rollout(q, q, np.zeros((STATES, STEPS, 2)), dt, stop_when={"elbow": (-1.0, 20.0)})
     assert len(defaults._MADE) == made

@@ -21,7 +21,10 @@ from gridgen.schedules.views import ArrayView
 _WIDTH = 95
 _SEARCH = signature(Declared.inverse_kinematics).parameters
 #: Tolerances of inverse kinematics, most iterations and most starts.
-_SETTINGS = (*_SEARCH["tolerance"].default, *(_SEARCH[n].default for n in ("iterations", "seeds")))
+_SETTINGS = (
+    *_SEARCH["tolerance"].default,
+    *(_SEARCH[n].default for n in ("iterations", "num_starts")),
+)
 # Defaults of arrays of inverse kinematics.
 _SEARCH_DEFAULTS = {"pose_weights": (1.0,), "settings": _SETTINGS}
 # Whether the first two arrays of inverse kinematics are given.

@@ -331,10 +331,11 @@ def _listed(results: Any) -> Sequence[Tensor]:
 
 def course_of(words: Words, given: Mapping[str, Tensor]) -> RolloutSettings:
     """Return the rollout options of a call."""
-    substeps, keep, limits = words.settings.split()
+    substeps, every, limits = words.settings.split()
     follow = tuple(given[name] for name in FEEDBACK if name in given)
-    kept = int(keep) if keep.isdigit() else keep
-    return RolloutSettings(int(substeps), kept, follow or None, limits == "limits")
+    return RolloutSettings(
+        int(substeps), int(every) if every.isdigit() else every, follow or None, limits == "limits"
+    )
 
 
 def kernel_of(robot: Any, row: Function, words: Words, given: Mapping[str, Tensor]) -> Kernel:

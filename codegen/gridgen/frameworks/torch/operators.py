@@ -190,7 +190,7 @@ class Product(Derivable):
             options["results"] = _alone(known)
         if asked.kernel.calls:
             settings = course_of(words, asked.given)
-            options |= {"substeps": settings.substeps, "keep": settings.keep}
+            options |= {"substeps": settings.substeps, "store_every": settings.store_every}
             options |= {"feedback": settings.feedback, "effort_limits": settings.effort_limits}
         name, changes = row.name, [self._changes(asked, further)]
         if of.kinds:

@@ -66,7 +66,7 @@ def rolled_out(
         )
         return rolled_by_steps(operations, shapes, along, settings)
     limits = "limits" if settings.effort_limits else "free"
-    words = words._replace(settings=f"{settings.substeps} {settings.keep} {limits}")
+    words = words._replace(settings=f"{settings.substeps} {settings.store_every} {limits}")
     tensors, head = {}, (*along.lead, along.steps)
     for name, shape in shapes.items():
         tensor = along.whole(name, shape, torch, alone=name not in ("q0", "qd0"))

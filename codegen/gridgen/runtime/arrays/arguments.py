@@ -12,7 +12,6 @@ import numpy as np
 
 from gridgen.errors import DtypeError, ShapeError
 from gridgen.functions.arrays import (
-    ARRAYS,
     CONSTANT_IN_TIME,
     DEFAULTED,
     FEEDBACK,
@@ -92,11 +91,9 @@ class Call(NamedTuple):
         states: int = math.prod(self.lead)
         return states
 
-    def numbers(self, operands: Iterable[Operand], states: int) -> list[int]:
-        """Return the launch arguments of the kernel for some states in arrays that it can use."""
+    def numbers(self, operands: Iterable[Operand]) -> list[int]:
+        """Return the launch arguments of the kernel for arrays that it can use."""
         numbers = numbers_of(operands)
-        if self.kernel.along:
-            numbers += (0, self.lead[-1], states)
         if self.settings is not None:
             pairs = zip(self.settings[::2], self.settings[1::2], strict=True)
             numbers += [number for first, second in pairs for number in (first, 0, second)]
@@ -181,7 +178,7 @@ def checked_call(
     Raises:
         ShapeError, DtypeError, DeviceError: an argument is not compatible.
         ParameterError: a row of ``params`` is not physically valid.
-        OptionError: ``substeps``, ``keep`` or ``feedback`` are invalid.
+        OptionError: ``substeps``, ``store_every`` or ``feedback`` are invalid.
     """
     call = checked_inputs(description, kernel, inputs, q, settings)
     if settings is None or call.settings is None:
@@ -210,8 +207,6 @@ def checked_inputs(
     }
     words, steps, times, timed = None, 0, _NO_TIMES, _NO_TIMES
     if settings is None:
-        if kernel.along:
-            arrays = _along(robot, shapes, arrays)
         lead = leading_axes(robot, shapes, arrays)
     else:
         arrays, lead, steps, times, timed = in_time(robot, shapes, arrays)
@@ -236,23 +231,6 @@ def checked_inputs(
         time = None if words is None or name in CONSTANT_IN_TIME else len(own) - len(shape)
         operands.append(operand(array, len(own), time))
     return Call(kernel, operands, lead, inputs[first], tuple(copied), words, times)
-
-
-def _along(robot: str, shapes: Mapping[str, Shape], arrays: dict[str, Array]) -> dict[str, Array]:
-    """Return the inputs of trajectories; those of a whole trajectory get an axis for samples."""
-    paths = {name: shape for name, shape in shapes.items() if not ARRAYS[name].shared}
-    lead = leading_axes(robot, paths, arrays)
-    if not lead:
-        first, (components,) = next(iter(paths.items()))
-        raise ShapeError(
-            f"{first} has shape {arrays[first].shape}; {robot} needs a row for every sample, "
-            f"(B, T, {components}) or (T, {components})"
-        )
-    for name in shapes.keys() - paths:
-        shape, array = shapes[name], arrays[name]
-        if len(lead) > 1 and array.shape == (*lead[:-1], *shape):
-            arrays[name] = array.reshape(*lead[:-1], 1, *shape)
-    return arrays
 
 
 def leading_axes(

@@ -24,14 +24,14 @@ class SharedNumbers(tuple[float, ...]):
     __slots__ = ()
 
 
-def bounds_of(robot: RobotRecord, done: object) -> tuple[KernelKey, dict[str, SharedNumbers]]:
+def bounds_of(robot: RobotRecord, stop_when: object) -> tuple[KernelKey, dict[str, SharedNumbers]]:
     """Return the program that tests states, and its arrays; see ``Robot.rollout``.
 
     Raises:
         OptionError: a name or a range is invalid.
     """
-    if not isinstance(done, Mapping) or not done:
-        raise OptionError(f"done is {show_value(done)}; {_FORM}")
+    if not isinstance(stop_when, Mapping) or not stop_when:
+        raise OptionError(f"stop_when is {show_value(stop_when)}; {_FORM}")
     places = {
         name: first
         for name, first, quaternion, mimics in zip(
@@ -46,15 +46,17 @@ def bounds_of(robot: RobotRecord, done: object) -> tuple[KernelKey, dict[str, Sh
     ranges = np.tile((-math.inf, math.inf), (robot.nq, 1))
     height, upright = (-math.inf, math.inf), -2.0
     margin: float | None = None
-    for name, value in done.items():
+    for name, value in stop_when.items():
         if name in _OF_BASE and len(free) > 1 and not has_base:
             raise OptionError(
-                f"done has {show(name)}, which is of one floating base, and no free joint is the "
-                f"first: {', '.join(map(show, free[:3]))}; test the results of observe"
+                f"stop_when has {show(name)}, which is of one floating base, and no free joint is "
+                f"the first: {', '.join(map(show, free[:3]))}; test the results of record"
             )
         if name not in names:
             near = similar(name, names) if isinstance(name, str) else ()
-            raise OptionError(f"done has {show_value(name)}; choose {', '.join(near or names)}")
+            raise OptionError(
+                f"stop_when has {show_value(name)}; choose {', '.join(near or names)}"
+            )
         if name in places:
             ranges[places[name]] = _range(name, value)
         elif name == "height":
@@ -72,13 +74,15 @@ def bounds_of(robot: RobotRecord, done: object) -> tuple[KernelKey, dict[str, Sh
 def _range(name: str, value: Any) -> tuple[float, float]:
     """Return both ends of a range."""
     if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise OptionError(f"done has {show(name)}: {show_value(value)}; give (low, high)")
+        raise OptionError(f"stop_when has {show(name)}: {show_value(value)}; give (low, high)")
     low, high = (
         other if end is None else _number(name, end, -math.inf, math.inf)
         for end, other in zip(value, (-math.inf, math.inf), strict=True)
     )
     if low > high:
-        raise OptionError(f"done has {show(name)}: {show_value(value)}, whose ends are exchanged")
+        raise OptionError(
+            f"stop_when has {show(name)}: {show_value(value)}, whose ends are exchanged"
+        )
     return low, high
 
 
@@ -86,5 +90,5 @@ def _number(name: str, value: Any, least: float, most: float) -> float:
     is_number = isinstance(value, (float, int, np.floating, np.integer))
     if not is_number or isinstance(value, bool) or not least <= value <= most:
         span = f" from {least:.3g} to {most:.3g}" if most < math.inf else ""
-        raise OptionError(f"done has {show(name)}: {show_value(value)}; give a number{span}")
+        raise OptionError(f"stop_when has {show(name)}: {show_value(value)}; give a number{span}")
     return float(value)

@@ -55,36 +55,37 @@ def rollout_words(settings: RolloutSettings, steps: int, *, follows: bool) -> Ro
 
 def stored_steps(settings: RolloutSettings, steps: int) -> tuple[int, int | None]:
     """Return the steps per stored state, and the count of stored states; ``None`` for the last."""
-    _check_switch("effort_limits", settings.effort_limits)
+    check_switch("effort_limits", settings.effort_limits)
     check_substeps(settings.substeps)
-    keep: Any = settings.keep
-    if isinstance(keep, str) and keep in ("all", "last"):
-        return (1, steps + 1) if keep == "all" else (steps, None)
-    if not _is_count(keep) or steps % keep:
+    every: Any = settings.store_every
+    if isinstance(every, str) and every == "last":
+        return steps, None
+    if not _is_count(every) or steps % every:
         raise OptionError(
-            f"`keep` is {show_value(keep)}; give all, last, or a number of steps that divides "
+            f"store_every is {show_value(every)}; give last, or a number of steps that divides "
             f"{steps}"
         )
-    return int(keep), steps // int(keep) + 1
+    return int(every), steps // int(every) + 1
 
 
 def check_efforts(settings: RolloutSettings) -> bool:
     """Return whether a rollout returns joint torques; raise unless the option is a bool."""
-    _check_switch("return_efforts", settings.return_efforts)
+    check_switch("return_efforts", settings.return_efforts)
     return settings.return_efforts
 
 
 def check_untransformed(settings: RolloutSettings) -> None:
     """Raise for options that rollouts which a framework transforms do not have."""
-    for word, none in (("done", None), ("observe", ())):
+    for word, none in (("stop_when", None), ("record", ())):
         if getattr(settings, word) != none:
             raise OptionError(
                 f"{word}: a rollout that PyTorch differentiates or JAX traces does not have it: "
-                "pass arrays without gradients, and use rollout_vjp for those of done"
+                "pass arrays without gradients, and use rollout_vjp for those of stop_when"
             )
 
 
-def _check_switch(name: str, value: Any) -> None:
+def check_switch(name: str, value: Any) -> None:
+    """Raise unless an option is a bool."""
     if not isinstance(value, bool):
         raise OptionError(f"{name} is {show_value(value)}; give True or False")
 

@@ -158,17 +158,19 @@ class Binder:
         general, q = partial(self._validated, call, backend), call.q
         if is_streamed(call.arrays, self._evaluator.compiled.target(q, backend)):
             return general, None
-        compiled, robot = self._evaluator.compiled.find(call.kernel, q, backend), self._description
+        robot = self._description
+        compiled = self._evaluator.compiled.find(call.kernel, q, backend, call.states)
         direct, scratch = compiled.direct, None
         tests: list[Callable[[], bool]] = []
         is_at_once = False
         if direct and direct.direct and call.states <= direct.at_once:
+            direct.make(call.states)
             launch: Callable[[], object] = partial(direct.direct, *call.arrays)
             is_at_once = True
         else:
             like = call.like if has_own_stream(call.like) else q
             scratch = compiled.scratch(call.states, like, call.trail)
-            numbers = call.numbers((*call.inputs, *call.outputs), call.states)
+            numbers = call.numbers((*call.inputs, *call.outputs))
             parts = [*compiled.chunks(numbers, call.states, q.dtype.itemsize, scratch)]
             launches = [compiled.kernel.prepare(*part) for part in parts]
             launch = launches[0] if len(launches) == 1 else partial(_in_turn, launches)

@@ -118,7 +118,7 @@ class Evaluator:
         values = [*resolved.inputs.values()]
         first, results, key = values[0], None, None
         try:
-            if resolved.backend is None and not kernel.along:
+            if resolved.backend is None:
                 if settings is None and type(first) is np.ndarray:
                     prepared = self._prepared.get((kernel.name, first.dtype))
                     if prepared is not None:
@@ -166,7 +166,8 @@ class Evaluator:
                 results = self.evaluate_checked(call, resolved.backend)
         if key is not None and call.states:
             if not is_streamed(call.arrays, self.compiled.target(q, None)):
-                self._prepared.note(key, values, call, self.compiled.find(kernel, q, None))
+                compiled = self.compiled.find(kernel, q, None, call.states)
+                self._prepared.note(key, values, call, compiled)
         return results
 
     def _note(self, request: Request, kernel: Kernel) -> None:
@@ -225,12 +226,12 @@ class Evaluator:
     ) -> None:
         """Compute some states of arrays on the kernel's device."""
         q = operands[0].array
-        compiled = self.compiled.find(call.kernel, q, backend_name)
+        compiled = self.compiled.find(call.kernel, q, backend_name, call.states)
         like = call.like if has_own_stream(call.like) else q
         if like is q and (compiled.takes_memory or (call.trail and compiled.is_given_room)):
             refusal = f"{call.kernel.name} takes memory that a graph would not keep; bind the call"
             check_no_capture(q, refusal)
-        compiled.launch(batch, like, call.trail, call.numbers(operands, batch))
+        compiled.launch(batch, like, call.trail, call.numbers(operands))
 
 
 def is_streamed(arrays: Iterable[Array], target: Target) -> bool:

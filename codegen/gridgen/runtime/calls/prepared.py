@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridgen.backends.cpu.direct import DirectKernel, as_arguments
+from gridgen.backends.cpu.direct import DirectKernel, address_of, as_arguments
 from gridgen.backends.cuda.failures import failures
 from gridgen.backends.interface import Enqueue, StreamKernel
 from gridgen.functions.arrays import BOUNDS, FEEDBACK, OPEN
@@ -24,7 +24,7 @@ from gridgen.functions.types import Array
 from gridgen.runtime.arrays.arguments import Call, results_given
 from gridgen.runtime.arrays.defaults import default, number
 from gridgen.runtime.arrays.ends import SharedNumbers
-from gridgen.runtime.arrays.layout import address, extent
+from gridgen.runtime.arrays.layout import extent
 from gridgen.runtime.arrays.libraries import (
     current_handle,
     empty,
@@ -200,7 +200,7 @@ def _layout_launch(
     values: Sequence[Any], call: Call, compiled: Compiled, operands: Sequence[Operand]
 ) -> Launch:
     """Return a launch for arrays of one layout, which needs their addresses alone."""
-    numbers = call.numbers(operands, call.states)
+    numbers = call.numbers(operands)
     first, enqueue = values[0], None
     on_host, is_tensor = type(first) is np.ndarray, has_own_stream(first)
     if on_host:
@@ -233,7 +233,7 @@ def _layout_launch(
     whereabouts = methodcaller("data_ptr") if is_tensor else attrgetter("data.ptr")
     xp, dtype = namespace(call.q), call.q.dtype
     make = empty if is_tensor else lambda shape, _: xp.empty(shape, dtype)
-    begin_of: Callable[[Any], int] = address if on_host else whereabouts
+    begin_of: Callable[[Any], int] = address_of if on_host else whereabouts
 
     def computed(values: list[Any], out: Any, fixed: Any = fixed) -> Any:
         q, results = values[0], out
@@ -306,7 +306,7 @@ def layout_key(
     key = function, isinstance(out, (tuple, list)), type(q), *layouts
     if settings is None:
         return key
-    said = settings.substeps, settings.keep, settings.effort_limits
+    said = settings.substeps, settings.store_every, settings.effort_limits
     key = *key, *said, *map(type, said)
     try:
         hash(key)

@@ -48,7 +48,7 @@ class Products:
         resolved, of, known = self._of(function, arguments, options)
         by = checked_wrt(wrt, of)
         if resolved.settings is not None:
-            for word in ("return_efforts", "observe"):
+            for word in ("return_efforts", "record"):
                 if getattr(resolved.settings, word):
                     raise OptionError(f"the backward pass begins with states: omit {word}")
             kernel = self._module.kernels.find(of.key.product("vjp", by))

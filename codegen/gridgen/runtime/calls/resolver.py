@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gridgen.equivalents import unknown_keyword
 from gridgen.errors import OptionError
 from gridgen.functions import COMPILED, FUNCTIONS, GENERATED, Declared, Function
 from gridgen.functions.arrays import OPTIONAL_INPUTS, PARAMETERS
@@ -135,18 +136,18 @@ class Resolver:
     ) -> tuple[tuple[KernelKey, ...], dict[str, SharedNumbers]]:
         """Return what a rollout calls in addition to steps, and the bounds at which states end."""
         parts: tuple[KernelKey, ...] = ()
-        if not (isinstance(settings.observe, tuple) and not settings.observe):
-            listed = self.read_parts(settings.observe)
+        if not (isinstance(settings.record, tuple) and not settings.record):
+            listed = self.read_parts(settings.record)
             for part in listed:
                 if others := set(part.row.arguments) - {"q", "qd", "tau"}:
                     raise OptionError(
-                        f"observe has {show(part.name)}, which needs {', '.join(sorted(others))}: "
+                        f"record has {show(part.name)}, which needs {', '.join(sorted(others))}: "
                         "choose functions of q, qd and tau"
                     )
             parts = tuple(part.key for part in listed)
-        if settings.done is None:
+        if settings.stop_when is None:
             return parts, {}
-        excess, bounds = bounds_of(self._description, settings.done)
+        excess, bounds = bounds_of(self._description, settings.stop_when)
         return (*parts, excess), bounds
 
     def resolve_named(self, function: Any, *arguments: Any, **options: Any) -> Resolved:
@@ -230,7 +231,7 @@ class Resolver:
         """Raise for a keyword argument that a function does not have, as Python does."""
         for name in options:
             if name not in row.options:
-                raise TypeError(f"Robot.{row.name}() got an unexpected keyword argument {name!r}")
+                raise unknown_keyword(f"Robot.{row.name}", name, row.options)
         self.check_parameters(options)
 
     def check_parameters(self, options: Mapping[str, Any]) -> None:

@@ -55,7 +55,7 @@ class RolloutPullbacks:
         assert settings is not None
         function, names = there.key.function, ["q_path", "qd_path"]
         bars = by_name("cotangents", function, cotangents, names)
-        if settings.done is not None and isinstance(results, tuple):
+        if settings.stop_when is not None and isinstance(results, tuple):
             results = results[:2]
         known = {} if results is None else by_name("results", function, results, names)
         others = (*bars.values(), *known.values(), *results_given(resolved.out))
@@ -99,7 +99,7 @@ class RolloutPullbacks:
         array = adopted(self._description, name, shape, value, q, "q0")
         if array.shape != wanted:
             raise ShapeError(
-                f"{name} has shape {array.shape}; with these tau and `keep` it needs {wanted}"
+                f"{name} has shape {array.shape}; with these tau and store_every it needs {wanted}"
             )
         if len(back.lead) > 1 and not are_one(array, len(back.lead)):
             array = namespace(array).array(array, order="C")

@@ -12,9 +12,10 @@ from gridgen.errors import OptionError, ShapeError
 from gridgen.functions.calls import CLOSED, FLOOR, STARTS, TO_REST, SearchSettings, Solutions
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
-from gridgen.naming import check_choice, show_value
+from gridgen.naming import show_value
 from gridgen.runtime.arrays.layout import array_like, check_dtype, check_like
 from gridgen.runtime.arrays.libraries import adopt, is_traced, is_wrapped
+from gridgen.runtime.arrays.times import check_switch
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.configurations import neutral
 from gridgen.runtime.module.description import RobotRecord
@@ -50,19 +51,18 @@ def search(
                     check_like(own, name, poses, "targets")
     if isinstance(frames, str):
         targets = targets[..., None, :, :]
-    check_choice("keep", settings.keep, ("best", "all"))
-    keeps_all = settings.keep == "all"
+    check_switch("return_all", settings.return_all)
     begin = settings.rest if settings.q0 is None else settings.q0
-    seeds, starts = _count("seeds", settings.seeds), STARTS + (begin is not None)
-    if seeds > starts:
-        raise OptionError(f"seeds is {seeds}; give at most {starts}, the number of starts")
+    tried, starts = _count("num_starts", settings.num_starts), STARTS + (begin is not None)
+    if tried > starts:
+        raise OptionError(f"num_starts is {tried}; give at most {starts}, the number of starts")
     tolerance = _numbers("tolerance", settings.tolerance, 2)
     to_rest = 0.0 if settings.rest is None else TO_REST
     most, floor = _count("iterations", settings.iterations), FLOOR.get(targets.dtype.itemsize, 0.0)
-    numbers = np.array([*tolerance, most, seeds, begin is None, to_rest, floor])
-    if keeps_all:
-        numbers = np.tile(numbers, (seeds, 1))
-        numbers[:, 3], numbers[:, 4] = 1, numbers[:, 4] + np.arange(seeds)
+    numbers = np.array([*tolerance, most, tried, begin is None, to_rest, floor])
+    if settings.return_all:
+        numbers = np.tile(numbers, (tried, 1))
+        numbers[:, 3], numbers[:, 4] = 1, numbers[:, 4] + np.arange(tried)
         targets = targets[..., None, :, :, :]
     if begin is None:
         begin = np.clip(neutral(known.space), known.lower_limits, known.upper_limits)
@@ -78,7 +78,7 @@ def search(
         *(_array(array, targets) for array in (begin, rest)),
         _array(weights, targets, is_own=is_own),
     ]
-    if keeps_all:
+    if settings.return_all:
         arrays = [_with_starts(array, axes) for array, axes in zip(arrays, (1, 1, 2), strict=True)]
     begin, rest, weights = arrays
     values = (begin, rest, targets, weights, _array(numbers, targets, is_own=True))

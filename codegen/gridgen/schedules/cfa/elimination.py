@@ -1,4 +1,4 @@
-"""The order of elimination of the constraint-force system's blocks (docs/cfa_elimination.md).
+"""The order of elimination of the constraint-force system's blocks (docs/cfa.md).
 
 Each body is coupled with its parent, its siblings and its children. Eliminating it couples all its
 neighbors with each other; bodies that are not coupled are eliminated in one round, in parallel.

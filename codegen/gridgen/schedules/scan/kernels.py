@@ -83,55 +83,17 @@ _OF_MOTION = (
     ),
 )
 
-_CHANGES = ("placements", "drifts", "by_position", "by_velocity", "positions", "velocities")
-_FACTORS = ("rows", "inverse", "masses")
-
-_GRADIENTS = (
-    ScanKernel(
-        _scan("inverse_dynamics_gradient"),
-        KernelKey("inverse_dynamics_gradient"),
-        "docs/gradients.md",
-        _MOTION,
-        "inverse_dynamics_gradient",
-        memory=_CHANGES,
-    ),
-    ScanKernel(
-        _scan("forward_dynamics_gradient"),
-        KernelKey("forward_dynamics_gradient"),
-        "docs/gradients.md",
-        _MOTION,
-        "forward_dynamics_gradient",
-        memory=(*_CHANGES, *_FACTORS, "solution"),
-    ),
-    ScanKernel(
-        _scan("inverse_dynamics_second_order"),
-        KernelKey("inverse_dynamics_second_order"),
-        "docs/gradients.md",
-        _MOTION,
-        "second_order",
-        memory=("placements", "drifts", "moving", "wrenches", "spins", "above", "cubes"),
-    ),
-)
-
-_OF_POSITIONS = (
-    ScanKernel(
-        _scan("mass_matrix"),
-        KernelKey("mass_matrix"),
-        "Yang, Wu, Pan (prefix sums) eq. 17",
-        (),
-        "mass_matrix",
-    ),
-    ScanKernel(
-        _scan("mass_matrix_inverse"),
-        KernelKey("mass_matrix_inverse"),
-        "docs/gradients.md",
-        (),
-        "mass_matrix_inverse",
-        memory=("placements", *_FACTORS),
-    ),
+#: Effects of joints on each other are in the memory of a team.
+_SECOND_ORDER = ScanKernel(
+    _scan("inverse_dynamics_second_order"),
+    KernelKey("inverse_dynamics_second_order"),
+    "docs/gradients.md",
+    _MOTION,
+    "second_order",
+    memory=("placements", "drifts", "moving", "wrenches", "spins", "above", "cubes"),
 )
 
 #: The kernels, without optional inputs.
-SCAN_ROWS = (*_OF_MOTION, *_OF_POSITIONS, *_GRADIENTS)
+SCAN_ROWS = (*_OF_MOTION, _SECOND_ORDER)
 #: Every kernel of the schedule by name, without optional inputs and with all.
 SCAN_KERNELS = by_name(SCAN_ROWS)

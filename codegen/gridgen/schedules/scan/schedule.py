@@ -9,7 +9,6 @@ from gridgen.dynamics.refusals import of_free_joints
 from gridgen.kernel import Kernel, KernelKey, TeamLaunch, Work
 from gridgen.schedules.scan.kernels import SCAN_ROWS, ScanKernel
 from gridgen.schedules.scan.view import ScanFunctionView, scan_function_view, scan_view
-from gridgen.schedules.team.memory import axis_starts
 from gridgen.schedules.team.plan import ScanPlan
 from gridgen.schedules.team.schedule import Teams, TeamSchedule
 
@@ -60,10 +59,10 @@ def scan_refusal(plan: ScanPlan, kernel: ScanKernel) -> str | None:
                 f"a row of the mass matrix has {plan.columns_in_all} numbers, and a block of the "
                 f'GPU can share {plan.piece * plan.bodies - 1}: use method="aba"'
             )
-    if "cubes" in kernel.memory:
+    if kernel.memory:
         if reason := of_free_joints(tree):
             return reason
-        entries = 4 * axis_starts(tree)[-1] ** 3 if tree.has_mimic else tree.nv**3
+        entries = 4 * len(tree.bodies) ** 3 if tree.has_mimic else tree.nv**3
         if entries > MOST_ENTRIES:
             return (
                 f"{tree.nv} velocities have {tree.nv**3} second derivatives, more than a kernel "

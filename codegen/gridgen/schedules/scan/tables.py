@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
 
 from gridgen.dynamics.mass import constant_mass
-from gridgen.model.tree import Body
+from gridgen.model.tree import Body, KinematicTree
 from gridgen.schedules.tables import (
     TableView,
     indices_text,
@@ -14,6 +14,7 @@ from gridgen.schedules.tables import (
     numbers_text,
     rows_text,
 )
+from gridgen.schedules.team.memory import pair_starts, pairs
 from gridgen.schedules.team.plan import ScanPlan
 from gridgen.symbolic.joints import JOINT_TYPES
 from gridgen.symbolic.scalars import FloatScalars
@@ -75,6 +76,23 @@ def _optional_tables(plan: ScanPlan) -> Iterable[TableView]:
         yield numbers_text("Viscous damping and Coulomb friction of each joint", "losses", losses)
     if any(tree.armature) and "armature" not in tree.parameters:
         yield numbers_text("Armature of each velocity", "armatures", [(a,) for a in tree.armature])
+
+
+def second_derivative_tables(tree: KinematicTree) -> Iterable[TableView]:
+    """Return the additional tables of kernels of second derivatives."""
+    ends = [tree.subtree(i).stop for i in range(len(tree.bodies))]
+    yield indices_text("One past the last descendant of each", "subtree_ends", ends)
+    comment = "Pairs of a body and an ancestor: start of each body's"
+    yield indices_text(comment, "pair_starts", pair_starts(tree)[:-1], "int")
+    found = pairs(tree)
+    yield indices_text("The farther body of each pair", "pair_tips", [tip for tip, _ in found])
+    yield indices_text("The nearer body", "pair_middles", [middle for _, middle in found])
+    if tree.has_mimic:
+        moved: list[list[int]] = [[] for _ in range(tree.nv)]
+        for i, body in enumerate(tree.bodies):
+            moved[body.v_index].append(i)
+        lists = tuple(tuple(members) for members in moved)
+        yield from lists_text("Bodies whose joints each velocity moves", "moved", [lists])
 
 
 def _part_tables(bodies: Sequence[Body]) -> Iterable[TableView]:

@@ -8,11 +8,10 @@ from itertools import accumulate
 
 from gridgen.functions.arrays import ARRAYS, BODY_PARAMETERS, PARAMETERS
 from gridgen.kernel import Kernel
-from gridgen.schedules.scan.gradient_tables import gradient_tables, second_derivative_tables
 from gridgen.schedules.scan.kernels import ScanKernel
-from gridgen.schedules.scan.tables import scan_tables
+from gridgen.schedules.scan.tables import scan_tables, second_derivative_tables
 from gridgen.schedules.tables import TableView
-from gridgen.schedules.team.memory import Branches, array_starts, axis_starts, pair_starts
+from gridgen.schedules.team.memory import array_starts, pair_starts
 from gridgen.schedules.team.plan import AT_ONCE, ScanPlan
 from gridgen.schedules.team.schedule import TeamKernel
 from gridgen.schedules.views import FunctionView, array_view
@@ -37,7 +36,6 @@ class ScanView:
     bodies: int  #: number of bodies.
     tables: tuple[TableView, ...]  #: the robot's constants.
     rounds: tuple[RoundView, ...]  #: of a scan.
-    round_count: int  #: number of rounds.
     spans: int  #: stored placements: over 1, 2, 4, ... joints.
     deepest: int  #: the deepest level; that of the children of the base is 0.
     most_children: int  #: of one body.
@@ -53,14 +51,10 @@ class ScanView:
     has_mimic: bool  #: whether a joint mimics another.
     has_losses: bool  #: whether a joint has damping or friction.
     has_armature: bool  #: whether a joint has an armature.
-    has_damping: bool  #: whether a joint has damping.
     given: dict[str, bool]  #: parameters of the robot that are inputs of each state.
     row_numbers: int  #: of a row of ``params``.
-    has_gradients: bool  #: whether a kernel computes derivatives or inverses.
     has_second_derivatives: bool  #: whether a kernel computes second derivatives.
     pairs: int  #: number of pairs of a body and itself or an ancestor.
-    axes: int  #: number of axes of all joints.
-    deepest_velocity: int  #: most velocities on the path of one to the base.
     barrier: str  #: the statement that synchronizes a team's lanes.
 
 
@@ -92,9 +86,7 @@ class ScanFunctionView(TeamFunctionView):
 
 def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
     """Describe the robot and the schedule."""
-    kernels = tuple(kernels)
-    has_gradients = any(kernel.memory for kernel in kernels)
-    has_second_derivatives = any("above" in kernel.memory for kernel in kernels)
+    has_second_derivatives = any(kernel.memory for kernel in kernels)
     tree = plan.tree
     given = {name: name in tree.parameters for name in PARAMETERS}
     rounds = tuple(
@@ -107,11 +99,9 @@ def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
         bodies=plan.bodies,
         tables=(
             *scan_tables(plan),
-            *(gradient_tables(tree) if has_gradients else ()),
             *(second_derivative_tables(tree) if has_second_derivatives else ()),
         ),
         rounds=rounds,
-        round_count=plan.rounds,
         spans=max(plan.rounds, 1),
         deepest=len(tree.levels) - 1,
         most_children=max(map(len, tree.children)),
@@ -130,14 +120,10 @@ def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
         has_mimic=tree.has_mimic,
         has_losses=given["damping"] or any(body.damping or body.friction for body in tree.bodies),
         has_armature=given["armature"] or any(tree.armature),
-        has_damping=given["damping"] or any(body.damping for body in tree.bodies),
         given=given,
         row_numbers=BODY_PARAMETERS,
-        has_gradients=has_gradients,
         has_second_derivatives=has_second_derivatives,
         pairs=pair_starts(tree)[-1],
-        axes=axis_starts(tree)[-1],
-        deepest_velocity=max(Branches(tree).depths),
         barrier="__syncwarp();" if plan.on_warp else "__syncthreads();",
     )
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gridgen.kernel import Work
 from gridgen.schedules.scan.kernels import ScanKernel
 from gridgen.schedules.team import operations as of
-from gridgen.schedules.team.memory import Branches, pairs
+from gridgen.schedules.team.memory import pairs
 from gridgen.schedules.team.plan import AT_ONCE, ScanPlan
 from gridgen.schedules.team.rounds import (
     divided,
@@ -17,7 +15,6 @@ from gridgen.schedules.team.rounds import (
     lanes_of,
     levels,
     outward,
-    walks,
 )
 
 
@@ -52,22 +49,10 @@ def _known_work(plan: ScanPlan, kernel: ScanKernel) -> Work:
     if kernel.part == "articulated_accelerations":
         return start + _articulated_scans(plan)
     motion = start + velocities + accelerations + forces
-    if kernel.part == "inverse_dynamics_gradient":
-        return motion + _gradient(plan) + _written(plan, 2)
-    if kernel.part == "mass_matrix_inverse":
-        found = _factors(plan) + _solutions(plan, plan.tree.nv)
-        return each(plan, of.PLACEMENT) + found + _written(plan, 1)
-    if kernel.part == "forward_dynamics_gradient":
-        again = outward(plan, of.TO_BODY) + doublings(plan, of.COMPOSE, 0) + forces
-        found = _factors(plan) + _solutions(plan, 1) + again + _gradient(plan)
-        return motion + found + _solutions(plan, 3 * plan.tree.nv) + _written(plan, 3)
     if kernel.part == "second_order":
         return motion + _second_order(plan)
-    columns = _columns(plan, bias=kernel.part == "jsiia")
-    if kernel.part == "mass_matrix":
-        return start + doublings(plan, of.COMPOSE, 1) + columns + _written(plan, 1)
     bias = each(plan, of.CARRIED + of.MOTION_WRENCH + loads)
-    return start + velocities + bias + columns + _solve(plan)
+    return start + velocities + bias + _columns(plan) + _solve(plan)
 
 
 def _inertias(plan: ScanPlan) -> Work:
@@ -90,9 +75,9 @@ def _articulated_scans(plan: ScanPlan) -> Work:
     return pushes + towards_root + rates + towards_leaves + received
 
 
-def _columns(plan: ScanPlan, *, bias: bool) -> Work:
-    """Return the work of all columns of the mass matrix; a lane computes several at once."""
-    count = plan.columns_in_all + bias
+def _columns(plan: ScanPlan) -> Work:
+    """Return the work of the bias motion and all columns of the mass matrix, several at once."""
+    count = plan.columns_in_all + 1
     one = (
         outward(plan, of.TO_BODY)
         + each(plan, of.MOMENTUM)
@@ -114,35 +99,6 @@ def _solve(plan: ScanPlan) -> Work:
     return Work(work, plan.share * lane, 2 * len(plan.owners) + 1)
 
 
-def _gradient(plan: ScanPlan) -> Work:
-    """Return the work of the derivatives of the joint torques."""
-    handed = of.MOVING_MASS_TO_PARENT + of.TO_ANCESTOR + of.SUM
-    step = of.ROW_TO_PARENT + 2 * of.TO_ANCESTOR + 2 * of.ANSWER
-    return each(plan, of.CHANGES) + levels(plan, handed) + each(plan, of.ROW) + walks(plan, step)
-
-
-def _factors(plan: ScanPlan) -> Work:
-    """Return the work of the mass matrix and its factorization, one depth at a time."""
-    branches = Branches(plan.tree)
-    updates = sum(
-        2 * (depth + 1) * (end - velocity)
-        for velocity, (depth, end) in enumerate(zip(branches.depths, branches.ends, strict=True))
-    )
-    formed = levels(plan, of.MASS_TO_PARENT) + walks(plan, of.TO_ANCESTOR)
-    eliminated = divided(plan, updates, max(branches.depths) + 1)
-    return formed + replace(eliminated, lane=of.ENTRY * eliminated.lane)
-
-
-def _solutions(plan: ScanPlan, count: int) -> Work:
-    """Return the work of solving: the whole team for one system, one lane each for several."""
-    branches = Branches(plan.tree)
-    rounds = -(-count // lanes_of(plan))
-    one = 2 * branches.starts[-1]
-    if count == 1:
-        return divided(plan, one, 2 * (max(branches.depths) + 1))
-    return Work(count * one, rounds * of.ENTRY * one, rounds * 2 * plan.tree.nv)
-
-
 def _second_order(plan: ScanPlan) -> Work:
     """Return the work of the second derivatives."""
     bodies, found = plan.tree.bodies, pairs(plan.tree)
@@ -155,12 +111,6 @@ def _second_order(plan: ScanPlan) -> Work:
     own = len(found) * (of.FROM_BELOW + of.FROM_BELOW_TO_PARENT + of.PAIR)
     steps = -(-len(found) // lanes_of(plan)) * 2 * longest
     return sums + towards_leaves + divided(plan, own + carried + triples, steps)
-
-
-def _written(plan: ScanPlan, matrices: int) -> Work:
-    """Return the memory traffic of results, each row written by the lane of its body."""
-    rows = plan.share * max(plan.rows)
-    return Work(0, matrices * rows * plan.tree.nv * of.WRITTEN, 0)
 
 
 def _path(plan: ScanPlan, body: int) -> int:

@@ -25,10 +25,6 @@ JOINT_ANSWER = 8
 TRANSMIT = 6 * 6
 DOUBLE_TRANSMISSION = 6 * TRANSMIT
 
-# Lane work for an operation on entries of packed rows, and to write an entry of a matrix: most of
-# it is index arithmetic.
-ENTRY, WRITTEN = 4, 8
-
 # Operations on one body, including the following sum if there is one.
 PLACEMENT = SINE_COSINE + operations("spun", "Placement", "T", "T")
 COMPOSE = operations("compose", "Placement", "Placement")
@@ -56,13 +52,6 @@ MASS_TO_PARENT = operations("to_ancestor", "Placement", "Mass") + MASS_SUM
 MOVING_MASS_TO_PARENT = (
     operations("to_ancestor", "Placement", "Vector", "MovingMass") + MOVING_MASS_SUM
 )
-ROW = (
-    operations("effort_row", "MovingMass", "Spatial")
-    + 2 * operations("wrench", "MovingMass", "MotionChange")
-    + operations("rotated_wrench", "Spatial", "Spatial")
-    + SUM
-)
-ROW_TO_PARENT = operations("to_ancestor", "Placement", "Vector", "EffortRow")
 ANSWER = operations("answer", "EffortRow", "MotionChange")
 FROM_ABOVE = operations("to_body", "Placement", "Vector", "FromAbove")
 FROM_BELOW = operations("from_below", "FromAbove", "MovingMass", "Spatial", "Vector")

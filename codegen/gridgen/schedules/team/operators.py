@@ -347,36 +347,14 @@ OPERATORS = (
         lambda axis, V: change_by_velocity(axis, scale(2.0, V[1])),
     ),
     _operator(
-        "MotionChange change_by_velocity(Spatial axis, Spatial V, Spatial V_carrier, "
-        "Vector slide_rate)",
-        "The same for an axis of a free joint; V_carrier: the parent's motion in the body's frame.",
-        lambda axis, V, carrier, rate: change_by_velocity(axis, add(carrier[1], V[1]), rate),
-    ),
-    _operator(
         "MotionChange change_by_position(Spatial axis, Spatial V, Spatial A)",
         "Derivative of the body's motion, in its own frame, by the position of its joint.",
         lambda axis, V, A: change_by_position(axis, twist_motion(V, A)),
     ),
     _operator(
-        "MotionChange change_by_position(Spatial axis, Spatial V_carrier, "
-        "Spatial A_carrier, Vector slide_rate)",
-        "The same for an axis of a free joint, of the parent's motion in the body's frame.",
-        lambda axis, V, A, rate: change_by_position(axis, twist_motion(V, A), rate),
-    ),
-    _operator(
-        "MotionChange to_body(Placement X, Vector drift, MotionChange change)",
-        "A change of the ancestor's motion about the origin of the body, in the body's axes.",
-        lambda X, drift, change: change.to_body(X, drift),
-    ),
-    _operator(
         "T answer(EffortRow row, MotionChange change)",
         "The change of the joint torque.",
         lambda row, change: row.answer(change),
-    ),
-    _operator(
-        "EffortRow to_ancestor(Placement X, Vector drift, EffortRow row)",
-        "The response to changes of the ancestor's motion.",
-        lambda X, drift, row: row.to_parent(X, drift),
     ),
     _operator(
         "Spatial rotated_wrench(Spatial axis, Spatial F)",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gridgen.kernel import Work
-from gridgen.schedules.team.memory import Branches
 from gridgen.schedules.team.plan import ScanPlan
 
 
@@ -50,14 +49,6 @@ def levels(plan: ScanPlan, operations: int) -> Work:
     carried = sum(parent >= 0 for parent in plan.tree.parents)
     steps = len(plan.tree.levels) - 1
     return Work(carried * operations, steps * operations, steps)
-
-
-def walks(plan: ScanPlan, operations: int) -> Work:
-    """Return the work of lanes that walk from their velocities to the base."""
-    branches = Branches(plan.tree)
-    # A free joint's lane walks with six rows.
-    most = plan.share * max(plan.rows) * (max(branches.depths) + 1)
-    return Work(branches.starts[-1] * operations, most * operations, len(plan.tree.levels))
 
 
 def _meeting(table: Iterable[int]) -> int:

@@ -35,11 +35,6 @@ class TeamKernel:
         return self.key.name
 
     @property
-    def computes(self) -> str:
-        """The name of the computation with the same arrays."""
-        return self.same.name
-
-    @property
     def optional_inputs(self) -> tuple[str, ...]:
         """Optional inputs that its variants can read."""
         return () if self.same.step else FUNCTIONS[self.key.function].optional_inputs
@@ -108,6 +103,7 @@ class TeamSchedule(ABC, Generic[Row]):
     """A schedule with one team of threads per state, for one robot."""
 
     name: ClassVar[str]
+    folder: ClassVar[str] = ""  #: of its templates, if it differs from the name.
 
     def __init__(self, teams: Teams, rows: Iterable[Row]) -> None:
         self.tree, self.teams = teams.tree, teams
@@ -135,12 +131,12 @@ class TeamSchedule(ABC, Generic[Row]):
     def kernel(self, key: KernelKey) -> Kernel:
         """Return the record of a kernel; see ``Schedule``."""
         row = self.row(key)
-        same = computation_of(self.tree, row.computes)
+        same = computation_of(self.tree, row.same)
         return same.kernel(self.tree, key, row.source, self._launch(row))
 
     def _refusal(self, row: Row) -> str | None:
         """Return why a robot with a plan does not support a kernel, or ``None``."""
-        return computation_of(self.tree, row.computes).refusal(self.tree)
+        return computation_of(self.tree, row.same).refusal(self.tree)
 
     def view(
         self, robot: RobotView, kernels: Sequence[Kernel], *, observed: bool = False

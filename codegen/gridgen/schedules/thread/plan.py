@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gridgen.dynamics.computation import Computation
-from gridgen.dynamics.functions import computation_of
+from gridgen.dynamics.functions import FURTHER_STEPS, computation_of
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import ARRAYS
 from gridgen.functions.steps import STEPS
@@ -97,7 +97,7 @@ def plan_programs(
                         predicted time is less.
     """
     key = function if isinstance(function, KernelKey) else computation_of(tree, function).key
-    if is_never_in_loops(tree, key) or key.bodies:
+    if is_never_in_loops(tree, key) or key.step in FURTHER_STEPS:
         cpu = plan_lines(tree, function)
         return Programs(cpu, cpu)
     operations = count_operations(tree, function, max(longest, MOST_COUNTED))

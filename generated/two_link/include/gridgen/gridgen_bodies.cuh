@@ -729,26 +729,6 @@ GRIDGEN_DEVICE MotionChange<T> change_by_velocity(const Spatial<T>& axis, const 
         axis.angular.z}};
 }
 
-// The same for an axis of a free joint; V_carrier: the parent's motion in the body's frame.
-template <class T>
-GRIDGEN_DEVICE MotionChange<T> change_by_velocity(const Spatial<T>& axis, const Spatial<T>& V, const
-    Spatial<T>& V_carrier, Vector<T> slide_rate) {
-    const T t0 = V.angular.x + V_carrier.angular.x;
-    const T t1 = V.angular.y + V_carrier.angular.y;
-    const T t2 = V.angular.z + V_carrier.angular.z;
-    const T a_x = fma(-axis.angular.z, slide_rate.y, fma(axis.angular.y, slide_rate.z,
-        fma(-axis.linear.y, t2, axis.linear.z * t1)));
-    const T a_y = fma(-axis.angular.x, slide_rate.z, fma(axis.angular.z, slide_rate.x,
-        fma(-axis.linear.z, t0, axis.linear.x * t2)));
-    const T a_z = fma(-axis.angular.y, slide_rate.x, fma(axis.angular.x, slide_rate.y,
-        fma(-axis.linear.x, t1, axis.linear.y * t0)));
-    const T alpha_x = fma(-axis.angular.y, t2, axis.angular.z * t1);
-    const T alpha_y = fma(-axis.angular.z, t0, axis.angular.x * t2);
-    const T alpha_z = fma(-axis.angular.x, t1, axis.angular.y * t0);
-    return {{a_x, a_y, a_z}, {alpha_x, alpha_y, alpha_z}, {axis.angular.x, axis.angular.y,
-        axis.angular.z}};
-}
-
 // Derivative of the body's motion, in its own frame, by the position of its joint.
 template <class T>
 GRIDGEN_DEVICE MotionChange<T> change_by_position(const Spatial<T>& axis, const Spatial<T>& V, const
@@ -781,70 +761,6 @@ GRIDGEN_DEVICE MotionChange<T> change_by_position(const Spatial<T>& axis, const 
     return {{a_x, a_y, a_z}, {alpha_x, alpha_y, alpha_z}, {w_x, w_y, w_z}};
 }
 
-// The same for an axis of a free joint, of the parent's motion in the body's frame.
-template <class T>
-GRIDGEN_DEVICE MotionChange<T> change_by_position(const Spatial<T>& axis, const Spatial<T>&
-    V_carrier, const Spatial<T>& A_carrier, Vector<T> slide_rate) {
-    const T t0 = fma(-V_carrier.linear.y, V_carrier.angular.z, fma(V_carrier.linear.z,
-        V_carrier.angular.y, A_carrier.linear.x));
-    const T t1 = fma(-V_carrier.linear.z, V_carrier.angular.x, fma(V_carrier.linear.x,
-        V_carrier.angular.z, A_carrier.linear.y));
-    const T t2 = fma(-V_carrier.linear.x, V_carrier.angular.y, fma(V_carrier.linear.y,
-        V_carrier.angular.x, A_carrier.linear.z));
-    const T t3 = product(V_carrier.angular.x, V_carrier.angular.x);
-    const T t4 = fma(V_carrier.angular.z, V_carrier.angular.z, V_carrier.angular.y *
-        V_carrier.angular.y);
-    const T t5 = fma(V_carrier.angular.x, V_carrier.angular.y, -A_carrier.angular.z);
-    const T t6 = fma(V_carrier.angular.x, V_carrier.angular.z, A_carrier.angular.y);
-    const T t7 = fma(V_carrier.angular.x, V_carrier.angular.y, A_carrier.angular.z);
-    const T t8 = fma(V_carrier.angular.z, V_carrier.angular.z, t3);
-    const T t9 = fma(V_carrier.angular.y, V_carrier.angular.z, -A_carrier.angular.x);
-    const T t10 = fma(V_carrier.angular.x, V_carrier.angular.z, -A_carrier.angular.y);
-    const T t11 = fma(V_carrier.angular.y, V_carrier.angular.z, A_carrier.angular.x);
-    const T t12 = fma(V_carrier.angular.y, V_carrier.angular.y, t3);
-    const T w_x = fma(-axis.angular.y, V_carrier.angular.z, axis.angular.z * V_carrier.angular.y);
-    const T w_y = fma(-axis.angular.z, V_carrier.angular.x, axis.angular.x * V_carrier.angular.z);
-    const T w_z = fma(-axis.angular.x, V_carrier.angular.y, axis.angular.y * V_carrier.angular.x);
-    const T t13 = product(T(2), slide_rate.x);
-    const T t14 = product(T(2), slide_rate.y);
-    const T t15 = product(T(2), slide_rate.z);
-    const T a_x = fma(-w_z, t14, fma(w_y, t15, fma(-axis.angular.y, t2, fma(axis.angular.z, t1,
-        fma(axis.linear.z, t6, fma(axis.linear.y, t5, -(axis.linear.x * t4)))))));
-    const T a_y = fma(-w_x, t15, fma(w_z, t13, fma(-axis.angular.z, t0, fma(axis.angular.x, t2,
-        fma(axis.linear.z, t9, fma(-axis.linear.y, t8, axis.linear.x * t7))))));
-    const T a_z = fma(-w_y, t13, fma(w_x, t14, fma(-axis.angular.x, t1, fma(axis.angular.y, t0,
-        fma(-axis.linear.z, t12, fma(axis.linear.y, t11, axis.linear.x * t10))))));
-    const T alpha_x = fma(axis.angular.z, t6, fma(axis.angular.y, t5, -(axis.angular.x * t4)));
-    const T alpha_y = fma(axis.angular.z, t9, fma(-axis.angular.y, t8, axis.angular.x * t7));
-    const T alpha_z = fma(-axis.angular.z, t12, fma(axis.angular.y, t11, axis.angular.x * t10));
-    return {{a_x, a_y, a_z}, {alpha_x, alpha_y, alpha_z}, {w_x, w_y, w_z}};
-}
-
-// A change of the ancestor's motion about the origin of the body, in the body's axes.
-template <class T>
-GRIDGEN_DEVICE MotionChange<T> to_body(const Placement<T>& X, Vector<T> drift, const
-    MotionChange<T>& change) {
-    const T t0 = fma(-drift.y, change.w.z, fma(drift.z, change.w.y, fma(-X.r.y, change.alpha.z,
-        fma(X.r.z, change.alpha.y, change.a.x))));
-    const T t1 = fma(-drift.z, change.w.x, fma(drift.x, change.w.z, fma(-X.r.z, change.alpha.x,
-        fma(X.r.x, change.alpha.z, change.a.y))));
-    const T t2 = fma(-drift.x, change.w.y, fma(drift.y, change.w.x, fma(-X.r.x, change.alpha.y,
-        fma(X.r.y, change.alpha.x, change.a.z))));
-    const T a_x = fma(X.E.z.x, t2, fma(X.E.y.x, t1, X.E.x.x * t0));
-    const T a_y = fma(X.E.z.y, t2, fma(X.E.y.y, t1, X.E.x.y * t0));
-    const T a_z = fma(X.E.z.z, t2, fma(X.E.y.z, t1, X.E.x.z * t0));
-    const T alpha_x = fma(X.E.z.x, change.alpha.z, fma(X.E.y.x, change.alpha.y, X.E.x.x *
-        change.alpha.x));
-    const T alpha_y = fma(X.E.z.y, change.alpha.z, fma(X.E.y.y, change.alpha.y, X.E.x.y *
-        change.alpha.x));
-    const T alpha_z = fma(X.E.z.z, change.alpha.z, fma(X.E.y.z, change.alpha.y, X.E.x.z *
-        change.alpha.x));
-    const T w_x = fma(X.E.z.x, change.w.z, fma(X.E.y.x, change.w.y, X.E.x.x * change.w.x));
-    const T w_y = fma(X.E.z.y, change.w.z, fma(X.E.y.y, change.w.y, X.E.x.y * change.w.x));
-    const T w_z = fma(X.E.z.z, change.w.z, fma(X.E.y.z, change.w.y, X.E.x.z * change.w.x));
-    return {{a_x, a_y, a_z}, {alpha_x, alpha_y, alpha_z}, {w_x, w_y, w_z}};
-}
-
 // The change of the joint torque.
 template <class T>
 GRIDGEN_DEVICE T answer(const EffortRow<T>& row, const MotionChange<T>& change) {
@@ -852,28 +768,6 @@ GRIDGEN_DEVICE T answer(const EffortRow<T>& row, const MotionChange<T>& change) 
         fma(row.alpha.z, change.alpha.z, fma(row.alpha.y, change.alpha.y, fma(row.alpha.x,
         change.alpha.x, fma(row.a.z, change.a.z, fma(row.a.y, change.a.y, row.a.x *
         change.a.x))))))));
-}
-
-// The response to changes of the ancestor's motion.
-template <class T>
-GRIDGEN_DEVICE EffortRow<T> to_ancestor(const Placement<T>& X, Vector<T> drift, const EffortRow<T>&
-    row) {
-    const T a_x = fma(X.E.x.z, row.a.z, fma(X.E.x.y, row.a.y, X.E.x.x * row.a.x));
-    const T a_y = fma(X.E.y.z, row.a.z, fma(X.E.y.y, row.a.y, X.E.y.x * row.a.x));
-    const T a_z = fma(X.E.z.z, row.a.z, fma(X.E.z.y, row.a.y, X.E.z.x * row.a.x));
-    const T alpha_x = fma(X.E.x.z, row.alpha.z, fma(X.E.x.y, row.alpha.y, fma(X.E.x.x, row.alpha.x,
-        fma(-X.r.z, a_y, X.r.y * a_z))));
-    const T alpha_y = fma(X.E.y.z, row.alpha.z, fma(X.E.y.y, row.alpha.y, fma(X.E.y.x, row.alpha.x,
-        fma(-X.r.x, a_z, X.r.z * a_x))));
-    const T alpha_z = fma(X.E.z.z, row.alpha.z, fma(X.E.z.y, row.alpha.y, fma(X.E.z.x, row.alpha.x,
-        fma(-X.r.y, a_x, X.r.x * a_y))));
-    const T w_x = fma(-drift.z, a_y, fma(drift.y, a_z, fma(X.E.x.z, row.w.z, fma(X.E.x.y, row.w.y,
-        X.E.x.x * row.w.x))));
-    const T w_y = fma(-drift.x, a_z, fma(drift.z, a_x, fma(X.E.y.z, row.w.z, fma(X.E.y.y, row.w.y,
-        X.E.y.x * row.w.x))));
-    const T w_z = fma(-drift.y, a_x, fma(drift.x, a_y, fma(X.E.z.z, row.w.z, fma(X.E.z.y, row.w.y,
-        X.E.z.x * row.w.x))));
-    return {{a_x, a_y, a_z}, {alpha_x, alpha_y, alpha_z}, {w_x, w_y, w_z}};
 }
 
 // The change of a wrench that moves along with a joint's axis, in the parent's frame.

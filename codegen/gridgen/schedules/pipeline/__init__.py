@@ -1,1 +1,0 @@
-"""One block per trajectory, with separate warps for each chain of Newton-Euler."""
