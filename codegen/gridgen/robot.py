@@ -73,9 +73,9 @@ class Robot(Declared, Drawn, Exported):
     have the library and the device of ``q``, and may overwrite an argument.
 
     Calls that PyTorch or JAX transforms become differentiable operations of that framework. Masked
-    arrays raise DtypeError. Every function of ``q`` normalizes a free joint's quaternion within
-    1e-3 of unit norm; any other raises QuaternionError. GPU arrays are not validated: that would
-    synchronize the device. Their quaternions must have unit norm.
+    arrays raise DtypeError. Every function of ``q`` normalizes quaternions within 1e-3 of unit
+    norm; any other raises QuaternionError. GPU arrays are not validated: that would synchronize the
+    device. Their quaternions must have unit norm.
 
     ``gridgen.functions`` declares the functions.
 

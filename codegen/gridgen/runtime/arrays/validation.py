@@ -62,7 +62,7 @@ def acceptance(
         kind = ARRAYS[name]
         if (rule := RULES.get(kind.numbers)) is not None:
             tests.append((i, name, rule.accepts))
-        elif unit_quaternions and robot.space.free and kind.is_configuration:
+        elif unit_quaternions and robot.space.turning and kind.is_configuration:
             tests.append((i, name, _has_unit_quaternions))
 
     def are_accepted(values: Sequence[Any]) -> bool:

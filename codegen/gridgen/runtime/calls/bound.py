@@ -174,7 +174,7 @@ class Binder:
             parts = [*compiled.chunks(numbers, call.states, q.dtype.itemsize, scratch)]
             launches = [compiled.kernel.prepare(*part) for part in parts]
             launch = launches[0] if len(launches) == 1 else partial(_in_turn, launches)
-            if direct and robot.space.free:
+            if direct and robot.space.turning:
                 tests.append(partial(direct.has_unit_quaternions, *parts[0]))
         if on_gpu(q):
             return launch, scratch

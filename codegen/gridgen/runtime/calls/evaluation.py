@@ -209,7 +209,7 @@ class Evaluator:
             return call.answer
         inputs, space = call.inputs, self._description.space
         # Validating numbers on a GPU would synchronize every call.
-        if space.free and not on_gpu(call.q):
+        if space.turning and not on_gpu(call.q):
             inputs = [*inputs]
             for i, name in call.configurations:
                 if needs_normalizing(space, inputs[i].array, name):

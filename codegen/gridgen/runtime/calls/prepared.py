@@ -114,8 +114,8 @@ class PreparedCalls(dict[Key, Prepared]):
                     for name, shape in inputs.items()
                     if name == "gravity" or name in own
                 }
-                has_free = bool(self._robot.space.free)
-                launch = _direct_launch(call, compiled.direct, defaults, has_free)
+                has_quaternions = bool(self._robot.space.turning)
+                launch = _direct_launch(call, compiled.direct, defaults, has_quaternions)
                 self._note(direct, call, launch, defaults, unit_quaternions=False)
                 return
         operands = [*call.inputs, *call.outputs]
@@ -155,7 +155,7 @@ class PreparedCalls(dict[Key, Prepared]):
 
 
 def _direct_launch(
-    call: Call, kernel: DirectKernel, defaults: Mapping[str, Array], has_free: bool
+    call: Call, kernel: DirectKernel, defaults: Mapping[str, Array], has_quaternions: bool
 ) -> Launch:
     """Return a launch of compiled code that reads NumPy arrays itself.
 
@@ -188,7 +188,7 @@ def _direct_launch(
             return None
         if arguments is not True:  # a batch for several threads
             packed = as_arguments(arguments)
-            if has_free and not kernel.has_unit_quaternions(packed, len(q)):
+            if has_quaternions and not kernel.has_unit_quaternions(packed, len(q)):
                 return None
             kernel(packed, len(q))
         return results
