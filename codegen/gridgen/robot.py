@@ -74,9 +74,9 @@ class Robot(Declared, Drawn, Exported):
     have the library and the device of ``q``, and may overwrite an argument.
 
     Calls that PyTorch or JAX transforms become differentiable operations of that framework. Masked
-    arrays raise DtypeError. Every function of ``q`` normalizes a free joint's quaternion within
-    1e-3 of unit norm; any other raises QuaternionError. GPU arrays are not validated: that would
-    synchronize the device. Their quaternions must have unit norm.
+    arrays raise DtypeError. Every function of ``q`` normalizes quaternions within 1e-3 of unit
+    norm; any other raises QuaternionError. GPU arrays are not validated: that would synchronize the
+    device. Their quaternions must have unit norm.
 
     ``gridgen.functions`` declares the functions.
 
@@ -486,7 +486,7 @@ class Robot(Declared, Drawn, Exported):
         *,
         dtype: Dtype | Sequence[Dtype] = ("float32", "float64"),
         backend: BackendChoice | None = None,
-        batch: int = 1,
+        batch: int | None = None,
         method: str = "auto",
         frame: str | Sequence[str] | None = None,
         reference: str = "local",
@@ -503,7 +503,8 @@ class Robot(Declared, Drawn, Exported):
                        robot supports, except those of a link.
             dtype:     an element type, or a list of them.
             backend:   as in a call; the default is the robot's, or ``cpu`` if that is ``auto``.
-            batch:     number of states of later calls, which may determine the schedule.
+            batch:     number of states of later calls, which may determine the schedule. On the
+                       CPU, 1 compiles the code for one state. The default is code for any number.
             method:    method of ``forward_dynamics``; integrator of ``step`` and similar functions.
                        The default is that of a call.
             frame:     link for the functions of a link, or a list of links for one kernel.
@@ -523,7 +524,8 @@ class Robot(Declared, Drawn, Exported):
             check_choice("function", name, COMPILED)
         for one in dtypes:
             check_choice("dtype", one, tuple(DTYPES.values()))
-        check_batch(batch)
+        if batch is not None:
+            check_batch(batch)
         resolver = self.resolver
         wanted = [
             (
@@ -531,9 +533,11 @@ class Robot(Declared, Drawn, Exported):
                 like,
             )
             for name in listed or resolver.offered_unasked()
-            for like in (np.broadcast_to(np.zeros((), one), (batch, self.nq)) for one in dtypes)
+            for like in (
+                np.broadcast_to(np.zeros((), one), (batch or 1, self.nq)) for one in dtypes
+            )
         ]
-        warm_up(self._evaluator, wanted, backend, progress)
+        warm_up(self._evaluator, wanted, batch or 0, backend, progress)
 
     def bind(
         self, function: CompiledName | list[str] | tuple[str, ...], *arguments: Any, **options: Any

@@ -145,8 +145,8 @@ def example_urdf(name: str) -> Path:
     return found[0]
 
 
-#: Suffix of the names of helical joints, which URDF does not have, and their pitch [m].
-SCREW, PITCH = "_screw", 0.15
+#: Suffixes of the names of helical and ball joints, which URDF does not have, and a pitch [m].
+SCREW, PITCH, BALL = "_screw", 0.15, "_ball"
 
 
 def robot_text(*elements: str, name: str = "r") -> str:
@@ -185,10 +185,12 @@ def joint_text(
 ) -> str:
     """Return a <joint> on one line; ``extra`` are further elements inside it.
 
-    A helical joint is revolute in the text; its name ends with ``SCREW``. See ``described``.
+    A helical joint is revolute in the text; its name ends with ``SCREW``. A ball joint is floating;
+    its name ends with ``BALL``. See ``described``.
     """
     assert name.endswith(SCREW) == (kind == "helical")
-    kind = "revolute" if kind == "helical" else kind
+    assert name.endswith(BALL) == (kind == "ball")
+    kind = {"helical": "revolute", "ball": "floating"}.get(kind, kind)
     has_limit = kind not in ("fixed", "floating", "planar") and limit is None
     bounds = '<limit lower="-1" upper="1" effort="10" velocity="2"/>' if has_limit else limit or ""
     axis_text = "" if kind == "fixed" or axis is None else f'<axis xyz="{axis}"/>'
@@ -230,10 +232,14 @@ SCREWS = robot_text(
 
 
 def described(urdf: str | Path) -> RobotDescription:
-    """Return the description of a URDF; joints whose names end with ``SCREW`` become helical."""
+    """Return the description of a URDF with helical and ball joints, by their names."""
     robot = parse_urdf(urdf)
     joints = tuple(
-        replace(joint, kind="helical", pitch=PITCH) if joint.name.endswith(SCREW) else joint
+        replace(joint, kind="helical", pitch=PITCH)
+        if joint.name.endswith(SCREW)
+        else replace(joint, kind="ball")
+        if joint.name.endswith(BALL)
+        else joint
         for joint in robot.joints
     )
     digest = hashlib.sha256(repr(joints).encode()).hexdigest()

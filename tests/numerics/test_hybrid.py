@@ -62,8 +62,8 @@ def test_the_halves_overlap_in_time(monkeypatch):
     both_at_work = threading.Barrier(2, timeout=60)
     met = []
 
-    def compile_and_meet(self, record, q, target):
-        kernel = compile_kernel(self, record, q, target)
+    def compile_and_meet(self, record, q, target, batch):
+        kernel = compile_kernel(self, record, q, target, batch)
         if record.key not in (hybrid.BIAS, hybrid.INERTIAS):
             return kernel
 

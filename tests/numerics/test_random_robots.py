@@ -264,8 +264,9 @@ def test_accelerations_are_those_of_mujoco(count: int, most: int) -> None:
         x = random_states(tree, 1, np.random.default_rng(3))
         q, qd, tau = (x[name][0] for name in ("q", "qd", "tau"))
         spread, drift, qpos = np.eye(tree.nv), np.zeros(tree.nv), q.copy()
+        for start in tree.quaternions:
+            qpos[start : start + 4] = np.roll(q[start : start + 4], 1)
         if tree.bodies[0].kind == "free":
-            qpos[3:7] = np.roll(q[3:7], 1)
             rotation = np.zeros(9)
             mujoco.mju_quat2Mat(rotation, qpos[3:7])
             spread[:3, :3] = rotation.reshape(3, 3)

@@ -96,7 +96,8 @@ class Recorder:
 
     def kernel(self, threads: int) -> CpuKernel:
         """Return a kernel that this code computes."""
-        return CpuKernel(Code(self, self.take_parts, None, self.close), Workers(threads))
+        code = Code(self, self.take_parts, None, self.close)
+        return CpuKernel(lambda states: code, Workers(threads))
 
     def take_parts(self, arguments, share: Share, batch: int) -> None:
         """Of the caller, computes one part; the helpers leave it the first and compute the rest."""
