@@ -23,6 +23,10 @@ from gridgen.backends.cache import FOLDER_VARIABLE
 from gridgen.backends.cpu.compiler import host_compiler
 from gridgen.progress import QUIET_VARIABLE
 
+# Tests allocate millions of objects, almost none in a circle: Python's collector takes a third of
+# the time by default. Its limit stays below that of `gridgen.collector`, which tests compare.
+gc.set_threshold(50_000, *gc.get_threshold()[1:])
+
 # A slow machine would add reports to the output that tests compare.
 os.environ[QUIET_VARIABLE] = "1"
 
@@ -58,6 +62,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def is_exhaustive(case: object) -> bool:
     """Tell whether a case, of parameters or with marks, is exhaustive."""
     return any(mark.name == "exhaustive" for mark in getattr(case, "marks", ()))
+
+
+def pytest_collection_finish() -> None:
+    """Search modules and tests, which stay, for circles no more."""
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)  # what markers and keywords leave out is not looked at

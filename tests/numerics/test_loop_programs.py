@@ -51,7 +51,7 @@ SMALL = ("cart_pole", "pendulum")
 FEW = [("pendulum", False), ("arm6", False), ("gripper", False), ("cart_pole", True)]
 FEW += [("quadruped", True)]
 #: Of the integrators, what is tried in every run on robots that are not small.
-STEPS = ("step_semi_implicit", "step_rk4", "step_gradient_semi_implicit")
+STEPS = ("step_semi_implicit", "step_gradient_semi_implicit")
 #: Accelerations of robots with hundreds of bodies lose some digits.
 ACCELERATION_TOLERANCE = 1e-9
 
@@ -81,7 +81,8 @@ def is_further(name: str, floating: bool, function: str) -> bool:
     if name == "gripper":
         of_steps = function.startswith("step_") and (with_loads or not function.startswith(STEPS))
         of_steps |= with_loads
-        return function in SECOND_ORDER or of_steps or "regressor_gradient" in function
+        is_long = any(word in function for word in ("regressor_gradient", "centroidal_dynamics"))
+        return function in SECOND_ORDER or of_steps or is_long
     if function in SECOND_ORDER or "regressor_gradient" in function:
         return name != "pendulum" or floating
     is_long = "gradient" in function or "torque_regressor" in function

@@ -35,9 +35,7 @@ CHOSEN = [
     *(("two_link", False), ("arm6", False), ("gripper", False)),
     *(("cart_pole", True), ("quadruped", True)),
 ]
-#: The large robot, of which every run tries one program.
-FIRST_LARGE = "humanoid"
-#: Functions whose programs grow fast with the robot: on the large one the first alone.
+#: Functions whose programs grow fast with the robot: not on large ones.
 SECOND = ("second_order", "hessian", "regressor_gradient")
 LONG = [
     name
@@ -46,13 +44,13 @@ LONG = [
 ]
 #: Steps in time, made of forward dynamics and integrate, and their derivatives.
 STEPS = [c.name for c in COMPUTATIONS.values() if c.key.function in ("step", "step_gradient")]
-#: Robots of the long functions, whether their base is free and whether loads are given: skew axes;
-#: a slide and mimic joints; a free joint. The longest are tried on smaller ones.
-OF_LONG = [
-    *((name, False, loads) for name in ("arm6", "gripper") for loads in (False, True)),
-    ("quadruped", True, False),
-]
-OF_LONGEST = [("gripper", False, False), ("cart_pole", True, True)]
+#: Robots of the long functions, in turn, and whether their base is free: skew axes; a slide and
+#: mimic joints; a free joint, without loads. The longest are tried on smaller ones.
+OF_LONG = {
+    False: [("arm6", False), ("gripper", False), ("quadruped", True)],
+    True: [("arm6", False), ("gripper", False)],
+}
+OF_LONGEST = {False: [("gripper", False)], True: [("cart_pole", True)]}
 #: Our robots whose functions are tried with their optional inputs in every run.
 LOADED = ("cart_pole", "gripper")
 
@@ -89,11 +87,11 @@ def params(*functions: str) -> list[object]:
             further = function is not None and bool(COMPUTATIONS[function].key.inputs)
             of_one = ("step_gradient", *SECOND)
             is_of_one = any(word in (function or "") for word in of_one)
+            robots = (OF_LONGEST if is_of_one else OF_LONG)[further]
             longer = function is not None and (
-                (name, floating, further) not in (OF_LONGEST if is_of_one else OF_LONG)
+                (name, floating) != robots[functions.index(function) % len(robots)]
             )
-            is_first = (name, function) == (FIRST_LARGE, LONG[0])
-            marks = () if is_first else pytest.mark.exhaustive if left_out or longer else ()
+            marks = pytest.mark.exhaustive if left_out or longer else ()
             values = (name, floating) if function is None else (name, floating, function)
             every.append(pytest.param(*values, marks=marks))
     return every

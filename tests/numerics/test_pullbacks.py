@@ -22,7 +22,7 @@ from gridgen.modules import TracedModule
 from gridgen.robot import Robot
 from gridgen.schedules.thread.plan import plan_lines, plan_loops
 from gridgen.symbolic.program import Program
-from helpers.robots import refusal, refused
+from helpers.robots import exhaustive, refusal, refused
 from numerics.robots import Arrays, load_robot, load_tree, run_program, urdf_path
 
 Plan = Callable[[KinematicTree, KernelKey], Program]
@@ -112,8 +112,9 @@ def test_where_nothing_turns(name: str) -> None:
         assert relative_errors(result, steps).max() < 1e-11
 
 
-def test_functions_of_a_frame() -> None:
-    tree = load_tree(urdf_path("arm6"), True)
+@pytest.mark.parametrize("floating", [False, *exhaustive(True)])
+def test_functions_of_a_frame(floating: bool) -> None:
+    tree = load_tree(urdf_path("arm6"), floating)
     for name in frame_computations(tree, [tree.bodies[-1].name]):
         check(tree, name)
 

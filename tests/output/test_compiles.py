@@ -116,8 +116,10 @@ def strided(report):
     return sum("_rows_kernel" not in one.kernel for one in report)
 
 
+@pytest.mark.parametrize("every", [False, *exhaustive(True)])
 @pytest.mark.parametrize(("case", "arch"), architectures())
-def test_nvrtc_has_nothing_to_say(case, arch, tmp_path):
+def test_nvrtc_has_nothing_to_say(case, arch, every, tmp_path):
+    """Every kernel in every type, or in one of them in turn."""
     pytest.importorskip("cupy")
     if int(arch.removeprefix("sm_")) not in supported_capabilities():
         pytest.skip(f"the installed NVRTC does not know {arch}")
@@ -126,8 +128,16 @@ def test_nvrtc_has_nothing_to_say(case, arch, tmp_path):
     # A warning of NVRTC's is a Python warning, and those are errors here.
     small = len(module.tree.bodies) <= 8
     functions = [name for name in module.programs if small or not LONG.search(name)]
-    report = resource_report(sources, functions, SCALARS, arch)
-    assert strided(report) == len(functions) * len(SCALARS)
+    chosen = {
+        dtype: [name for k, name in enumerate(functions) if every or k % len(SCALARS) == place]
+        for place, dtype in enumerate(SCALARS)
+    }
+    report = [
+        one
+        for dtype, names in chosen.items()
+        for one in resource_report(sources, names, [dtype], arch)
+    ]
+    assert strided(report) == sum(map(len, chosen.values()))
     for kernel in report:
         print(
             f"{kernel.kernel} {kernel.arch}: {kernel.registers} registers, "

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from helpers.robots import exhaustive_cases
+
 ROBOTS = Path(__file__).parents[2] / "robots"
 
 
@@ -32,9 +34,8 @@ def expected(tmp_path_factory):
     ("name", "seed"),
     [
         ("gripper", "0"),
-        ("gripper", "4242"),
         ("arm7", "1"),
-        pytest.param("arm7", "0", marks=pytest.mark.exhaustive),
+        *exhaustive_cases(("gripper", "4242"), ("arm7", "0")),
     ],
 )
 def test_output_depends_on_the_input_alone(name, seed, tmp_path, grid_gen, expected):

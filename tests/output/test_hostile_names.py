@@ -34,7 +34,7 @@ from gridgen.functions.types import REFERENCES
 from gridgen.kernel import KernelKey
 from gridgen.naming import robot_ident
 from gridgen.options import DEFAULT_FUNCTIONS
-from helpers.robots import link_text
+from helpers.robots import exhaustive, link_text
 
 # Serial chains: where there are no siblings, names do not decide the order of joints.
 NAMES = {
@@ -131,20 +131,23 @@ def imported(module: gridgen.GeneratedModule):
 REFUSED = ["", "  ", "\t", "a\nb", "a\r\nimport os", "a\x85b", "a\u2028b", "a\x7f"]
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=NAMES, scope="module")
 def names(request):
     return NAMES[request.param]
 
 
-@pytest.fixture
-def harmless(names, tmp_path):
+@pytest.fixture(scope="module")
+def harmless(names, tmp_path_factory):
     plain = [f"part{chr(ord('a') + i)}" for i in range(len(names))]
-    return generate(robot_text("robot", plain, "joint_"), tmp_path / "harmless", plain)
+    text = robot_text("robot", plain, "joint_")
+    return generate(text, tmp_path_factory.mktemp("names") / "harmless", plain)
 
 
-@pytest.fixture
-def hostile(names, tmp_path):
-    return generate(robot_text(names[0], names), tmp_path / "hostile", names)
+@pytest.fixture(scope="module")
+def hostile(names, tmp_path_factory):
+    return generate(
+        robot_text(names[0], names), tmp_path_factory.mktemp("names") / "hostile", names
+    )
 
 
 def test_names_add_nothing_to_the_code(harmless, hostile):
@@ -164,11 +167,11 @@ def test_names_reach_the_user_as_they_are(names, hostile):
     assert imported(hostile).robot.body_names == tuple(names)
 
 
-def test_the_module_computes_what_the_harmless_one_does(names, harmless, hostile, tmp_path):
+def test_the_module_computes_what_the_harmless_one_does(names, harmless, hostile):
     state = np.random.default_rng(0).normal(size=(3, 5, len(names)))
     expected = imported(harmless).inverse_dynamics(*state)
     np.testing.assert_array_equal(imported(hostile).inverse_dynamics(*state), expected)
-    assert not [path for path in tmp_path.rglob("*evil*")]
+    assert not [*hostile.folder.parents[1].rglob("*evil*")]
     assert not Path("evil_file").exists()
 
 
@@ -269,10 +272,14 @@ EMULATED = ("-std=c++17", "-w")  # pragmas that only CUDA knows
 ONLY = "#define GRIDGEN_ONLY\n#define GRIDGEN_ONLY_inverse_dynamics\n"
 
 
-def test_robots_may_be_called_as_anything_in_their_own_code_is(pendulum, syntax_of, tmp_path):
+@pytest.mark.parametrize("share", [3, *exhaustive(1)])
+def test_robots_may_be_called_as_anything_in_their_own_code_is(
+    pendulum, syntax_of, tmp_path, share
+):
+    """As all of it, or as a part."""
     lines = []
     own = {file: text for file, text in pendulum.items() if file.endswith((".cuh", "simd.h"))}
-    for name in identifiers(text for file, text in own.items() if STAND_IN in file):
+    for name in identifiers(text for file, text in own.items() if STAND_IN in file)[::share]:
         # In a folder of its own: files of several robots may have one name.
         (tmp_path / name).mkdir()
         for file, text in renamed(pendulum, name).items():

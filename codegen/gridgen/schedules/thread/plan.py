@@ -68,7 +68,7 @@ def is_never_in_loops(tree: KinematicTree, key: KernelKey) -> bool:
         return True
     if key.step in STEPS and not STEPS[key.step].algorithm.in_loops:
         return True
-    if key.function in ("inverse_kinematics", "trajectory_cost") or tree.mujoco_base is not None:
+    if key.function in ("inverse_kinematics", "trajectory_cost") or tree.has_mujoco_quaternions:
         return True
     rows = [(FUNCTIONS[part.function], part.method) for part in key.parts or (key,)]
     if tree.contact_model.acts and any("tolerance" in row.options for row, _ in rows):
