@@ -504,8 +504,8 @@ class GenerateOptions(RobotOptions):
     variants: bool = option(
         False,
         values.switch,
-        """also generate kernels that no call selects by default: other orders of a scan's sums,
-        steps of the hybrid schedule in one thread.""",
+        """also generate kernels that no call selects by default: rollouts that return the joint
+        torques, or whose states may end.""",
     )
     vjp: bool = option(
         False,

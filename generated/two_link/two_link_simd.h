@@ -281,16 +281,6 @@ void distance(
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
-// Articulated-body inertias.
-template <class S, class T = gridgen::Pack<S>>
-void articulated_inertias(
-    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
-{
-    gridgen::run_lanes<T, articulated_inertias_traits>(arrays, begin, end, batch);
-}
-#endif
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_semi_implicit)
 // Rollout: the states of a trajectory,
 // semi-implicit Euler method.

@@ -26,7 +26,7 @@ from helpers.robots import CONSTRAINTS, OWN, TESTED_APART, exhaustive
 GRADIENTS = ("inverse_dynamics_gradient", "forward_dynamics_gradient")
 
 
-ON_GPU = {"thread", "scan", "warp", "hybrid"}
+ON_GPU = {"thread", "scan", "warp"}
 
 
 @cache
@@ -141,18 +141,6 @@ def test_blocks_of_several_sizes_are_considered(robot):
     assert few.chosen.schedule != "thread" or few.chosen.block == 32
     told = "blocks of 64 and 128 threads take 1.00 and 1.00 times as long" in few.reason
     assert told == (few.chosen.schedule == "thread")
-
-
-def test_the_hybrid_schedule_is_shown_and_not_taken(robot):
-    plan = robot.plan("forward_dynamics", batch=5000, device="sm_90")
-    (hybrid,) = (c for c in plan.candidates if c.schedule == "hybrid")
-    assert hybrid.method == "aba"
-    assert plan.chosen is not hybrid
-    more = robot.plan("forward_dynamics", batch=6000, device="sm_90")
-    assert all(c.seconds > hybrid.seconds for c in more.candidates if c.schedule == "hybrid")
-    assert all(
-        c.schedule != "hybrid" for c in robot.plan("forward_dynamics", batch=5000).candidates
-    )
 
 
 def test_what_was_measured_decides(tmp_path, monkeypatch, evaluated):

@@ -10,10 +10,8 @@ from gridgen.cost.demand import demand_of
 from gridgen.cost.devices import Device
 from gridgen.cost.gpu import Prediction, predicted
 from gridgen.cost.host import LEAST_SHARE, HostPrediction, predicted_on, this_host
-from gridgen.cost.hybrid import STATES, Halves, predicted_hybrid
 from gridgen.cost.profile import DeviceIdentity, Profile, TimedKernel
 from gridgen.functions.record import Function
-from gridgen.functions.steps import ACCELERATIONS, BIAS, INERTIAS
 from gridgen.functions.types import Dtype
 from gridgen.kernel import WARP, Kernel, KernelKey, Work
 from gridgen.runtime.module.description import Module
@@ -95,23 +93,6 @@ class Candidates:
             other = self._on_gpu(kernel, device, batch, dtype, block)
             found.setdefault(other.block, other)
         return [_timed(candidate, dtype, batch, profile) for candidate in found.values()]
-
-    def hybrid(
-        self, place: DeviceIdentity, batch: int, dtype: Dtype, profile: Profile | None
-    ) -> Candidate | None:
-        """Return forward dynamics on CPU and GPU at once, if the module has its kernels."""
-        there = self._module.kernels.by_name
-        names = [key.name for key in (INERTIAS, BIAS, ACCELERATIONS)]
-        if not all(name in there for name in names):
-            return None
-        work = [(there[name], self._module.work(there[name])) for name in names]
-        took = predicted_hybrid(Halves(*work), this_host(), place.device, ITEM_BYTES[dtype], batch)
-        kernel = there[ACCELERATIONS.name]
-        bound = max(took, key=took.__getitem__)
-        block = kernel.team.threads_per_block if kernel.team else 0
-        detail = f"parts of up to {STATES:,} states one after the other; {bound} longest"
-        candidate = _candidate(kernel, block, sum(took.values()), bound, detail)
-        return _timed(candidate, dtype, batch, profile)
 
     def _on_gpu(
         self, kernel: Kernel, device: Device, batch: int, dtype: Dtype, block: int | None

@@ -14,7 +14,7 @@ from gridgen.functions.record import Function
 from gridgen.functions.types import Dtype
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.runtime.module.description import Module
-from gridgen.runtime.planning.candidates import CHOSEN, Candidate, Candidates, counted
+from gridgen.runtime.planning.candidates import Candidate, Candidates, counted
 
 #: Share of time that another than the default block size or method must save: less is within the
 #: error of predictions and measurements.
@@ -142,9 +142,7 @@ class Planner:
             self._module.kernels.find(key)  # raises the error
         is_open = profile is not None and profile.any_method
         chosen = _best(
-            candidate
-            for candidate in candidates
-            if candidate.schedule in CHOSEN and (is_open or candidate.method == key.method)
+            candidate for candidate in candidates if is_open or candidate.method == key.method
         )
         robot = self._module.description.name
         reason = _reason(chosen, candidates, place, remark)
@@ -162,15 +160,11 @@ class Planner:
     ) -> list[Candidate]:
         """Return every candidate for a function; arguments as of ``plan``."""
         profile = self.profile(place)
-        found = [
+        return [
             candidate
             for kernel in self._kernels(self._keys(key, row), row, place)
             for candidate in self._candidates.of(kernel, place, batch, dtype, profile)
         ]
-        if place.arch != "cpu" and any("hybrid" in one.schedules for one in row.methods.values()):
-            hybrid = self._candidates.hybrid(place, batch, dtype, profile)
-            found += [hybrid] if hybrid else []
-        return found
 
     def _keys(self, key: KernelKey, row: Function) -> list[KernelKey]:
         """Return the kernel of every method, that of ``key`` first.
@@ -226,14 +220,12 @@ def _reason(
         parts.append(f"blocks of {blocks} threads take {ratios} times as long")
     for name in dict.fromkeys(other.kernel for other in rivals):
         other = min((one for one in rivals if one.kernel == name), key=lambda one: one.seconds)
-        if name != chosen.kernel and other.method == chosen.method and other.schedule in CHOSEN:
+        if name != chosen.kernel and other.method == chosen.method:
             ratio = other.seconds / chosen.seconds
             parts.append(f"{name} {how} to take {ratio:.1f} times as long")
     faster = [other for other in rivals if other.seconds < chosen.seconds]
     if any(other.method != chosen.method for other in faster):
         parts.append("auto selects the most accurate method: request a faster one by name")
-    if any(other.schedule not in CHOSEN for other in faster):
-        parts.append("hybrid uses the CPU in each call: request it by name")
     if any(other.kernel == chosen.kernel for other in faster):
         parts.append(f"another block size must save {100 * LEAST_SAVED:.0f} % or more")
     return "; ".join([*parts, *filter(None, [remark])]) + "."

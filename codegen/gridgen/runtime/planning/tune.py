@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -23,8 +22,6 @@ from gridgen.progress import Progress, Step, announced
 from gridgen.runtime.arrays.layout import DTYPES
 from gridgen.runtime.calls.bound import Binder
 from gridgen.runtime.calls.evaluation import Evaluator
-from gridgen.runtime.calls.hybrid import HybridDynamics
-from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.calls.resolver import Resolver
 from gridgen.runtime.configurations import random_configuration
 from gridgen.runtime.module.description import Module
@@ -178,8 +175,6 @@ class _Measurement:
 
             self._clock = GpuClock(require_device())
         self._pinned: dict[int, tuple[Resolver, Binder]] = {}
-        hybrid = Evaluator(module, wanted.device)
-        self._hybrid = HybridDynamics(module, hybrid)
 
     def keys(self) -> Iterator[KernelKey]:
         """Yield the first kernel of each function that is to be measured, of each integrator."""
@@ -243,11 +238,6 @@ class _Measurement:
         """Return a call of one candidate."""
         record = self._module.kernels.by_name[candidate.kernel]
         function, device = record.key.function, self._wanted.device
-        if candidate.schedule == "hybrid":
-            plain = self._module.kernels.find(replace(record.key, schedule="thread"))
-            given = dict.fromkeys(plain.inputs) | inputs
-            resolved = Resolved(plain, given, device, out)
-            return partial(self._hybrid.forward_dynamics, resolved)
         if candidate.block not in self._pinned:
             evaluator = Evaluator(self._module, device, _Pinned(self._module, candidate.block))
             resolver = Resolver(self._module, evaluator)
