@@ -73,7 +73,6 @@ inline constexpr double k_Iyy_upper_arm = 0.1268;  // upper_arm: inertia, yy [kg
 inline constexpr double k12 = 24.869435463814973;  // computed from others
 inline constexpr double k13 = 0.16701;  // computed from others
 inline constexpr double k14 = 0.056249999999999994;  // computed from others
-inline constexpr double k_Ixx_forearm = 0.0005;  // forearm: inertia, xx [kg m^2]
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics)
 
@@ -304,11 +303,7 @@ GRIDGEN_LARGE void coriolis_matrix(
     const T t0 = s_forearm * p_forearm_y;
     const T t1 = c_forearm * (R(k5) * w_forearm_z);
     const T t2 = d_forearm_y * h_upper_arm_y;
-
-    // inputs
     C[3] = gridgen::broadcast<T>(R(0));
-
-    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     C[2] = R(k_pz_upper_arm) * t2;
     const T K_upper_arm_yy = fma(s_forearm, t1, t2);
 
@@ -640,11 +635,7 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
     dtau_dq[2] = -fma(a_upper_arm_x, t3, a_upper_arm_y * h_upper_arm_y);
     const T t4 = c_forearm * (R(k5) * w_forearm_z);
     const T t5 = R(k_px_forearm) * (s_forearm * p_forearm_y);
-
-    // inputs
     dtau_dqd[3] = gridgen::broadcast<T>(R(0));
-
-    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     dtau_dqd[1] = -t5;
     const T t6 = d_forearm_y * h_upper_arm_y;
     dtau_dqd[2] = t6;
@@ -930,22 +921,13 @@ GRIDGEN_LARGE void step_euler(
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
 
-    // upper_arm (revolute shoulder on the base): integration over the step
-    const T qd0 = qd[0];
-    const T dt0 = dt[0];
-    const T q0 = q[0];
-    q_next[0] = fma(qd0, dt0, q0);
-
-    // forearm (revolute elbow on upper_arm): integration over the step
-    const T qd1 = qd[1];
-    const T q1 = q[1];
-    q_next[1] = fma(qd1, dt0, q1);
-
     // upper_arm (revolute shoulder on the base): placement in the parent
+    const T q0 = q[0];
     T s_upper_arm, c_upper_arm;
     angles.sincos(0, q0, s_upper_arm, c_upper_arm);
 
     // forearm (revolute elbow on upper_arm): placement in the parent
+    const T q1 = q[1];
     T s_forearm, c_forearm;
     angles.sincos(1, q1, s_forearm, c_forearm);
 
@@ -954,12 +936,14 @@ GRIDGEN_LARGE void step_euler(
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
     const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
+    const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t1 = fma(R(-k_px_forearm), t0, a_upper_arm_x);
     const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
     const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
+    const T qd1 = qd[1];
     const T w_forearm_z = qd0 + qd1;
     const T f_forearm_x = fma(R(-k_mcx_forearm), w_forearm_z * w_forearm_z, R(k_m_forearm) *
         a_forearm_x);
@@ -977,12 +961,19 @@ GRIDGEN_LARGE void step_euler(
     const T u_upper_arm = tau[0] - n_upper_arm_z;
     const T inverse_upper_arm = gridgen::reciprocal<T>(I_upper_arm_zz);
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
+    const T dt0 = dt[0];
     qd_next[0] = fma(dt0, rate_upper_arm, qd0);
 
     // forearm (revolute elbow on upper_arm): acceleration
     const T dv_forearm_y = c_forearm * (R(k_px_forearm) * rate_upper_arm);
     const T qdd_forearm = fma(R(-k7), dv_forearm_y, fma(R(k12), u_forearm, -rate_upper_arm));
     qd_next[1] = fma(dt0, qdd_forearm, qd1);
+
+    // upper_arm (revolute shoulder on the base): integration over the step
+    q_next[0] = fma(qd0, dt0, q0);
+
+    // forearm (revolute elbow on upper_arm): integration over the step
+    q_next[1] = fma(qd1, dt0, q1);
 }
 
 struct step_euler_traits : Traits {
@@ -1112,8 +1103,6 @@ GRIDGEN_LARGE void forward_kinematics(
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
     angles.sincos(0, q[0], s_upper_arm, c_upper_arm);
-
-    // inputs
     poses[0] = gridgen::broadcast<T>(R(1));
     gridgen::fill<1, 5>(poses, gridgen::broadcast<T>(R(0)));
     poses[5] = gridgen::broadcast<T>(R(1));
@@ -1128,8 +1117,6 @@ GRIDGEN_LARGE void forward_kinematics(
     poses[25] = gridgen::broadcast<T>(R(0));
     gridgen::fill<28, 31>(poses, gridgen::broadcast<T>(R(0)));
     poses[31] = gridgen::broadcast<T>(R(1));
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
     poses[27] = gridgen::broadcast<T>(R(k_pz_upper_arm));
     poses[16] = c_upper_arm;
     poses[18] = s_upper_arm;
@@ -1142,8 +1129,6 @@ GRIDGEN_LARGE void forward_kinematics(
 
     // forearm (revolute elbow on upper_arm): pose in the base
     const T R_forearm_xx = fnma(s_upper_arm, s_forearm, c_upper_arm * c_forearm);
-
-    // inputs
     poses[33] = gridgen::broadcast<T>(R(0));
     poses[36] = gridgen::broadcast<T>(R(0));
     poses[37] = gridgen::broadcast<T>(R(1));
@@ -1158,8 +1143,6 @@ GRIDGEN_LARGE void forward_kinematics(
     poses[57] = gridgen::broadcast<T>(R(0));
     gridgen::fill<60, 63>(poses, gridgen::broadcast<T>(R(0)));
     poses[63] = gridgen::broadcast<T>(R(1));
-
-    // forearm (revolute elbow on upper_arm): pose in the base
     poses[32] = R_forearm_xx;
     poses[42] = R_forearm_xx;
     poses[48] = R_forearm_xx;
@@ -1226,11 +1209,7 @@ GRIDGEN_LARGE void center_of_mass(
 
     // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);
-
-    // inputs
     com[1] = gridgen::broadcast<T>(R(0));
-
-    // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     com[0] = h_base_x;
     const T h_base_z = fnma(c_upper_arm, h_upper_arm_y, fnma(s_upper_arm, h_upper_arm_x,
         R(k_pz_upper_arm)));
@@ -1278,11 +1257,7 @@ GRIDGEN_LARGE void center_of_mass_jacobian(
 
     // forearm (revolute elbow on upper_arm): pose in the base
     const T R_forearm_xx = fnma(s_upper_arm, s_forearm, c_upper_arm * c_forearm);
-
-    // inputs
     gridgen::fill<2, 4>(Jcom, gridgen::broadcast<T>(R(0)));
-
-    // forearm (revolute elbow on upper_arm): pose in the base
     Jcom[5] = -R(k14) * R_forearm_xx;
     const T t0 = fma(c_upper_arm, s_forearm, s_upper_arm * c_forearm);
     Jcom[1] = -R(k14) * t0;
@@ -1361,13 +1336,9 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
 
     // upper_arm (revolute shoulder on the base): column of the mass matrix
     const T t3 = fma(s_upper_arm, h_upper_arm_x, c_upper_arm * h_upper_arm_y);
-
-    // inputs
     gridgen::fill<2, 4>(Ag, gridgen::broadcast<T>(R(0)));
     gridgen::fill<6, 8>(Ag, gridgen::broadcast<T>(R(0)));
     gridgen::fill<10, 12>(Ag, gridgen::broadcast<T>(R(0)));
-
-    // upper_arm (revolute shoulder on the base): column of the mass matrix
     Ag[0] = -t3;
     const T t4 = fnma(c_upper_arm, h_upper_arm_x, s_upper_arm * h_upper_arm_y);
     Ag[4] = t4;
@@ -1443,13 +1414,9 @@ GRIDGEN_LARGE void centroidal_momentum(
 
     // force propagated to the parent
     const T t2 = fnma(s_upper_arm, f_upper_arm_y, c_upper_arm * f_upper_arm_x);
-
-    // inputs
     hg[1] = gridgen::broadcast<T>(R(0));
     hg[3] = gridgen::broadcast<T>(R(0));
     hg[5] = gridgen::broadcast<T>(R(0));
-
-    // force propagated to the parent
     hg[0] = t2;
     const T t3 = fma(c_upper_arm, f_upper_arm_y, s_upper_arm * f_upper_arm_x);
     hg[2] = -t3;
@@ -1795,102 +1762,6 @@ struct distance_traits : Traits {
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::distance<T, In>(arrays...);
-    }
-};
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
-
-// Articulated-body inertias.
-//   q                 2     read     joint positions [rad or m]
-//   articulated       42    written  articulated-body inertias in canonical frames: M (xx xy xz yy yz zz), H
-//     by rows, I [kg, kg m, kg m^2]
-// Source: articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and Algorithm 3.
-// 33 floating-point operations (553 generic), 22 instructions.
-template <class T, class In = const T*, class Out>
-GRIDGEN_LARGE void articulated_inertias(
-    gridgen::Same<In> q, Out articulated)
-{
-    using R = gridgen::Real<T>;
-
-    // inputs
-    articulated[33] = gridgen::broadcast<T>(R(0));
-    articulated[35] = gridgen::broadcast<T>(R(0));
-    gridgen::fill<37, 39>(articulated, gridgen::broadcast<T>(R(0)));
-    articulated[40] = gridgen::broadcast<T>(R(0));
-
-    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
-    articulated[32] = gridgen::broadcast<T>(R(k_mcx_forearm));
-    articulated[34] = gridgen::broadcast<T>(R(-k_mcx_forearm));
-    articulated[36] = gridgen::broadcast<T>(R(k_Ixx_forearm));
-    articulated[39] = gridgen::broadcast<T>(R(k_Iyy_forearm));
-    articulated[41] = gridgen::broadcast<T>(R(k_Iyy_forearm));
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
-
-    // inputs
-    articulated[2] = gridgen::broadcast<T>(R(0));
-    articulated[4] = gridgen::broadcast<T>(R(0));
-    gridgen::fill<6, 8>(articulated, gridgen::broadcast<T>(R(0)));
-    gridgen::fill<9, 11>(articulated, gridgen::broadcast<T>(R(0)));
-    articulated[14] = gridgen::broadcast<T>(R(0));
-    articulated[17] = gridgen::broadcast<T>(R(0));
-    articulated[19] = gridgen::broadcast<T>(R(0));
-    gridgen::fill<22, 24>(articulated, gridgen::broadcast<T>(R(0)));
-    articulated[25] = gridgen::broadcast<T>(R(0));
-    gridgen::fill<27, 32>(articulated, gridgen::broadcast<T>(R(0)));
-
-    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
-    articulated[21] = gridgen::broadcast<T>(R(k_m_forearm));
-    articulated[24] = gridgen::broadcast<T>(R(k_m_forearm));
-    articulated[26] = gridgen::broadcast<T>(R(k_m_forearm));
-    articulated[5] = gridgen::broadcast<T>(R(3.2));
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    articulated[16] = -fma(R(0.072), s_forearm, s_forearm * (R(0.039709999999999995) * c_forearm));
-
-    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
-    const T t0 = R(k9) * s_forearm;
-    const T M_upper_arm_xy = s_forearm * (R(k9) * c_forearm);
-    articulated[1] = M_upper_arm_xy;
-    const T t1 = fma(s_forearm, t0, R(k10));
-    const T H_upper_arm_zx = R(k_mcx_forearm) * s_forearm;
-    articulated[12] = H_upper_arm_zx;
-    const T t2 = R(0.039709999999999995) * s_forearm;
-    const T H_upper_arm_xz = R(k_px_forearm) * M_upper_arm_xy;
-    articulated[8] = H_upper_arm_xz;
-    const T t3 = fma(R(k_mcx_forearm), c_forearm, R(0.48));
-    const T M_upper_arm_xx = fnma(s_forearm, t0, R(3.2));
-    articulated[0] = M_upper_arm_xx;
-    const T M_upper_arm_yy = R(2) + t1;
-    articulated[3] = M_upper_arm_yy;
-    const T H_upper_arm_yz = fma(R(k_px_forearm), t1, R(k_mcx_upper_arm));
-    articulated[11] = H_upper_arm_yz;
-    const T H_upper_arm_zy = R(-k_mcx_upper_arm) - t3;
-    articulated[13] = H_upper_arm_zy;
-    const T I_upper_arm_xx = fma(s_forearm, t2, R(0.0017));
-    articulated[15] = I_upper_arm_xx;
-    const T I_upper_arm_yy = fma(R(k_px_forearm), t3, fma(R(0.072), c_forearm, fnma(s_forearm, t2,
-        R(k13))));
-    articulated[18] = I_upper_arm_yy;
-    const T I_upper_arm_zz = fma(R(k8), t1, R(k_Iyy_upper_arm));
-    articulated[20] = I_upper_arm_zz;
-}
-
-struct articulated_inertias_traits : Traits {
-    static constexpr gridgen::Axes axes[] = {{2}, {2, 21}};
-    static constexpr int inputs = 1, configurations = 1;
-    static constexpr int staged = 44, begins[] = {0}, widths[] = {42};
-    static constexpr gridgen::Tile tiles[] = {{2, 20}};
-    static constexpr bool is_loaded = true, is_read = true, pairs = true;
-    static constexpr bool repeats = true;
-    static constexpr int distinct[] = {18}, places[] = {0, 1, 2, 3, 2, 4, 2, 2, 5, 2, 2, 6, 7, 8, 2,
-        9, 10, 2, 11, 2, 12, 13, 2, 2, 13, 2, 13, 2, 2, 2, 2, 2, 14, 2, 15, 2, 16, 2, 2, 17, 2, 17};
-    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
-    {
-        ::two_link::articulated_inertias<T, In>(arrays...);
     }
 };
 #endif

@@ -21,16 +21,10 @@
 
 namespace two_link {
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_warp)
 namespace warp {
-namespace of_inverse_dynamics_warp {
-
-using gridgen::fma;
-using gridgen::fnma;
-using gridgen::View;
 
 // Constants of the lanes.
-template <class T> __device__ const T numbers[9][8] = {
+template <class T> __device__ const T numbers[10][8] = {
     {1, 0, 1, 1, 1, 1, 1, 1},
     {0, 1, 0, 0, 0, 0, 0, 0},
     {0, -1, 0, 0, 0, 0, 0, 0},
@@ -41,7 +35,18 @@ template <class T> __device__ const T numbers[9][8] = {
     {0, 0.0012, 0.0005, 0.0005, 0.0005, 0.0005, 0.0005, 0.0005},
     {0, 0.1268, 0.040209999999999996, 0.040209999999999996, 0.040209999999999996,
      0.040209999999999996, 0.040209999999999996, 0.040209999999999996},
+    {3.2, 3.2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2},
 };
+
+}  // namespace warp
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_warp)
+namespace warp {
+namespace of_inverse_dynamics_warp {
+
+using gridgen::fma;
+using gridgen::fnma;
+using gridgen::View;
 
 // Indices of the lanes.
 __device__ const int indices[1][8] = {
@@ -75,12 +80,12 @@ __device__ __forceinline__ void evaluate(
     const T t6 = numbers<T>[2][lane];
     const T t7 = numbers<T>[3][lane];
     const T t8 = numbers<T>[4][lane];
-    const T t13 = (lane > 0 && lane < 3 ? qd[(lane - 1)] : T(0));
-    const T t23 = (lane > 0 && lane < 3 ? qdd[(lane - 1)] : T(0));
-    const T t24 = numbers<T>[5][lane];
-    const T t25 = numbers<T>[6][lane];
-    const T t26 = numbers<T>[7][lane];
-    const T t27 = numbers<T>[8][lane];
+    const T t25 = (lane > 0 && lane < 3 ? qd[(lane - 1)] : T(0));
+    const T t44 = (lane > 0 && lane < 3 ? qdd[(lane - 1)] : T(0));
+    const T t57 = numbers<T>[5][lane];
+    const T t58 = numbers<T>[6][lane];
+    const T t59 = numbers<T>[7][lane];
+    const T t60 = numbers<T>[8][lane];
 
     // placement of each body in the base
     T t2, t3;
@@ -92,166 +97,135 @@ __device__ __forceinline__ void evaluate(
     gridgen::store_record<T>(pose_shared + 12 * lane, gridgen::Numbers<T, 12>{t3, -t2, t0, t9, t10,
         t5, t11, t12, t4, t7, t0, t8});
     __syncwarp();
-    T pose_0, pose_1, pose_2, pose_3, pose_4, pose_5, pose_6, pose_7, pose_8, pose_9, pose_10,
-        pose_11;
-    gridgen::load_record<T>(pose_shared + 12 * indices[0][lane], pose_0, pose_1, pose_2, pose_3,
-        pose_4, pose_5, pose_6, pose_7, pose_8, pose_9, pose_10, pose_11);
-    const T kept_body = fma(t11, pose_2, fma(t9, pose_1, t3 * pose_0));
-    const T kept_body_2 = fma(t12, pose_2, fma(t10, pose_1, -t2 * pose_0));
-    const T kept_body_3 = fma(t4, pose_2, t5 * pose_1);
-    const T kept_body_4 = fma(t11, pose_5, fma(t9, pose_4, t3 * pose_3));
-    const T kept_body_5 = fma(t12, pose_5, fma(t10, pose_4, -t2 * pose_3));
-    const T kept_body_6 = fma(t4, pose_5, t5 * pose_4);
-    const T kept_body_7 = fma(t11, pose_8, fma(t9, pose_7, t3 * pose_6));
-    const T kept_body_8 = fma(t12, pose_8, fma(t10, pose_7, -t2 * pose_6));
-    const T kept_body_9 = fma(t4, pose_8, t5 * pose_7);
-    const T kept_body_10 = fma(t8, pose_2, fma(t7, pose_0, pose_9));
-    const T kept_body_11 = fma(t8, pose_5, fma(t7, pose_3, pose_10));
-    const T kept_body_12 = fma(t8, pose_8, fma(t7, pose_6, pose_11));
-    const T kept_body_13 = fnma(kept_body_6, kept_body_12, kept_body_9 * kept_body_11);
-    const T kept_body_14 = fnma(kept_body_9, kept_body_10, kept_body_3 * kept_body_12);
-    const T kept_body_15 = fnma(kept_body_3, kept_body_11, kept_body_6 * kept_body_10);
-    const T t14 = t13 * kept_body_13;
-    const T t15 = t13 * kept_body_14;
-    const T t16 = t13 * kept_body_15;
-    const T t17 = kept_body_3 * t13;
-    const T t18 = kept_body_6 * t13;
-    const T t19 = kept_body_9 * t13;
+    const auto pose = gridgen::load_record<T, 12>(pose_shared + 12 * indices[0][lane]);
+    const T t13 = fma(t11, pose[2], fma(t9, pose[1], t3 * pose[0]));
+    const T t14 = fma(t12, pose[2], fma(t10, pose[1], -t2 * pose[0]));
+    const T t15 = fma(t4, pose[2], t5 * pose[1]);
+    const T t16 = fma(t11, pose[5], fma(t9, pose[4], t3 * pose[3]));
+    const T t17 = fma(t12, pose[5], fma(t10, pose[4], -t2 * pose[3]));
+    const T t18 = fma(t4, pose[5], t5 * pose[4]);
+    const T t19 = fma(t11, pose[8], fma(t9, pose[7], t3 * pose[6]));
+    const T t20 = fma(t12, pose[8], fma(t10, pose[7], -t2 * pose[6]));
+    const T t21 = fma(t4, pose[8], t5 * pose[7]);
+    const T t22 = fma(t8, pose[2], fma(t7, pose[0], pose[9]));
+    const T t23 = fma(t8, pose[5], fma(t7, pose[3], pose[10]));
+    const T t24 = fma(t8, pose[8], fma(t7, pose[6], pose[11]));
+    const T t26 = fnma(t18, t24, t21 * t23);
+    const T t27 = fnma(t21, t22, t15 * t24);
+    const T t28 = fnma(t15, t23, t18 * t22);
+    const T t29 = t25 * t26;
+    const T t30 = t25 * t27;
+    const T t31 = t25 * t28;
+    const T t32 = t15 * t25;
+    const T t33 = t18 * t25;
+    const T t34 = t21 * t25;
 
     // velocity: sums along the paths
-    gridgen::store_record<T>(velocity_shared + 12 * lane, gridgen::Numbers<T, 6>{t14, t15, t16,
-        t17, t18, t19});
+    gridgen::store_record<T>(velocity_shared + 12 * lane, gridgen::Numbers<T, 6>{t29, t30, t31,
+        t32, t33, t34});
     __syncwarp();
-    T velocity_0, velocity_1, velocity_2, velocity_3, velocity_4, velocity_5;
-    gridgen::load_record<T>(velocity_shared + 12 * indices[0][lane], velocity_0, velocity_1,
-        velocity_2, velocity_3, velocity_4, velocity_5);
-    const T kept_body_16 = t14 + velocity_0;
-    const T kept_body_17 = t15 + velocity_1;
-    const T kept_body_18 = t16 + velocity_2;
-    const T kept_body_19 = t17 + velocity_3;
-    const T kept_body_20 = t18 + velocity_4;
-    const T kept_body_21 = t19 + velocity_5;
-    const T t20 = fnma(kept_body_6, kept_body_18, fma(kept_body_9, kept_body_17, fnma(kept_body_14,
-        kept_body_21, kept_body_15 * kept_body_20)));
-    const T t21 = fnma(kept_body_9, kept_body_16, fma(kept_body_3, kept_body_18, fnma(kept_body_15,
-        kept_body_19, kept_body_13 * kept_body_21)));
-    const T t22 = fnma(kept_body_3, kept_body_17, fma(kept_body_6, kept_body_16, fnma(kept_body_13,
-        kept_body_20, kept_body_14 * kept_body_19)));
-    const T kept_body_22 = fma(kept_body_13, t23, t13 * t20);
-    const T kept_body_23 = fma(kept_body_14, t23, t13 * t21);
-    const T kept_body_24 = fma(kept_body_15, t23, t13 * t22);
-    const T kept_body_25 = fma(kept_body_3, t23, t13 * fnma(kept_body_6, kept_body_21, kept_body_9
-        * kept_body_20));
-    const T kept_body_26 = fma(kept_body_6, t23, t13 * fnma(kept_body_9, kept_body_19, kept_body_3
-        * kept_body_21));
-    const T kept_body_27 = fma(kept_body_9, t23, t13 * fnma(kept_body_3, kept_body_20, kept_body_6
-        * kept_body_19));
+    const auto velocity = gridgen::load_record<T, 6>(velocity_shared + 12 * indices[0][lane]);
+    const T t35 = t29 + velocity[0];
+    const T t36 = t30 + velocity[1];
+    const T t37 = t31 + velocity[2];
+    const T t38 = t32 + velocity[3];
+    const T t39 = t33 + velocity[4];
+    const T t40 = t34 + velocity[5];
+    const T t41 = fnma(t18, t37, fma(t21, t36, fnma(t27, t40, t28 * t39)));
+    const T t42 = fnma(t21, t35, fma(t15, t37, fnma(t28, t38, t26 * t40)));
+    const T t43 = fnma(t15, t36, fma(t18, t35, fnma(t26, t39, t27 * t38)));
+    const T t45 = fma(t26, t44, t25 * t41);
+    const T t46 = fma(t27, t44, t25 * t42);
+    const T t47 = fma(t28, t44, t25 * t43);
+    const T t48 = fma(t15, t44, t25 * fnma(t18, t40, t21 * t39));
+    const T t49 = fma(t18, t44, t25 * fnma(t21, t38, t15 * t40));
+    const T t50 = fma(t21, t44, t25 * fnma(t15, t39, t18 * t38));
 
     // acceleration: sums along the paths
-    gridgen::store_record<T>(acceleration_shared + 12 * lane, gridgen::Numbers<T, 6>{kept_body_22,
-        kept_body_23, kept_body_24, kept_body_25, kept_body_26, kept_body_27});
+    gridgen::store_record<T>(acceleration_shared + 12 * lane, gridgen::Numbers<T, 6>{t45, t46, t47,
+        t48, t49, t50});
     __syncwarp();
-    T acceleration_0, acceleration_1, acceleration_2, acceleration_3, acceleration_4,
-        acceleration_5;
-    gridgen::load_record<T>(acceleration_shared + 12 * indices[0][lane], acceleration_0,
-        acceleration_1, acceleration_2, acceleration_3, acceleration_4, acceleration_5);
-    const T kept_body_28 = kept_body_25 + acceleration_3;
-    const T kept_body_29 = kept_body_26 + acceleration_4;
-    const T kept_body_30 = kept_body_27 + acceleration_5;
-    const T kept_body_31 = kept_body_22 + acceleration_0 - gravity[0];
-    const T kept_body_32 = kept_body_23 + acceleration_1 - gravity[1];
-    const T kept_body_33 = kept_body_24 + acceleration_2 - gravity[2];
+    const auto acceleration = gridgen::load_record<T, 6>(acceleration_shared + 12 *
+        indices[0][lane]);
+    const T t51 = t48 + acceleration[3];
+    const T t52 = t49 + acceleration[4];
+    const T t53 = t50 + acceleration[5];
+    const T t54 = t45 + acceleration[0] - gravity[0];
+    const T t55 = t46 + acceleration[1] - gravity[1];
+    const T t56 = t47 + acceleration[2] - gravity[2];
 
     // inertia and wrench of each body
-    const T t28 = kept_body * t25;
-    const T t29 = kept_body_4 * t25;
-    const T t30 = kept_body * t26;
-    const T t31 = kept_body_2 * t27;
-    const T t32 = kept_body_3 * t27;
-    const T t33 = kept_body_4 * t26;
-    const T t34 = kept_body_5 * t27;
-    const T t35 = kept_body_6 * t27;
-    const T t36 = fma(kept_body_10, t24, t28);
-    const T t37 = fma(kept_body_11, t24, t29);
-    const T t38 = fma(kept_body_12, t24, kept_body_7 * t25);
-    const T t39 = t28 + t36;
-    const T t40 = t29 + t37;
-    const T t41 = fma(kept_body_7, t25, t38);
-    const T t42 = fma(kept_body_11, t40, fma(kept_body_3, t32, fma(kept_body_2, t31, kept_body *
-        t30)));
-    const T t43 = fma(kept_body_12, t41, t42);
-    const T t44 = fnma(kept_body_11, t28, fma(kept_body_6, t32, fma(kept_body_5, t31, kept_body_4 *
-        t30)));
-    const T t45 = fnma(kept_body_10, t37, t44);
-    const T t46 = fnma(kept_body_12, t28, fma(kept_body_9, t32, fma(kept_body_8, t31, kept_body_7 *
-        t30)));
-    const T t47 = fnma(kept_body_10, t38, t46);
-    const T t48 = fma(kept_body_10, t39, fma(kept_body_6, t35, fma(kept_body_5, t34, kept_body_4 *
-        t33)));
-    const T t49 = fma(kept_body_12, t41, t48);
-    const T t50 = fnma(kept_body_12, t29, fma(kept_body_9, t35, fma(kept_body_8, t34, kept_body_7 *
-        t33)));
-    const T t51 = fnma(kept_body_11, t38, t50);
-    const T t52 = fma(kept_body_8, kept_body_8 * t27, kept_body_7 * (kept_body_7 * t26));
-    const T t53 = fma(kept_body_11, t40, fma(kept_body_10, t39, fma(kept_body_9, kept_body_9 * t27,
-        t52)));
-    const T t54 = fnma(kept_body_21, t37, fma(kept_body_20, t38, kept_body_16 * t24));
-    const T t55 = fnma(kept_body_19, t38, fma(kept_body_21, t36, kept_body_17 * t24));
-    const T t56 = fnma(kept_body_20, t36, fma(kept_body_19, t37, kept_body_18 * t24));
-    const T t57 = fma(kept_body_18, t37, fma(kept_body_21, t47, fma(kept_body_20, t45, kept_body_19
-        * t43)));
-    const T t58 = fnma(kept_body_17, t38, t57);
-    const T t59 = fma(kept_body_16, t38, fma(kept_body_21, t51, fma(kept_body_20, t49, kept_body_19
-        * t45)));
-    const T t60 = fnma(kept_body_18, t36, t59);
-    const T t61 = fma(kept_body_17, t36, fma(kept_body_21, t53, fma(kept_body_20, t51, kept_body_19
-        * t47)));
-    const T t62 = fnma(kept_body_16, t37, t61);
-    const T t63 = fma(kept_body_20, t56, fnma(kept_body_30, t37, fma(kept_body_29, t38,
-        kept_body_31 * t24)));
-    const T kept_body_34 = fnma(kept_body_21, t55, t63);
-    const T t64 = fma(kept_body_21, t54, fnma(kept_body_28, t38, fma(kept_body_30, t36,
-        kept_body_32 * t24)));
-    const T kept_body_35 = fnma(kept_body_19, t56, t64);
-    const T t65 = fma(kept_body_19, t55, fnma(kept_body_29, t36, fma(kept_body_28, t37,
-        kept_body_33 * t24)));
-    const T kept_body_36 = fnma(kept_body_20, t54, t65);
-    const T t66 = fma(kept_body_33, t37, fma(kept_body_30, t47, fma(kept_body_29, t45, kept_body_28
-        * t43)));
-    const T t67 = fnma(kept_body_21, t60, fma(kept_body_20, t62, fnma(kept_body_32, t38, t66)));
-    const T kept_body_37 = fnma(kept_body_18, t55, fma(kept_body_17, t56, t67));
-    const T t68 = fma(kept_body_31, t38, fma(kept_body_30, t51, fma(kept_body_29, t49, kept_body_28
-        * t45)));
-    const T t69 = fnma(kept_body_19, t62, fma(kept_body_21, t58, fnma(kept_body_33, t36, t68)));
-    const T kept_body_38 = fnma(kept_body_16, t56, fma(kept_body_18, t54, t69));
-    const T t70 = fma(kept_body_32, t36, fma(kept_body_30, t53, fma(kept_body_29, t51, kept_body_28
-        * t47)));
-    const T t71 = fnma(kept_body_20, t58, fma(kept_body_19, t60, fnma(kept_body_31, t37, t70)));
-    const T kept_body_39 = fnma(kept_body_17, t54, fma(kept_body_16, t55, t71));
+    const T t61 = t13 * t58;
+    const T t62 = t16 * t58;
+    const T t63 = t13 * t59;
+    const T t64 = t14 * t60;
+    const T t65 = t15 * t60;
+    const T t66 = t16 * t59;
+    const T t67 = t17 * t60;
+    const T t68 = t18 * t60;
+    const T t69 = fma(t22, t57, t61);
+    const T t70 = fma(t23, t57, t62);
+    const T t71 = fma(t24, t57, t19 * t58);
+    const T t72 = t61 + t69;
+    const T t73 = t62 + t70;
+    const T t74 = fma(t19, t58, t71);
+    const T t75 = fma(t23, t73, fma(t15, t65, fma(t14, t64, t13 * t63)));
+    const T t76 = fma(t24, t74, t75);
+    const T t77 = fnma(t23, t61, fma(t18, t65, fma(t17, t64, t16 * t63)));
+    const T t78 = fnma(t22, t70, t77);
+    const T t79 = fnma(t24, t61, fma(t21, t65, fma(t20, t64, t19 * t63)));
+    const T t80 = fnma(t22, t71, t79);
+    const T t81 = fma(t22, t72, fma(t18, t68, fma(t17, t67, t16 * t66)));
+    const T t82 = fma(t24, t74, t81);
+    const T t83 = fnma(t24, t62, fma(t21, t68, fma(t20, t67, t19 * t66)));
+    const T t84 = fnma(t23, t71, t83);
+    const T t85 = fma(t20, t20 * t60, t19 * (t19 * t59));
+    const T t86 = fma(t23, t73, fma(t22, t72, fma(t21, t21 * t60, t85)));
+    const T t87 = fnma(t40, t70, fma(t39, t71, t35 * t57));
+    const T t88 = fnma(t38, t71, fma(t40, t69, t36 * t57));
+    const T t89 = fnma(t39, t69, fma(t38, t70, t37 * t57));
+    const T t90 = fma(t37, t70, fma(t40, t80, fma(t39, t78, t38 * t76)));
+    const T t91 = fnma(t36, t71, t90);
+    const T t92 = fma(t35, t71, fma(t40, t84, fma(t39, t82, t38 * t78)));
+    const T t93 = fnma(t37, t69, t92);
+    const T t94 = fma(t36, t69, fma(t40, t86, fma(t39, t84, t38 * t80)));
+    const T t95 = fnma(t35, t70, t94);
+    const T t96 = fma(t39, t89, fnma(t53, t70, fma(t52, t71, t54 * t57)));
+    const T t97 = fnma(t40, t88, t96);
+    const T t98 = fma(t40, t87, fnma(t51, t71, fma(t53, t69, t55 * t57)));
+    const T t99 = fnma(t38, t89, t98);
+    const T t100 = fma(t38, t88, fnma(t52, t69, fma(t51, t70, t56 * t57)));
+    const T t101 = fnma(t39, t87, t100);
+    const T t102 = fma(t56, t70, fma(t53, t80, fma(t52, t78, t51 * t76)));
+    const T t103 = fnma(t40, t93, fma(t39, t95, fnma(t55, t71, t102)));
+    const T t104 = fnma(t37, t88, fma(t36, t89, t103));
+    const T t105 = fma(t54, t71, fma(t53, t84, fma(t52, t82, t51 * t78)));
+    const T t106 = fnma(t38, t95, fma(t40, t91, fnma(t56, t69, t105)));
+    const T t107 = fnma(t35, t89, fma(t37, t87, t106));
+    const T t108 = fma(t55, t69, fma(t53, t86, fma(t52, t84, t51 * t80)));
+    const T t109 = fnma(t39, t91, fma(t38, t93, fnma(t54, t70, t108)));
+    const T t110 = fnma(t36, t87, fma(t35, t88, t109));
 
     // transmitted wrenches: sums over subtrees
-    gridgen::store_record<T>(wrench_shared + 12 * lane, gridgen::Numbers<T, 6>{kept_body_34,
-        kept_body_35, kept_body_36, kept_body_37, kept_body_38, kept_body_39});
+    gridgen::store_record<T>(wrench_shared + 12 * lane, gridgen::Numbers<T, 6>{t97, t99, t101,
+        t104, t107, t110});
     __syncwarp();
     if (const int component = lane; component < 6) {
-        const T t72 = wrench_shared[24 + component];
-        const T t73 = wrench_shared[12 + component];
-        const T t74 = t72 + t73;
-        wrench_shared[12 + component] = t74;
-        const T t75 = wrench_shared[0 + component];
-        wrench_shared[0 + component] = t74 + t75;
+        const T t111 = wrench_shared[24 + component];
+        const T t112 = wrench_shared[12 + component];
+        const T t113 = t111 + t112;
+        wrench_shared[12 + component] = t113;
+        const T t114 = wrench_shared[0 + component];
+        wrench_shared[0 + component] = t113 + t114;
     }
     __syncwarp();
 
     // joint torques
-    T wrench_0, wrench_1, wrench_2, wrench_3, wrench_4, wrench_5;
-    gridgen::load_record<T>(wrench_shared + 12 * lane, wrench_0, wrench_1, wrench_2, wrench_3,
-        wrench_4, wrench_5);
-    const T t76 = fma(kept_body_13, wrench_0, fma(kept_body_9, wrench_5, fma(kept_body_6, wrench_4,
-        kept_body_3 * wrench_3)));
-    const T kept_body_40 = fma(kept_body_15, wrench_2, fma(kept_body_14, wrench_1, t76));
+    const auto wrench = gridgen::load_record<T, 6>(wrench_shared + 12 * lane);
+    const T t115 = fma(t26, wrench[0], fma(t21, wrench[5], fma(t18, wrench[4], t15 * wrench[3])));
+    const T t116 = fma(t28, wrench[2], fma(t27, wrench[1], t115));
     if (is_valid && lane > 0 && lane < 3) {
-        tau[(lane - 1)] = kept_body_40;
+        tau[(lane - 1)] = t116;
     }
 }
 
@@ -299,20 +273,6 @@ using gridgen::fma;
 using gridgen::fnma;
 using gridgen::View;
 
-// Constants of the lanes.
-template <class T> __device__ const T numbers[9][8] = {
-    {1, 0, 1, 1, 1, 1, 1, 1},
-    {0, 1, 0, 0, 0, 0, 0, 0},
-    {0, -1, 0, 0, 0, 0, 0, 0},
-    {0, 0, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4},
-    {0, 0.5, 0, 0, 0, 0, 0, 0},
-    {0, 2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2},
-    {0, 0.44, 0.18, 0.18, 0.18, 0.18, 0.18, 0.18},
-    {0, 0.0012, 0.0005, 0.0005, 0.0005, 0.0005, 0.0005, 0.0005},
-    {0, 0.1268, 0.040209999999999996, 0.040209999999999996, 0.040209999999999996,
-     0.040209999999999996, 0.040209999999999996, 0.040209999999999996},
-};
-
 // Indices of the lanes.
 __device__ const int indices[1][8] = {
     {0, 0, 1, 1, 1, 1, 1, 1},
@@ -344,11 +304,11 @@ __device__ __forceinline__ void evaluate(
     const T t6 = numbers<T>[2][lane];
     const T t7 = numbers<T>[3][lane];
     const T t8 = numbers<T>[4][lane];
-    const T t13 = (lane > 0 && lane < 3 ? qd[(lane - 1)] : T(0));
-    const T t29 = numbers<T>[5][lane];
-    const T t30 = numbers<T>[6][lane];
-    const T t31 = numbers<T>[7][lane];
-    const T t32 = numbers<T>[8][lane];
+    const T t25 = (lane > 0 && lane < 3 ? qd[(lane - 1)] : T(0));
+    const T t56 = numbers<T>[5][lane];
+    const T t57 = numbers<T>[6][lane];
+    const T t58 = numbers<T>[7][lane];
+    const T t59 = numbers<T>[8][lane];
 
     // placement of each body in the base
     T t2, t3;
@@ -360,163 +320,135 @@ __device__ __forceinline__ void evaluate(
     gridgen::store_record<T>(pose_shared + 12 * lane, gridgen::Numbers<T, 12>{t3, -t2, t0, t9, t10,
         t5, t11, t12, t4, t7, t0, t8});
     __syncwarp();
-    T pose_0, pose_1, pose_2, pose_3, pose_4, pose_5, pose_6, pose_7, pose_8, pose_9, pose_10,
-        pose_11;
-    gridgen::load_record<T>(pose_shared + 12 * indices[0][lane], pose_0, pose_1, pose_2, pose_3,
-        pose_4, pose_5, pose_6, pose_7, pose_8, pose_9, pose_10, pose_11);
-    const T kept_body = fma(t11, pose_2, fma(t9, pose_1, t3 * pose_0));
-    const T kept_body_2 = fma(t12, pose_2, fma(t10, pose_1, -t2 * pose_0));
-    const T kept_body_3 = fma(t4, pose_2, t5 * pose_1);
-    const T kept_body_4 = fma(t11, pose_5, fma(t9, pose_4, t3 * pose_3));
-    const T kept_body_5 = fma(t12, pose_5, fma(t10, pose_4, -t2 * pose_3));
-    const T kept_body_6 = fma(t4, pose_5, t5 * pose_4);
-    const T kept_body_7 = fma(t11, pose_8, fma(t9, pose_7, t3 * pose_6));
-    const T kept_body_8 = fma(t12, pose_8, fma(t10, pose_7, -t2 * pose_6));
-    const T kept_body_9 = fma(t4, pose_8, t5 * pose_7);
-    const T kept_body_10 = fma(t8, pose_2, fma(t7, pose_0, pose_9));
-    const T kept_body_11 = fma(t8, pose_5, fma(t7, pose_3, pose_10));
-    const T kept_body_12 = fma(t8, pose_8, fma(t7, pose_6, pose_11));
-    const T kept_body_13 = fnma(kept_body_6, kept_body_12, kept_body_9 * kept_body_11);
-    const T kept_body_14 = fnma(kept_body_9, kept_body_10, kept_body_3 * kept_body_12);
-    const T kept_body_15 = fnma(kept_body_3, kept_body_11, kept_body_6 * kept_body_10);
-    const T t14 = t13 * kept_body_13;
-    const T t15 = t13 * kept_body_14;
-    const T t16 = t13 * kept_body_15;
-    const T t17 = kept_body_3 * t13;
-    const T t18 = kept_body_6 * t13;
-    const T t19 = kept_body_9 * t13;
+    const auto pose = gridgen::load_record<T, 12>(pose_shared + 12 * indices[0][lane]);
+    const T t13 = fma(t11, pose[2], fma(t9, pose[1], t3 * pose[0]));
+    const T t14 = fma(t12, pose[2], fma(t10, pose[1], -t2 * pose[0]));
+    const T t15 = fma(t4, pose[2], t5 * pose[1]);
+    const T t16 = fma(t11, pose[5], fma(t9, pose[4], t3 * pose[3]));
+    const T t17 = fma(t12, pose[5], fma(t10, pose[4], -t2 * pose[3]));
+    const T t18 = fma(t4, pose[5], t5 * pose[4]);
+    const T t19 = fma(t11, pose[8], fma(t9, pose[7], t3 * pose[6]));
+    const T t20 = fma(t12, pose[8], fma(t10, pose[7], -t2 * pose[6]));
+    const T t21 = fma(t4, pose[8], t5 * pose[7]);
+    const T t22 = fma(t8, pose[2], fma(t7, pose[0], pose[9]));
+    const T t23 = fma(t8, pose[5], fma(t7, pose[3], pose[10]));
+    const T t24 = fma(t8, pose[8], fma(t7, pose[6], pose[11]));
+    const T t26 = fnma(t18, t24, t21 * t23);
+    const T t27 = fnma(t21, t22, t15 * t24);
+    const T t28 = fnma(t15, t23, t18 * t22);
+    const T t29 = t25 * t26;
+    const T t30 = t25 * t27;
+    const T t31 = t25 * t28;
+    const T t32 = t15 * t25;
+    const T t33 = t18 * t25;
+    const T t34 = t21 * t25;
 
     // velocity: sums along the paths
-    gridgen::store_record<T>(velocity_shared + 12 * lane, gridgen::Numbers<T, 6>{t14, t15, t16,
-        t17, t18, t19});
+    gridgen::store_record<T>(velocity_shared + 12 * lane, gridgen::Numbers<T, 6>{t29, t30, t31,
+        t32, t33, t34});
     __syncwarp();
-    T velocity_0, velocity_1, velocity_2, velocity_3, velocity_4, velocity_5;
-    gridgen::load_record<T>(velocity_shared + 12 * indices[0][lane], velocity_0, velocity_1,
-        velocity_2, velocity_3, velocity_4, velocity_5);
-    const T kept_body_16 = t14 + velocity_0;
-    const T kept_body_17 = t15 + velocity_1;
-    const T kept_body_18 = t16 + velocity_2;
-    const T kept_body_19 = t17 + velocity_3;
-    const T kept_body_20 = t18 + velocity_4;
-    const T kept_body_21 = t19 + velocity_5;
-    const T t20 = fnma(kept_body_6, kept_body_18, fma(kept_body_9, kept_body_17, fnma(kept_body_14,
-        kept_body_21, kept_body_15 * kept_body_20)));
-    const T t21 = fnma(kept_body_9, kept_body_16, fma(kept_body_3, kept_body_18, fnma(kept_body_15,
-        kept_body_19, kept_body_13 * kept_body_21)));
-    const T t22 = fnma(kept_body_3, kept_body_17, fma(kept_body_6, kept_body_16, fnma(kept_body_13,
-        kept_body_20, kept_body_14 * kept_body_19)));
-    const T t23 = t13 * t20;
-    const T t24 = t13 * t21;
-    const T t25 = t13 * t22;
-    const T t26 = t13 * fnma(kept_body_6, kept_body_21, kept_body_9 * kept_body_20);
-    const T t27 = t13 * fnma(kept_body_9, kept_body_19, kept_body_3 * kept_body_21);
-    const T t28 = t13 * fnma(kept_body_3, kept_body_20, kept_body_6 * kept_body_19);
+    const auto velocity = gridgen::load_record<T, 6>(velocity_shared + 12 * indices[0][lane]);
+    const T t35 = t29 + velocity[0];
+    const T t36 = t30 + velocity[1];
+    const T t37 = t31 + velocity[2];
+    const T t38 = t32 + velocity[3];
+    const T t39 = t33 + velocity[4];
+    const T t40 = t34 + velocity[5];
+    const T t41 = fnma(t18, t37, fma(t21, t36, fnma(t27, t40, t28 * t39)));
+    const T t42 = fnma(t21, t35, fma(t15, t37, fnma(t28, t38, t26 * t40)));
+    const T t43 = fnma(t15, t36, fma(t18, t35, fnma(t26, t39, t27 * t38)));
+    const T t44 = t25 * t41;
+    const T t45 = t25 * t42;
+    const T t46 = t25 * t43;
+    const T t47 = t25 * fnma(t18, t40, t21 * t39);
+    const T t48 = t25 * fnma(t21, t38, t15 * t40);
+    const T t49 = t25 * fnma(t15, t39, t18 * t38);
 
     // acceleration: sums along the paths
-    gridgen::store_record<T>(acceleration_shared + 12 * lane, gridgen::Numbers<T, 6>{t23, t24, t25,
-        t26, t27, t28});
+    gridgen::store_record<T>(acceleration_shared + 12 * lane, gridgen::Numbers<T, 6>{t44, t45, t46,
+        t47, t48, t49});
     __syncwarp();
-    T acceleration_0, acceleration_1, acceleration_2, acceleration_3, acceleration_4,
-        acceleration_5;
-    gridgen::load_record<T>(acceleration_shared + 12 * indices[0][lane], acceleration_0,
-        acceleration_1, acceleration_2, acceleration_3, acceleration_4, acceleration_5);
-    const T kept_body_22 = t26 + acceleration_3;
-    const T kept_body_23 = t27 + acceleration_4;
-    const T kept_body_24 = t28 + acceleration_5;
-    const T kept_body_25 = t23 + acceleration_0 - gravity[0];
-    const T kept_body_26 = t24 + acceleration_1 - gravity[1];
-    const T kept_body_27 = t25 + acceleration_2 - gravity[2];
+    const auto acceleration = gridgen::load_record<T, 6>(acceleration_shared + 12 *
+        indices[0][lane]);
+    const T t50 = t47 + acceleration[3];
+    const T t51 = t48 + acceleration[4];
+    const T t52 = t49 + acceleration[5];
+    const T t53 = t44 + acceleration[0] - gravity[0];
+    const T t54 = t45 + acceleration[1] - gravity[1];
+    const T t55 = t46 + acceleration[2] - gravity[2];
 
     // inertia and wrench of each body
-    const T t33 = kept_body * t30;
-    const T t34 = kept_body_4 * t30;
-    const T t35 = kept_body * t31;
-    const T t36 = kept_body_2 * t32;
-    const T t37 = kept_body_3 * t32;
-    const T t38 = kept_body_4 * t31;
-    const T t39 = kept_body_5 * t32;
-    const T t40 = kept_body_6 * t32;
-    const T t41 = fma(kept_body_10, t29, t33);
-    const T t42 = fma(kept_body_11, t29, t34);
-    const T t43 = fma(kept_body_12, t29, kept_body_7 * t30);
-    const T t44 = t33 + t41;
-    const T t45 = t34 + t42;
-    const T t46 = fma(kept_body_7, t30, t43);
-    const T t47 = fma(kept_body_11, t45, fma(kept_body_3, t37, fma(kept_body_2, t36, kept_body *
-        t35)));
-    const T t48 = fma(kept_body_12, t46, t47);
-    const T t49 = fnma(kept_body_11, t33, fma(kept_body_6, t37, fma(kept_body_5, t36, kept_body_4 *
-        t35)));
-    const T t50 = fnma(kept_body_10, t42, t49);
-    const T t51 = fnma(kept_body_12, t33, fma(kept_body_9, t37, fma(kept_body_8, t36, kept_body_7 *
-        t35)));
-    const T t52 = fnma(kept_body_10, t43, t51);
-    const T t53 = fma(kept_body_10, t44, fma(kept_body_6, t40, fma(kept_body_5, t39, kept_body_4 *
-        t38)));
-    const T t54 = fma(kept_body_12, t46, t53);
-    const T t55 = fnma(kept_body_12, t34, fma(kept_body_9, t40, fma(kept_body_8, t39, kept_body_7 *
-        t38)));
-    const T t56 = fnma(kept_body_11, t43, t55);
-    const T t57 = fma(kept_body_8, kept_body_8 * t32, kept_body_7 * (kept_body_7 * t31));
-    const T t58 = fma(kept_body_11, t45, fma(kept_body_10, t44, fma(kept_body_9, kept_body_9 * t32,
-        t57)));
-    const T t59 = fnma(kept_body_21, t42, fma(kept_body_20, t43, kept_body_16 * t29));
-    const T t60 = fnma(kept_body_19, t43, fma(kept_body_21, t41, kept_body_17 * t29));
-    const T t61 = fnma(kept_body_20, t41, fma(kept_body_19, t42, kept_body_18 * t29));
-    const T t62 = fma(kept_body_18, t42, fma(kept_body_21, t52, fma(kept_body_20, t50, kept_body_19
-        * t48)));
-    const T t63 = fnma(kept_body_17, t43, t62);
-    const T t64 = fma(kept_body_16, t43, fma(kept_body_21, t56, fma(kept_body_20, t54, kept_body_19
-        * t50)));
-    const T t65 = fnma(kept_body_18, t41, t64);
-    const T t66 = fma(kept_body_17, t41, fma(kept_body_21, t58, fma(kept_body_20, t56, kept_body_19
-        * t52)));
-    const T t67 = fnma(kept_body_16, t42, t66);
-    const T t68 = fma(kept_body_20, t61, fnma(kept_body_24, t42, fma(kept_body_23, t43,
-        kept_body_25 * t29)));
-    const T kept_body_28 = fnma(kept_body_21, t60, t68);
-    const T t69 = fma(kept_body_21, t59, fnma(kept_body_22, t43, fma(kept_body_24, t41,
-        kept_body_26 * t29)));
-    const T kept_body_29 = fnma(kept_body_19, t61, t69);
-    const T t70 = fma(kept_body_19, t60, fnma(kept_body_23, t41, fma(kept_body_22, t42,
-        kept_body_27 * t29)));
-    const T kept_body_30 = fnma(kept_body_20, t59, t70);
-    const T t71 = fma(kept_body_27, t42, fma(kept_body_24, t52, fma(kept_body_23, t50, kept_body_22
-        * t48)));
-    const T t72 = fnma(kept_body_21, t65, fma(kept_body_20, t67, fnma(kept_body_26, t43, t71)));
-    const T kept_body_31 = fnma(kept_body_18, t60, fma(kept_body_17, t61, t72));
-    const T t73 = fma(kept_body_25, t43, fma(kept_body_24, t56, fma(kept_body_23, t54, kept_body_22
-        * t50)));
-    const T t74 = fnma(kept_body_19, t67, fma(kept_body_21, t63, fnma(kept_body_27, t41, t73)));
-    const T kept_body_32 = fnma(kept_body_16, t61, fma(kept_body_18, t59, t74));
-    const T t75 = fma(kept_body_26, t41, fma(kept_body_24, t58, fma(kept_body_23, t56, kept_body_22
-        * t52)));
-    const T t76 = fnma(kept_body_20, t63, fma(kept_body_19, t65, fnma(kept_body_25, t42, t75)));
-    const T kept_body_33 = fnma(kept_body_17, t59, fma(kept_body_16, t60, t76));
+    const T t60 = t13 * t57;
+    const T t61 = t16 * t57;
+    const T t62 = t13 * t58;
+    const T t63 = t14 * t59;
+    const T t64 = t15 * t59;
+    const T t65 = t16 * t58;
+    const T t66 = t17 * t59;
+    const T t67 = t18 * t59;
+    const T t68 = fma(t22, t56, t60);
+    const T t69 = fma(t23, t56, t61);
+    const T t70 = fma(t24, t56, t19 * t57);
+    const T t71 = t60 + t68;
+    const T t72 = t61 + t69;
+    const T t73 = fma(t19, t57, t70);
+    const T t74 = fma(t23, t72, fma(t15, t64, fma(t14, t63, t13 * t62)));
+    const T t75 = fma(t24, t73, t74);
+    const T t76 = fnma(t23, t60, fma(t18, t64, fma(t17, t63, t16 * t62)));
+    const T t77 = fnma(t22, t69, t76);
+    const T t78 = fnma(t24, t60, fma(t21, t64, fma(t20, t63, t19 * t62)));
+    const T t79 = fnma(t22, t70, t78);
+    const T t80 = fma(t22, t71, fma(t18, t67, fma(t17, t66, t16 * t65)));
+    const T t81 = fma(t24, t73, t80);
+    const T t82 = fnma(t24, t61, fma(t21, t67, fma(t20, t66, t19 * t65)));
+    const T t83 = fnma(t23, t70, t82);
+    const T t84 = fma(t20, t20 * t59, t19 * (t19 * t58));
+    const T t85 = fma(t23, t72, fma(t22, t71, fma(t21, t21 * t59, t84)));
+    const T t86 = fnma(t40, t69, fma(t39, t70, t35 * t56));
+    const T t87 = fnma(t38, t70, fma(t40, t68, t36 * t56));
+    const T t88 = fnma(t39, t68, fma(t38, t69, t37 * t56));
+    const T t89 = fma(t37, t69, fma(t40, t79, fma(t39, t77, t38 * t75)));
+    const T t90 = fnma(t36, t70, t89);
+    const T t91 = fma(t35, t70, fma(t40, t83, fma(t39, t81, t38 * t77)));
+    const T t92 = fnma(t37, t68, t91);
+    const T t93 = fma(t36, t68, fma(t40, t85, fma(t39, t83, t38 * t79)));
+    const T t94 = fnma(t35, t69, t93);
+    const T t95 = fma(t39, t88, fnma(t52, t69, fma(t51, t70, t53 * t56)));
+    const T t96 = fnma(t40, t87, t95);
+    const T t97 = fma(t40, t86, fnma(t50, t70, fma(t52, t68, t54 * t56)));
+    const T t98 = fnma(t38, t88, t97);
+    const T t99 = fma(t38, t87, fnma(t51, t68, fma(t50, t69, t55 * t56)));
+    const T t100 = fnma(t39, t86, t99);
+    const T t101 = fma(t55, t69, fma(t52, t79, fma(t51, t77, t50 * t75)));
+    const T t102 = fnma(t40, t92, fma(t39, t94, fnma(t54, t70, t101)));
+    const T t103 = fnma(t37, t87, fma(t36, t88, t102));
+    const T t104 = fma(t53, t70, fma(t52, t83, fma(t51, t81, t50 * t77)));
+    const T t105 = fnma(t38, t94, fma(t40, t90, fnma(t55, t68, t104)));
+    const T t106 = fnma(t35, t88, fma(t37, t86, t105));
+    const T t107 = fma(t54, t68, fma(t52, t85, fma(t51, t83, t50 * t79)));
+    const T t108 = fnma(t39, t90, fma(t38, t92, fnma(t53, t69, t107)));
+    const T t109 = fnma(t36, t86, fma(t35, t87, t108));
 
     // transmitted wrenches: sums over subtrees
-    gridgen::store_record<T>(wrench_shared + 12 * lane, gridgen::Numbers<T, 6>{kept_body_28,
-        kept_body_29, kept_body_30, kept_body_31, kept_body_32, kept_body_33});
+    gridgen::store_record<T>(wrench_shared + 12 * lane, gridgen::Numbers<T, 6>{t96, t98, t100,
+        t103, t106, t109});
     __syncwarp();
     if (const int component = lane; component < 6) {
-        const T t77 = wrench_shared[24 + component];
-        const T t78 = wrench_shared[12 + component];
-        const T t79 = t77 + t78;
-        wrench_shared[12 + component] = t79;
-        const T t80 = wrench_shared[0 + component];
-        wrench_shared[0 + component] = t79 + t80;
+        const T t110 = wrench_shared[24 + component];
+        const T t111 = wrench_shared[12 + component];
+        const T t112 = t110 + t111;
+        wrench_shared[12 + component] = t112;
+        const T t113 = wrench_shared[0 + component];
+        wrench_shared[0 + component] = t112 + t113;
     }
     __syncwarp();
 
     // joint torques
-    T wrench_0, wrench_1, wrench_2, wrench_3, wrench_4, wrench_5;
-    gridgen::load_record<T>(wrench_shared + 12 * lane, wrench_0, wrench_1, wrench_2, wrench_3,
-        wrench_4, wrench_5);
-    const T t81 = fma(kept_body_13, wrench_0, fma(kept_body_9, wrench_5, fma(kept_body_6, wrench_4,
-        kept_body_3 * wrench_3)));
-    const T kept_body_34 = fma(kept_body_15, wrench_2, fma(kept_body_14, wrench_1, t81));
+    const auto wrench = gridgen::load_record<T, 6>(wrench_shared + 12 * lane);
+    const T t114 = fma(t26, wrench[0], fma(t21, wrench[5], fma(t18, wrench[4], t15 * wrench[3])));
+    const T t115 = fma(t28, wrench[2], fma(t27, wrench[1], t114));
     if (is_valid && lane > 0 && lane < 3) {
-        tau[(lane - 1)] = kept_body_34;
+        tau[(lane - 1)] = t115;
     }
 }
 
@@ -561,21 +493,6 @@ using gridgen::fma;
 using gridgen::fnma;
 using gridgen::View;
 
-// Constants of the lanes.
-template <class T> __device__ const T numbers[10][8] = {
-    {1, 0, 1, 1, 1, 1, 1, 1},
-    {0, 1, 0, 0, 0, 0, 0, 0},
-    {0, -1, 0, 0, 0, 0, 0, 0},
-    {0, 0, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4},
-    {0, 0.5, 0, 0, 0, 0, 0, 0},
-    {0, 2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2},
-    {0, 0.44, 0.18, 0.18, 0.18, 0.18, 0.18, 0.18},
-    {0, 0.0012, 0.0005, 0.0005, 0.0005, 0.0005, 0.0005, 0.0005},
-    {0, 0.1268, 0.040209999999999996, 0.040209999999999996, 0.040209999999999996,
-     0.040209999999999996, 0.040209999999999996, 0.040209999999999996},
-    {3.2, 3.2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2},
-};
-
 // Indices of the lanes.
 __device__ const int indices[1][8] = {
     {0, 0, 1, 1, 1, 1, 1, 1},
@@ -605,11 +522,11 @@ __device__ __forceinline__ void evaluate(
     const T t6 = numbers<T>[2][lane];
     const T t7 = numbers<T>[3][lane];
     const T t8 = numbers<T>[4][lane];
-    const T t19 = numbers<T>[5][lane];
-    const T t20 = numbers<T>[6][lane];
-    const T t21 = numbers<T>[7][lane];
-    const T t22 = numbers<T>[8][lane];
-    const T t44 = numbers<T>[9][lane];
+    const T t25 = numbers<T>[5][lane];
+    const T t26 = numbers<T>[6][lane];
+    const T t27 = numbers<T>[7][lane];
+    const T t28 = numbers<T>[8][lane];
+    const T t62 = numbers<T>[9][lane];
 
     // placement of each body in the base
     T t2, t3;
@@ -621,110 +538,94 @@ __device__ __forceinline__ void evaluate(
     gridgen::store_record<T>(pose_shared + 12 * lane, gridgen::Numbers<T, 12>{t3, -t2, t0, t9, t10,
         t5, t11, t12, t4, t7, t0, t8});
     __syncwarp();
-    T pose_0, pose_1, pose_2, pose_3, pose_4, pose_5, pose_6, pose_7, pose_8, pose_9, pose_10,
-        pose_11;
-    gridgen::load_record<T>(pose_shared + 12 * indices[0][lane], pose_0, pose_1, pose_2, pose_3,
-        pose_4, pose_5, pose_6, pose_7, pose_8, pose_9, pose_10, pose_11);
-    const T t13 = fma(t11, pose_2, fma(t9, pose_1, t3 * pose_0));
-    const T t14 = fma(t12, pose_2, fma(t10, pose_1, -t2 * pose_0));
-    const T kept_body = fma(t4, pose_2, t5 * pose_1);
-    const T t15 = fma(t11, pose_5, fma(t9, pose_4, t3 * pose_3));
-    const T t16 = fma(t12, pose_5, fma(t10, pose_4, -t2 * pose_3));
-    const T kept_body_2 = fma(t4, pose_5, t5 * pose_4);
-    const T t17 = fma(t11, pose_8, fma(t9, pose_7, t3 * pose_6));
-    const T t18 = fma(t12, pose_8, fma(t10, pose_7, -t2 * pose_6));
-    const T kept_body_3 = fma(t4, pose_8, t5 * pose_7);
-    const T kept_body_4 = fma(t8, pose_2, fma(t7, pose_0, pose_9));
-    const T kept_body_5 = fma(t8, pose_5, fma(t7, pose_3, pose_10));
-    const T kept_body_6 = fma(t8, pose_8, fma(t7, pose_6, pose_11));
-    const T t23 = t13 * t20;
-    const T t24 = t15 * t20;
-    const T t25 = t13 * t21;
-    const T t26 = t14 * t22;
-    const T t27 = kept_body * t22;
-    const T t28 = t15 * t21;
-    const T t29 = t16 * t22;
-    const T t30 = kept_body_2 * t22;
-    const T kept_body_7 = fma(kept_body_4, t19, t23);
-    const T kept_body_8 = fma(kept_body_5, t19, t24);
-    const T kept_body_9 = fma(kept_body_6, t19, t17 * t20);
-    const T t31 = t23 + kept_body_7;
-    const T t32 = t24 + kept_body_8;
-    const T t33 = fma(t17, t20, kept_body_9);
-    const T t34 = fma(kept_body_5, t32, fma(kept_body, t27, fma(t14, t26, t13 * t25)));
-    const T kept_body_10 = fma(kept_body_6, t33, t34);
-    const T t35 = fnma(kept_body_5, t23, fma(kept_body_2, t27, fma(t16, t26, t15 * t25)));
-    const T kept_body_11 = fnma(kept_body_4, kept_body_8, t35);
-    const T t36 = fnma(kept_body_6, t23, fma(kept_body_3, t27, fma(t18, t26, t17 * t25)));
-    const T kept_body_12 = fnma(kept_body_4, kept_body_9, t36);
-    const T t37 = fma(kept_body_4, t31, fma(kept_body_2, t30, fma(t16, t29, t15 * t28)));
-    const T kept_body_13 = fma(kept_body_6, t33, t37);
-    const T t38 = fnma(kept_body_6, t24, fma(kept_body_3, t30, fma(t18, t29, t17 * t28)));
-    const T kept_body_14 = fnma(kept_body_5, kept_body_9, t38);
-    const T t39 = fma(t18, t18 * t22, t17 * (t17 * t21));
-    const T kept_body_15 = fma(kept_body_5, t32, fma(kept_body_4, t31, fma(kept_body_3, kept_body_3
-        * t22, t39)));
+    const auto pose = gridgen::load_record<T, 12>(pose_shared + 12 * indices[0][lane]);
+    const T t13 = fma(t11, pose[2], fma(t9, pose[1], t3 * pose[0]));
+    const T t14 = fma(t12, pose[2], fma(t10, pose[1], -t2 * pose[0]));
+    const T t15 = fma(t4, pose[2], t5 * pose[1]);
+    const T t16 = fma(t11, pose[5], fma(t9, pose[4], t3 * pose[3]));
+    const T t17 = fma(t12, pose[5], fma(t10, pose[4], -t2 * pose[3]));
+    const T t18 = fma(t4, pose[5], t5 * pose[4]);
+    const T t19 = fma(t11, pose[8], fma(t9, pose[7], t3 * pose[6]));
+    const T t20 = fma(t12, pose[8], fma(t10, pose[7], -t2 * pose[6]));
+    const T t21 = fma(t4, pose[8], t5 * pose[7]);
+    const T t22 = fma(t8, pose[2], fma(t7, pose[0], pose[9]));
+    const T t23 = fma(t8, pose[5], fma(t7, pose[3], pose[10]));
+    const T t24 = fma(t8, pose[8], fma(t7, pose[6], pose[11]));
+    const T t29 = t13 * t26;
+    const T t30 = t16 * t26;
+    const T t31 = t13 * t27;
+    const T t32 = t14 * t28;
+    const T t33 = t15 * t28;
+    const T t34 = t16 * t27;
+    const T t35 = t17 * t28;
+    const T t36 = t18 * t28;
+    const T t37 = fma(t22, t25, t29);
+    const T t38 = fma(t23, t25, t30);
+    const T t39 = fma(t24, t25, t19 * t26);
+    const T t40 = t29 + t37;
+    const T t41 = t30 + t38;
+    const T t42 = fma(t19, t26, t39);
+    const T t43 = fma(t23, t41, fma(t15, t33, fma(t14, t32, t13 * t31)));
+    const T t44 = fma(t24, t42, t43);
+    const T t45 = fnma(t23, t29, fma(t18, t33, fma(t17, t32, t16 * t31)));
+    const T t46 = fnma(t22, t38, t45);
+    const T t47 = fnma(t24, t29, fma(t21, t33, fma(t20, t32, t19 * t31)));
+    const T t48 = fnma(t22, t39, t47);
+    const T t49 = fma(t22, t40, fma(t18, t36, fma(t17, t35, t16 * t34)));
+    const T t50 = fma(t24, t42, t49);
+    const T t51 = fnma(t24, t30, fma(t21, t36, fma(t20, t35, t19 * t34)));
+    const T t52 = fnma(t23, t39, t51);
+    const T t53 = fma(t20, t20 * t28, t19 * (t19 * t27));
+    const T t54 = fma(t23, t41, fma(t22, t40, fma(t21, t21 * t28, t53)));
 
     // composite bodies: sums over subtrees
-    gridgen::store_record<T>(composite_shared + 12 * lane, gridgen::Numbers<T, 9>{kept_body_7,
-        kept_body_8, kept_body_9, kept_body_10, kept_body_11, kept_body_12, kept_body_13,
-        kept_body_14, kept_body_15});
+    gridgen::store_record<T>(composite_shared + 12 * lane, gridgen::Numbers<T, 9>{t37, t38, t39,
+        t44, t46, t48, t50, t52, t54});
     __syncwarp();
     for (int component = lane; component < 9; component += 8) {
-        const T t40 = composite_shared[24 + component];
-        const T t41 = composite_shared[12 + component];
-        const T t42 = t40 + t41;
-        composite_shared[12 + component] = t42;
-        const T t43 = composite_shared[0 + component];
-        composite_shared[0 + component] = t42 + t43;
+        const T t55 = composite_shared[24 + component];
+        const T t56 = composite_shared[12 + component];
+        const T t57 = t55 + t56;
+        composite_shared[12 + component] = t57;
+        const T t58 = composite_shared[0 + component];
+        composite_shared[0 + component] = t57 + t58;
     }
     __syncwarp();
 
     // wrenches of the joints' unit accelerations
-    const T kept_body_16 = fnma(kept_body_2, kept_body_6, kept_body_3 * kept_body_5);
-    const T kept_body_17 = fnma(kept_body_3, kept_body_4, kept_body * kept_body_6);
-    const T kept_body_18 = fnma(kept_body, kept_body_5, kept_body_2 * kept_body_4);
-    T composite_0, composite_1, composite_2, composite_3, composite_4, composite_5, composite_6,
-        composite_7, composite_8;
-    gridgen::load_record<T>(composite_shared + 12 * lane, composite_0, composite_1, composite_2,
-        composite_3, composite_4, composite_5, composite_6, composite_7, composite_8);
-    const T kept_body_19 = fnma(kept_body_3, composite_1, fma(kept_body_2, composite_2,
-        kept_body_16 * t44));
-    const T kept_body_20 = fnma(kept_body, composite_2, fma(kept_body_3, composite_0, kept_body_17
-        * t44));
-    const T kept_body_21 = fnma(kept_body_2, composite_0, fma(kept_body, composite_1, kept_body_18
-        * t44));
-    const T t45 = fma(kept_body_18, composite_1, fma(kept_body_3, composite_5, fma(kept_body_2,
-        composite_4, kept_body * composite_3)));
-    const T kept_body_22 = fnma(kept_body_17, composite_2, t45);
-    const T t46 = fma(kept_body_16, composite_2, fma(kept_body_3, composite_7, fma(kept_body_2,
-        composite_6, kept_body * composite_4)));
-    const T kept_body_23 = fnma(kept_body_18, composite_0, t46);
-    const T t47 = fma(kept_body_17, composite_0, fma(kept_body_3, composite_8, fma(kept_body_2,
-        composite_7, kept_body * composite_5)));
-    const T kept_body_24 = fnma(kept_body_16, composite_1, t47);
-    gridgen::store_record<T>(axis_shared + 12 * lane, gridgen::Numbers<T, 6>{kept_body_16,
-        kept_body_17, kept_body_18, kept_body, kept_body_2, kept_body_3});
+    const T t59 = fnma(t18, t24, t21 * t23);
+    const T t60 = fnma(t21, t22, t15 * t24);
+    const T t61 = fnma(t15, t23, t18 * t22);
+    const auto composite = gridgen::load_record<T, 9>(composite_shared + 12 * lane);
+    const T t63 = fnma(t21, composite[1], fma(t18, composite[2], t59 * t62));
+    const T t64 = fnma(t15, composite[2], fma(t21, composite[0], t60 * t62));
+    const T t65 = fnma(t18, composite[0], fma(t15, composite[1], t61 * t62));
+    const T t66 = fma(t61, composite[1], fma(t21, composite[5], fma(t18, composite[4], t15 *
+        composite[3])));
+    const T t67 = fnma(t60, composite[2], t66);
+    const T t68 = fma(t59, composite[2], fma(t21, composite[7], fma(t18, composite[6], t15 *
+        composite[4])));
+    const T t69 = fnma(t61, composite[0], t68);
+    const T t70 = fma(t60, composite[0], fma(t21, composite[8], fma(t18, composite[7], t15 *
+        composite[5])));
+    const T t71 = fnma(t59, composite[1], t70);
+    gridgen::store_record<T>(axis_shared + 12 * lane, gridgen::Numbers<T, 6>{t59, t60, t61, t15,
+        t18, t21});
     __syncwarp();
 
     // entries of joints and their ancestors
     gridgen::clear<8, 6>(lane, M_shared);
     __syncwarp();
     if (lane > 0 && lane < 3) {
-        const T t48 = fma(kept_body_16, kept_body_19, fma(kept_body_3, kept_body_24, fma(kept_body_2,
-            kept_body_23, kept_body * kept_body_22)));
-        M_shared[3 * (lane - 1) + (lane - 1)] = fma(kept_body_18, kept_body_21, fma(kept_body_17,
-            kept_body_20, t48));
+        const T t72 = fma(t59, t63, fma(t21, t71, fma(t18, t69, t15 * t67)));
+        M_shared[3 * (lane - 1) + (lane - 1)] = fma(t61, t65, fma(t60, t64, t72));
         GRIDGEN_UNROLLED for (int up = 0; up < 1; ++up) if (up < indices[0][lane]) {
             const int above = indices[0 + up][lane];
-            T axis_0, axis_1, axis_2, axis_3, axis_4, axis_5;
-            gridgen::load_record<T>(axis_shared + 12 * above, axis_0, axis_1, axis_2, axis_3, axis_4,
-                axis_5);
-            const T t49 = fma(kept_body_19, axis_0, fma(kept_body_24, axis_5, fma(kept_body_23, axis_4,
-                kept_body_22 * axis_3)));
-            const T t50 = fma(kept_body_21, axis_2, fma(kept_body_20, axis_1, t49));
-            M_shared[3 * (lane - 1) + (above - 1)] = t50;
-            M_shared[3 * (above - 1) + (lane - 1)] = t50;
+            const auto axis = gridgen::load_record<T, 6>(axis_shared + 12 * above);
+            const T t73 = fma(t63, axis[0], fma(t71, axis[5], fma(t69, axis[4], t67 * axis[3])));
+            const T t74 = fma(t65, axis[2], fma(t64, axis[1], t73));
+            M_shared[3 * (lane - 1) + (above - 1)] = t74;
+            M_shared[3 * (above - 1) + (lane - 1)] = t74;
         }
     }
     __syncwarp();
@@ -767,21 +668,6 @@ using gridgen::fma;
 using gridgen::fnma;
 using gridgen::View;
 
-// Constants of the lanes.
-template <class T> __device__ const T numbers[10][8] = {
-    {1, 0, 1, 1, 1, 1, 1, 1},
-    {0, 1, 0, 0, 0, 0, 0, 0},
-    {0, -1, 0, 0, 0, 0, 0, 0},
-    {0, 0, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4},
-    {0, 0.5, 0, 0, 0, 0, 0, 0},
-    {0, 2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2},
-    {0, 0.44, 0.18, 0.18, 0.18, 0.18, 0.18, 0.18},
-    {0, 0.0012, 0.0005, 0.0005, 0.0005, 0.0005, 0.0005, 0.0005},
-    {0, 0.1268, 0.040209999999999996, 0.040209999999999996, 0.040209999999999996,
-     0.040209999999999996, 0.040209999999999996, 0.040209999999999996},
-    {3.2, 3.2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2},
-};
-
 // Indices of the lanes.
 __device__ const int indices[1][8] = {
     {0, 0, 1, 1, 1, 1, 1, 1},
@@ -818,13 +704,13 @@ __device__ __forceinline__ void evaluate(
     const T t6 = numbers<T>[2][lane];
     const T t7 = numbers<T>[3][lane];
     const T t8 = numbers<T>[4][lane];
-    const T t22 = numbers<T>[5][lane];
-    const T t23 = numbers<T>[6][lane];
-    const T t24 = numbers<T>[7][lane];
-    const T t25 = numbers<T>[8][lane];
-    const T t43 = (lane > 0 && lane < 3 ? qd[(lane - 1)] : T(0));
-    const T t50 = (lane > 0 && lane < 3 ? qdd[(lane - 1)] : T(0));
-    const T t77 = numbers<T>[9][lane];
+    const T t25 = numbers<T>[5][lane];
+    const T t26 = numbers<T>[6][lane];
+    const T t27 = numbers<T>[7][lane];
+    const T t28 = numbers<T>[8][lane];
+    const T t55 = (lane > 0 && lane < 3 ? qd[(lane - 1)] : T(0));
+    const T t77 = (lane > 0 && lane < 3 ? qdd[(lane - 1)] : T(0));
+    const T t134 = numbers<T>[9][lane];
 
     // placement of each body in the base
     T t2, t3;
@@ -836,305 +722,237 @@ __device__ __forceinline__ void evaluate(
     gridgen::store_record<T>(pose_shared + 12 * lane, gridgen::Numbers<T, 12>{t3, -t2, t0, t9, t10,
         t5, t11, t12, t4, t7, t0, t8});
     __syncwarp();
-    T pose_0, pose_1, pose_2, pose_3, pose_4, pose_5, pose_6, pose_7, pose_8, pose_9, pose_10,
-        pose_11;
-    gridgen::load_record<T>(pose_shared + 12 * indices[0][lane], pose_0, pose_1, pose_2, pose_3,
-        pose_4, pose_5, pose_6, pose_7, pose_8, pose_9, pose_10, pose_11);
-    const T t13 = fma(t11, pose_2, fma(t9, pose_1, t3 * pose_0));
-    const T t14 = fma(t12, pose_2, fma(t10, pose_1, -t2 * pose_0));
-    const T kept_body = fma(t4, pose_2, t5 * pose_1);
-    const T t15 = fma(t11, pose_5, fma(t9, pose_4, t3 * pose_3));
-    const T t16 = fma(t12, pose_5, fma(t10, pose_4, -t2 * pose_3));
-    const T kept_body_2 = fma(t4, pose_5, t5 * pose_4);
-    const T t17 = fma(t11, pose_8, fma(t9, pose_7, t3 * pose_6));
-    const T t18 = fma(t12, pose_8, fma(t10, pose_7, -t2 * pose_6));
-    const T kept_body_3 = fma(t4, pose_8, t5 * pose_7);
-    const T t19 = fma(t8, pose_2, fma(t7, pose_0, pose_9));
-    const T t20 = fma(t8, pose_5, fma(t7, pose_3, pose_10));
-    const T t21 = fma(t8, pose_8, fma(t7, pose_6, pose_11));
-    const T t26 = t13 * t23;
-    const T t27 = t15 * t23;
-    const T t28 = t13 * t24;
-    const T t29 = t14 * t25;
-    const T t30 = kept_body * t25;
-    const T t31 = t15 * t24;
-    const T t32 = t16 * t25;
-    const T t33 = kept_body_2 * t25;
-    const T kept_body_4 = fma(t19, t22, t26);
-    const T kept_body_5 = fma(t20, t22, t27);
-    const T kept_body_6 = fma(t21, t22, t17 * t23);
-    const T t34 = t26 + kept_body_4;
-    const T t35 = t27 + kept_body_5;
-    const T t36 = fma(t17, t23, kept_body_6);
-    const T t37 = fma(t20, t35, fma(kept_body, t30, fma(t14, t29, t13 * t28)));
-    const T kept_body_7 = fma(t21, t36, t37);
-    const T t38 = fnma(t20, t26, fma(kept_body_2, t30, fma(t16, t29, t15 * t28)));
-    const T kept_body_8 = fnma(t19, kept_body_5, t38);
-    const T t39 = fnma(t21, t26, fma(kept_body_3, t30, fma(t18, t29, t17 * t28)));
-    const T kept_body_9 = fnma(t19, kept_body_6, t39);
-    const T t40 = fma(t19, t34, fma(kept_body_2, t33, fma(t16, t32, t15 * t31)));
-    const T kept_body_10 = fma(t21, t36, t40);
-    const T t41 = fnma(t21, t27, fma(kept_body_3, t33, fma(t18, t32, t17 * t31)));
-    const T kept_body_11 = fnma(t20, kept_body_6, t41);
-    const T t42 = fma(t18, t18 * t25, t17 * (t17 * t24));
-    const T kept_body_12 = fma(t20, t35, fma(t19, t34, fma(kept_body_3, kept_body_3 * t25, t42)));
-    const T kept_body_13 = fnma(kept_body_2, t21, kept_body_3 * t20);
-    const T kept_body_14 = fnma(kept_body_3, t19, kept_body * t21);
-    const T kept_body_15 = fnma(kept_body, t20, kept_body_2 * t19);
-    const T t44 = t43 * kept_body_13;
-    const T t45 = t43 * kept_body_14;
-    const T t46 = t43 * kept_body_15;
-    const T t47 = kept_body * t43;
-    const T t48 = kept_body_2 * t43;
-    const T t49 = kept_body_3 * t43;
+    const auto pose = gridgen::load_record<T, 12>(pose_shared + 12 * indices[0][lane]);
+    const T t13 = fma(t11, pose[2], fma(t9, pose[1], t3 * pose[0]));
+    const T t14 = fma(t12, pose[2], fma(t10, pose[1], -t2 * pose[0]));
+    const T t15 = fma(t4, pose[2], t5 * pose[1]);
+    const T t16 = fma(t11, pose[5], fma(t9, pose[4], t3 * pose[3]));
+    const T t17 = fma(t12, pose[5], fma(t10, pose[4], -t2 * pose[3]));
+    const T t18 = fma(t4, pose[5], t5 * pose[4]);
+    const T t19 = fma(t11, pose[8], fma(t9, pose[7], t3 * pose[6]));
+    const T t20 = fma(t12, pose[8], fma(t10, pose[7], -t2 * pose[6]));
+    const T t21 = fma(t4, pose[8], t5 * pose[7]);
+    const T t22 = fma(t8, pose[2], fma(t7, pose[0], pose[9]));
+    const T t23 = fma(t8, pose[5], fma(t7, pose[3], pose[10]));
+    const T t24 = fma(t8, pose[8], fma(t7, pose[6], pose[11]));
+    const T t29 = t13 * t26;
+    const T t30 = t16 * t26;
+    const T t31 = t13 * t27;
+    const T t32 = t14 * t28;
+    const T t33 = t15 * t28;
+    const T t34 = t16 * t27;
+    const T t35 = t17 * t28;
+    const T t36 = t18 * t28;
+    const T t37 = fma(t22, t25, t29);
+    const T t38 = fma(t23, t25, t30);
+    const T t39 = fma(t24, t25, t19 * t26);
+    const T t40 = t29 + t37;
+    const T t41 = t30 + t38;
+    const T t42 = fma(t19, t26, t39);
+    const T t43 = fma(t23, t41, fma(t15, t33, fma(t14, t32, t13 * t31)));
+    const T t44 = fma(t24, t42, t43);
+    const T t45 = fnma(t23, t29, fma(t18, t33, fma(t17, t32, t16 * t31)));
+    const T t46 = fnma(t22, t38, t45);
+    const T t47 = fnma(t24, t29, fma(t21, t33, fma(t20, t32, t19 * t31)));
+    const T t48 = fnma(t22, t39, t47);
+    const T t49 = fma(t22, t40, fma(t18, t36, fma(t17, t35, t16 * t34)));
+    const T t50 = fma(t24, t42, t49);
+    const T t51 = fnma(t24, t30, fma(t21, t36, fma(t20, t35, t19 * t34)));
+    const T t52 = fnma(t23, t39, t51);
+    const T t53 = fma(t20, t20 * t28, t19 * (t19 * t27));
+    const T t54 = fma(t23, t41, fma(t22, t40, fma(t21, t21 * t28, t53)));
+    const T t56 = fnma(t18, t24, t21 * t23);
+    const T t57 = fnma(t21, t22, t15 * t24);
+    const T t58 = fnma(t15, t23, t18 * t22);
+    const T t59 = t55 * t56;
+    const T t60 = t55 * t57;
+    const T t61 = t55 * t58;
+    const T t62 = t15 * t55;
+    const T t63 = t18 * t55;
+    const T t64 = t21 * t55;
 
     // velocity: sums along the paths
-    gridgen::store_record<T>(velocity_shared + 12 * lane, gridgen::Numbers<T, 6>{t44, t45, t46,
-        t47, t48, t49});
+    gridgen::store_record<T>(velocity_shared + 12 * lane, gridgen::Numbers<T, 6>{t59, t60, t61,
+        t62, t63, t64});
     __syncwarp();
-    T velocity_0, velocity_1, velocity_2, velocity_3, velocity_4, velocity_5;
-    gridgen::load_record<T>(velocity_shared + 12 * indices[0][lane], velocity_0, velocity_1,
-        velocity_2, velocity_3, velocity_4, velocity_5);
-    const T kept_body_16 = t44 + velocity_0;
-    const T kept_body_17 = t45 + velocity_1;
-    const T kept_body_18 = t46 + velocity_2;
-    const T kept_body_19 = t47 + velocity_3;
-    const T kept_body_20 = t48 + velocity_4;
-    const T kept_body_21 = t49 + velocity_5;
-    const T kept_body_22 = fnma(kept_body_2, kept_body_18, fma(kept_body_3, kept_body_17,
-        fnma(kept_body_14, kept_body_21, kept_body_15 * kept_body_20)));
-    const T kept_body_23 = fnma(kept_body_3, kept_body_16, fma(kept_body, kept_body_18,
-        fnma(kept_body_15, kept_body_19, kept_body_13 * kept_body_21)));
-    const T kept_body_24 = fnma(kept_body, kept_body_17, fma(kept_body_2, kept_body_16,
-        fnma(kept_body_13, kept_body_20, kept_body_14 * kept_body_19)));
-    const T kept_body_25 = fnma(kept_body_2, kept_body_21, kept_body_3 * kept_body_20);
-    const T kept_body_26 = fnma(kept_body_3, kept_body_19, kept_body * kept_body_21);
-    const T kept_body_27 = fnma(kept_body, kept_body_20, kept_body_2 * kept_body_19);
-    const T kept_body_28 = fma(kept_body_13, t50, t43 * kept_body_22);
-    const T kept_body_29 = fma(kept_body_14, t50, t43 * kept_body_23);
-    const T kept_body_30 = fma(kept_body_15, t50, t43 * kept_body_24);
-    const T kept_body_31 = fma(kept_body, t50, t43 * kept_body_25);
-    const T kept_body_32 = fma(kept_body_2, t50, t43 * kept_body_26);
-    const T kept_body_33 = fma(kept_body_3, t50, t43 * kept_body_27);
+    const auto velocity = gridgen::load_record<T, 6>(velocity_shared + 12 * indices[0][lane]);
+    const T t65 = t59 + velocity[0];
+    const T t66 = t60 + velocity[1];
+    const T t67 = t61 + velocity[2];
+    const T t68 = t62 + velocity[3];
+    const T t69 = t63 + velocity[4];
+    const T t70 = t64 + velocity[5];
+    const T t71 = fnma(t18, t67, fma(t21, t66, fnma(t57, t70, t58 * t69)));
+    const T t72 = fnma(t21, t65, fma(t15, t67, fnma(t58, t68, t56 * t70)));
+    const T t73 = fnma(t15, t66, fma(t18, t65, fnma(t56, t69, t57 * t68)));
+    const T t74 = fnma(t18, t70, t21 * t69);
+    const T t75 = fnma(t21, t68, t15 * t70);
+    const T t76 = fnma(t15, t69, t18 * t68);
+    const T t78 = fma(t56, t77, t55 * t71);
+    const T t79 = fma(t57, t77, t55 * t72);
+    const T t80 = fma(t58, t77, t55 * t73);
+    const T t81 = fma(t15, t77, t55 * t74);
+    const T t82 = fma(t18, t77, t55 * t75);
+    const T t83 = fma(t21, t77, t55 * t76);
 
     // acceleration: sums along the paths
-    gridgen::store_record<T>(acceleration_shared + 12 * lane, gridgen::Numbers<T, 6>{kept_body_28,
-        kept_body_29, kept_body_30, kept_body_31, kept_body_32, kept_body_33});
+    gridgen::store_record<T>(acceleration_shared + 12 * lane, gridgen::Numbers<T, 6>{t78, t79, t80,
+        t81, t82, t83});
     __syncwarp();
-    T acceleration_0, acceleration_1, acceleration_2, acceleration_3, acceleration_4,
-        acceleration_5;
-    gridgen::load_record<T>(acceleration_shared + 12 * indices[0][lane], acceleration_0,
-        acceleration_1, acceleration_2, acceleration_3, acceleration_4, acceleration_5);
-    const T kept_body_34 = kept_body_31 + acceleration_3;
-    const T kept_body_35 = kept_body_32 + acceleration_4;
-    const T kept_body_36 = kept_body_33 + acceleration_5;
-    const T kept_body_37 = kept_body_28 + acceleration_0 - gravity[0];
-    const T kept_body_38 = kept_body_29 + acceleration_1 - gravity[1];
-    const T kept_body_39 = kept_body_30 + acceleration_2 - gravity[2];
+    const auto acceleration = gridgen::load_record<T, 6>(acceleration_shared + 12 *
+        indices[0][lane]);
+    const T t84 = t81 + acceleration[3];
+    const T t85 = t82 + acceleration[4];
+    const T t86 = t83 + acceleration[5];
+    const T t87 = t78 + acceleration[0] - gravity[0];
+    const T t88 = t79 + acceleration[1] - gravity[1];
+    const T t89 = t80 + acceleration[2] - gravity[2];
 
     // inertia and wrench of each body
-    const T t51 = kept_body_8 * kept_body_19;
-    const T t52 = kept_body_9 * kept_body_19;
-    const T kept_body_40 = fnma(kept_body_5, kept_body_21, fma(kept_body_6, kept_body_20, t22 *
-        kept_body_16));
-    const T kept_body_41 = fnma(kept_body_6, kept_body_19, fma(kept_body_4, kept_body_21, t22 *
-        kept_body_17));
-    const T kept_body_42 = fnma(kept_body_4, kept_body_20, fma(kept_body_5, kept_body_19, t22 *
-        kept_body_18));
-    const T t53 = fma(kept_body_5, kept_body_18, fma(kept_body_9, kept_body_21, fma(kept_body_8,
-        kept_body_20, kept_body_7 * kept_body_19)));
-    const T kept_body_43 = fnma(kept_body_6, kept_body_17, t53);
-    const T t54 = fma(kept_body_6, kept_body_16, fma(kept_body_11, kept_body_21, fma(kept_body_10,
-        kept_body_20, t51)));
-    const T kept_body_44 = fnma(kept_body_4, kept_body_18, t54);
-    const T t55 = fma(kept_body_4, kept_body_17, fma(kept_body_12, kept_body_21, fma(kept_body_11,
-        kept_body_20, t52)));
-    const T kept_body_45 = fnma(kept_body_5, kept_body_16, t55);
-    const T t56 = fma(kept_body_20, kept_body_42, fnma(kept_body_5, kept_body_36, fma(kept_body_6,
-        kept_body_35, t22 * kept_body_37)));
-    const T kept_body_46 = fnma(kept_body_21, kept_body_41, t56);
-    const T t57 = fma(kept_body_21, kept_body_40, fnma(kept_body_6, kept_body_34, fma(kept_body_4,
-        kept_body_36, t22 * kept_body_38)));
-    const T kept_body_47 = fnma(kept_body_19, kept_body_42, t57);
-    const T t58 = fma(kept_body_19, kept_body_41, fnma(kept_body_4, kept_body_35, fma(kept_body_5,
-        kept_body_34, t22 * kept_body_39)));
-    const T kept_body_48 = fnma(kept_body_20, kept_body_40, t58);
-    const T t59 = fma(kept_body_5, kept_body_39, fma(kept_body_9, kept_body_36, fma(kept_body_8,
-        kept_body_35, kept_body_7 * kept_body_34)));
-    const T t60 = fnma(kept_body_21, kept_body_44, fma(kept_body_20, kept_body_45,
-        fnma(kept_body_6, kept_body_38, t59)));
-    const T kept_body_49 = fnma(kept_body_18, kept_body_41, fma(kept_body_17, kept_body_42, t60));
-    const T t61 = fma(kept_body_6, kept_body_37, fma(kept_body_11, kept_body_36, fma(kept_body_10,
-        kept_body_35, kept_body_8 * kept_body_34)));
-    const T t62 = fnma(kept_body_19, kept_body_45, fma(kept_body_21, kept_body_43,
-        fnma(kept_body_4, kept_body_39, t61)));
-    const T kept_body_50 = fnma(kept_body_16, kept_body_42, fma(kept_body_18, kept_body_40, t62));
-    const T t63 = fma(kept_body_4, kept_body_38, fma(kept_body_12, kept_body_36, fma(kept_body_11,
-        kept_body_35, kept_body_9 * kept_body_34)));
-    const T t64 = fnma(kept_body_20, kept_body_43, fma(kept_body_19, kept_body_44,
-        fnma(kept_body_5, kept_body_37, t63)));
-    const T kept_body_51 = fnma(kept_body_17, kept_body_40, fma(kept_body_16, kept_body_41, t64));
-    const T t65 = kept_body_9 * kept_body_20;
-    const T t66 = kept_body_4 * kept_body_16;
-    const T t67 = fma(kept_body_6, kept_body_18, fma(kept_body_5, kept_body_17, t66));
-    const T kept_body_52 = fma(R(2), fnma(kept_body_8, kept_body_21, t65), fma(R(2), t67, -R(2) *
-        t66));
-    const T t68 = fnma(kept_body_5, kept_body_16, fnma(kept_body_4, kept_body_17, fma(kept_body_11,
-        kept_body_20, -t52)));
-    const T kept_body_53 = fnma(kept_body_10, kept_body_21, fma(kept_body_7, kept_body_21, t68));
-    const T t69 = fnma(kept_body_4, kept_body_18, fnma(kept_body_6, kept_body_16,
-        fnma(kept_body_11, kept_body_21, t51)));
-    const T kept_body_54 = fma(kept_body_12, kept_body_20, fnma(kept_body_7, kept_body_20, t69));
-    const T t70 = fma(R(2), t67, fnma(kept_body_5, kept_body_17, -kept_body_5 * kept_body_17));
-    const T kept_body_55 = fma(R(2), fnma(kept_body_11, kept_body_19, kept_body_8 * kept_body_21),
-        t70);
-    const T t71 = fnma(kept_body_6, kept_body_17, fnma(kept_body_5, kept_body_18, fma(kept_body_9,
-        kept_body_21, -kept_body_8 * kept_body_20)));
-    const T kept_body_56 = fnma(kept_body_12, kept_body_19, fma(kept_body_10, kept_body_19, t71));
-    const T t72 = fma(R(2), t67, fnma(kept_body_6, kept_body_18, -kept_body_6 * kept_body_18));
-    const T kept_body_57 = fma(R(2), fma(kept_body_11, kept_body_19, -t65), t72);
+    const T t90 = t46 * t68;
+    const T t91 = t48 * t68;
+    const T t92 = fnma(t38, t70, fma(t39, t69, t25 * t65));
+    const T t93 = fnma(t39, t68, fma(t37, t70, t25 * t66));
+    const T t94 = fnma(t37, t69, fma(t38, t68, t25 * t67));
+    const T t95 = fma(t38, t67, fma(t48, t70, fma(t46, t69, t44 * t68)));
+    const T t96 = fnma(t39, t66, t95);
+    const T t97 = fma(t39, t65, fma(t52, t70, fma(t50, t69, t90)));
+    const T t98 = fnma(t37, t67, t97);
+    const T t99 = fma(t37, t66, fma(t54, t70, fma(t52, t69, t91)));
+    const T t100 = fnma(t38, t65, t99);
+    const T t101 = fma(t69, t94, fnma(t38, t86, fma(t39, t85, t25 * t87)));
+    const T t102 = fnma(t70, t93, t101);
+    const T t103 = fma(t70, t92, fnma(t39, t84, fma(t37, t86, t25 * t88)));
+    const T t104 = fnma(t68, t94, t103);
+    const T t105 = fma(t68, t93, fnma(t37, t85, fma(t38, t84, t25 * t89)));
+    const T t106 = fnma(t69, t92, t105);
+    const T t107 = fma(t38, t89, fma(t48, t86, fma(t46, t85, t44 * t84)));
+    const T t108 = fnma(t70, t98, fma(t69, t100, fnma(t39, t88, t107)));
+    const T t109 = fnma(t67, t93, fma(t66, t94, t108));
+    const T t110 = fma(t39, t87, fma(t52, t86, fma(t50, t85, t46 * t84)));
+    const T t111 = fnma(t68, t100, fma(t70, t96, fnma(t37, t89, t110)));
+    const T t112 = fnma(t65, t94, fma(t67, t92, t111));
+    const T t113 = fma(t37, t88, fma(t54, t86, fma(t52, t85, t48 * t84)));
+    const T t114 = fnma(t69, t96, fma(t68, t98, fnma(t38, t87, t113)));
+    const T t115 = fnma(t66, t92, fma(t65, t93, t114));
+    const T t116 = t48 * t69;
+    const T t117 = t37 * t65;
+    const T t118 = fma(t39, t67, fma(t38, t66, t117));
+    const T t119 = fma(R(2), fnma(t46, t70, t116), fma(R(2), t118, -R(2) * t117));
+    const T t120 = fnma(t38, t65, fnma(t37, t66, fma(t52, t69, -t91)));
+    const T t121 = fnma(t50, t70, fma(t44, t70, t120));
+    const T t122 = fnma(t37, t67, fnma(t39, t65, fnma(t52, t70, t90)));
+    const T t123 = fma(t54, t69, fnma(t44, t69, t122));
+    const T t124 = fma(R(2), t118, fnma(t38, t66, -t38 * t66));
+    const T t125 = fma(R(2), fnma(t52, t68, t46 * t70), t124);
+    const T t126 = fnma(t39, t66, fnma(t38, t67, fma(t48, t70, -t46 * t69)));
+    const T t127 = fnma(t54, t68, fma(t50, t68, t126));
+    const T t128 = fma(R(2), t118, fnma(t39, t67, -t39 * t67));
+    const T t129 = fma(R(2), fma(t52, t68, -t116), t128);
 
     // composite bodies: sums over subtrees
-    gridgen::store_record<T>(composite_shared + 28 * lane, gridgen::Numbers<T, 27>{kept_body_4,
-        kept_body_5, kept_body_6, kept_body_7, kept_body_8, kept_body_9, kept_body_10,
-        kept_body_11, kept_body_12, kept_body_52, kept_body_53, kept_body_54, kept_body_55,
-        kept_body_56, kept_body_57, kept_body_40, kept_body_41, kept_body_42, kept_body_43,
-        kept_body_44, kept_body_45, kept_body_46, kept_body_47, kept_body_48, kept_body_49,
-        kept_body_50, kept_body_51});
+    gridgen::store_record<T>(composite_shared + 28 * lane, gridgen::Numbers<T, 27>{t37, t38, t39,
+        t44, t46, t48, t50, t52, t54, t119, t121, t123, t125, t127, t129, t92, t93, t94, t96, t98,
+        t100, t102, t104, t106, t109, t112, t115});
     __syncwarp();
     for (int component = lane; component < 27; component += 8) {
-        const T t73 = composite_shared[56 + component];
-        const T t74 = composite_shared[28 + component];
-        const T t75 = t73 + t74;
-        composite_shared[28 + component] = t75;
-        const T t76 = composite_shared[0 + component];
-        composite_shared[0 + component] = t75 + t76;
+        const T t130 = composite_shared[56 + component];
+        const T t131 = composite_shared[28 + component];
+        const T t132 = t130 + t131;
+        composite_shared[28 + component] = t132;
+        const T t133 = composite_shared[0 + component];
+        composite_shared[0 + component] = t132 + t133;
     }
     __syncwarp();
-    T composite_0, composite_1, composite_2, composite_3, composite_4, composite_5, composite_6,
-        composite_7, composite_8, composite_9, composite_10, composite_11, composite_12,
-        composite_13, composite_14, composite_15, composite_16, composite_17, composite_18,
-        composite_19, composite_20, composite_21, composite_22, composite_23, composite_24,
-        composite_25, composite_26;
-    gridgen::load_record<T>(composite_shared + 28 * lane, composite_0, composite_1, composite_2,
-        composite_3, composite_4, composite_5, composite_6, composite_7, composite_8, composite_9,
-        composite_10, composite_11, composite_12, composite_13, composite_14, composite_15,
-        composite_16, composite_17, composite_18, composite_19, composite_20, composite_21,
-        composite_22, composite_23, composite_24, composite_25, composite_26);
+    const auto composite = gridgen::load_record<T, 27>(composite_shared + 28 * lane);
 
     // responses of the subtrees to their joints
-    const T t78 = fnma(kept_body_2, kept_body_39, fma(kept_body_3, kept_body_38, fnma(kept_body_14,
-        kept_body_36, kept_body_15 * kept_body_35)));
-    const T t79 = fma(kept_body_17, kept_body_27, fnma(kept_body_21, kept_body_23,
-        fma(kept_body_20, kept_body_24, t78)));
-    const T t80 = fnma(kept_body_18, kept_body_26, t79);
-    const T t81 = fnma(kept_body_3, kept_body_37, fma(kept_body, kept_body_39, fnma(kept_body_15,
-        kept_body_34, kept_body_13 * kept_body_36)));
-    const T t82 = fma(kept_body_18, kept_body_25, fnma(kept_body_19, kept_body_24,
-        fma(kept_body_21, kept_body_22, t81)));
-    const T t83 = fnma(kept_body_16, kept_body_27, t82);
-    const T t84 = fnma(kept_body, kept_body_38, fma(kept_body_2, kept_body_37, fnma(kept_body_13,
-        kept_body_35, kept_body_14 * kept_body_34)));
-    const T t85 = fma(kept_body_16, kept_body_26, fnma(kept_body_20, kept_body_22,
-        fma(kept_body_19, kept_body_23, t84)));
-    const T t86 = fnma(kept_body_17, kept_body_25, t85);
-    const T t87 = fnma(kept_body_21, kept_body_26, fma(kept_body_20, kept_body_27,
-        fnma(kept_body_2, kept_body_36, kept_body_3 * kept_body_35)));
-    const T t88 = fnma(kept_body_19, kept_body_27, fma(kept_body_21, kept_body_25,
-        fnma(kept_body_3, kept_body_34, kept_body * kept_body_36)));
-    const T t89 = fnma(kept_body_20, kept_body_25, fma(kept_body_19, kept_body_26, fnma(kept_body,
-        kept_body_35, kept_body_2 * kept_body_34)));
-    const T kept_body_58 = fnma(kept_body_3, composite_1, fma(kept_body_2, composite_2,
-        kept_body_13 * t77));
-    const T kept_body_59 = fnma(kept_body, composite_2, fma(kept_body_3, composite_0, kept_body_14
-        * t77));
-    const T kept_body_60 = fnma(kept_body_2, composite_0, fma(kept_body, composite_1, kept_body_15
-        * t77));
-    const T t90 = fma(kept_body_15, composite_1, fma(kept_body_3, composite_5, fma(kept_body_2,
-        composite_4, kept_body * composite_3)));
-    const T kept_body_61 = fnma(kept_body_14, composite_2, t90);
-    const T t91 = fma(kept_body_13, composite_2, fma(kept_body_3, composite_7, fma(kept_body_2,
-        composite_6, kept_body * composite_4)));
-    const T kept_body_62 = fnma(kept_body_15, composite_0, t91);
-    const T t92 = fma(kept_body_14, composite_0, fma(kept_body_3, composite_8, fma(kept_body_2,
-        composite_7, kept_body * composite_5)));
-    const T kept_body_63 = fnma(kept_body_13, composite_1, t92);
-    const T t93 = fma(kept_body_3, composite_11, fma(kept_body_2, composite_10, kept_body *
-        composite_9));
-    const T t94 = fma(kept_body_3, composite_13, fma(kept_body_2, composite_12, kept_body *
-        composite_10));
-    const T t95 = fma(kept_body_3, composite_14, fma(kept_body_2, composite_13, kept_body *
-        composite_11));
-    const T t96 = fnma(kept_body_2, composite_20, kept_body_3 * composite_19);
-    const T t97 = fnma(kept_body_3, composite_18, kept_body * composite_20);
-    const T t98 = fnma(kept_body, composite_19, kept_body_2 * composite_18);
-    const T kept_body_64 = fma(R(2), fnma(kept_body_14, composite_17, kept_body_15 * composite_16),
-        t93 + t96);
-    const T kept_body_65 = fma(R(2), fnma(kept_body_15, composite_15, kept_body_13 * composite_17),
-        t94 + t97);
-    const T kept_body_66 = fma(R(2), fnma(kept_body_13, composite_16, kept_body_14 * composite_15),
-        t95 + t98);
-    const T t99 = fma(kept_body_24, composite_1, fma(kept_body_27, composite_5, fma(kept_body_26,
-        composite_4, kept_body_25 * composite_3)));
-    const T t100 = fma(kept_body_22, composite_2, fma(kept_body_27, composite_7, fma(kept_body_26,
-        composite_6, kept_body_25 * composite_4)));
-    const T t101 = fma(kept_body_23, composite_0, fma(kept_body_27, composite_8, fma(kept_body_26,
-        composite_7, kept_body_25 * composite_5)));
-    const T t102 = R(2) * fnma(kept_body_27, composite_1, fma(kept_body_26, composite_2,
-        kept_body_22 * t77));
-    const T kept_body_67 = fma(R(-2), fnma(kept_body_2, composite_17, kept_body_3 * composite_16),
-        t102);
-    const T t103 = R(2) * fnma(kept_body_25, composite_2, fma(kept_body_27, composite_0,
-        kept_body_23 * t77));
-    const T kept_body_68 = fma(R(-2), fnma(kept_body_3, composite_15, kept_body * composite_17),
-        t103);
-    const T t104 = R(2) * fnma(kept_body_26, composite_0, fma(kept_body_25, composite_1,
-        kept_body_24 * t77));
-    const T kept_body_69 = fma(R(-2), fnma(kept_body, composite_16, kept_body_2 * composite_15),
-        t104);
-    const T kept_body_70 = fma(R(2), fnma(kept_body_23, composite_2, t99), t93 - t96);
-    const T kept_body_71 = fma(R(2), fnma(kept_body_24, composite_0, t100), t94 - t97);
-    const T kept_body_72 = fma(R(2), fnma(kept_body_22, composite_1, t101), t95 - t98);
-    const T t105 = fnma(composite_1, t89, fma(composite_2, t88, t77 * t80));
-    const T t106 = fma(kept_body_2, composite_23, fma(R(-2), fnma(kept_body_26, composite_17,
-        kept_body_27 * composite_16), t105));
-    const T kept_body_73 = fnma(kept_body_3, composite_22, t106);
-    const T t107 = fnma(composite_2, t87, fma(composite_0, t89, t77 * t83));
-    const T t108 = fma(kept_body_3, composite_21, fma(R(-2), fnma(kept_body_27, composite_15,
-        kept_body_25 * composite_17), t107));
-    const T kept_body_74 = fnma(kept_body, composite_23, t108);
-    const T t109 = fnma(composite_0, t88, fma(composite_1, t87, t77 * t86));
-    const T t110 = fma(kept_body, composite_22, fma(R(-2), fnma(kept_body_25, composite_16,
-        kept_body_26 * composite_15), t109));
-    const T kept_body_75 = fnma(kept_body_2, composite_21, t110);
-    const T t111 = fnma(kept_body_27, composite_19, fma(kept_body_27, composite_11,
-        fma(kept_body_26, composite_10, kept_body_25 * composite_9)));
-    const T t112 = fma(composite_4, t88, fma(composite_3, t87, fma(kept_body_26, composite_20,
-        t111)));
-    const T t113 = fnma(composite_2, t83, fma(composite_1, t86, fma(composite_5, t89, t112)));
-    const T t114 = fma(kept_body_14, composite_23, fnma(kept_body_3, composite_25, fma(kept_body_2,
-        composite_26, t113)));
-    const T kept_body_76 = fnma(kept_body_15, composite_22, t114);
-    const T t115 = fnma(kept_body_25, composite_20, fma(kept_body_27, composite_13,
-        fma(kept_body_26, composite_12, kept_body_25 * composite_10)));
-    const T t116 = fma(composite_6, t88, fma(composite_4, t87, fma(kept_body_27, composite_18,
-        t115)));
-    const T t117 = fnma(composite_0, t86, fma(composite_2, t80, fma(composite_7, t89, t116)));
-    const T t118 = fma(kept_body_15, composite_21, fnma(kept_body, composite_26, fma(kept_body_3,
-        composite_24, t117)));
-    const T kept_body_77 = fnma(kept_body_13, composite_23, t118);
-    const T t119 = fnma(kept_body_26, composite_18, fma(kept_body_27, composite_14,
-        fma(kept_body_26, composite_13, kept_body_25 * composite_11)));
-    const T t120 = fma(composite_7, t88, fma(composite_5, t87, fma(kept_body_25, composite_19,
-        t119)));
-    const T t121 = fnma(composite_1, t80, fma(composite_0, t83, fma(composite_8, t89, t120)));
-    const T t122 = fma(kept_body_13, composite_22, fnma(kept_body_2, composite_24, fma(kept_body,
-        composite_25, t121)));
-    const T kept_body_78 = fnma(kept_body_14, composite_21, t122);
-    gridgen::store_record<T>(joint_shared + 20 * lane, gridgen::Numbers<T, 18>{kept_body_13,
-        kept_body_14, kept_body_15, kept_body, kept_body_2, kept_body_3, kept_body_22,
-        kept_body_23, kept_body_24, kept_body_25, kept_body_26, kept_body_27, t80, t83, t86, t87,
-        t88, t89});
+    const T t135 = fnma(t18, t89, fma(t21, t88, fnma(t57, t86, t58 * t85)));
+    const T t136 = fma(t66, t76, fnma(t70, t72, fma(t69, t73, t135)));
+    const T t137 = fnma(t67, t75, t136);
+    const T t138 = fnma(t21, t87, fma(t15, t89, fnma(t58, t84, t56 * t86)));
+    const T t139 = fma(t67, t74, fnma(t68, t73, fma(t70, t71, t138)));
+    const T t140 = fnma(t65, t76, t139);
+    const T t141 = fnma(t15, t88, fma(t18, t87, fnma(t56, t85, t57 * t84)));
+    const T t142 = fma(t65, t75, fnma(t69, t71, fma(t68, t72, t141)));
+    const T t143 = fnma(t66, t74, t142);
+    const T t144 = fnma(t70, t75, fma(t69, t76, fnma(t18, t86, t21 * t85)));
+    const T t145 = fnma(t68, t76, fma(t70, t74, fnma(t21, t84, t15 * t86)));
+    const T t146 = fnma(t69, t74, fma(t68, t75, fnma(t15, t85, t18 * t84)));
+    const T t147 = fnma(t21, composite[1], fma(t18, composite[2], t56 * t134));
+    const T t148 = fnma(t15, composite[2], fma(t21, composite[0], t57 * t134));
+    const T t149 = fnma(t18, composite[0], fma(t15, composite[1], t58 * t134));
+    const T t150 = fma(t58, composite[1], fma(t21, composite[5], fma(t18, composite[4], t15 *
+        composite[3])));
+    const T t151 = fnma(t57, composite[2], t150);
+    const T t152 = fma(t56, composite[2], fma(t21, composite[7], fma(t18, composite[6], t15 *
+        composite[4])));
+    const T t153 = fnma(t58, composite[0], t152);
+    const T t154 = fma(t57, composite[0], fma(t21, composite[8], fma(t18, composite[7], t15 *
+        composite[5])));
+    const T t155 = fnma(t56, composite[1], t154);
+    const T t156 = fma(t21, composite[11], fma(t18, composite[10], t15 * composite[9]));
+    const T t157 = fma(t21, composite[13], fma(t18, composite[12], t15 * composite[10]));
+    const T t158 = fma(t21, composite[14], fma(t18, composite[13], t15 * composite[11]));
+    const T t159 = fnma(t18, composite[20], t21 * composite[19]);
+    const T t160 = fnma(t21, composite[18], t15 * composite[20]);
+    const T t161 = fnma(t15, composite[19], t18 * composite[18]);
+    const T t162 = fma(R(2), fnma(t57, composite[17], t58 * composite[16]), t156 + t159);
+    const T t163 = fma(R(2), fnma(t58, composite[15], t56 * composite[17]), t157 + t160);
+    const T t164 = fma(R(2), fnma(t56, composite[16], t57 * composite[15]), t158 + t161);
+    const T t165 = fma(t73, composite[1], fma(t76, composite[5], fma(t75, composite[4], t74 *
+        composite[3])));
+    const T t166 = fma(t71, composite[2], fma(t76, composite[7], fma(t75, composite[6], t74 *
+        composite[4])));
+    const T t167 = fma(t72, composite[0], fma(t76, composite[8], fma(t75, composite[7], t74 *
+        composite[5])));
+    const T t168 = R(2) * fnma(t76, composite[1], fma(t75, composite[2], t71 * t134));
+    const T t169 = fma(R(-2), fnma(t18, composite[17], t21 * composite[16]), t168);
+    const T t170 = R(2) * fnma(t74, composite[2], fma(t76, composite[0], t72 * t134));
+    const T t171 = fma(R(-2), fnma(t21, composite[15], t15 * composite[17]), t170);
+    const T t172 = R(2) * fnma(t75, composite[0], fma(t74, composite[1], t73 * t134));
+    const T t173 = fma(R(-2), fnma(t15, composite[16], t18 * composite[15]), t172);
+    const T t174 = fma(R(2), fnma(t72, composite[2], t165), t156 - t159);
+    const T t175 = fma(R(2), fnma(t73, composite[0], t166), t157 - t160);
+    const T t176 = fma(R(2), fnma(t71, composite[1], t167), t158 - t161);
+    const T t177 = fnma(composite[1], t146, fma(composite[2], t145, t134 * t137));
+    const T t178 = fma(t18, composite[23], fma(R(-2), fnma(t75, composite[17], t76 *
+        composite[16]), t177));
+    const T t179 = fnma(t21, composite[22], t178);
+    const T t180 = fnma(composite[2], t144, fma(composite[0], t146, t134 * t140));
+    const T t181 = fma(t21, composite[21], fma(R(-2), fnma(t76, composite[15], t74 *
+        composite[17]), t180));
+    const T t182 = fnma(t15, composite[23], t181);
+    const T t183 = fnma(composite[0], t145, fma(composite[1], t144, t134 * t143));
+    const T t184 = fma(t15, composite[22], fma(R(-2), fnma(t74, composite[16], t75 *
+        composite[15]), t183));
+    const T t185 = fnma(t18, composite[21], t184);
+    const T t186 = fnma(t76, composite[19], fma(t76, composite[11], fma(t75, composite[10], t74 *
+        composite[9])));
+    const T t187 = fma(composite[4], t145, fma(composite[3], t144, fma(t75, composite[20], t186)));
+    const T t188 = fnma(composite[2], t140, fma(composite[1], t143, fma(composite[5], t146,
+        t187)));
+    const T t189 = fma(t57, composite[23], fnma(t21, composite[25], fma(t18, composite[26],
+        t188)));
+    const T t190 = fnma(t58, composite[22], t189);
+    const T t191 = fnma(t74, composite[20], fma(t76, composite[13], fma(t75, composite[12], t74 *
+        composite[10])));
+    const T t192 = fma(composite[6], t145, fma(composite[4], t144, fma(t76, composite[18], t191)));
+    const T t193 = fnma(composite[0], t143, fma(composite[2], t137, fma(composite[7], t146,
+        t192)));
+    const T t194 = fma(t58, composite[21], fnma(t15, composite[26], fma(t21, composite[24],
+        t193)));
+    const T t195 = fnma(t56, composite[23], t194);
+    const T t196 = fnma(t75, composite[18], fma(t76, composite[14], fma(t75, composite[13], t74 *
+        composite[11])));
+    const T t197 = fma(composite[7], t145, fma(composite[5], t144, fma(t74, composite[19], t196)));
+    const T t198 = fnma(composite[1], t137, fma(composite[0], t140, fma(composite[8], t146,
+        t197)));
+    const T t199 = fma(t56, composite[22], fnma(t18, composite[24], fma(t15, composite[25],
+        t198)));
+    const T t200 = fnma(t57, composite[21], t199);
+    gridgen::store_record<T>(joint_shared + 20 * lane, gridgen::Numbers<T, 18>{t56, t57, t58, t15,
+        t18, t21, t71, t72, t73, t74, t75, t76, t137, t140, t143, t144, t145, t146});
     __syncwarp();
 
     // entries of joints and their ancestors
@@ -1142,40 +960,29 @@ __device__ __forceinline__ void evaluate(
     gridgen::clear<8, 6>(lane, by_position_shared);
     __syncwarp();
     if (lane > 0 && lane < 3) {
-        const T t123 = fma(kept_body_13, kept_body_73, fma(kept_body_3, kept_body_78, fma(kept_body_2,
-            kept_body_77, kept_body * kept_body_76)));
-        by_position_shared[3 * (lane - 1) + (lane - 1)] = fma(kept_body_15, kept_body_75,
-            fma(kept_body_14, kept_body_74, t123));
-        const T t124 = fma(kept_body_13, kept_body_67, fma(kept_body_3, kept_body_72, fma(kept_body_2,
-            kept_body_71, kept_body * kept_body_70)));
-        by_velocity_shared[3 * (lane - 1) + (lane - 1)] = fma(kept_body_15, kept_body_69,
-            fma(kept_body_14, kept_body_68, t124));
+        const T t201 = fma(t56, t179, fma(t21, t200, fma(t18, t195, t15 * t190)));
+        by_position_shared[3 * (lane - 1) + (lane - 1)] = fma(t58, t185, fma(t57, t182, t201));
+        const T t202 = fma(t56, t169, fma(t21, t176, fma(t18, t175, t15 * t174)));
+        by_velocity_shared[3 * (lane - 1) + (lane - 1)] = fma(t58, t173, fma(t57, t171, t202));
         GRIDGEN_UNROLLED for (int up = 0; up < 1; ++up) if (up < indices[0][lane]) {
             const int above = indices[0 + up][lane];
-            T joint_0, joint_1, joint_2, joint_3, joint_4, joint_5, joint_6, joint_7, joint_8, joint_9,
-                joint_10, joint_11, joint_12, joint_13, joint_14, joint_15, joint_16, joint_17;
-            gridgen::load_record<T>(joint_shared + 20 * above, joint_0, joint_1, joint_2, joint_3, joint_4,
-                joint_5, joint_6, joint_7, joint_8, joint_9, joint_10, joint_11, joint_12, joint_13,
-                joint_14, joint_15, joint_16, joint_17);
-            const T t125 = fma(kept_body_73, joint_0, fma(kept_body_78, joint_5, fma(kept_body_77, joint_4,
-                kept_body_76 * joint_3)));
-            by_position_shared[3 * (above - 1) + (lane - 1)] = fma(kept_body_75, joint_2, fma(kept_body_74,
-                joint_1, t125));
-            const T t126 = fma(kept_body_61, joint_15, fma(kept_body_66, joint_11, fma(kept_body_65,
-                joint_10, kept_body_64 * joint_9)));
-            const T t127 = fma(kept_body_58, joint_12, fma(kept_body_63, joint_17, fma(kept_body_62,
-                joint_16, t126)));
-            by_position_shared[3 * (lane - 1) + (above - 1)] = fma(kept_body_60, joint_14,
-                fma(kept_body_59, joint_13, t127));
-            const T t128 = fma(kept_body_67, joint_0, fma(kept_body_72, joint_5, fma(kept_body_71, joint_4,
-                kept_body_70 * joint_3)));
-            by_velocity_shared[3 * (above - 1) + (lane - 1)] = fma(kept_body_69, joint_2, fma(kept_body_68,
-                joint_1, t128));
-            const T t129 = fma(kept_body_58, joint_6, fma(kept_body_63, joint_11, fma(kept_body_62,
-                joint_10, kept_body_61 * joint_9)));
-            const T t130 = fma(kept_body_66, joint_5, fma(kept_body_65, joint_4, kept_body_64 * joint_3));
-            by_velocity_shared[3 * (lane - 1) + (above - 1)] = fma(R(2), fma(kept_body_60, joint_8,
-                fma(kept_body_59, joint_7, t129)), t130);
+            const auto joint = gridgen::load_record<T, 18>(joint_shared + 20 * above);
+            const T t203 = fma(t179, joint[0], fma(t200, joint[5], fma(t195, joint[4], t190 * joint[3])));
+            by_position_shared[3 * (above - 1) + (lane - 1)] = fma(t185, joint[2], fma(t182, joint[1],
+                t203));
+            const T t204 = fma(t151, joint[15], fma(t164, joint[11], fma(t163, joint[10], t162 *
+                joint[9])));
+            const T t205 = fma(t147, joint[12], fma(t155, joint[17], fma(t153, joint[16], t204)));
+            by_position_shared[3 * (lane - 1) + (above - 1)] = fma(t149, joint[14], fma(t148, joint[13],
+                t205));
+            const T t206 = fma(t169, joint[0], fma(t176, joint[5], fma(t175, joint[4], t174 * joint[3])));
+            by_velocity_shared[3 * (above - 1) + (lane - 1)] = fma(t173, joint[2], fma(t171, joint[1],
+                t206));
+            const T t207 = fma(t147, joint[6], fma(t155, joint[11], fma(t153, joint[10], t151 *
+                joint[9])));
+            const T t208 = fma(t164, joint[5], fma(t163, joint[4], t162 * joint[3]));
+            by_velocity_shared[3 * (lane - 1) + (above - 1)] = fma(R(2), fma(t149, joint[8], fma(t148,
+                joint[7], t207)), t208);
         }
     }
     __syncwarp();
@@ -1231,21 +1038,6 @@ using gridgen::fma;
 using gridgen::fnma;
 using gridgen::View;
 
-// Constants of the lanes.
-template <class T> __device__ const T numbers[10][8] = {
-    {1, 0, 1, 1, 1, 1, 1, 1},
-    {0, 1, 0, 0, 0, 0, 0, 0},
-    {0, -1, 0, 0, 0, 0, 0, 0},
-    {0, 0, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4},
-    {0, 0.5, 0, 0, 0, 0, 0, 0},
-    {0, 2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2},
-    {0, 0.44, 0.18, 0.18, 0.18, 0.18, 0.18, 0.18},
-    {0, 0.0012, 0.0005, 0.0005, 0.0005, 0.0005, 0.0005, 0.0005},
-    {0, 0.1268, 0.040209999999999996, 0.040209999999999996, 0.040209999999999996,
-     0.040209999999999996, 0.040209999999999996, 0.040209999999999996},
-    {3.2, 3.2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2},
-};
-
 // Indices of the lanes.
 __device__ const int indices[2][8] = {
     {0, 0, 1, 1, 1, 1, 1, 1},
@@ -1285,13 +1077,13 @@ __device__ __forceinline__ void evaluate(
     const T t6 = numbers<T>[2][lane];
     const T t7 = numbers<T>[3][lane];
     const T t8 = numbers<T>[4][lane];
-    const T t22 = numbers<T>[5][lane];
-    const T t23 = numbers<T>[6][lane];
-    const T t24 = numbers<T>[7][lane];
-    const T t25 = numbers<T>[8][lane];
-    const T t43 = (lane > 0 && lane < 3 ? qd[(lane - 1)] : T(0));
-    const T t81 = numbers<T>[9][lane];
-    const T t82 = (lane > 0 && lane < 3 ? tau[(lane - 1)] : T(0));
+    const T t25 = numbers<T>[5][lane];
+    const T t26 = numbers<T>[6][lane];
+    const T t27 = numbers<T>[7][lane];
+    const T t28 = numbers<T>[8][lane];
+    const T t55 = (lane > 0 && lane < 3 ? qd[(lane - 1)] : T(0));
+    const T t114 = numbers<T>[9][lane];
+    const T t115 = (lane > 0 && lane < 3 ? tau[(lane - 1)] : T(0));
 
     // placement of each body in the base
     T t2, t3;
@@ -1303,268 +1095,224 @@ __device__ __forceinline__ void evaluate(
     gridgen::store_record<T>(pose_shared + 12 * lane, gridgen::Numbers<T, 12>{t3, -t2, t0, t9, t10,
         t5, t11, t12, t4, t7, t0, t8});
     __syncwarp();
-    T pose_0, pose_1, pose_2, pose_3, pose_4, pose_5, pose_6, pose_7, pose_8, pose_9, pose_10,
-        pose_11;
-    gridgen::load_record<T>(pose_shared + 12 * indices[0][lane], pose_0, pose_1, pose_2, pose_3,
-        pose_4, pose_5, pose_6, pose_7, pose_8, pose_9, pose_10, pose_11);
-    const T t13 = fma(t11, pose_2, fma(t9, pose_1, t3 * pose_0));
-    const T t14 = fma(t12, pose_2, fma(t10, pose_1, -t2 * pose_0));
-    const T kept_body = fma(t4, pose_2, t5 * pose_1);
-    const T t15 = fma(t11, pose_5, fma(t9, pose_4, t3 * pose_3));
-    const T t16 = fma(t12, pose_5, fma(t10, pose_4, -t2 * pose_3));
-    const T kept_body_2 = fma(t4, pose_5, t5 * pose_4);
-    const T t17 = fma(t11, pose_8, fma(t9, pose_7, t3 * pose_6));
-    const T t18 = fma(t12, pose_8, fma(t10, pose_7, -t2 * pose_6));
-    const T kept_body_3 = fma(t4, pose_8, t5 * pose_7);
-    const T t19 = fma(t8, pose_2, fma(t7, pose_0, pose_9));
-    const T t20 = fma(t8, pose_5, fma(t7, pose_3, pose_10));
-    const T t21 = fma(t8, pose_8, fma(t7, pose_6, pose_11));
-    const T t26 = t13 * t23;
-    const T t27 = t15 * t23;
-    const T t28 = t13 * t24;
-    const T t29 = t14 * t25;
-    const T t30 = kept_body * t25;
-    const T t31 = t15 * t24;
-    const T t32 = t16 * t25;
-    const T t33 = kept_body_2 * t25;
-    const T kept_body_4 = fma(t19, t22, t26);
-    const T kept_body_5 = fma(t20, t22, t27);
-    const T kept_body_6 = fma(t21, t22, t17 * t23);
-    const T t34 = t26 + kept_body_4;
-    const T t35 = t27 + kept_body_5;
-    const T t36 = fma(t17, t23, kept_body_6);
-    const T t37 = fma(t20, t35, fma(kept_body, t30, fma(t14, t29, t13 * t28)));
-    const T kept_body_7 = fma(t21, t36, t37);
-    const T t38 = fnma(t20, t26, fma(kept_body_2, t30, fma(t16, t29, t15 * t28)));
-    const T kept_body_8 = fnma(t19, kept_body_5, t38);
-    const T t39 = fnma(t21, t26, fma(kept_body_3, t30, fma(t18, t29, t17 * t28)));
-    const T kept_body_9 = fnma(t19, kept_body_6, t39);
-    const T t40 = fma(t19, t34, fma(kept_body_2, t33, fma(t16, t32, t15 * t31)));
-    const T kept_body_10 = fma(t21, t36, t40);
-    const T t41 = fnma(t21, t27, fma(kept_body_3, t33, fma(t18, t32, t17 * t31)));
-    const T kept_body_11 = fnma(t20, kept_body_6, t41);
-    const T t42 = fma(t18, t18 * t25, t17 * (t17 * t24));
-    const T kept_body_12 = fma(t20, t35, fma(t19, t34, fma(kept_body_3, kept_body_3 * t25, t42)));
-    const T kept_body_13 = fnma(kept_body_2, t21, kept_body_3 * t20);
-    const T kept_body_14 = fnma(kept_body_3, t19, kept_body * t21);
-    const T kept_body_15 = fnma(kept_body, t20, kept_body_2 * t19);
-    const T t44 = t43 * kept_body_13;
-    const T t45 = t43 * kept_body_14;
-    const T t46 = t43 * kept_body_15;
-    const T t47 = kept_body * t43;
-    const T t48 = kept_body_2 * t43;
-    const T t49 = kept_body_3 * t43;
+    const auto pose = gridgen::load_record<T, 12>(pose_shared + 12 * indices[0][lane]);
+    const T t13 = fma(t11, pose[2], fma(t9, pose[1], t3 * pose[0]));
+    const T t14 = fma(t12, pose[2], fma(t10, pose[1], -t2 * pose[0]));
+    const T t15 = fma(t4, pose[2], t5 * pose[1]);
+    const T t16 = fma(t11, pose[5], fma(t9, pose[4], t3 * pose[3]));
+    const T t17 = fma(t12, pose[5], fma(t10, pose[4], -t2 * pose[3]));
+    const T t18 = fma(t4, pose[5], t5 * pose[4]);
+    const T t19 = fma(t11, pose[8], fma(t9, pose[7], t3 * pose[6]));
+    const T t20 = fma(t12, pose[8], fma(t10, pose[7], -t2 * pose[6]));
+    const T t21 = fma(t4, pose[8], t5 * pose[7]);
+    const T t22 = fma(t8, pose[2], fma(t7, pose[0], pose[9]));
+    const T t23 = fma(t8, pose[5], fma(t7, pose[3], pose[10]));
+    const T t24 = fma(t8, pose[8], fma(t7, pose[6], pose[11]));
+    const T t29 = t13 * t26;
+    const T t30 = t16 * t26;
+    const T t31 = t13 * t27;
+    const T t32 = t14 * t28;
+    const T t33 = t15 * t28;
+    const T t34 = t16 * t27;
+    const T t35 = t17 * t28;
+    const T t36 = t18 * t28;
+    const T t37 = fma(t22, t25, t29);
+    const T t38 = fma(t23, t25, t30);
+    const T t39 = fma(t24, t25, t19 * t26);
+    const T t40 = t29 + t37;
+    const T t41 = t30 + t38;
+    const T t42 = fma(t19, t26, t39);
+    const T t43 = fma(t23, t41, fma(t15, t33, fma(t14, t32, t13 * t31)));
+    const T t44 = fma(t24, t42, t43);
+    const T t45 = fnma(t23, t29, fma(t18, t33, fma(t17, t32, t16 * t31)));
+    const T t46 = fnma(t22, t38, t45);
+    const T t47 = fnma(t24, t29, fma(t21, t33, fma(t20, t32, t19 * t31)));
+    const T t48 = fnma(t22, t39, t47);
+    const T t49 = fma(t22, t40, fma(t18, t36, fma(t17, t35, t16 * t34)));
+    const T t50 = fma(t24, t42, t49);
+    const T t51 = fnma(t24, t30, fma(t21, t36, fma(t20, t35, t19 * t34)));
+    const T t52 = fnma(t23, t39, t51);
+    const T t53 = fma(t20, t20 * t28, t19 * (t19 * t27));
+    const T t54 = fma(t23, t41, fma(t22, t40, fma(t21, t21 * t28, t53)));
+    const T t56 = fnma(t18, t24, t21 * t23);
+    const T t57 = fnma(t21, t22, t15 * t24);
+    const T t58 = fnma(t15, t23, t18 * t22);
+    const T t59 = t55 * t56;
+    const T t60 = t55 * t57;
+    const T t61 = t55 * t58;
+    const T t62 = t15 * t55;
+    const T t63 = t18 * t55;
+    const T t64 = t21 * t55;
 
     // velocity: sums along the paths
-    gridgen::store_record<T>(velocity_shared + 12 * lane, gridgen::Numbers<T, 6>{t44, t45, t46,
-        t47, t48, t49});
+    gridgen::store_record<T>(velocity_shared + 12 * lane, gridgen::Numbers<T, 6>{t59, t60, t61,
+        t62, t63, t64});
     __syncwarp();
-    T velocity_0, velocity_1, velocity_2, velocity_3, velocity_4, velocity_5;
-    gridgen::load_record<T>(velocity_shared + 12 * indices[0][lane], velocity_0, velocity_1,
-        velocity_2, velocity_3, velocity_4, velocity_5);
-    const T kept_body_16 = t44 + velocity_0;
-    const T kept_body_17 = t45 + velocity_1;
-    const T kept_body_18 = t46 + velocity_2;
-    const T kept_body_19 = t47 + velocity_3;
-    const T kept_body_20 = t48 + velocity_4;
-    const T kept_body_21 = t49 + velocity_5;
-    const T t50 = fnma(kept_body_2, kept_body_18, fma(kept_body_3, kept_body_17, fnma(kept_body_14,
-        kept_body_21, kept_body_15 * kept_body_20)));
-    const T t51 = fnma(kept_body_3, kept_body_16, fma(kept_body, kept_body_18, fnma(kept_body_15,
-        kept_body_19, kept_body_13 * kept_body_21)));
-    const T t52 = fnma(kept_body, kept_body_17, fma(kept_body_2, kept_body_16, fnma(kept_body_13,
-        kept_body_20, kept_body_14 * kept_body_19)));
-    const T t53 = t43 * t50;
-    const T t54 = t43 * t51;
-    const T t55 = t43 * t52;
-    const T t56 = t43 * fnma(kept_body_2, kept_body_21, kept_body_3 * kept_body_20);
-    const T t57 = t43 * fnma(kept_body_3, kept_body_19, kept_body * kept_body_21);
-    const T t58 = t43 * fnma(kept_body, kept_body_20, kept_body_2 * kept_body_19);
+    const auto velocity = gridgen::load_record<T, 6>(velocity_shared + 12 * indices[0][lane]);
+    const T t65 = t59 + velocity[0];
+    const T t66 = t60 + velocity[1];
+    const T t67 = t61 + velocity[2];
+    const T t68 = t62 + velocity[3];
+    const T t69 = t63 + velocity[4];
+    const T t70 = t64 + velocity[5];
+    const T t71 = fnma(t18, t67, fma(t21, t66, fnma(t57, t70, t58 * t69)));
+    const T t72 = fnma(t21, t65, fma(t15, t67, fnma(t58, t68, t56 * t70)));
+    const T t73 = fnma(t15, t66, fma(t18, t65, fnma(t56, t69, t57 * t68)));
+    const T t74 = t55 * t71;
+    const T t75 = t55 * t72;
+    const T t76 = t55 * t73;
+    const T t77 = t55 * fnma(t18, t70, t21 * t69);
+    const T t78 = t55 * fnma(t21, t68, t15 * t70);
+    const T t79 = t55 * fnma(t15, t69, t18 * t68);
 
     // acceleration: sums along the paths
-    gridgen::store_record<T>(acceleration_shared + 12 * lane, gridgen::Numbers<T, 6>{t53, t54, t55,
-        t56, t57, t58});
+    gridgen::store_record<T>(acceleration_shared + 12 * lane, gridgen::Numbers<T, 6>{t74, t75, t76,
+        t77, t78, t79});
     __syncwarp();
-    T acceleration_0, acceleration_1, acceleration_2, acceleration_3, acceleration_4,
-        acceleration_5;
-    gridgen::load_record<T>(acceleration_shared + 12 * indices[0][lane], acceleration_0,
-        acceleration_1, acceleration_2, acceleration_3, acceleration_4, acceleration_5);
-    const T kept_body_22 = t56 + acceleration_3;
-    const T kept_body_23 = t57 + acceleration_4;
-    const T kept_body_24 = t58 + acceleration_5;
-    const T kept_body_25 = t53 + acceleration_0 - gravity[0];
-    const T kept_body_26 = t54 + acceleration_1 - gravity[1];
-    const T kept_body_27 = t55 + acceleration_2 - gravity[2];
+    const auto acceleration = gridgen::load_record<T, 6>(acceleration_shared + 12 *
+        indices[0][lane]);
+    const T t80 = t77 + acceleration[3];
+    const T t81 = t78 + acceleration[4];
+    const T t82 = t79 + acceleration[5];
+    const T t83 = t74 + acceleration[0] - gravity[0];
+    const T t84 = t75 + acceleration[1] - gravity[1];
+    const T t85 = t76 + acceleration[2] - gravity[2];
 
     // inertia and wrench of each body
-    const T t59 = fnma(kept_body_5, kept_body_21, fma(kept_body_6, kept_body_20, t22 *
-        kept_body_16));
-    const T t60 = fnma(kept_body_6, kept_body_19, fma(kept_body_4, kept_body_21, t22 *
-        kept_body_17));
-    const T t61 = fnma(kept_body_4, kept_body_20, fma(kept_body_5, kept_body_19, t22 *
-        kept_body_18));
-    const T t62 = fma(kept_body_5, kept_body_18, fma(kept_body_9, kept_body_21, fma(kept_body_8,
-        kept_body_20, kept_body_7 * kept_body_19)));
-    const T t63 = fnma(kept_body_6, kept_body_17, t62);
-    const T t64 = fma(kept_body_6, kept_body_16, fma(kept_body_11, kept_body_21, fma(kept_body_10,
-        kept_body_20, kept_body_8 * kept_body_19)));
-    const T t65 = fnma(kept_body_4, kept_body_18, t64);
-    const T t66 = fma(kept_body_4, kept_body_17, fma(kept_body_12, kept_body_21, fma(kept_body_11,
-        kept_body_20, kept_body_9 * kept_body_19)));
-    const T t67 = fnma(kept_body_5, kept_body_16, t66);
-    const T t68 = fma(kept_body_20, t61, fnma(kept_body_5, kept_body_24, fma(kept_body_6,
-        kept_body_23, t22 * kept_body_25)));
-    const T kept_body_28 = fnma(kept_body_21, t60, t68);
-    const T t69 = fma(kept_body_21, t59, fnma(kept_body_6, kept_body_22, fma(kept_body_4,
-        kept_body_24, t22 * kept_body_26)));
-    const T kept_body_29 = fnma(kept_body_19, t61, t69);
-    const T t70 = fma(kept_body_19, t60, fnma(kept_body_4, kept_body_23, fma(kept_body_5,
-        kept_body_22, t22 * kept_body_27)));
-    const T kept_body_30 = fnma(kept_body_20, t59, t70);
-    const T t71 = fma(kept_body_5, kept_body_27, fma(kept_body_9, kept_body_24, fma(kept_body_8,
-        kept_body_23, kept_body_7 * kept_body_22)));
-    const T t72 = fnma(kept_body_21, t65, fma(kept_body_20, t67, fnma(kept_body_6, kept_body_26,
-        t71)));
-    const T kept_body_31 = fnma(kept_body_18, t60, fma(kept_body_17, t61, t72));
-    const T t73 = fma(kept_body_6, kept_body_25, fma(kept_body_11, kept_body_24, fma(kept_body_10,
-        kept_body_23, kept_body_8 * kept_body_22)));
-    const T t74 = fnma(kept_body_19, t67, fma(kept_body_21, t63, fnma(kept_body_4, kept_body_27,
-        t73)));
-    const T kept_body_32 = fnma(kept_body_16, t61, fma(kept_body_18, t59, t74));
-    const T t75 = fma(kept_body_4, kept_body_26, fma(kept_body_12, kept_body_24, fma(kept_body_11,
-        kept_body_23, kept_body_9 * kept_body_22)));
-    const T t76 = fnma(kept_body_20, t63, fma(kept_body_19, t65, fnma(kept_body_5, kept_body_25,
-        t75)));
-    const T kept_body_33 = fnma(kept_body_17, t59, fma(kept_body_16, t60, t76));
+    const T t86 = fnma(t38, t70, fma(t39, t69, t25 * t65));
+    const T t87 = fnma(t39, t68, fma(t37, t70, t25 * t66));
+    const T t88 = fnma(t37, t69, fma(t38, t68, t25 * t67));
+    const T t89 = fma(t38, t67, fma(t48, t70, fma(t46, t69, t44 * t68)));
+    const T t90 = fnma(t39, t66, t89);
+    const T t91 = fma(t39, t65, fma(t52, t70, fma(t50, t69, t46 * t68)));
+    const T t92 = fnma(t37, t67, t91);
+    const T t93 = fma(t37, t66, fma(t54, t70, fma(t52, t69, t48 * t68)));
+    const T t94 = fnma(t38, t65, t93);
+    const T t95 = fma(t69, t88, fnma(t38, t82, fma(t39, t81, t25 * t83)));
+    const T t96 = fnma(t70, t87, t95);
+    const T t97 = fma(t70, t86, fnma(t39, t80, fma(t37, t82, t25 * t84)));
+    const T t98 = fnma(t68, t88, t97);
+    const T t99 = fma(t68, t87, fnma(t37, t81, fma(t38, t80, t25 * t85)));
+    const T t100 = fnma(t69, t86, t99);
+    const T t101 = fma(t38, t85, fma(t48, t82, fma(t46, t81, t44 * t80)));
+    const T t102 = fnma(t70, t92, fma(t69, t94, fnma(t39, t84, t101)));
+    const T t103 = fnma(t67, t87, fma(t66, t88, t102));
+    const T t104 = fma(t39, t83, fma(t52, t82, fma(t50, t81, t46 * t80)));
+    const T t105 = fnma(t68, t94, fma(t70, t90, fnma(t37, t85, t104)));
+    const T t106 = fnma(t65, t88, fma(t67, t86, t105));
+    const T t107 = fma(t37, t84, fma(t54, t82, fma(t52, t81, t48 * t80)));
+    const T t108 = fnma(t69, t90, fma(t68, t92, fnma(t38, t83, t107)));
+    const T t109 = fnma(t66, t86, fma(t65, t87, t108));
 
     // composite bodies: sums over subtrees
-    gridgen::store_record<T>(composite_shared + 20 * lane, gridgen::Numbers<T, 15>{kept_body_4,
-        kept_body_5, kept_body_6, kept_body_7, kept_body_8, kept_body_9, kept_body_10,
-        kept_body_11, kept_body_12, kept_body_28, kept_body_29, kept_body_30, kept_body_31,
-        kept_body_32, kept_body_33});
+    gridgen::store_record<T>(composite_shared + 20 * lane, gridgen::Numbers<T, 15>{t37, t38, t39,
+        t44, t46, t48, t50, t52, t54, t96, t98, t100, t103, t106, t109});
     __syncwarp();
     for (int component = lane; component < 15; component += 8) {
-        const T t77 = composite_shared[40 + component];
-        const T t78 = composite_shared[20 + component];
-        const T t79 = t77 + t78;
-        composite_shared[20 + component] = t79;
-        const T t80 = composite_shared[0 + component];
-        composite_shared[0 + component] = t79 + t80;
+        const T t110 = composite_shared[40 + component];
+        const T t111 = composite_shared[20 + component];
+        const T t112 = t110 + t111;
+        composite_shared[20 + component] = t112;
+        const T t113 = composite_shared[0 + component];
+        composite_shared[0 + component] = t112 + t113;
     }
     __syncwarp();
-    T composite_0, composite_1, composite_2, composite_3, composite_4, composite_5, composite_6,
-        composite_7, composite_8, composite_9, composite_10, composite_11, composite_12,
-        composite_13, composite_14;
-    gridgen::load_record<T>(composite_shared + 20 * lane, composite_0, composite_1, composite_2,
-        composite_3, composite_4, composite_5, composite_6, composite_7, composite_8, composite_9,
-        composite_10, composite_11, composite_12, composite_13, composite_14);
+    const auto composite = gridgen::load_record<T, 15>(composite_shared + 20 * lane);
 
     // torques less bias forces
-    const T t83 = fnma(kept_body_3, composite_14, fnma(kept_body_2, composite_13, fnma(kept_body,
-        composite_12, t82)));
-    const T kept_body_34 = fnma(kept_body_15, composite_11, fnma(kept_body_14, composite_10,
-        fnma(kept_body_13, composite_9, t83)));
+    const T t116 = fnma(t21, composite[14], fnma(t18, composite[13], fnma(t15, composite[12],
+        t115)));
+    const T t117 = fnma(t58, composite[11], fnma(t57, composite[10], fnma(t56, composite[9],
+        t116)));
     if (lane > 0 && lane < 3) {
-        right_shared[(lane - 1)] = kept_body_34;
+        right_shared[(lane - 1)] = t117;
     }
-    const T kept_body_35 = fnma(kept_body_3, composite_1, fma(kept_body_2, composite_2,
-        kept_body_13 * t81));
-    const T kept_body_36 = fnma(kept_body, composite_2, fma(kept_body_3, composite_0, kept_body_14
-        * t81));
-    const T kept_body_37 = fnma(kept_body_2, composite_0, fma(kept_body, composite_1, kept_body_15
-        * t81));
-    const T t84 = fma(kept_body_15, composite_1, fma(kept_body_3, composite_5, fma(kept_body_2,
-        composite_4, kept_body * composite_3)));
-    const T kept_body_38 = fnma(kept_body_14, composite_2, t84);
-    const T t85 = fma(kept_body_13, composite_2, fma(kept_body_3, composite_7, fma(kept_body_2,
-        composite_6, kept_body * composite_4)));
-    const T kept_body_39 = fnma(kept_body_15, composite_0, t85);
-    const T t86 = fma(kept_body_14, composite_0, fma(kept_body_3, composite_8, fma(kept_body_2,
-        composite_7, kept_body * composite_5)));
-    const T kept_body_40 = fnma(kept_body_13, composite_1, t86);
-    gridgen::store_record<T>(axis_shared + 12 * lane, gridgen::Numbers<T, 6>{kept_body_13,
-        kept_body_14, kept_body_15, kept_body, kept_body_2, kept_body_3});
+    const T t118 = fnma(t21, composite[1], fma(t18, composite[2], t56 * t114));
+    const T t119 = fnma(t15, composite[2], fma(t21, composite[0], t57 * t114));
+    const T t120 = fnma(t18, composite[0], fma(t15, composite[1], t58 * t114));
+    const T t121 = fma(t58, composite[1], fma(t21, composite[5], fma(t18, composite[4], t15 *
+        composite[3])));
+    const T t122 = fnma(t57, composite[2], t121);
+    const T t123 = fma(t56, composite[2], fma(t21, composite[7], fma(t18, composite[6], t15 *
+        composite[4])));
+    const T t124 = fnma(t58, composite[0], t123);
+    const T t125 = fma(t57, composite[0], fma(t21, composite[8], fma(t18, composite[7], t15 *
+        composite[5])));
+    const T t126 = fnma(t56, composite[1], t125);
+    gridgen::store_record<T>(axis_shared + 12 * lane, gridgen::Numbers<T, 6>{t56, t57, t58, t15,
+        t18, t21});
     __syncwarp();
 
     // mass matrix
     gridgen::clear<8, 8>(lane, mass_shared);
     __syncwarp();
     if (lane > 0 && lane < 3) {
-        const T t87 = fma(kept_body_13, kept_body_35, fma(kept_body_3, kept_body_40, fma(kept_body_2,
-            kept_body_39, kept_body * kept_body_38)));
-        mass_shared[4 * (lane - 1) + (lane - 1)] = fma(kept_body_15, kept_body_37, fma(kept_body_14,
-            kept_body_36, t87));
+        const T t127 = fma(t56, t118, fma(t21, t126, fma(t18, t124, t15 * t122)));
+        mass_shared[4 * (lane - 1) + (lane - 1)] = fma(t58, t120, fma(t57, t119, t127));
         GRIDGEN_UNROLLED for (int up = 0; up < 1; ++up) if (up < indices[0][lane]) {
             const int above = indices[0 + up][lane];
-            T axis_0, axis_1, axis_2, axis_3, axis_4, axis_5;
-            gridgen::load_record<T>(axis_shared + 12 * above, axis_0, axis_1, axis_2, axis_3, axis_4,
-                axis_5);
-            const T t88 = fma(kept_body_35, axis_0, fma(kept_body_40, axis_5, fma(kept_body_39, axis_4,
-                kept_body_38 * axis_3)));
-            mass_shared[4 * (lane - 1) + (above - 1)] = fma(kept_body_37, axis_2, fma(kept_body_36, axis_1,
-                t88));
+            const auto axis = gridgen::load_record<T, 6>(axis_shared + 12 * above);
+            const T t128 = fma(t118, axis[0], fma(t126, axis[5], fma(t124, axis[4], t122 * axis[3])));
+            mass_shared[4 * (lane - 1) + (above - 1)] = fma(t120, axis[2], fma(t119, axis[1], t128));
         }
     }
     __syncwarp();
 
     // factorization
-    const T t89 = mass_shared[4 * 0 + indices[1][lane]];
-    const T t90 = mass_shared[4 * 1 + indices[1][lane]];
+    const T t129 = mass_shared[4 * 0 + indices[1][lane]];
+    const T t130 = mass_shared[4 * 1 + indices[1][lane]];
     __syncwarp();
     if (lane < 2) {
-        mass_shared[4 * 1 + indices[1][lane]] = t90;
+        mass_shared[4 * 1 + indices[1][lane]] = t130;
     }
     __syncwarp();
-    T mass_0, mass_1, unused_mass_2, unused_mass_3;
-    gridgen::load_record<T>(mass_shared + 4, mass_0, mass_1, unused_mass_2, unused_mass_3);
-    const T t91 = gridgen::reciprocal<T>(mass_1);
-    const T kept_body_41 = fnma(mass_0, t90 * t91, t89);
+    const auto mass = gridgen::load_record<T, 4>(mass_shared + 4);
+    const T t131 = gridgen::reciprocal<T>(mass[1]);
+    const T t132 = fnma(mass[0], t130 * t131, t129);
     if (lane < 1) {
-        inverse_shared[1] = t91;
+        inverse_shared[1] = t131;
     }
     if (lane < 2) {
-        mass_shared[4 * 0 + indices[1][lane]] = kept_body_41;
+        mass_shared[4 * 0 + indices[1][lane]] = t132;
     }
     __syncwarp();
-    T mass_0_2, unused_mass_1, unused_mass_2_2, unused_mass_3_2;
-    gridgen::load_record<T>(mass_shared, mass_0_2, unused_mass_1, unused_mass_2_2,
-        unused_mass_3_2);
-    const T t92 = gridgen::reciprocal<T>(mass_0_2);
+    const auto mass_2 = gridgen::load_record<T, 4>(mass_shared);
+    const T t133 = gridgen::reciprocal<T>(mass_2[0]);
     if (lane < 1) {
-        inverse_shared[0] = t92;
+        inverse_shared[0] = t133;
     }
     __syncwarp();
 
     // solution
-    const T t93 = inverse_shared[indices[1][lane]];
-    const T t94 = right_shared[indices[1][lane]];
-    const T t95 = t93 * t94;
+    const T t134 = inverse_shared[indices[1][lane]];
+    const T t135 = right_shared[indices[1][lane]];
+    const T t136 = t134 * t135;
     if (lane > 0 && lane < 2) {
-        acceleration_2_shared[indices[1][lane]] = t95;
+        acceleration_2_shared[indices[1][lane]] = t136;
     }
     __syncwarp();
-    const T t96 = acceleration_2_shared[1];
-    const T t97 = mass_shared[4 * 1 + indices[1][lane]];
-    const T t98 = t93 * fnma(t96, t97, t94);
+    const T t137 = acceleration_2_shared[1];
+    const T t138 = mass_shared[4 * 1 + indices[1][lane]];
+    const T t139 = t134 * fnma(t137, t138, t135);
     if (lane < 1) {
-        acceleration_2_shared[indices[1][lane]] = t98;
+        acceleration_2_shared[indices[1][lane]] = t139;
     }
     __syncwarp();
-    const T t99 = acceleration_2_shared[indices[1][lane]];
+    const T t140 = acceleration_2_shared[indices[1][lane]];
     if (lane < 1) {
-        acceleration_3_shared[indices[1][lane]] = t99;
+        acceleration_3_shared[indices[1][lane]] = t140;
     }
     __syncwarp();
-    const T t100 = acceleration_3_shared[0];
-    const T t101 = mass_shared[4 * indices[1][lane] + 0];
-    const T kept_body_42 = fnma(t93, t100 * t101, t99);
+    const T t141 = acceleration_3_shared[0];
+    const T t142 = mass_shared[4 * indices[1][lane] + 0];
+    const T t143 = fnma(t134, t141 * t142, t140);
     if (lane > 0 && lane < 2) {
-        acceleration_3_shared[indices[1][lane]] = kept_body_42;
+        acceleration_3_shared[indices[1][lane]] = t143;
     }
     __syncwarp();
-    const T t102 = (lane < 2 ? acceleration_3_shared[lane] : T(0));
+    const T t144 = (lane < 2 ? acceleration_3_shared[lane] : T(0));
     if (is_valid && lane < 2) {
-        qdd[lane] = t102;
+        qdd[lane] = t144;
     }
 }
 
@@ -1612,21 +1360,6 @@ using gridgen::fma;
 using gridgen::fnma;
 using gridgen::View;
 
-// Constants of the lanes.
-template <class T> __device__ const T numbers[10][8] = {
-    {1, 0, 1, 1, 1, 1, 1, 1},
-    {0, 1, 0, 0, 0, 0, 0, 0},
-    {0, -1, 0, 0, 0, 0, 0, 0},
-    {0, 0, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4},
-    {0, 0.5, 0, 0, 0, 0, 0, 0},
-    {0, 2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2},
-    {0, 0.44, 0.18, 0.18, 0.18, 0.18, 0.18, 0.18},
-    {0, 0.0012, 0.0005, 0.0005, 0.0005, 0.0005, 0.0005, 0.0005},
-    {0, 0.1268, 0.040209999999999996, 0.040209999999999996, 0.040209999999999996,
-     0.040209999999999996, 0.040209999999999996, 0.040209999999999996},
-    {3.2, 3.2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2},
-};
-
 // Indices of the lanes.
 __device__ const int indices[2][8] = {
     {0, 0, 1, 1, 1, 1, 1, 1},
@@ -1658,11 +1391,11 @@ __device__ __forceinline__ void evaluate(
     const T t6 = numbers<T>[2][lane];
     const T t7 = numbers<T>[3][lane];
     const T t8 = numbers<T>[4][lane];
-    const T t19 = numbers<T>[5][lane];
-    const T t20 = numbers<T>[6][lane];
-    const T t21 = numbers<T>[7][lane];
-    const T t22 = numbers<T>[8][lane];
-    const T t44 = numbers<T>[9][lane];
+    const T t25 = numbers<T>[5][lane];
+    const T t26 = numbers<T>[6][lane];
+    const T t27 = numbers<T>[7][lane];
+    const T t28 = numbers<T>[8][lane];
+    const T t59 = numbers<T>[9][lane];
 
     // placement of each body in the base
     T t2, t3;
@@ -1674,170 +1407,140 @@ __device__ __forceinline__ void evaluate(
     gridgen::store_record<T>(pose_shared + 12 * lane, gridgen::Numbers<T, 12>{t3, -t2, t0, t9, t10,
         t5, t11, t12, t4, t7, t0, t8});
     __syncwarp();
-    T pose_0, pose_1, pose_2, pose_3, pose_4, pose_5, pose_6, pose_7, pose_8, pose_9, pose_10,
-        pose_11;
-    gridgen::load_record<T>(pose_shared + 12 * indices[0][lane], pose_0, pose_1, pose_2, pose_3,
-        pose_4, pose_5, pose_6, pose_7, pose_8, pose_9, pose_10, pose_11);
-    const T t13 = fma(t11, pose_2, fma(t9, pose_1, t3 * pose_0));
-    const T t14 = fma(t12, pose_2, fma(t10, pose_1, -t2 * pose_0));
-    const T kept_body = fma(t4, pose_2, t5 * pose_1);
-    const T t15 = fma(t11, pose_5, fma(t9, pose_4, t3 * pose_3));
-    const T t16 = fma(t12, pose_5, fma(t10, pose_4, -t2 * pose_3));
-    const T kept_body_2 = fma(t4, pose_5, t5 * pose_4);
-    const T t17 = fma(t11, pose_8, fma(t9, pose_7, t3 * pose_6));
-    const T t18 = fma(t12, pose_8, fma(t10, pose_7, -t2 * pose_6));
-    const T kept_body_3 = fma(t4, pose_8, t5 * pose_7);
-    const T kept_body_4 = fma(t8, pose_2, fma(t7, pose_0, pose_9));
-    const T kept_body_5 = fma(t8, pose_5, fma(t7, pose_3, pose_10));
-    const T kept_body_6 = fma(t8, pose_8, fma(t7, pose_6, pose_11));
-    const T t23 = t13 * t20;
-    const T t24 = t15 * t20;
-    const T t25 = t13 * t21;
-    const T t26 = t14 * t22;
-    const T t27 = kept_body * t22;
-    const T t28 = t15 * t21;
-    const T t29 = t16 * t22;
-    const T t30 = kept_body_2 * t22;
-    const T kept_body_7 = fma(kept_body_4, t19, t23);
-    const T kept_body_8 = fma(kept_body_5, t19, t24);
-    const T kept_body_9 = fma(kept_body_6, t19, t17 * t20);
-    const T t31 = t23 + kept_body_7;
-    const T t32 = t24 + kept_body_8;
-    const T t33 = fma(t17, t20, kept_body_9);
-    const T t34 = fma(kept_body_5, t32, fma(kept_body, t27, fma(t14, t26, t13 * t25)));
-    const T kept_body_10 = fma(kept_body_6, t33, t34);
-    const T t35 = fnma(kept_body_5, t23, fma(kept_body_2, t27, fma(t16, t26, t15 * t25)));
-    const T kept_body_11 = fnma(kept_body_4, kept_body_8, t35);
-    const T t36 = fnma(kept_body_6, t23, fma(kept_body_3, t27, fma(t18, t26, t17 * t25)));
-    const T kept_body_12 = fnma(kept_body_4, kept_body_9, t36);
-    const T t37 = fma(kept_body_4, t31, fma(kept_body_2, t30, fma(t16, t29, t15 * t28)));
-    const T kept_body_13 = fma(kept_body_6, t33, t37);
-    const T t38 = fnma(kept_body_6, t24, fma(kept_body_3, t30, fma(t18, t29, t17 * t28)));
-    const T kept_body_14 = fnma(kept_body_5, kept_body_9, t38);
-    const T t39 = fma(t18, t18 * t22, t17 * (t17 * t21));
-    const T kept_body_15 = fma(kept_body_5, t32, fma(kept_body_4, t31, fma(kept_body_3, kept_body_3
-        * t22, t39)));
+    const auto pose = gridgen::load_record<T, 12>(pose_shared + 12 * indices[0][lane]);
+    const T t13 = fma(t11, pose[2], fma(t9, pose[1], t3 * pose[0]));
+    const T t14 = fma(t12, pose[2], fma(t10, pose[1], -t2 * pose[0]));
+    const T t15 = fma(t4, pose[2], t5 * pose[1]);
+    const T t16 = fma(t11, pose[5], fma(t9, pose[4], t3 * pose[3]));
+    const T t17 = fma(t12, pose[5], fma(t10, pose[4], -t2 * pose[3]));
+    const T t18 = fma(t4, pose[5], t5 * pose[4]);
+    const T t19 = fma(t11, pose[8], fma(t9, pose[7], t3 * pose[6]));
+    const T t20 = fma(t12, pose[8], fma(t10, pose[7], -t2 * pose[6]));
+    const T t21 = fma(t4, pose[8], t5 * pose[7]);
+    const T t22 = fma(t8, pose[2], fma(t7, pose[0], pose[9]));
+    const T t23 = fma(t8, pose[5], fma(t7, pose[3], pose[10]));
+    const T t24 = fma(t8, pose[8], fma(t7, pose[6], pose[11]));
+    const T t29 = t13 * t26;
+    const T t30 = t16 * t26;
+    const T t31 = t13 * t27;
+    const T t32 = t14 * t28;
+    const T t33 = t15 * t28;
+    const T t34 = t16 * t27;
+    const T t35 = t17 * t28;
+    const T t36 = t18 * t28;
+    const T t37 = fma(t22, t25, t29);
+    const T t38 = fma(t23, t25, t30);
+    const T t39 = fma(t24, t25, t19 * t26);
+    const T t40 = t29 + t37;
+    const T t41 = t30 + t38;
+    const T t42 = fma(t19, t26, t39);
+    const T t43 = fma(t23, t41, fma(t15, t33, fma(t14, t32, t13 * t31)));
+    const T t44 = fma(t24, t42, t43);
+    const T t45 = fnma(t23, t29, fma(t18, t33, fma(t17, t32, t16 * t31)));
+    const T t46 = fnma(t22, t38, t45);
+    const T t47 = fnma(t24, t29, fma(t21, t33, fma(t20, t32, t19 * t31)));
+    const T t48 = fnma(t22, t39, t47);
+    const T t49 = fma(t22, t40, fma(t18, t36, fma(t17, t35, t16 * t34)));
+    const T t50 = fma(t24, t42, t49);
+    const T t51 = fnma(t24, t30, fma(t21, t36, fma(t20, t35, t19 * t34)));
+    const T t52 = fnma(t23, t39, t51);
+    const T t53 = fma(t20, t20 * t28, t19 * (t19 * t27));
+    const T t54 = fma(t23, t41, fma(t22, t40, fma(t21, t21 * t28, t53)));
 
     // composite bodies: sums over subtrees
-    gridgen::store_record<T>(composite_shared + 12 * lane, gridgen::Numbers<T, 9>{kept_body_7,
-        kept_body_8, kept_body_9, kept_body_10, kept_body_11, kept_body_12, kept_body_13,
-        kept_body_14, kept_body_15});
+    gridgen::store_record<T>(composite_shared + 12 * lane, gridgen::Numbers<T, 9>{t37, t38, t39,
+        t44, t46, t48, t50, t52, t54});
     __syncwarp();
     for (int component = lane; component < 9; component += 8) {
-        const T t40 = composite_shared[24 + component];
-        const T t41 = composite_shared[12 + component];
-        const T t42 = t40 + t41;
-        composite_shared[12 + component] = t42;
-        const T t43 = composite_shared[0 + component];
-        composite_shared[0 + component] = t42 + t43;
+        const T t55 = composite_shared[24 + component];
+        const T t56 = composite_shared[12 + component];
+        const T t57 = t55 + t56;
+        composite_shared[12 + component] = t57;
+        const T t58 = composite_shared[0 + component];
+        composite_shared[0 + component] = t57 + t58;
     }
     __syncwarp();
-    T composite_0, composite_1, composite_2, composite_3, composite_4, composite_5, composite_6,
-        composite_7, composite_8;
-    gridgen::load_record<T>(composite_shared + 12 * lane, composite_0, composite_1, composite_2,
-        composite_3, composite_4, composite_5, composite_6, composite_7, composite_8);
-    const T kept_body_16 = fnma(kept_body_2, kept_body_6, kept_body_3 * kept_body_5);
-    const T kept_body_17 = fnma(kept_body_3, kept_body_4, kept_body * kept_body_6);
-    const T kept_body_18 = fnma(kept_body, kept_body_5, kept_body_2 * kept_body_4);
-    const T kept_body_19 = fnma(kept_body_3, composite_1, fma(kept_body_2, composite_2, t44 *
-        kept_body_16));
-    const T kept_body_20 = fnma(kept_body, composite_2, fma(kept_body_3, composite_0, t44 *
-        kept_body_17));
-    const T kept_body_21 = fnma(kept_body_2, composite_0, fma(kept_body, composite_1, t44 *
-        kept_body_18));
-    const T t45 = fma(composite_1, kept_body_18, fma(kept_body_3, composite_5, fma(kept_body_2,
-        composite_4, kept_body * composite_3)));
-    const T kept_body_22 = fnma(composite_2, kept_body_17, t45);
-    const T t46 = fma(composite_2, kept_body_16, fma(kept_body_3, composite_7, fma(kept_body_2,
-        composite_6, kept_body * composite_4)));
-    const T kept_body_23 = fnma(composite_0, kept_body_18, t46);
-    const T t47 = fma(composite_0, kept_body_17, fma(kept_body_3, composite_8, fma(kept_body_2,
-        composite_7, kept_body * composite_5)));
-    const T kept_body_24 = fnma(composite_1, kept_body_16, t47);
-    gridgen::store_record<T>(axis_shared + 12 * lane, gridgen::Numbers<T, 6>{kept_body_16,
-        kept_body_17, kept_body_18, kept_body, kept_body_2, kept_body_3});
+    const auto composite = gridgen::load_record<T, 9>(composite_shared + 12 * lane);
+    const T t60 = fnma(t18, t24, t21 * t23);
+    const T t61 = fnma(t21, t22, t15 * t24);
+    const T t62 = fnma(t15, t23, t18 * t22);
+    const T t63 = fnma(t21, composite[1], fma(t18, composite[2], t59 * t60));
+    const T t64 = fnma(t15, composite[2], fma(t21, composite[0], t59 * t61));
+    const T t65 = fnma(t18, composite[0], fma(t15, composite[1], t59 * t62));
+    const T t66 = fma(composite[1], t62, fma(t21, composite[5], fma(t18, composite[4], t15 *
+        composite[3])));
+    const T t67 = fnma(composite[2], t61, t66);
+    const T t68 = fma(composite[2], t60, fma(t21, composite[7], fma(t18, composite[6], t15 *
+        composite[4])));
+    const T t69 = fnma(composite[0], t62, t68);
+    const T t70 = fma(composite[0], t61, fma(t21, composite[8], fma(t18, composite[7], t15 *
+        composite[5])));
+    const T t71 = fnma(composite[1], t60, t70);
+    gridgen::store_record<T>(axis_shared + 12 * lane, gridgen::Numbers<T, 6>{t60, t61, t62, t15,
+        t18, t21});
     __syncwarp();
 
     // mass matrix
     gridgen::clear<8, 8>(lane, mass_shared);
     __syncwarp();
     if (lane > 0 && lane < 3) {
-        const T t48 = fma(kept_body_16, kept_body_19, fma(kept_body_3, kept_body_24, fma(kept_body_2,
-            kept_body_23, kept_body * kept_body_22)));
-        mass_shared[4 * (lane - 1) + (lane - 1)] = fma(kept_body_18, kept_body_21, fma(kept_body_17,
-            kept_body_20, t48));
+        const T t72 = fma(t60, t63, fma(t21, t71, fma(t18, t69, t15 * t67)));
+        mass_shared[4 * (lane - 1) + (lane - 1)] = fma(t62, t65, fma(t61, t64, t72));
         GRIDGEN_UNROLLED for (int up = 0; up < 1; ++up) if (up < indices[0][lane]) {
             const int above = indices[0 + up][lane];
-            T axis_0, axis_1, axis_2, axis_3, axis_4, axis_5;
-            gridgen::load_record<T>(axis_shared + 12 * above, axis_0, axis_1, axis_2, axis_3, axis_4,
-                axis_5);
-            const T t49 = fma(kept_body_19, axis_0, fma(kept_body_24, axis_5, fma(kept_body_23, axis_4,
-                kept_body_22 * axis_3)));
-            mass_shared[4 * (lane - 1) + (above - 1)] = fma(kept_body_21, axis_2, fma(kept_body_20, axis_1,
-                t49));
+            const auto axis = gridgen::load_record<T, 6>(axis_shared + 12 * above);
+            const T t73 = fma(t63, axis[0], fma(t71, axis[5], fma(t69, axis[4], t67 * axis[3])));
+            mass_shared[4 * (lane - 1) + (above - 1)] = fma(t65, axis[2], fma(t64, axis[1], t73));
         }
     }
     __syncwarp();
 
     // factorization
-    const T t50 = mass_shared[4 * 0 + indices[1][lane]];
-    const T t51 = mass_shared[4 * 1 + indices[1][lane]];
+    const T t74 = mass_shared[4 * 0 + indices[1][lane]];
+    const T t75 = mass_shared[4 * 1 + indices[1][lane]];
     __syncwarp();
     if (lane < 2) {
-        mass_shared[4 * 1 + indices[1][lane]] = t51;
+        mass_shared[4 * 1 + indices[1][lane]] = t75;
     }
     __syncwarp();
-    T mass_0, mass_1, unused_mass_2, unused_mass_3;
-    gridgen::load_record<T>(mass_shared + 4, mass_0, mass_1, unused_mass_2, unused_mass_3);
-    const T t52 = gridgen::reciprocal<T>(mass_1);
-    const T kept_body_25 = fnma(mass_0, t51 * t52, t50);
+    const auto mass = gridgen::load_record<T, 4>(mass_shared + 4);
+    const T t76 = gridgen::reciprocal<T>(mass[1]);
+    const T t77 = fnma(mass[0], t75 * t76, t74);
     if (lane < 1) {
-        inverse_shared[1] = t52;
+        inverse_shared[1] = t76;
     }
     if (lane < 2) {
-        mass_shared[4 * 0 + indices[1][lane]] = kept_body_25;
+        mass_shared[4 * 0 + indices[1][lane]] = t77;
     }
     __syncwarp();
-    T mass_0_2, unused_mass_1, unused_mass_2_2, unused_mass_3_2;
-    gridgen::load_record<T>(mass_shared, mass_0_2, unused_mass_1, unused_mass_2_2,
-        unused_mass_3_2);
-    const T t53 = gridgen::reciprocal<T>(mass_0_2);
+    const auto mass_2 = gridgen::load_record<T, 4>(mass_shared);
+    const T t78 = gridgen::reciprocal<T>(mass_2[0]);
     if (lane < 1) {
-        inverse_shared[0] = t53;
+        inverse_shared[0] = t78;
     }
     __syncwarp();
 
     // columns of the inverse
     GRIDGEN_ROLLED for (int first = 0; first < 2; first += 8) {
         const int column_0 = first + lane + 0;
-        const T t54 = T(column_0 == 0);
-        const T t55 = T(column_0 == 1);
+        const T t79 = T(column_0 == 0);
+        const T t80 = T(column_0 == 1);
         __syncwarp();
-        T mass_0_3, unused_mass_1_2, unused_mass_2_3, unused_mass_3_3;
-        gridgen::load_record<T>(mass_shared + 4, mass_0_3, unused_mass_1_2, unused_mass_2_3,
-            unused_mass_3_3);
-        T unused_inverse_0, inverse_1, unused_inverse_2, unused_inverse_3;
-        gridgen::load_record<T>(inverse_shared, unused_inverse_0, inverse_1, unused_inverse_2,
-            unused_inverse_3);
-        const T t56 = t55 * inverse_1;
-        const T kept_body_26 = fnma(mass_0_3, t56, t54);
+        const auto mass_3 = gridgen::load_record<T, 4>(mass_shared + 4);
+        const auto inverse = gridgen::load_record<T, 4>(inverse_shared);
+        const T t81 = t80 * inverse[1];
+        const T t82 = fnma(mass_3[0], t81, t79);
         __syncwarp();
-        T inverse_0, unused_inverse_1, unused_inverse_2_2, unused_inverse_3_2;
-        gridgen::load_record<T>(inverse_shared, inverse_0, unused_inverse_1, unused_inverse_2_2,
-            unused_inverse_3_2);
-        const T t57 = kept_body_26 * inverse_0;
+        const auto inverse_2 = gridgen::load_record<T, 4>(inverse_shared);
+        const T t83 = t82 * inverse_2[0];
         __syncwarp();
-        T mass_0_4, unused_mass_1_3, unused_mass_2_4, unused_mass_3_4;
-        gridgen::load_record<T>(mass_shared + 4, mass_0_4, unused_mass_1_3, unused_mass_2_4,
-            unused_mass_3_4);
-        T unused_inverse_0_2, inverse_1_2, unused_inverse_2_3, unused_inverse_3_3;
-        gridgen::load_record<T>(inverse_shared, unused_inverse_0_2, inverse_1_2, unused_inverse_2_3,
-            unused_inverse_3_3);
-        const T kept_body_27 = fnma(inverse_1_2, t57 * mass_0_4, t56);
+        const auto mass_4 = gridgen::load_record<T, 4>(mass_shared + 4);
+        const auto inverse_3 = gridgen::load_record<T, 4>(inverse_shared);
+        const T t84 = fnma(inverse_3[1], t83 * mass_4[0], t81);
         if (column_0 < 2 && is_valid) {
             auto place = gridgen::column<2>(column_0, Minv);
-            place.next() = t57;
-            place.next() = kept_body_27;
+            place.next() = t83;
+            place.next() = t84;
         }
     }
 }
@@ -1875,21 +1578,6 @@ namespace of_forward_dynamics_gradient_warp {
 using gridgen::fma;
 using gridgen::fnma;
 using gridgen::View;
-
-// Constants of the lanes.
-template <class T> __device__ const T numbers[10][8] = {
-    {1, 0, 1, 1, 1, 1, 1, 1},
-    {0, 1, 0, 0, 0, 0, 0, 0},
-    {0, -1, 0, 0, 0, 0, 0, 0},
-    {0, 0, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4},
-    {0, 0.5, 0, 0, 0, 0, 0, 0},
-    {0, 2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2},
-    {0, 0.44, 0.18, 0.18, 0.18, 0.18, 0.18, 0.18},
-    {0, 0.0012, 0.0005, 0.0005, 0.0005, 0.0005, 0.0005, 0.0005},
-    {0, 0.1268, 0.040209999999999996, 0.040209999999999996, 0.040209999999999996,
-     0.040209999999999996, 0.040209999999999996, 0.040209999999999996},
-    {3.2, 3.2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2},
-};
 
 // Indices of the lanes.
 __device__ const int indices[2][8] = {
@@ -1936,13 +1624,13 @@ __device__ __forceinline__ void evaluate(
     const T t6 = numbers<T>[2][lane];
     const T t7 = numbers<T>[3][lane];
     const T t8 = numbers<T>[4][lane];
-    const T t22 = numbers<T>[5][lane];
-    const T t23 = numbers<T>[6][lane];
-    const T t24 = numbers<T>[7][lane];
-    const T t25 = numbers<T>[8][lane];
-    const T t43 = (lane > 0 && lane < 3 ? qd[(lane - 1)] : T(0));
-    const T t82 = numbers<T>[9][lane];
-    const T t83 = (lane > 0 && lane < 3 ? tau[(lane - 1)] : T(0));
+    const T t25 = numbers<T>[5][lane];
+    const T t26 = numbers<T>[6][lane];
+    const T t27 = numbers<T>[7][lane];
+    const T t28 = numbers<T>[8][lane];
+    const T t55 = (lane > 0 && lane < 3 ? qd[(lane - 1)] : T(0));
+    const T t133 = numbers<T>[9][lane];
+    const T t134 = (lane > 0 && lane < 3 ? tau[(lane - 1)] : T(0));
 
     // placement of each body in the base
     T t2, t3;
@@ -1954,497 +1642,392 @@ __device__ __forceinline__ void evaluate(
     gridgen::store_record<T>(pose_shared + 12 * lane, gridgen::Numbers<T, 12>{t3, -t2, t0, t9, t10,
         t5, t11, t12, t4, t7, t0, t8});
     __syncwarp();
-    T pose_0, pose_1, pose_2, pose_3, pose_4, pose_5, pose_6, pose_7, pose_8, pose_9, pose_10,
-        pose_11;
-    gridgen::load_record<T>(pose_shared + 12 * indices[0][lane], pose_0, pose_1, pose_2, pose_3,
-        pose_4, pose_5, pose_6, pose_7, pose_8, pose_9, pose_10, pose_11);
-    const T t13 = fma(t11, pose_2, fma(t9, pose_1, t3 * pose_0));
-    const T t14 = fma(t12, pose_2, fma(t10, pose_1, -t2 * pose_0));
-    const T kept_body = fma(t4, pose_2, t5 * pose_1);
-    const T t15 = fma(t11, pose_5, fma(t9, pose_4, t3 * pose_3));
-    const T t16 = fma(t12, pose_5, fma(t10, pose_4, -t2 * pose_3));
-    const T kept_body_2 = fma(t4, pose_5, t5 * pose_4);
-    const T t17 = fma(t11, pose_8, fma(t9, pose_7, t3 * pose_6));
-    const T t18 = fma(t12, pose_8, fma(t10, pose_7, -t2 * pose_6));
-    const T kept_body_3 = fma(t4, pose_8, t5 * pose_7);
-    const T t19 = fma(t8, pose_2, fma(t7, pose_0, pose_9));
-    const T t20 = fma(t8, pose_5, fma(t7, pose_3, pose_10));
-    const T t21 = fma(t8, pose_8, fma(t7, pose_6, pose_11));
-    const T t26 = t13 * t23;
-    const T t27 = t15 * t23;
-    const T t28 = t13 * t24;
-    const T t29 = t14 * t25;
-    const T t30 = kept_body * t25;
-    const T t31 = t15 * t24;
-    const T t32 = t16 * t25;
-    const T t33 = kept_body_2 * t25;
-    const T kept_body_4 = fma(t19, t22, t26);
-    const T kept_body_5 = fma(t20, t22, t27);
-    const T kept_body_6 = fma(t21, t22, t17 * t23);
-    const T t34 = t26 + kept_body_4;
-    const T t35 = t27 + kept_body_5;
-    const T t36 = fma(t17, t23, kept_body_6);
-    const T t37 = fma(t20, t35, fma(kept_body, t30, fma(t14, t29, t13 * t28)));
-    const T kept_body_7 = fma(t21, t36, t37);
-    const T t38 = fnma(t20, t26, fma(kept_body_2, t30, fma(t16, t29, t15 * t28)));
-    const T kept_body_8 = fnma(t19, kept_body_5, t38);
-    const T t39 = fnma(t21, t26, fma(kept_body_3, t30, fma(t18, t29, t17 * t28)));
-    const T kept_body_9 = fnma(t19, kept_body_6, t39);
-    const T t40 = fma(t19, t34, fma(kept_body_2, t33, fma(t16, t32, t15 * t31)));
-    const T kept_body_10 = fma(t21, t36, t40);
-    const T t41 = fnma(t21, t27, fma(kept_body_3, t33, fma(t18, t32, t17 * t31)));
-    const T kept_body_11 = fnma(t20, kept_body_6, t41);
-    const T t42 = fma(t18, t18 * t25, t17 * (t17 * t24));
-    const T kept_body_12 = fma(t20, t35, fma(t19, t34, fma(kept_body_3, kept_body_3 * t25, t42)));
-    const T kept_body_13 = fnma(kept_body_2, t21, kept_body_3 * t20);
-    const T kept_body_14 = fnma(kept_body_3, t19, kept_body * t21);
-    const T kept_body_15 = fnma(kept_body, t20, kept_body_2 * t19);
-    const T t44 = t43 * kept_body_13;
-    const T t45 = t43 * kept_body_14;
-    const T t46 = t43 * kept_body_15;
-    const T t47 = kept_body * t43;
-    const T t48 = kept_body_2 * t43;
-    const T t49 = kept_body_3 * t43;
+    const auto pose = gridgen::load_record<T, 12>(pose_shared + 12 * indices[0][lane]);
+    const T t13 = fma(t11, pose[2], fma(t9, pose[1], t3 * pose[0]));
+    const T t14 = fma(t12, pose[2], fma(t10, pose[1], -t2 * pose[0]));
+    const T t15 = fma(t4, pose[2], t5 * pose[1]);
+    const T t16 = fma(t11, pose[5], fma(t9, pose[4], t3 * pose[3]));
+    const T t17 = fma(t12, pose[5], fma(t10, pose[4], -t2 * pose[3]));
+    const T t18 = fma(t4, pose[5], t5 * pose[4]);
+    const T t19 = fma(t11, pose[8], fma(t9, pose[7], t3 * pose[6]));
+    const T t20 = fma(t12, pose[8], fma(t10, pose[7], -t2 * pose[6]));
+    const T t21 = fma(t4, pose[8], t5 * pose[7]);
+    const T t22 = fma(t8, pose[2], fma(t7, pose[0], pose[9]));
+    const T t23 = fma(t8, pose[5], fma(t7, pose[3], pose[10]));
+    const T t24 = fma(t8, pose[8], fma(t7, pose[6], pose[11]));
+    const T t29 = t13 * t26;
+    const T t30 = t16 * t26;
+    const T t31 = t13 * t27;
+    const T t32 = t14 * t28;
+    const T t33 = t15 * t28;
+    const T t34 = t16 * t27;
+    const T t35 = t17 * t28;
+    const T t36 = t18 * t28;
+    const T t37 = fma(t22, t25, t29);
+    const T t38 = fma(t23, t25, t30);
+    const T t39 = fma(t24, t25, t19 * t26);
+    const T t40 = t29 + t37;
+    const T t41 = t30 + t38;
+    const T t42 = fma(t19, t26, t39);
+    const T t43 = fma(t23, t41, fma(t15, t33, fma(t14, t32, t13 * t31)));
+    const T t44 = fma(t24, t42, t43);
+    const T t45 = fnma(t23, t29, fma(t18, t33, fma(t17, t32, t16 * t31)));
+    const T t46 = fnma(t22, t38, t45);
+    const T t47 = fnma(t24, t29, fma(t21, t33, fma(t20, t32, t19 * t31)));
+    const T t48 = fnma(t22, t39, t47);
+    const T t49 = fma(t22, t40, fma(t18, t36, fma(t17, t35, t16 * t34)));
+    const T t50 = fma(t24, t42, t49);
+    const T t51 = fnma(t24, t30, fma(t21, t36, fma(t20, t35, t19 * t34)));
+    const T t52 = fnma(t23, t39, t51);
+    const T t53 = fma(t20, t20 * t28, t19 * (t19 * t27));
+    const T t54 = fma(t23, t41, fma(t22, t40, fma(t21, t21 * t28, t53)));
+    const T t56 = fnma(t18, t24, t21 * t23);
+    const T t57 = fnma(t21, t22, t15 * t24);
+    const T t58 = fnma(t15, t23, t18 * t22);
+    const T t59 = t55 * t56;
+    const T t60 = t55 * t57;
+    const T t61 = t55 * t58;
+    const T t62 = t15 * t55;
+    const T t63 = t18 * t55;
+    const T t64 = t21 * t55;
 
     // velocity: sums along the paths
-    gridgen::store_record<T>(velocity_shared + 12 * lane, gridgen::Numbers<T, 6>{t44, t45, t46,
-        t47, t48, t49});
+    gridgen::store_record<T>(velocity_shared + 12 * lane, gridgen::Numbers<T, 6>{t59, t60, t61,
+        t62, t63, t64});
     __syncwarp();
-    T velocity_0, velocity_1, velocity_2, velocity_3, velocity_4, velocity_5;
-    gridgen::load_record<T>(velocity_shared + 12 * indices[0][lane], velocity_0, velocity_1,
-        velocity_2, velocity_3, velocity_4, velocity_5);
-    const T kept_body_16 = t44 + velocity_0;
-    const T kept_body_17 = t45 + velocity_1;
-    const T kept_body_18 = t46 + velocity_2;
-    const T kept_body_19 = t47 + velocity_3;
-    const T kept_body_20 = t48 + velocity_4;
-    const T kept_body_21 = t49 + velocity_5;
-    const T kept_body_22 = fnma(kept_body_2, kept_body_18, fma(kept_body_3, kept_body_17,
-        fnma(kept_body_14, kept_body_21, kept_body_15 * kept_body_20)));
-    const T kept_body_23 = fnma(kept_body_3, kept_body_16, fma(kept_body, kept_body_18,
-        fnma(kept_body_15, kept_body_19, kept_body_13 * kept_body_21)));
-    const T kept_body_24 = fnma(kept_body, kept_body_17, fma(kept_body_2, kept_body_16,
-        fnma(kept_body_13, kept_body_20, kept_body_14 * kept_body_19)));
-    const T kept_body_25 = fnma(kept_body_2, kept_body_21, kept_body_3 * kept_body_20);
-    const T kept_body_26 = fnma(kept_body_3, kept_body_19, kept_body * kept_body_21);
-    const T kept_body_27 = fnma(kept_body, kept_body_20, kept_body_2 * kept_body_19);
-    const T t50 = t43 * kept_body_22;
-    const T t51 = t43 * kept_body_23;
-    const T t52 = t43 * kept_body_24;
-    const T t53 = t43 * kept_body_25;
-    const T t54 = t43 * kept_body_26;
-    const T t55 = t43 * kept_body_27;
+    const auto velocity = gridgen::load_record<T, 6>(velocity_shared + 12 * indices[0][lane]);
+    const T t65 = t59 + velocity[0];
+    const T t66 = t60 + velocity[1];
+    const T t67 = t61 + velocity[2];
+    const T t68 = t62 + velocity[3];
+    const T t69 = t63 + velocity[4];
+    const T t70 = t64 + velocity[5];
+    const T t71 = fnma(t18, t67, fma(t21, t66, fnma(t57, t70, t58 * t69)));
+    const T t72 = fnma(t21, t65, fma(t15, t67, fnma(t58, t68, t56 * t70)));
+    const T t73 = fnma(t15, t66, fma(t18, t65, fnma(t56, t69, t57 * t68)));
+    const T t74 = fnma(t18, t70, t21 * t69);
+    const T t75 = fnma(t21, t68, t15 * t70);
+    const T t76 = fnma(t15, t69, t18 * t68);
+    const T t77 = t55 * t71;
+    const T t78 = t55 * t72;
+    const T t79 = t55 * t73;
+    const T t80 = t55 * t74;
+    const T t81 = t55 * t75;
+    const T t82 = t55 * t76;
 
     // acceleration: sums along the paths
-    gridgen::store_record<T>(acceleration_shared + 12 * lane, gridgen::Numbers<T, 6>{t50, t51, t52,
-        t53, t54, t55});
+    gridgen::store_record<T>(acceleration_shared + 12 * lane, gridgen::Numbers<T, 6>{t77, t78, t79,
+        t80, t81, t82});
     __syncwarp();
-    T acceleration_0, acceleration_1, acceleration_2, acceleration_3, acceleration_4,
-        acceleration_5;
-    gridgen::load_record<T>(acceleration_shared + 12 * indices[0][lane], acceleration_0,
-        acceleration_1, acceleration_2, acceleration_3, acceleration_4, acceleration_5);
-    const T kept_body_28 = t53 + acceleration_3;
-    const T kept_body_29 = t54 + acceleration_4;
-    const T kept_body_30 = t55 + acceleration_5;
-    const T kept_body_31 = t50 + acceleration_0 - gravity[0];
-    const T kept_body_32 = t51 + acceleration_1 - gravity[1];
-    const T kept_body_33 = t52 + acceleration_2 - gravity[2];
+    const auto acceleration = gridgen::load_record<T, 6>(acceleration_shared + 12 *
+        indices[0][lane]);
+    const T t83 = t80 + acceleration[3];
+    const T t84 = t81 + acceleration[4];
+    const T t85 = t82 + acceleration[5];
+    const T t86 = t77 + acceleration[0] - gravity[0];
+    const T t87 = t78 + acceleration[1] - gravity[1];
+    const T t88 = t79 + acceleration[2] - gravity[2];
 
     // inertia and wrench of each body
-    const T t56 = kept_body_8 * kept_body_19;
-    const T t57 = kept_body_9 * kept_body_19;
-    const T kept_body_34 = fnma(kept_body_5, kept_body_21, fma(kept_body_6, kept_body_20, t22 *
-        kept_body_16));
-    const T kept_body_35 = fnma(kept_body_6, kept_body_19, fma(kept_body_4, kept_body_21, t22 *
-        kept_body_17));
-    const T kept_body_36 = fnma(kept_body_4, kept_body_20, fma(kept_body_5, kept_body_19, t22 *
-        kept_body_18));
-    const T t58 = fma(kept_body_5, kept_body_18, fma(kept_body_9, kept_body_21, fma(kept_body_8,
-        kept_body_20, kept_body_7 * kept_body_19)));
-    const T kept_body_37 = fnma(kept_body_6, kept_body_17, t58);
-    const T t59 = fma(kept_body_6, kept_body_16, fma(kept_body_11, kept_body_21, fma(kept_body_10,
-        kept_body_20, t56)));
-    const T kept_body_38 = fnma(kept_body_4, kept_body_18, t59);
-    const T t60 = fma(kept_body_4, kept_body_17, fma(kept_body_12, kept_body_21, fma(kept_body_11,
-        kept_body_20, t57)));
-    const T kept_body_39 = fnma(kept_body_5, kept_body_16, t60);
-    const T t61 = fma(kept_body_20, kept_body_36, fnma(kept_body_5, kept_body_30, fma(kept_body_6,
-        kept_body_29, t22 * kept_body_31)));
-    const T kept_body_40 = fnma(kept_body_21, kept_body_35, t61);
-    const T t62 = fma(kept_body_21, kept_body_34, fnma(kept_body_6, kept_body_28, fma(kept_body_4,
-        kept_body_30, t22 * kept_body_32)));
-    const T kept_body_41 = fnma(kept_body_19, kept_body_36, t62);
-    const T t63 = fma(kept_body_19, kept_body_35, fnma(kept_body_4, kept_body_29, fma(kept_body_5,
-        kept_body_28, t22 * kept_body_33)));
-    const T kept_body_42 = fnma(kept_body_20, kept_body_34, t63);
-    const T t64 = fma(kept_body_5, kept_body_33, fma(kept_body_9, kept_body_30, fma(kept_body_8,
-        kept_body_29, kept_body_7 * kept_body_28)));
-    const T t65 = fnma(kept_body_21, kept_body_38, fma(kept_body_20, kept_body_39,
-        fnma(kept_body_6, kept_body_32, t64)));
-    const T kept_body_43 = fnma(kept_body_18, kept_body_35, fma(kept_body_17, kept_body_36, t65));
-    const T t66 = fma(kept_body_6, kept_body_31, fma(kept_body_11, kept_body_30, fma(kept_body_10,
-        kept_body_29, kept_body_8 * kept_body_28)));
-    const T t67 = fnma(kept_body_19, kept_body_39, fma(kept_body_21, kept_body_37,
-        fnma(kept_body_4, kept_body_33, t66)));
-    const T kept_body_44 = fnma(kept_body_16, kept_body_36, fma(kept_body_18, kept_body_34, t67));
-    const T t68 = fma(kept_body_4, kept_body_32, fma(kept_body_12, kept_body_30, fma(kept_body_11,
-        kept_body_29, kept_body_9 * kept_body_28)));
-    const T t69 = fnma(kept_body_20, kept_body_37, fma(kept_body_19, kept_body_38,
-        fnma(kept_body_5, kept_body_31, t68)));
-    const T kept_body_45 = fnma(kept_body_17, kept_body_34, fma(kept_body_16, kept_body_35, t69));
-    const T t70 = kept_body_9 * kept_body_20;
-    const T t71 = kept_body_4 * kept_body_16;
-    const T t72 = fma(kept_body_6, kept_body_18, fma(kept_body_5, kept_body_17, t71));
-    const T kept_body_46 = fma(R(2), fnma(kept_body_8, kept_body_21, t70), fma(R(2), t72, -R(2) *
-        t71));
-    const T t73 = fnma(kept_body_5, kept_body_16, fnma(kept_body_4, kept_body_17, fma(kept_body_11,
-        kept_body_20, -t57)));
-    const T kept_body_47 = fnma(kept_body_10, kept_body_21, fma(kept_body_7, kept_body_21, t73));
-    const T t74 = fnma(kept_body_4, kept_body_18, fnma(kept_body_6, kept_body_16,
-        fnma(kept_body_11, kept_body_21, t56)));
-    const T kept_body_48 = fma(kept_body_12, kept_body_20, fnma(kept_body_7, kept_body_20, t74));
-    const T t75 = fma(R(2), t72, fnma(kept_body_5, kept_body_17, -kept_body_5 * kept_body_17));
-    const T kept_body_49 = fma(R(2), fnma(kept_body_11, kept_body_19, kept_body_8 * kept_body_21),
-        t75);
-    const T t76 = fnma(kept_body_6, kept_body_17, fnma(kept_body_5, kept_body_18, fma(kept_body_9,
-        kept_body_21, -kept_body_8 * kept_body_20)));
-    const T kept_body_50 = fnma(kept_body_12, kept_body_19, fma(kept_body_10, kept_body_19, t76));
-    const T t77 = fma(R(2), t72, fnma(kept_body_6, kept_body_18, -kept_body_6 * kept_body_18));
-    const T kept_body_51 = fma(R(2), fma(kept_body_11, kept_body_19, -t70), t77);
+    const T t89 = t46 * t68;
+    const T t90 = t48 * t68;
+    const T t91 = fnma(t38, t70, fma(t39, t69, t25 * t65));
+    const T t92 = fnma(t39, t68, fma(t37, t70, t25 * t66));
+    const T t93 = fnma(t37, t69, fma(t38, t68, t25 * t67));
+    const T t94 = fma(t38, t67, fma(t48, t70, fma(t46, t69, t44 * t68)));
+    const T t95 = fnma(t39, t66, t94);
+    const T t96 = fma(t39, t65, fma(t52, t70, fma(t50, t69, t89)));
+    const T t97 = fnma(t37, t67, t96);
+    const T t98 = fma(t37, t66, fma(t54, t70, fma(t52, t69, t90)));
+    const T t99 = fnma(t38, t65, t98);
+    const T t100 = fma(t69, t93, fnma(t38, t85, fma(t39, t84, t25 * t86)));
+    const T t101 = fnma(t70, t92, t100);
+    const T t102 = fma(t70, t91, fnma(t39, t83, fma(t37, t85, t25 * t87)));
+    const T t103 = fnma(t68, t93, t102);
+    const T t104 = fma(t68, t92, fnma(t37, t84, fma(t38, t83, t25 * t88)));
+    const T t105 = fnma(t69, t91, t104);
+    const T t106 = fma(t38, t88, fma(t48, t85, fma(t46, t84, t44 * t83)));
+    const T t107 = fnma(t70, t97, fma(t69, t99, fnma(t39, t87, t106)));
+    const T t108 = fnma(t67, t92, fma(t66, t93, t107));
+    const T t109 = fma(t39, t86, fma(t52, t85, fma(t50, t84, t46 * t83)));
+    const T t110 = fnma(t68, t99, fma(t70, t95, fnma(t37, t88, t109)));
+    const T t111 = fnma(t65, t93, fma(t67, t91, t110));
+    const T t112 = fma(t37, t87, fma(t54, t85, fma(t52, t84, t48 * t83)));
+    const T t113 = fnma(t69, t95, fma(t68, t97, fnma(t38, t86, t112)));
+    const T t114 = fnma(t66, t91, fma(t65, t92, t113));
+    const T t115 = t48 * t69;
+    const T t116 = t37 * t65;
+    const T t117 = fma(t39, t67, fma(t38, t66, t116));
+    const T t118 = fma(R(2), fnma(t46, t70, t115), fma(R(2), t117, -R(2) * t116));
+    const T t119 = fnma(t38, t65, fnma(t37, t66, fma(t52, t69, -t90)));
+    const T t120 = fnma(t50, t70, fma(t44, t70, t119));
+    const T t121 = fnma(t37, t67, fnma(t39, t65, fnma(t52, t70, t89)));
+    const T t122 = fma(t54, t69, fnma(t44, t69, t121));
+    const T t123 = fma(R(2), t117, fnma(t38, t66, -t38 * t66));
+    const T t124 = fma(R(2), fnma(t52, t68, t46 * t70), t123);
+    const T t125 = fnma(t39, t66, fnma(t38, t67, fma(t48, t70, -t46 * t69)));
+    const T t126 = fnma(t54, t68, fma(t50, t68, t125));
+    const T t127 = fma(R(2), t117, fnma(t39, t67, -t39 * t67));
+    const T t128 = fma(R(2), fma(t52, t68, -t115), t127);
 
     // composite bodies: sums over subtrees
-    gridgen::store_record<T>(composite_shared + 28 * lane, gridgen::Numbers<T, 27>{kept_body_4,
-        kept_body_5, kept_body_6, kept_body_7, kept_body_8, kept_body_9, kept_body_10,
-        kept_body_11, kept_body_12, kept_body_46, kept_body_47, kept_body_48, kept_body_49,
-        kept_body_50, kept_body_51, kept_body_34, kept_body_35, kept_body_36, kept_body_37,
-        kept_body_38, kept_body_39, kept_body_40, kept_body_41, kept_body_42, kept_body_43,
-        kept_body_44, kept_body_45});
+    gridgen::store_record<T>(composite_shared + 28 * lane, gridgen::Numbers<T, 27>{t37, t38, t39,
+        t44, t46, t48, t50, t52, t54, t118, t120, t122, t124, t126, t128, t91, t92, t93, t95, t97,
+        t99, t101, t103, t105, t108, t111, t114});
     __syncwarp();
     for (int component = lane; component < 27; component += 8) {
-        const T t78 = composite_shared[56 + component];
-        const T t79 = composite_shared[28 + component];
-        const T t80 = t78 + t79;
-        composite_shared[28 + component] = t80;
-        const T t81 = composite_shared[0 + component];
-        composite_shared[0 + component] = t80 + t81;
+        const T t129 = composite_shared[56 + component];
+        const T t130 = composite_shared[28 + component];
+        const T t131 = t129 + t130;
+        composite_shared[28 + component] = t131;
+        const T t132 = composite_shared[0 + component];
+        composite_shared[0 + component] = t131 + t132;
     }
     __syncwarp();
-    T composite_0, composite_1, composite_2, composite_3, composite_4, composite_5, composite_6,
-        composite_7, composite_8, composite_9, composite_10, composite_11, composite_12,
-        composite_13, composite_14, composite_15, composite_16, composite_17, composite_18,
-        composite_19, composite_20, composite_21, composite_22, composite_23, composite_24,
-        composite_25, composite_26;
-    gridgen::load_record<T>(composite_shared + 28 * lane, composite_0, composite_1, composite_2,
-        composite_3, composite_4, composite_5, composite_6, composite_7, composite_8, composite_9,
-        composite_10, composite_11, composite_12, composite_13, composite_14, composite_15,
-        composite_16, composite_17, composite_18, composite_19, composite_20, composite_21,
-        composite_22, composite_23, composite_24, composite_25, composite_26);
+    const auto composite = gridgen::load_record<T, 27>(composite_shared + 28 * lane);
 
     // torques less bias forces
-    const T t84 = fnma(kept_body_3, composite_26, fnma(kept_body_2, composite_25, fnma(kept_body,
-        composite_24, t83)));
-    const T kept_body_52 = fnma(kept_body_15, composite_23, fnma(kept_body_14, composite_22,
-        fnma(kept_body_13, composite_21, t84)));
+    const T t135 = fnma(t21, composite[26], fnma(t18, composite[25], fnma(t15, composite[24],
+        t134)));
+    const T t136 = fnma(t58, composite[23], fnma(t57, composite[22], fnma(t56, composite[21],
+        t135)));
     if (lane > 0 && lane < 3) {
-        right_shared[(lane - 1)] = kept_body_52;
+        right_shared[(lane - 1)] = t136;
     }
-    const T kept_body_53 = fnma(kept_body_3, composite_1, fma(kept_body_2, composite_2,
-        kept_body_13 * t82));
-    const T kept_body_54 = fnma(kept_body, composite_2, fma(kept_body_3, composite_0, kept_body_14
-        * t82));
-    const T kept_body_55 = fnma(kept_body_2, composite_0, fma(kept_body, composite_1, kept_body_15
-        * t82));
-    const T t85 = fma(kept_body_15, composite_1, fma(kept_body_3, composite_5, fma(kept_body_2,
-        composite_4, kept_body * composite_3)));
-    const T kept_body_56 = fnma(kept_body_14, composite_2, t85);
-    const T t86 = fma(kept_body_13, composite_2, fma(kept_body_3, composite_7, fma(kept_body_2,
-        composite_6, kept_body * composite_4)));
-    const T kept_body_57 = fnma(kept_body_15, composite_0, t86);
-    const T t87 = fma(kept_body_14, composite_0, fma(kept_body_3, composite_8, fma(kept_body_2,
-        composite_7, kept_body * composite_5)));
-    const T kept_body_58 = fnma(kept_body_13, composite_1, t87);
-    gridgen::store_record<T>(axis_shared + 12 * lane, gridgen::Numbers<T, 6>{kept_body_13,
-        kept_body_14, kept_body_15, kept_body, kept_body_2, kept_body_3});
+    const T t137 = fnma(t21, composite[1], fma(t18, composite[2], t56 * t133));
+    const T t138 = fnma(t15, composite[2], fma(t21, composite[0], t57 * t133));
+    const T t139 = fnma(t18, composite[0], fma(t15, composite[1], t58 * t133));
+    const T t140 = fma(t58, composite[1], fma(t21, composite[5], fma(t18, composite[4], t15 *
+        composite[3])));
+    const T t141 = fnma(t57, composite[2], t140);
+    const T t142 = fma(t56, composite[2], fma(t21, composite[7], fma(t18, composite[6], t15 *
+        composite[4])));
+    const T t143 = fnma(t58, composite[0], t142);
+    const T t144 = fma(t57, composite[0], fma(t21, composite[8], fma(t18, composite[7], t15 *
+        composite[5])));
+    const T t145 = fnma(t56, composite[1], t144);
+    gridgen::store_record<T>(axis_shared + 12 * lane, gridgen::Numbers<T, 6>{t56, t57, t58, t15,
+        t18, t21});
     __syncwarp();
 
     // mass matrix
     gridgen::clear<8, 8>(lane, mass_shared);
     __syncwarp();
     if (lane > 0 && lane < 3) {
-        const T t88 = fma(kept_body_13, kept_body_53, fma(kept_body_3, kept_body_58, fma(kept_body_2,
-            kept_body_57, kept_body * kept_body_56)));
-        mass_shared[4 * (lane - 1) + (lane - 1)] = fma(kept_body_15, kept_body_55, fma(kept_body_14,
-            kept_body_54, t88));
+        const T t146 = fma(t56, t137, fma(t21, t145, fma(t18, t143, t15 * t141)));
+        mass_shared[4 * (lane - 1) + (lane - 1)] = fma(t58, t139, fma(t57, t138, t146));
         GRIDGEN_UNROLLED for (int up = 0; up < 1; ++up) if (up < indices[0][lane]) {
             const int above = indices[0 + up][lane];
-            T axis_0, axis_1, axis_2, axis_3, axis_4, axis_5;
-            gridgen::load_record<T>(axis_shared + 12 * above, axis_0, axis_1, axis_2, axis_3, axis_4,
-                axis_5);
-            const T t89 = fma(kept_body_53, axis_0, fma(kept_body_58, axis_5, fma(kept_body_57, axis_4,
-                kept_body_56 * axis_3)));
-            mass_shared[4 * (lane - 1) + (above - 1)] = fma(kept_body_55, axis_2, fma(kept_body_54, axis_1,
-                t89));
+            const auto axis = gridgen::load_record<T, 6>(axis_shared + 12 * above);
+            const T t147 = fma(t137, axis[0], fma(t145, axis[5], fma(t143, axis[4], t141 * axis[3])));
+            mass_shared[4 * (lane - 1) + (above - 1)] = fma(t139, axis[2], fma(t138, axis[1], t147));
         }
     }
     __syncwarp();
 
     // factorization
-    const T t90 = mass_shared[4 * 0 + indices[1][lane]];
-    const T t91 = mass_shared[4 * 1 + indices[1][lane]];
+    const T t148 = mass_shared[4 * 0 + indices[1][lane]];
+    const T t149 = mass_shared[4 * 1 + indices[1][lane]];
     __syncwarp();
     if (lane < 2) {
-        mass_shared[4 * 1 + indices[1][lane]] = t91;
+        mass_shared[4 * 1 + indices[1][lane]] = t149;
     }
     __syncwarp();
-    T mass_0, mass_1, unused_mass_2, unused_mass_3;
-    gridgen::load_record<T>(mass_shared + 4, mass_0, mass_1, unused_mass_2, unused_mass_3);
-    const T t92 = gridgen::reciprocal<T>(mass_1);
-    const T kept_body_59 = fnma(mass_0, t91 * t92, t90);
+    const auto mass = gridgen::load_record<T, 4>(mass_shared + 4);
+    const T t150 = gridgen::reciprocal<T>(mass[1]);
+    const T t151 = fnma(mass[0], t149 * t150, t148);
     if (lane < 1) {
-        inverse_shared[1] = t92;
+        inverse_shared[1] = t150;
     }
     if (lane < 2) {
-        mass_shared[4 * 0 + indices[1][lane]] = kept_body_59;
+        mass_shared[4 * 0 + indices[1][lane]] = t151;
     }
     __syncwarp();
-    T mass_0_2, unused_mass_1, unused_mass_2_2, unused_mass_3_2;
-    gridgen::load_record<T>(mass_shared, mass_0_2, unused_mass_1, unused_mass_2_2,
-        unused_mass_3_2);
-    const T t93 = gridgen::reciprocal<T>(mass_0_2);
+    const auto mass_2 = gridgen::load_record<T, 4>(mass_shared);
+    const T t152 = gridgen::reciprocal<T>(mass_2[0]);
     if (lane < 1) {
-        inverse_shared[0] = t93;
+        inverse_shared[0] = t152;
     }
     __syncwarp();
 
     // accelerations
-    const T t94 = inverse_shared[indices[1][lane]];
-    const T t95 = right_shared[indices[1][lane]];
-    const T t96 = t94 * t95;
+    const T t153 = inverse_shared[indices[1][lane]];
+    const T t154 = right_shared[indices[1][lane]];
+    const T t155 = t153 * t154;
     if (lane > 0 && lane < 2) {
-        acceleration_2_shared[indices[1][lane]] = t96;
+        acceleration_2_shared[indices[1][lane]] = t155;
     }
     __syncwarp();
-    const T t97 = acceleration_2_shared[1];
-    const T t98 = mass_shared[4 * 1 + indices[1][lane]];
-    const T t99 = t94 * fnma(t97, t98, t95);
+    const T t156 = acceleration_2_shared[1];
+    const T t157 = mass_shared[4 * 1 + indices[1][lane]];
+    const T t158 = t153 * fnma(t156, t157, t154);
     if (lane < 1) {
-        acceleration_2_shared[indices[1][lane]] = t99;
+        acceleration_2_shared[indices[1][lane]] = t158;
     }
     __syncwarp();
-    const T t100 = acceleration_2_shared[indices[1][lane]];
+    const T t159 = acceleration_2_shared[indices[1][lane]];
     if (lane < 1) {
-        acceleration_3_shared[indices[1][lane]] = t100;
+        acceleration_3_shared[indices[1][lane]] = t159;
     }
     __syncwarp();
-    const T t101 = acceleration_3_shared[0];
-    const T t102 = mass_shared[4 * indices[1][lane] + 0];
-    const T kept_body_60 = fnma(t94, t101 * t102, t100);
+    const T t160 = acceleration_3_shared[0];
+    const T t161 = mass_shared[4 * indices[1][lane] + 0];
+    const T t162 = fnma(t153, t160 * t161, t159);
     if (lane > 0 && lane < 2) {
-        acceleration_3_shared[indices[1][lane]] = kept_body_60;
+        acceleration_3_shared[indices[1][lane]] = t162;
     }
     __syncwarp();
-    const T t103 = (lane > 0 && lane < 3 ? acceleration_3_shared[(lane - 1)] : T(0));
-    const T t104 = kept_body_13 * t103;
-    const T t105 = kept_body_14 * t103;
-    const T t106 = kept_body_15 * t103;
-    const T t107 = kept_body * t103;
-    const T t108 = kept_body_2 * t103;
-    const T t109 = kept_body_3 * t103;
+    const T t163 = (lane > 0 && lane < 3 ? acceleration_3_shared[(lane - 1)] : T(0));
+    const T t164 = t56 * t163;
+    const T t165 = t57 * t163;
+    const T t166 = t58 * t163;
+    const T t167 = t15 * t163;
+    const T t168 = t18 * t163;
+    const T t169 = t21 * t163;
 
     // change: sums along the paths
-    gridgen::store_record<T>(change_shared + 12 * lane, gridgen::Numbers<T, 6>{t104, t105, t106,
-        t107, t108, t109});
+    gridgen::store_record<T>(change_shared + 12 * lane, gridgen::Numbers<T, 6>{t164, t165, t166,
+        t167, t168, t169});
     __syncwarp();
-    T change_0, change_1, change_2, change_3, change_4, change_5;
-    gridgen::load_record<T>(change_shared + 12 * indices[0][lane], change_0, change_1, change_2,
-        change_3, change_4, change_5);
-    const T kept_body_61 = t104 + change_0;
-    const T kept_body_62 = t105 + change_1;
-    const T kept_body_63 = t106 + change_2;
-    const T kept_body_64 = t107 + change_3;
-    const T kept_body_65 = t108 + change_4;
-    const T kept_body_66 = t109 + change_5;
+    const auto change = gridgen::load_record<T, 6>(change_shared + 12 * indices[0][lane]);
+    const T t170 = t164 + change[0];
+    const T t171 = t165 + change[1];
+    const T t172 = t166 + change[2];
+    const T t173 = t167 + change[3];
+    const T t174 = t168 + change[4];
+    const T t175 = t169 + change[5];
 
     // wrenches of the accelerations: sums over subtrees
-    const T t110 = fnma(kept_body_5, kept_body_66, fma(kept_body_6, kept_body_65, t22 *
-        kept_body_61));
-    const T t111 = fnma(kept_body_6, kept_body_64, fma(kept_body_4, kept_body_66, t22 *
-        kept_body_62));
-    const T t112 = fnma(kept_body_4, kept_body_65, fma(kept_body_5, kept_body_64, t22 *
-        kept_body_63));
-    const T t113 = fma(kept_body_5, kept_body_63, fma(kept_body_9, kept_body_66, fma(kept_body_8,
-        kept_body_65, kept_body_7 * kept_body_64)));
-    const T t114 = fma(kept_body_6, kept_body_61, fma(kept_body_11, kept_body_66, fma(kept_body_10,
-        kept_body_65, kept_body_8 * kept_body_64)));
-    const T t115 = fma(kept_body_4, kept_body_62, fma(kept_body_12, kept_body_66, fma(kept_body_11,
-        kept_body_65, kept_body_9 * kept_body_64)));
-    const T t116 = fnma(kept_body_5, kept_body_61, t115);
-    gridgen::store_record<T>(wrench_shared + 12 * lane, gridgen::Numbers<T, 6>{t110, t111, t112,
-        fnma(kept_body_6, kept_body_62, t113), fnma(kept_body_4, kept_body_63, t114), t116});
+    const T t176 = fnma(t38, t175, fma(t39, t174, t25 * t170));
+    const T t177 = fnma(t39, t173, fma(t37, t175, t25 * t171));
+    const T t178 = fnma(t37, t174, fma(t38, t173, t25 * t172));
+    const T t179 = fma(t38, t172, fma(t48, t175, fma(t46, t174, t44 * t173)));
+    const T t180 = fma(t39, t170, fma(t52, t175, fma(t50, t174, t46 * t173)));
+    const T t181 = fma(t37, t171, fma(t54, t175, fma(t52, t174, t48 * t173)));
+    const T t182 = fnma(t38, t170, t181);
+    gridgen::store_record<T>(wrench_shared + 12 * lane, gridgen::Numbers<T, 6>{t176, t177, t178,
+        fnma(t39, t171, t179), fnma(t37, t172, t180), t182});
     __syncwarp();
     if (const int component = lane; component < 6) {
-        const T t117 = wrench_shared[24 + component];
-        const T t118 = wrench_shared[12 + component];
-        const T t119 = t117 + t118;
-        wrench_shared[12 + component] = t119;
-        const T t120 = wrench_shared[0 + component];
-        wrench_shared[0 + component] = t119 + t120;
+        const T t183 = wrench_shared[24 + component];
+        const T t184 = wrench_shared[12 + component];
+        const T t185 = t183 + t184;
+        wrench_shared[12 + component] = t185;
+        const T t186 = wrench_shared[0 + component];
+        wrench_shared[0 + component] = t185 + t186;
     }
     __syncwarp();
-    T wrench_0, wrench_1, wrench_2, wrench_3, wrench_4, wrench_5;
-    gridgen::load_record<T>(wrench_shared + 12 * lane, wrench_0, wrench_1, wrench_2, wrench_3,
-        wrench_4, wrench_5);
-    const T kept_body_67 = composite_21 + wrench_0;
-    const T kept_body_68 = composite_22 + wrench_1;
-    const T kept_body_69 = composite_23 + wrench_2;
-    const T kept_body_70 = composite_24 + wrench_3;
-    const T kept_body_71 = composite_25 + wrench_4;
-    const T kept_body_72 = composite_26 + wrench_5;
-    const T kept_body_73 = kept_body_31 + kept_body_61;
-    const T kept_body_74 = kept_body_32 + kept_body_62;
-    const T kept_body_75 = kept_body_33 + kept_body_63;
-    const T kept_body_76 = kept_body_28 + kept_body_64;
-    const T kept_body_77 = kept_body_29 + kept_body_65;
-    const T kept_body_78 = kept_body_30 + kept_body_66;
+    const auto wrench = gridgen::load_record<T, 6>(wrench_shared + 12 * lane);
+    const T t187 = composite[21] + wrench[0];
+    const T t188 = composite[22] + wrench[1];
+    const T t189 = composite[23] + wrench[2];
+    const T t190 = composite[24] + wrench[3];
+    const T t191 = composite[25] + wrench[4];
+    const T t192 = composite[26] + wrench[5];
+    const T t193 = t86 + t170;
+    const T t194 = t87 + t171;
+    const T t195 = t88 + t172;
+    const T t196 = t83 + t173;
+    const T t197 = t84 + t174;
+    const T t198 = t85 + t175;
 
     // responses of the subtrees to their joints
-    const T t121 = fnma(kept_body_2, kept_body_75, fma(kept_body_3, kept_body_74,
-        fnma(kept_body_14, kept_body_78, kept_body_15 * kept_body_77)));
-    const T t122 = fma(kept_body_17, kept_body_27, fnma(kept_body_21, kept_body_23,
-        fma(kept_body_20, kept_body_24, t121)));
-    const T t123 = fnma(kept_body_18, kept_body_26, t122);
-    const T t124 = fnma(kept_body_3, kept_body_73, fma(kept_body, kept_body_75, fnma(kept_body_15,
-        kept_body_76, kept_body_13 * kept_body_78)));
-    const T t125 = fma(kept_body_18, kept_body_25, fnma(kept_body_19, kept_body_24,
-        fma(kept_body_21, kept_body_22, t124)));
-    const T t126 = fnma(kept_body_16, kept_body_27, t125);
-    const T t127 = fnma(kept_body, kept_body_74, fma(kept_body_2, kept_body_73, fnma(kept_body_13,
-        kept_body_77, kept_body_14 * kept_body_76)));
-    const T t128 = fma(kept_body_16, kept_body_26, fnma(kept_body_20, kept_body_22,
-        fma(kept_body_19, kept_body_23, t127)));
-    const T t129 = fnma(kept_body_17, kept_body_25, t128);
-    const T t130 = fnma(kept_body_21, kept_body_26, fma(kept_body_20, kept_body_27,
-        fnma(kept_body_2, kept_body_78, kept_body_3 * kept_body_77)));
-    const T t131 = fnma(kept_body_19, kept_body_27, fma(kept_body_21, kept_body_25,
-        fnma(kept_body_3, kept_body_76, kept_body * kept_body_78)));
-    const T t132 = fnma(kept_body_20, kept_body_25, fma(kept_body_19, kept_body_26, fnma(kept_body,
-        kept_body_77, kept_body_2 * kept_body_76)));
-    const T t133 = fma(kept_body_3, composite_11, fma(kept_body_2, composite_10, kept_body *
-        composite_9));
-    const T t134 = fma(kept_body_3, composite_13, fma(kept_body_2, composite_12, kept_body *
-        composite_10));
-    const T t135 = fma(kept_body_3, composite_14, fma(kept_body_2, composite_13, kept_body *
-        composite_11));
-    const T t136 = fnma(kept_body_2, composite_20, kept_body_3 * composite_19);
-    const T t137 = fnma(kept_body_3, composite_18, kept_body * composite_20);
-    const T t138 = fnma(kept_body, composite_19, kept_body_2 * composite_18);
-    const T kept_body_79 = fma(R(2), fnma(kept_body_14, composite_17, kept_body_15 * composite_16),
-        t133 + t136);
-    const T kept_body_80 = fma(R(2), fnma(kept_body_15, composite_15, kept_body_13 * composite_17),
-        t134 + t137);
-    const T kept_body_81 = fma(R(2), fnma(kept_body_13, composite_16, kept_body_14 * composite_15),
-        t135 + t138);
-    const T t139 = fma(kept_body_24, composite_1, fma(kept_body_27, composite_5, fma(kept_body_26,
-        composite_4, kept_body_25 * composite_3)));
-    const T t140 = fma(kept_body_22, composite_2, fma(kept_body_27, composite_7, fma(kept_body_26,
-        composite_6, kept_body_25 * composite_4)));
-    const T t141 = fma(kept_body_23, composite_0, fma(kept_body_27, composite_8, fma(kept_body_26,
-        composite_7, kept_body_25 * composite_5)));
-    const T t142 = R(2) * fnma(kept_body_27, composite_1, fma(kept_body_26, composite_2,
-        kept_body_22 * t82));
-    const T kept_body_82 = fma(R(-2), fnma(kept_body_2, composite_17, kept_body_3 * composite_16),
-        t142);
-    const T t143 = R(2) * fnma(kept_body_25, composite_2, fma(kept_body_27, composite_0,
-        kept_body_23 * t82));
-    const T kept_body_83 = fma(R(-2), fnma(kept_body_3, composite_15, kept_body * composite_17),
-        t143);
-    const T t144 = R(2) * fnma(kept_body_26, composite_0, fma(kept_body_25, composite_1,
-        kept_body_24 * t82));
-    const T kept_body_84 = fma(R(-2), fnma(kept_body, composite_16, kept_body_2 * composite_15),
-        t144);
-    const T kept_body_85 = fma(R(2), fnma(kept_body_23, composite_2, t139), t133 - t136);
-    const T kept_body_86 = fma(R(2), fnma(kept_body_24, composite_0, t140), t134 - t137);
-    const T kept_body_87 = fma(R(2), fnma(kept_body_22, composite_1, t141), t135 - t138);
-    const T t145 = fnma(composite_1, t132, fma(composite_2, t131, t82 * t123));
-    const T t146 = fma(kept_body_2, kept_body_69, fma(R(-2), fnma(kept_body_26, composite_17,
-        kept_body_27 * composite_16), t145));
-    const T kept_body_88 = fnma(kept_body_3, kept_body_68, t146);
-    const T t147 = fnma(composite_2, t130, fma(composite_0, t132, t82 * t126));
-    const T t148 = fma(kept_body_3, kept_body_67, fma(R(-2), fnma(kept_body_27, composite_15,
-        kept_body_25 * composite_17), t147));
-    const T kept_body_89 = fnma(kept_body, kept_body_69, t148);
-    const T t149 = fnma(composite_0, t131, fma(composite_1, t130, t82 * t129));
-    const T t150 = fma(kept_body, kept_body_68, fma(R(-2), fnma(kept_body_25, composite_16,
-        kept_body_26 * composite_15), t149));
-    const T kept_body_90 = fnma(kept_body_2, kept_body_67, t150);
-    const T t151 = fnma(kept_body_27, composite_19, fma(kept_body_27, composite_11,
-        fma(kept_body_26, composite_10, kept_body_25 * composite_9)));
-    const T t152 = fma(composite_4, t131, fma(composite_3, t130, fma(kept_body_26, composite_20,
-        t151)));
-    const T t153 = fnma(composite_2, t126, fma(composite_1, t129, fma(composite_5, t132, t152)));
-    const T t154 = fma(kept_body_14, kept_body_69, fnma(kept_body_3, kept_body_71, fma(kept_body_2,
-        kept_body_72, t153)));
-    const T kept_body_91 = fnma(kept_body_15, kept_body_68, t154);
-    const T t155 = fnma(kept_body_25, composite_20, fma(kept_body_27, composite_13,
-        fma(kept_body_26, composite_12, kept_body_25 * composite_10)));
-    const T t156 = fma(composite_6, t131, fma(composite_4, t130, fma(kept_body_27, composite_18,
-        t155)));
-    const T t157 = fnma(composite_0, t129, fma(composite_2, t123, fma(composite_7, t132, t156)));
-    const T t158 = fma(kept_body_15, kept_body_67, fnma(kept_body, kept_body_72, fma(kept_body_3,
-        kept_body_70, t157)));
-    const T kept_body_92 = fnma(kept_body_13, kept_body_69, t158);
-    const T t159 = fnma(kept_body_26, composite_18, fma(kept_body_27, composite_14,
-        fma(kept_body_26, composite_13, kept_body_25 * composite_11)));
-    const T t160 = fma(composite_7, t131, fma(composite_5, t130, fma(kept_body_25, composite_19,
-        t159)));
-    const T t161 = fnma(composite_1, t123, fma(composite_0, t126, fma(composite_8, t132, t160)));
-    const T t162 = fma(kept_body_13, kept_body_68, fnma(kept_body_2, kept_body_70, fma(kept_body,
-        kept_body_71, t161)));
-    const T kept_body_93 = fnma(kept_body_14, kept_body_67, t162);
-    gridgen::store_record<T>(joint_shared + 20 * lane, gridgen::Numbers<T, 18>{kept_body_13,
-        kept_body_14, kept_body_15, kept_body, kept_body_2, kept_body_3, kept_body_22,
-        kept_body_23, kept_body_24, kept_body_25, kept_body_26, kept_body_27, t123, t126, t129,
-        t130, t131, t132});
+    const T t199 = fnma(t18, t195, fma(t21, t194, fnma(t57, t198, t58 * t197)));
+    const T t200 = fma(t66, t76, fnma(t70, t72, fma(t69, t73, t199)));
+    const T t201 = fnma(t67, t75, t200);
+    const T t202 = fnma(t21, t193, fma(t15, t195, fnma(t58, t196, t56 * t198)));
+    const T t203 = fma(t67, t74, fnma(t68, t73, fma(t70, t71, t202)));
+    const T t204 = fnma(t65, t76, t203);
+    const T t205 = fnma(t15, t194, fma(t18, t193, fnma(t56, t197, t57 * t196)));
+    const T t206 = fma(t65, t75, fnma(t69, t71, fma(t68, t72, t205)));
+    const T t207 = fnma(t66, t74, t206);
+    const T t208 = fnma(t70, t75, fma(t69, t76, fnma(t18, t198, t21 * t197)));
+    const T t209 = fnma(t68, t76, fma(t70, t74, fnma(t21, t196, t15 * t198)));
+    const T t210 = fnma(t69, t74, fma(t68, t75, fnma(t15, t197, t18 * t196)));
+    const T t211 = fma(t21, composite[11], fma(t18, composite[10], t15 * composite[9]));
+    const T t212 = fma(t21, composite[13], fma(t18, composite[12], t15 * composite[10]));
+    const T t213 = fma(t21, composite[14], fma(t18, composite[13], t15 * composite[11]));
+    const T t214 = fnma(t18, composite[20], t21 * composite[19]);
+    const T t215 = fnma(t21, composite[18], t15 * composite[20]);
+    const T t216 = fnma(t15, composite[19], t18 * composite[18]);
+    const T t217 = fma(R(2), fnma(t57, composite[17], t58 * composite[16]), t211 + t214);
+    const T t218 = fma(R(2), fnma(t58, composite[15], t56 * composite[17]), t212 + t215);
+    const T t219 = fma(R(2), fnma(t56, composite[16], t57 * composite[15]), t213 + t216);
+    const T t220 = fma(t73, composite[1], fma(t76, composite[5], fma(t75, composite[4], t74 *
+        composite[3])));
+    const T t221 = fma(t71, composite[2], fma(t76, composite[7], fma(t75, composite[6], t74 *
+        composite[4])));
+    const T t222 = fma(t72, composite[0], fma(t76, composite[8], fma(t75, composite[7], t74 *
+        composite[5])));
+    const T t223 = R(2) * fnma(t76, composite[1], fma(t75, composite[2], t71 * t133));
+    const T t224 = fma(R(-2), fnma(t18, composite[17], t21 * composite[16]), t223);
+    const T t225 = R(2) * fnma(t74, composite[2], fma(t76, composite[0], t72 * t133));
+    const T t226 = fma(R(-2), fnma(t21, composite[15], t15 * composite[17]), t225);
+    const T t227 = R(2) * fnma(t75, composite[0], fma(t74, composite[1], t73 * t133));
+    const T t228 = fma(R(-2), fnma(t15, composite[16], t18 * composite[15]), t227);
+    const T t229 = fma(R(2), fnma(t72, composite[2], t220), t211 - t214);
+    const T t230 = fma(R(2), fnma(t73, composite[0], t221), t212 - t215);
+    const T t231 = fma(R(2), fnma(t71, composite[1], t222), t213 - t216);
+    const T t232 = fnma(composite[1], t210, fma(composite[2], t209, t133 * t201));
+    const T t233 = fma(t18, t189, fma(R(-2), fnma(t75, composite[17], t76 * composite[16]), t232));
+    const T t234 = fnma(t21, t188, t233);
+    const T t235 = fnma(composite[2], t208, fma(composite[0], t210, t133 * t204));
+    const T t236 = fma(t21, t187, fma(R(-2), fnma(t76, composite[15], t74 * composite[17]), t235));
+    const T t237 = fnma(t15, t189, t236);
+    const T t238 = fnma(composite[0], t209, fma(composite[1], t208, t133 * t207));
+    const T t239 = fma(t15, t188, fma(R(-2), fnma(t74, composite[16], t75 * composite[15]), t238));
+    const T t240 = fnma(t18, t187, t239);
+    const T t241 = fnma(t76, composite[19], fma(t76, composite[11], fma(t75, composite[10], t74 *
+        composite[9])));
+    const T t242 = fma(composite[4], t209, fma(composite[3], t208, fma(t75, composite[20], t241)));
+    const T t243 = fnma(composite[2], t204, fma(composite[1], t207, fma(composite[5], t210,
+        t242)));
+    const T t244 = fma(t57, t189, fnma(t21, t191, fma(t18, t192, t243)));
+    const T t245 = fnma(t58, t188, t244);
+    const T t246 = fnma(t74, composite[20], fma(t76, composite[13], fma(t75, composite[12], t74 *
+        composite[10])));
+    const T t247 = fma(composite[6], t209, fma(composite[4], t208, fma(t76, composite[18], t246)));
+    const T t248 = fnma(composite[0], t207, fma(composite[2], t201, fma(composite[7], t210,
+        t247)));
+    const T t249 = fma(t58, t187, fnma(t15, t192, fma(t21, t190, t248)));
+    const T t250 = fnma(t56, t189, t249);
+    const T t251 = fnma(t75, composite[18], fma(t76, composite[14], fma(t75, composite[13], t74 *
+        composite[11])));
+    const T t252 = fma(composite[7], t209, fma(composite[5], t208, fma(t74, composite[19], t251)));
+    const T t253 = fnma(composite[1], t201, fma(composite[0], t204, fma(composite[8], t210,
+        t252)));
+    const T t254 = fma(t56, t188, fnma(t18, t190, fma(t15, t191, t253)));
+    const T t255 = fnma(t57, t187, t254);
+    gridgen::store_record<T>(joint_shared + 20 * lane, gridgen::Numbers<T, 18>{t56, t57, t58, t15,
+        t18, t21, t71, t72, t73, t74, t75, t76, t201, t204, t207, t208, t209, t210});
     __syncwarp();
 
     // entries of joints and their ancestors
     gridgen::clear<8, 10>(lane, gradient_shared);
     __syncwarp();
     if (lane > 0 && lane < 3) {
-        const T t163 = fma(kept_body_13, kept_body_88, fma(kept_body_3, kept_body_93, fma(kept_body_2,
-            kept_body_92, kept_body * kept_body_91)));
-        gradient_shared[5 * (lane - 1) + (lane - 1)] = fma(kept_body_15, kept_body_90,
-            fma(kept_body_14, kept_body_89, t163));
-        const T t164 = fma(kept_body_13, kept_body_82, fma(kept_body_3, kept_body_87, fma(kept_body_2,
-            kept_body_86, kept_body * kept_body_85)));
-        gradient_shared[5 * (lane - 1) + (lane - 1) + 2] = fma(kept_body_15, kept_body_84,
-            fma(kept_body_14, kept_body_83, t164));
+        const T t256 = fma(t56, t234, fma(t21, t255, fma(t18, t250, t15 * t245)));
+        gradient_shared[5 * (lane - 1) + (lane - 1)] = fma(t58, t240, fma(t57, t237, t256));
+        const T t257 = fma(t56, t224, fma(t21, t231, fma(t18, t230, t15 * t229)));
+        gradient_shared[5 * (lane - 1) + (lane - 1) + 2] = fma(t58, t228, fma(t57, t226, t257));
         GRIDGEN_UNROLLED for (int up = 0; up < 1; ++up) if (up < indices[0][lane]) {
             const int above = indices[0 + up][lane];
-            T joint_0, joint_1, joint_2, joint_3, joint_4, joint_5, joint_6, joint_7, joint_8, joint_9,
-                joint_10, joint_11, joint_12, joint_13, joint_14, joint_15, joint_16, joint_17;
-            gridgen::load_record<T>(joint_shared + 20 * above, joint_0, joint_1, joint_2, joint_3, joint_4,
-                joint_5, joint_6, joint_7, joint_8, joint_9, joint_10, joint_11, joint_12, joint_13,
-                joint_14, joint_15, joint_16, joint_17);
-            const T t165 = fma(kept_body_88, joint_0, fma(kept_body_93, joint_5, fma(kept_body_92, joint_4,
-                kept_body_91 * joint_3)));
-            gradient_shared[5 * (above - 1) + (lane - 1)] = fma(kept_body_90, joint_2, fma(kept_body_89,
-                joint_1, t165));
-            const T t166 = fma(kept_body_56, joint_15, fma(kept_body_81, joint_11, fma(kept_body_80,
-                joint_10, kept_body_79 * joint_9)));
-            const T t167 = fma(kept_body_53, joint_12, fma(kept_body_58, joint_17, fma(kept_body_57,
-                joint_16, t166)));
-            gradient_shared[5 * (lane - 1) + (above - 1)] = fma(kept_body_55, joint_14, fma(kept_body_54,
-                joint_13, t167));
-            const T t168 = fma(kept_body_82, joint_0, fma(kept_body_87, joint_5, fma(kept_body_86, joint_4,
-                kept_body_85 * joint_3)));
-            gradient_shared[5 * (above - 1) + (lane - 1) + 2] = fma(kept_body_84, joint_2,
-                fma(kept_body_83, joint_1, t168));
-            const T t169 = fma(kept_body_53, joint_6, fma(kept_body_58, joint_11, fma(kept_body_57,
-                joint_10, kept_body_56 * joint_9)));
-            const T t170 = fma(kept_body_81, joint_5, fma(kept_body_80, joint_4, kept_body_79 * joint_3));
-            gradient_shared[5 * (lane - 1) + (above - 1) + 2] = fma(R(2), fma(kept_body_55, joint_8,
-                fma(kept_body_54, joint_7, t169)), t170);
+            const auto joint = gridgen::load_record<T, 18>(joint_shared + 20 * above);
+            const T t258 = fma(t234, joint[0], fma(t255, joint[5], fma(t250, joint[4], t245 * joint[3])));
+            gradient_shared[5 * (above - 1) + (lane - 1)] = fma(t240, joint[2], fma(t237, joint[1], t258));
+            const T t259 = fma(t141, joint[15], fma(t219, joint[11], fma(t218, joint[10], t217 *
+                joint[9])));
+            const T t260 = fma(t137, joint[12], fma(t145, joint[17], fma(t143, joint[16], t259)));
+            gradient_shared[5 * (lane - 1) + (above - 1)] = fma(t139, joint[14], fma(t138, joint[13],
+                t260));
+            const T t261 = fma(t224, joint[0], fma(t231, joint[5], fma(t230, joint[4], t229 * joint[3])));
+            gradient_shared[5 * (above - 1) + (lane - 1) + 2] = fma(t228, joint[2], fma(t226, joint[1],
+                t261));
+            const T t262 = fma(t137, joint[6], fma(t145, joint[11], fma(t143, joint[10], t141 *
+                joint[9])));
+            const T t263 = fma(t219, joint[5], fma(t218, joint[4], t217 * joint[3]));
+            gradient_shared[5 * (lane - 1) + (above - 1) + 2] = fma(R(2), fma(t139, joint[8], fma(t138,
+                joint[7], t262)), t263);
         }
     }
     __syncwarp();
@@ -2452,34 +2035,24 @@ __device__ __forceinline__ void evaluate(
     // columns of the gradients
     GRIDGEN_ROLLED for (int first = 0; first < 6; first += 8) {
         const int column_0 = first + lane + 0;
-        const T t171 = (column_0 < 4 ? -gradient_shared[5 * 0 + column_0] : T(column_0 == 4));
-        const T t172 = (column_0 < 4 ? -gradient_shared[5 * 1 + column_0] : T(column_0 == 5));
+        const T t264 = (column_0 < 4 ? -gradient_shared[5 * 0 + column_0] : T(column_0 == 4));
+        const T t265 = (column_0 < 4 ? -gradient_shared[5 * 1 + column_0] : T(column_0 == 5));
         __syncwarp();
-        T mass_0_3, unused_mass_1_2, unused_mass_2_3, unused_mass_3_3;
-        gridgen::load_record<T>(mass_shared + 4, mass_0_3, unused_mass_1_2, unused_mass_2_3,
-            unused_mass_3_3);
-        T unused_inverse_0, inverse_1, unused_inverse_2, unused_inverse_3;
-        gridgen::load_record<T>(inverse_shared, unused_inverse_0, inverse_1, unused_inverse_2,
-            unused_inverse_3);
-        const T t173 = t172 * inverse_1;
-        const T kept_body_94 = fnma(mass_0_3, t173, t171);
+        const auto mass_3 = gridgen::load_record<T, 4>(mass_shared + 4);
+        const auto inverse = gridgen::load_record<T, 4>(inverse_shared);
+        const T t266 = t265 * inverse[1];
+        const T t267 = fnma(mass_3[0], t266, t264);
         __syncwarp();
-        T inverse_0, unused_inverse_1, unused_inverse_2_2, unused_inverse_3_2;
-        gridgen::load_record<T>(inverse_shared, inverse_0, unused_inverse_1, unused_inverse_2_2,
-            unused_inverse_3_2);
-        const T t174 = kept_body_94 * inverse_0;
+        const auto inverse_2 = gridgen::load_record<T, 4>(inverse_shared);
+        const T t268 = t267 * inverse_2[0];
         __syncwarp();
-        T mass_0_4, unused_mass_1_3, unused_mass_2_4, unused_mass_3_4;
-        gridgen::load_record<T>(mass_shared + 4, mass_0_4, unused_mass_1_3, unused_mass_2_4,
-            unused_mass_3_4);
-        T unused_inverse_0_2, inverse_1_2, unused_inverse_2_3, unused_inverse_3_3;
-        gridgen::load_record<T>(inverse_shared, unused_inverse_0_2, inverse_1_2, unused_inverse_2_3,
-            unused_inverse_3_3);
-        const T kept_body_95 = fnma(inverse_1_2, t174 * mass_0_4, t173);
+        const auto mass_4 = gridgen::load_record<T, 4>(mass_shared + 4);
+        const auto inverse_3 = gridgen::load_record<T, 4>(inverse_shared);
+        const T t269 = fnma(inverse_3[1], t268 * mass_4[0], t266);
         if (column_0 < 6 && is_valid) {
             auto place = gridgen::column<2>(column_0, dqdd_dq, dqdd_dqd, dqdd_dtau);
-            place.next() = t174;
-            place.next() = kept_body_95;
+            place.next() = t268;
+            place.next() = t269;
         }
     }
 }

@@ -28,6 +28,8 @@ template <class T> GRIDGEN_COLD Reduced<T> reduce(T x) {
 
 template <class T, int count> struct Numbers {
     T x[count];
+
+    GRIDGEN_DEVICE T operator[](int i) const { return x[i]; }
 };
 
 template <class T> GRIDGEN_PART Numbers<T, 2> called_sincos(T x) {

@@ -41,7 +41,7 @@ def run(program: Program, inputs: Mapping[str, Sequence[Any]]) -> dict[str, list
     if program.loops is not None:
         return _run_loops(program, inputs, outputs)
     names = dict(inputs) | _queries(program)
-    _execute(statements(program.blocks, program), names, outputs)
+    _execute(statements(program.blocks, program.variables), names, outputs)
     return outputs
 
 
@@ -132,6 +132,7 @@ def run_parts(
 ) -> dict[str, list[Any]]:
     """Run every part; it reads its arrays and spilled values, but no locals of other parts."""
     outputs = {array.name: [math.nan] * array.size for array in program.outputs}
+    indices = {name: index for index, name in program.variables.items()}
     handed = {STORED: [math.nan] * split.stored, PARKED: [math.nan] * split.parked}
     for part in split.parts:
         names: dict[str, Any] = {name: inputs[name] for name in part.arrays if name in inputs}
@@ -139,7 +140,7 @@ def run_parts(
         targets = {name: outputs[name] for name in part.arrays if name in outputs}
         names |= (own := {name: handed[name] for name in part.arrays if name in handed})
         targets |= own
-        _execute(statements(part.blocks, program), names, targets)
+        _execute(statements(*part.written(indices)), names, targets)
     return outputs
 
 
@@ -217,8 +218,8 @@ def _plain(text: str) -> str:
     return re.sub(rf"gridgen::({names})<T>", r"\1", text)
 
 
-def statements(blocks: Sequence[Block], program: Program) -> list[str]:
+def statements(blocks: Sequence[Block], variables: Mapping[int, str]) -> list[str]:
     """Return the statements, one per line."""
-    text = "\n".join(line for block in blocks for line in block_lines(block, program.variables))
+    text = "\n".join(line for block in blocks for line in block_lines(block, variables))
     pieces = re.split(r";(?=\n|$)", text)
     return [f"{' '.join(piece.split())};" for piece in pieces if piece.strip()]

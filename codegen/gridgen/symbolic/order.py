@@ -97,7 +97,8 @@ def _store_at_once(group: list[_Task]) -> list[_Task]:
 def _with_constants(constants: Sequence[_Task], tasks: Sequence[_Task]) -> list[_Task]:
     """Insert constant results before the others of their tiles, which are then complete early.
 
-    Tiles of constants come first.
+    Tiles of constants come last: a program that computes more than another begins like it, so that
+    their first parts are equal.
     """
     by_tile: dict[tuple[str, int], list[_Task]] = {}
     for task in constants:
@@ -105,9 +106,9 @@ def _with_constants(constants: Sequence[_Task], tasks: Sequence[_Task]) -> list[
     result: list[_Task] = []
     for task in tasks:
         if isinstance(task.step.statement, Store):
-            result += by_tile.pop(_tile(task), ())
+            result += (one._replace(block=task.block) for one in by_tile.pop(_tile(task), ()))
         result.append(task)
-    return [*_flat(by_tile.values()), *result]
+    return [*result, *_flat(by_tile.values())]
 
 
 def _tile(store: _Task) -> tuple[str, int]:

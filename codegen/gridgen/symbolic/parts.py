@@ -13,14 +13,17 @@ enough.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections import Counter
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count, pairwise
 
 from gridgen.symbolic.fills import with_fills
+from gridgen.symbolic.printer import expression
 from gridgen.symbolic.program import (
     PARKED,
     STORED,
+    AnyStatement,
     Asked,
     Block,
     Fill,
@@ -60,6 +63,63 @@ class ProgramPart:
     #: names of the inputs it reads, of the outputs it writes, and of the arrays that pass values
     #: between parts.
     arrays: frozenset[str]
+    readers: Counter[str]  #: number of its statements that read a value, by name.
+
+    def written(self, indices: Mapping[str, int]) -> tuple[list[Block], dict[int, str]]:
+        """Return its statements in fewer and shorter lines, and the variables in them.
+
+        An input or a value of an earlier part with one reader is read there, a value for later
+        parts alone is stored at once, and temporaries are numbered anew.
+
+        Args:
+            indices: index of the node of every variable of the program.
+        """
+        texts: dict[str, str] = {}
+        numbers = count()
+
+        def own(name: str) -> str:
+            if name not in texts:
+                is_temporary = name[0] == "t" and name[1:].isdigit()
+                texts[name] = f"t{next(numbers)}" if is_temporary else name
+            return texts[name]
+
+        blocks = []
+        for block in self.blocks:
+            lines: list[AnyStatement] = []
+            for statement in block.statements:
+                if isinstance(statement, (Statement, Load)) and (place := self._place(statement)):
+                    texts[statement.name] = place
+                elif isinstance(statement, Statement) and not self.readers[statement.name]:
+                    lines.append(statement)  # the next statement stores its value
+                elif (
+                    isinstance(statement, Keep)
+                    and not self.readers[statement.name]
+                    and isinstance(before := lines[-1], Statement)
+                ):
+                    lines[-1] = replace(statement, name="", value=before.node)
+                else:
+                    lines.append(_renamed(statement, own))
+            blocks.append(replace(block, statements=lines))
+        return blocks, {indices[name]: text for name, text in texts.items() if name in indices}
+
+    def _place(self, statement: Statement | Load) -> str:
+        """Return the element that a statement reads for one other, or an empty text."""
+        if self.readers[statement.name] != 1:
+            return ""
+        if isinstance(statement, Load):
+            return f"{statement.array}[{statement.slot}]"
+        return expression(statement.node, {}) if statement.node.op == "input" else ""
+
+
+def _renamed(statement: AnyStatement, own: Callable[[str], str]) -> AnyStatement:
+    """Return a statement with other names of the values that it defines or stores."""
+    if isinstance(statement, (Statement, Load, Keep)):
+        return replace(statement, name=own(statement.name))
+    if isinstance(statement, SineCosine):
+        return SineCosine(own(statement.sine), own(statement.cosine), statement.angle)
+    if isinstance(statement, Asked):
+        return replace(statement, names=tuple(map(own, statement.names)))
+    return statement
 
 
 @dataclass(frozen=True)
@@ -206,12 +266,14 @@ def _hand_on(
         known: set[str] = set()
         blocks: list[Block] = []
         arrays: set[str] = set()
+        readers: Counter[str] = Counter()
         source = None
         for step in steps[begin:end]:
             if step.block is not source:
                 source = step.block
                 blocks.append(Block(source.phase, source.body))
             statements = blocks[-1].statements
+            readers.update(step.reads)
             for name in step.reads:
                 if name in known:
                     continue
@@ -239,6 +301,6 @@ def _hand_on(
                         most[array] += 1
                     slots[name] = array, (slot := free[array].pop())
                     statements.append(Keep(name, array, slot))
-        parts.append(ProgramPart(tuple(blocks), frozenset(arrays)))
+        parts.append(ProgramPart(tuple(blocks), frozenset(arrays), readers))
     assert not slots, "a stored value has no reader"
     return SplitProgram(tuple(parts), most[STORED], most[PARKED])

@@ -116,7 +116,10 @@ def block_lines(
             numbers = f"gridgen::Numbers<T, {count}>{{{listed}}}"
             lines += wrap(f"gridgen::store_record<T>({statement.record.address}, {numbers});")
         elif isinstance(statement, Keep):
-            lines.append(f"{statement.array}[{statement.slot}] = {statement.name};")
+            text = statement.name
+            if statement.value is not None:
+                text = expression(statement.value, variables, define=True)
+            lines += wrap(f"{statement.array}[{statement.slot}] = {text};")
         elif isinstance(statement, Load):
             lines.append(f"const T {statement.name} = {statement.array}[{statement.slot}];")
         else:
@@ -135,6 +138,9 @@ def _asked(statement: Asked, variables: Mapping[int, str]) -> list[str]:
             operands[k] = f"gridgen::broadcast<T>({operands[k]})"
     numbers = [f"gridgen::Numbers<T, {len(operands)}>{{{', '.join(operands)}}}"] * bool(operands)
     tables = (table.name + "<R>" * table.has_reals for table in query.tables)
+    if query.record:
+        call = f"gridgen::{query.function}({', '.join((*numbers, *tables, *query.arrays))})"
+        return wrap(f"const auto {statement.names[0]} = {call};")
     arguments = ", ".join((*numbers, *tables, *query.arrays, *statement.names))
     return [
         *wrap(f"T {', '.join(statement.names)};"),

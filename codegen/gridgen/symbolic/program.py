@@ -29,9 +29,10 @@ from gridgen.symbolic.memory import (
 from gridgen.symbolic.query import Query
 from gridgen.symbolic.trace import Loops, TraceScalars
 
-#: Instructions of the longest program with the names of bodies in its variables. In longer ones,
-#: names would be a third of the text: variables have the numbers in each file's table of bodies.
-LONGEST_NAMED = 2500
+#: Instructions of the longest program with the names of bodies in its variables, and bodies of the
+#: largest robot with them. Names would be a third of the text of others: their variables have the
+#: numbers in each file's table of bodies.
+LONGEST_NAMED, MOST_NAMED = 2500, 8
 
 #: Maximum number of operands of an expression; longer ones are split into statements.
 _LONGEST_EXPRESSION = 8
@@ -97,11 +98,12 @@ STORED, PARKED = "stored", "parked"
 
 @dataclass(frozen=True)
 class Keep:
-    """``array[slot] = name``: a value for later parts of a program."""
+    """``array[slot] = name``, or a value without a name: for later parts of a program."""
 
     name: str
     array: str
     slot: int
+    value: Expr | None = None
 
 
 @dataclass(frozen=True)
@@ -286,6 +288,11 @@ def used_inputs(program: Program) -> set[str]:
     return used
 
 
+def has_names(bodies: int, instructions: int) -> bool:
+    """Return whether the variables of a program have the names of bodies."""
+    return bodies <= MOST_NAMED and instructions <= LONGEST_NAMED
+
+
 def build_program(
     trace: TraceScalars,
     inputs: Sequence[Array],
@@ -299,7 +306,7 @@ def build_program(
         trace:            scalars of the algorithm's run.
         inputs:           input arrays, in order.
         outputs:          output arrays, in order, with one node per element.
-        body_idents:      distinct identifiers of the bodies; see ``LONGEST_NAMED``.
+        body_idents:      distinct identifiers of the bodies; see ``has_names``.
         dense_operations: operation count of the algorithm without specialization.
     """
     roots = [node for _, nodes in outputs for node in nodes] + trace.loops.effects
@@ -310,7 +317,7 @@ def build_program(
     uses = _count_uses(nodes, roots)
     stated = _stated(trace, nodes, uses)
     instructions = sum(node.op in ARITHMETIC for node in nodes)
-    if instructions > LONGEST_NAMED:
+    if not has_names(len(body_idents), instructions):
         body_idents = [str(body) for body in range(len(body_idents))]
     names = Names(array.name for array in (*inputs, *(array for array, _ in outputs)))
     _name_memories(trace.loops, names)
@@ -457,9 +464,15 @@ def _variables(
             query = node.args[0].value
             assert isinstance(query, Query)
             assert isinstance(node.value, float)
-            stem = query.results[int(node.value)]
-        elif node.index in trace.names:
-            symbol, body, component = trace.names[node.index]
+            number = int(node.value)
+            if query.record:
+                if node.args[0].index not in variables:
+                    variables[node.args[0].index] = names.fresh(query.record)
+                variables[node.index] = f"{variables[node.args[0].index]}[{number}]"
+                continue
+            stem = query.results[number]
+        elif (known := trace.names.get(node.index)) and known[0]:
+            symbol, body, component = known
             owner = "body" if body is None else body_idents[body] if body >= 0 else "base"
             stem = "_".join(part for part in (symbol, owner, component) if part)
         else:
@@ -493,11 +506,15 @@ def _place_statements(
             blocks[node.block].statements.append(_action(node))
         if isinstance(node.value, Query):
             found = (
-                parts.get((node.index, k)) or names.fresh(f"unused_{name}")
-                for k, name in enumerate(node.value.results)
+                [variables[node.index]]
+                if node.value.record
+                else [
+                    parts.get((node.index, k)) or names.fresh(f"unused_{name}")
+                    for k, name in enumerate(node.value.results)
+                ]
             )
             blocks[node.block].statements.append(Asked(tuple(found), node))
-        if node.index not in variables or node.op == "part":
+        if node.index not in variables or node.op in ("part", "query"):
             continue
         if node.op in ("sin", "cos"):
             pair = pairs.pop(node.args[0].index, None)

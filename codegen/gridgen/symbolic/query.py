@@ -28,6 +28,7 @@ class Query:
         reference:    the computation on NumPy arrays of several states: of the operands, and of
                       the elements of the arrays.
         gradient:     the query of the derivatives by the first operands; others are constants.
+        record:       name of the results, if the function returns them as one record.
     """
 
     function: str
@@ -37,6 +38,7 @@ class Query:
     instructions: int
     reference: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]] = field(compare=False)
     gradient: Query | None = None
+    record: str = ""
 
     def __hash__(self) -> int:
         return hash((self.function, *(table.name for table in self.tables)))

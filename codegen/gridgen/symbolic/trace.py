@@ -65,7 +65,7 @@ class TraceScalars(ListScalars):
         graph:  the nodes.
         blocks: (phase, body) of every block of the program, in order.
         names:  textbook names of nodes, by index: (symbol, body, component). The body is -1 for the
-                base and ``None`` for several bodies.
+                base and ``None`` for several bodies; a node without a symbol has its own statement.
         loops:  memory and loops of a program with loops.
         held:   nodes that derivatives do not pass.
     """

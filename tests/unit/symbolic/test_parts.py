@@ -102,6 +102,19 @@ def test_every_element_of_every_output_is_stored_once() -> None:
     assert stores == Counter(range(program.outputs[0].size))
 
 
+def test_parts_are_written_without_copies() -> None:
+    program = random_program(2)
+    indices = {name: index for index, name in program.variables.items()}
+    for part in cut(program, 40).parts:
+        blocks, variables = part.written(indices)
+        text = "\n".join(line for block in blocks for line in block_lines(block, variables))
+        for name, value in re.findall(r"const T (\w+) = (.*);", text):
+            is_copy = re.fullmatch(rf"({STORED}|q)\[\d+\]", value) is not None
+            assert len(re.findall(rf"\b{name}\b", text)) > 1 + is_copy
+        temporaries = {int(number) for number in re.findall(r"\bt(\d+)\b", text)}
+        assert temporaries == set(range(len(temporaries)))
+
+
 def test_slots_are_used_again() -> None:
     trace = TraceScalars()
     a, b, *_ = trace.inputs("q", 9)

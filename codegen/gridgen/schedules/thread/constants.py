@@ -11,9 +11,8 @@ from gridgen.model.kinematic_tree import Body, KinematicTree
 from gridgen.naming import comment, number_literal, unique
 from gridgen.schedules.thread.view import BlockView, ThreadFunctionView
 from gridgen.symbolic.printer import wrap
+from gridgen.symbolic.program import has_names
 
-#: Bodies of the largest robot whose constants have the names of its bodies; others have indices.
-_MOST_NAMED = 8
 #: A constant without an origin has a name if it is this long and occurs so often.
 _LONG, _OFTEN = 7, 3
 _LITERAL = re.compile(r"\bR\((-?)([0-9][0-9.e+-]*)\)")
@@ -79,7 +78,7 @@ def _with_names(names: dict[str, str], lines: Sequence[str]) -> tuple[str, ...]:
 def _origins(tree: KinematicTree) -> dict[str, list[tuple[int, str, str]]]:
     """Return body, name and origin of the robot's constants by their text."""
     own = unique([body.name for body in tree.bodies])
-    is_small = len(own) <= _MOST_NAMED
+    is_small = has_names(len(own), 0)
     found: dict[str, list[tuple[int, str, str]]] = defaultdict(list)
     for index, body in enumerate(tree.bodies):
         ident = own[index] if is_small else str(index)

@@ -24,11 +24,11 @@ from gridgen.symbolic.parts import (
 )
 from gridgen.symbolic.printer import angle_lines, angles_of, block_lines
 from gridgen.symbolic.program import (
-    LONGEST_NAMED,
     PARKED,
     STORED,
     Block,
     Program,
+    has_names,
     places,
     used_inputs,
 )
@@ -265,8 +265,9 @@ def _function_view(
     staging: Staging | None,
 ) -> ThreadFunctionView:
     whole = () if split else tuple(map(with_fills, program.blocks))
-    blocks = _block_views(tree, whole, program)
+    blocks = _block_views(tree, whole, program.variables, program)
     parts = () if split is None else split.parts
+    indices = {name: index for index, name in program.variables.items()}
     inputs = tuple(_input_views(kernel.inputs, used_inputs(program)))
     outputs = tuple(_result_views(kernel, places(program)))
     packs = 0 if split is None else _packs(split, program.instructions, inputs, outputs)
@@ -280,8 +281,8 @@ def _function_view(
         blocks=blocks,
         has_numbers=_has_numbers(blocks),
         parts=tuple(
-            _part_view(tree, f"{kernel.name}_part_{number}", part, program, inputs, outputs)
-            for number, part in enumerate(parts, 1)
+            _part_view(tree, f"{kernel.name}_part_{k}", part, indices, program, inputs, outputs)
+            for k, part in enumerate(parts, 1)
         ),
         stored=0 if split is None else split.stored,
         parked=0 if split is None else split.parked,
@@ -393,6 +394,7 @@ def _part_view(
     tree: KinematicTree,
     name: str,
     part: ProgramPart,
+    indices: Mapping[str, int],
     program: Program,
     inputs: Sequence[ThreadArrayView],
     outputs: Sequence[ThreadArrayView],
@@ -402,7 +404,7 @@ def _part_view(
     typed += [("T* ", STORED)] * (STORED in part.arrays) + [("Parked ", PARKED)] * (
         PARKED in part.arrays
     )
-    blocks = _block_views(tree, part.blocks, program)
+    blocks = _block_views(tree, *part.written(indices), program)
     own = (*outputs, *(array for array in inputs if array.is_open))
     return PartView(
         name=name,
@@ -464,10 +466,10 @@ def _result_views(
 
 
 def _block_views(
-    tree: KinematicTree, blocks: Sequence[Block], program: Program
+    tree: KinematicTree, blocks: Sequence[Block], variables: Mapping[int, str], program: Program
 ) -> tuple[BlockView, ...]:
     """Describe consecutive statements, preceded by their common range reduction."""
-    known = () if program.loops else angles_of(blocks, program.variables)
+    known = () if program.loops else angles_of(blocks, variables)
     angles = known if len(known) > 1 else ()
     are_called = program.instructions > LONGEST_WITH_SINES
     first = (
@@ -475,11 +477,15 @@ def _block_views(
         if angles
         else []
     )
-    return (*first, *(_block_view(tree, block, program, angles) for block in blocks))
+    return (*first, *(_block_view(tree, block, variables, program, angles) for block in blocks))
 
 
 def _block_view(
-    tree: KinematicTree, block: Block, program: Program, angles: Sequence[Expr]
+    tree: KinematicTree,
+    block: Block,
+    variables: Mapping[int, str],
+    program: Program,
+    angles: Sequence[Expr],
 ) -> BlockView:
     phase = _PHASES[block.phase]
     if block.body < 0:
@@ -487,7 +493,7 @@ def _block_view(
     else:
         title = f"{_body_title(tree, block.body, program)}: {phase}"
     indent = "    " * block.depth
-    lines = (f"{indent}{line}" for line in block_lines(block, program.variables, angles))
+    lines = (f"{indent}{line}" for line in block_lines(block, variables, angles))
     is_said = any(
         not isinstance(s, (Walk, Repeat, When, Case, Leave, Choose)) for s in block.statements
     )
@@ -497,7 +503,7 @@ def _block_view(
 def _body_title(tree: KinematicTree, index: int, program: Program) -> str:
     """Return the name of a body for a comment."""
     body = tree.bodies[index]
-    if program.instructions > LONGEST_NAMED:
+    if not has_names(len(tree.bodies), program.instructions):
         return f"{index} {comment(body.name)}"
     parent = "the base" if body.parent < 0 else comment(tree.bodies[body.parent].name)
     return f"{comment(body.name)} ({body.kind} {comment(body.joint)} on {parent})"

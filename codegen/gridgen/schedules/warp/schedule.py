@@ -9,9 +9,15 @@ from gridgen.dynamics import base_bodies
 from gridgen.dynamics.functions import computation_of
 from gridgen.kernel import Kernel, KernelKey, TeamLaunch, Work
 from gridgen.schedules.team.schedule import Teams, TeamSchedule
+from gridgen.schedules.views import RobotView
 from gridgen.schedules.warp.kernels import WARP_ROWS, WarpKernel
 from gridgen.schedules.warp.plan import MAX_LANES, WarpPlan, plan_warp, width_of
-from gridgen.schedules.warp.view import WarpFunctionView, warp_function_view, warp_view
+from gridgen.schedules.warp.view import (
+    WarpFunctionView,
+    warp_function_view,
+    warp_view,
+    with_shared_numbers,
+)
 from gridgen.schedules.warp.work import warp_work
 
 
@@ -29,7 +35,7 @@ class WarpSchedule(TeamSchedule[WarpKernel]):
     def refusal(self, key: KernelKey) -> str | None:
         """Return why the robot does not support a kernel; see ``Schedule``."""
         row = self.row(key)
-        if self.tree.mujoco_base is not None:
+        if self.tree.has_mujoco_quaternions:
             return (
                 "teams of threads do not convert MuJoCo's coordinates: load it without convention="
             )
@@ -47,6 +53,14 @@ class WarpSchedule(TeamSchedule[WarpKernel]):
                 'schedule="thread"'
             )
         return None
+
+    def view(
+        self, robot: RobotView, kernels: Sequence[Kernel], *, observed: bool = False
+    ) -> dict[str, Any]:
+        """Return the fields of the template; see ``TeamSchedule``."""
+        view = super().view(robot, kernels, observed=observed)
+        tables, functions = with_shared_numbers(view["functions"])
+        return view | {"tables": tables, "functions": functions}
 
     def _tables(self, rows: Sequence[WarpKernel]) -> dict[str, Any]:
         return {"warp": warp_view(self.tree)}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from gridgen.dynamics.base_bodies import floats
 from gridgen.kernel import WARP, Kernel
@@ -19,6 +20,7 @@ from gridgen.symbolic.printer import block_lines
 #: Warps of a multiprocessor at least, with floats: leaves 168 registers for each thread. With all
 #: 255 registers, solutions would have 8 warps, too few to hide latency.
 _WARPS = 12
+_NUMBERS = re.compile(r"numbers<T>\[(\d+)\]")
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class WarpFunctionView(FunctionView):
 
     title: tuple[str, ...]  #: description of the computation and its source, as lines.
     cost: str  #: counts, one line.
-    tables: tuple[TableView, ...]  #: constants of the bodies.
+    numbers: tuple[tuple[str, ...], ...]  #: constants of the lanes, rows of one table.
+    tables: tuple[TableView, ...]  #: indices of the lanes.
     areas: tuple[Area, ...]  #: arrays in the shared memory of a team.
     blocks: tuple[PhaseView, ...]  #: the program of a lane.
     shared: int  #: numbers of shared memory of a team.
@@ -76,6 +79,7 @@ def warp_function_view(kernel: Kernel, plan: WarpPlan) -> WarpFunctionView:
         outputs=tuple(array_view(name, shape) for name, shape in kernel.outputs.items()),
         title=tuple(f"{kernel.title} ({kernel.source}).".splitlines()),
         cost=f"About {plan.layout.work} operations of a lane, {plan.layout.meets} synchronizations",
+        numbers=tuple(tuple(map(number_literal, row)) for row in lanes.numbers),
         tables=tuple(_tables(lanes)),
         areas=tuple(lanes.areas),
         blocks=tuple(_phases(lanes)),
@@ -86,12 +90,31 @@ def warp_function_view(kernel: Kernel, plan: WarpPlan) -> WarpFunctionView:
     )
 
 
+def with_shared_numbers(
+    functions: Iterable[WarpFunctionView],
+) -> tuple[list[TableView], list[WarpFunctionView]]:
+    """Return one table of the constants of all functions, and functions that read its rows."""
+    rows: dict[tuple[str, ...], int] = {}
+    shared = []
+    for function in functions:
+        places = [str(rows.setdefault(row, len(rows))) for row in function.numbers]
+
+        def row_of(found: re.Match[str], places: Sequence[str] = tuple(places)) -> str:
+            return f"numbers<T>[{places[int(found[1])]}]"
+
+        blocks = (
+            replace(block, lines=tuple(_NUMBERS.sub(row_of, line) for line in block.lines))
+            for block in function.blocks
+        )
+        shared.append(replace(function, blocks=tuple(blocks)))
+    if not rows:
+        return [], shared
+    extent = f"[{len(rows)}][{len(next(iter(rows)))}]"
+    declaration = f"template <class T> __device__ const T numbers{extent}"
+    return [TableView("Constants of the lanes", declaration, tuple(braced([*rows])))], shared
+
+
 def _tables(lanes: LaneProgram) -> Iterable[TableView]:
-    if lanes.numbers:
-        rows = [[number_literal(value) for value in row] for row in lanes.numbers]
-        extent = f"[{len(rows)}][{len(rows[0])}]"
-        declaration = f"template <class T> __device__ const T numbers{extent}"
-        yield TableView("Constants of the lanes", declaration, tuple(braced(rows)))
     if lanes.indices:
         words = [[str(index) for index in row] for row in lanes.indices]
         declaration = f"__device__ const int indices[{len(words)}][{len(words[0])}]"

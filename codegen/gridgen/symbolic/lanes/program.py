@@ -109,8 +109,8 @@ class LaneScalars(LaneOperations, TraceScalars):
 
     def _loaded(self, stem: str, address: str, count: int) -> list[Scalar]:
         names = tuple(f"{stem}_{k}" for k in range(count))
-        rounds = -(-count // WIDE)
-        query = Query("load_record<T>", (), (address,), names, rounds, lambda *_: ())
+        function, rounds = f"load_record<T, {count}>", -(-count // WIDE)
+        query = Query(function, (), (address,), names, rounds, lambda *_: (), record=stem)
         found = self.graph.act("query", (), query)
         return [self.graph.act("part", (found,), float(k), (found.index, k)) for k in range(count)]
 
@@ -125,7 +125,7 @@ class LaneScalars(LaneOperations, TraceScalars):
                 _, read = unsigned(operand)
                 if read.op in ("add", "sub") and read.block != node.block:
                     # A sum stays in its phase: its terms would need more variables.
-                    self.names.setdefault(read.index, ("kept", None, ""))
+                    self.names.setdefault(read.index, ("", None, ""))
         taken = (*arrays, *NAMES, *(area.name for area in self.areas))
         inputs = tuple(Array(name, 0) for name in taken)
         program = build_program(self, inputs, [], ["root"], 0)

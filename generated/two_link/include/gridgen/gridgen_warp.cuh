@@ -36,14 +36,17 @@ template <class T> __device__ __forceinline__ void store_wide(T* to, const Wide<
 }
 
 // Loads a record.
-template <class T, class... More>
-__device__ __forceinline__ void load_record(const T* from, More&... numbers) {
-    constexpr int count = sizeof...(More), wide = Wide<T>::count, accesses = (count + wide - 1) / wide;
-    Wide<T> loaded[accesses];
+template <class T, int count>
+__device__ __forceinline__ Numbers<T, count> load_record(const T* from) {
+    constexpr int wide = Wide<T>::count;
+    Numbers<T, count> numbers;
     GRIDGEN_UNROLLED
-    for (int k = 0; k < accesses; ++k) loaded[k] = load_wide(from + wide * k);
-    int next = 0;
-    ((numbers = loaded[next / wide].x[next % wide], ++next), ...);
+    for (int k = 0; k < count; k += wide) {
+        const Wide<T> loaded = load_wide(from + k);
+        GRIDGEN_UNROLLED
+        for (int i = 0; i < wide && k + i < count; ++i) numbers.x[k + i] = loaded.x[i];
+    }
+    return numbers;
 }
 
 // Stores a record, and zeros up to a multiple of 16 bytes.
