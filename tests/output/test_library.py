@@ -309,7 +309,8 @@ for name, (dtype, states, arrays) in calls.items():
     arrays = [np.array(array, dtype) for array in arrays]
     table = [n for x in arrays for n in (x.ctypes.data, x.size // states, 1)]
     table = (ctypes.c_longlong * len(table))(*table)
-    status = watched(library[f"{name}_strided"], table, ctypes.c_longlong(states), ctypes.byref(did))
+    function = library[f"{name}_strided"]
+    status = watched(function, table, ctypes.c_longlong(states), ctypes.byref(did))
     print(name, status, did.value)
 """
 
