@@ -48,7 +48,6 @@ from gridgen.runtime import configurations
 from gridgen.runtime.arrays.layout import DTYPES, array_like
 from gridgen.runtime.calls.bound import Binder, Bound
 from gridgen.runtime.calls.evaluation import Evaluator
-from gridgen.runtime.calls.hybrid import HybridDynamics
 from gridgen.runtime.calls.products import Products
 from gridgen.runtime.calls.resolved import Evaluation, Resolved
 from gridgen.runtime.calls.resolver import Resolver
@@ -92,13 +91,11 @@ class Robot(Declared, Drawn, Exported):
         evaluator = self._evaluator = Evaluator(module, backend, traced=answer_traced)
         #: Finds the kernels of calls.
         self.resolver = Resolver(module, evaluator)
-        self._hybrid = HybridDynamics(module, evaluator)
         self._binder = Binder(module, evaluator)
         self._products = Products(module, evaluator, self.resolver)
         self._evaluations: dict[Evaluation, Callable[[Resolved], Any]] = {
             "kernel": evaluator.evaluate,
             "frames": evaluator.evaluate_frames,
-            "hybrid": self._hybrid.forward_dynamics,
         }
         #: Name of the robot in a framework's graphs: its name and a digest of its functions.
         self.handle = self._describe_shortly()
@@ -561,8 +558,7 @@ class Robot(Declared, Drawn, Exported):
                        ``inverse_kinematics`` have ``success`` in numbers.
 
         Raises:
-            OptionError: the function has no kernel, or a call of it must wait for the device
-                         (``schedule="hybrid"``).
+            OptionError: the function has no kernel.
             ShapeError:  a kernel cannot use an array without a copy, or a result overlaps an
                          argument.
             DtypeError:  an argument is a JAX array, which is immutable.

@@ -18,6 +18,7 @@ from gridgen.kernel import KernelKey
 from gridgen.model.description import RobotDescription
 from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import KinematicTree
+from gridgen.papers.schedules import PaperSchedule
 from gridgen.schedules import Schedules
 
 OWN = Path(__file__).resolve().parents[2] / "robots"
@@ -270,7 +271,7 @@ def refused_kernel(tree: KinematicTree, key: KernelKey) -> str | None:
 def refusal(tree: KinematicTree, function: str | KernelKey) -> str | None:
     """Return why a function does not support the robot, or is too long for it."""
     key = computation_of(tree, function).key if isinstance(function, str) else function
-    return Schedules(tree).of(key).refusal(key)
+    return Schedules(tree, (PaperSchedule,)).of(key).refusal(key)
 
 
 def spread(cases, functions, each):

@@ -19,7 +19,6 @@ from gridgen.backends import TARGETS
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.cpu.compiler import host_compiler, shared_library
 from gridgen.backends.cpu.direct import DirectCall, direct_call, set_entry
-from gridgen.backends.cpu.stream_task import StreamTask, Task
 from gridgen.backends.cpu.units import BLOCK, FLAGS, PREFIX, States, symbol, translation_unit
 from gridgen.backends.interface import (
     THREAD_SCHEDULE,
@@ -241,14 +240,6 @@ class CpuKernel:
         if batch <= self._undivided:
             return partial(self._code(batch).entry, arguments, 0, batch, batch)
         return partial(self._divide, arguments, batch)
-
-    def task(self, arguments: Arguments, batch: int) -> StreamTask:
-        """Return the same states for a stream of a GPU; see ``TaskKernel``."""
-        entry = self._code(batch).entry
-        kernel = ctypes.cast(entry, ctypes.c_void_p)  # type: ignore[arg-type]  # is ctypes'
-        arrays = ctypes.cast(arguments, ctypes.c_void_p)
-        task = Task(kernel, arrays, batch, self._workers.threads, BLOCK, LEAST_SHARE)
-        return StreamTask(task, arguments)
 
     def has_unit_quaternions(self, arguments: Arguments, batch: int) -> bool:
         """Return whether all quaternions have unit norm up to rounding, or are NaN."""

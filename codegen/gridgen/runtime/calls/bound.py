@@ -197,8 +197,6 @@ class Binder:
 
 # Evaluations without a bound form, with the error message.
 _UNBOUND: Mapping[Evaluation, str] = {
-    "hybrid": 'schedule is "hybrid", whose halves are computed by two processors and which cannot '
-    "be bound: call the function, or bind another schedule",
     "frames": "the module's only kernel is for all frames, and a bound call makes no copies: "
     "omit frames, or use gridgen.load()",
 }

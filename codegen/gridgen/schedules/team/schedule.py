@@ -37,7 +37,7 @@ class TeamKernel:
     @property
     def optional_inputs(self) -> tuple[str, ...]:
         """Optional inputs that its variants can read."""
-        return () if self.same.step else FUNCTIONS[self.key.function].optional_inputs
+        return FUNCTIONS[self.key.function].optional_inputs
 
 
 Row = TypeVar("Row", bound=TeamKernel)
