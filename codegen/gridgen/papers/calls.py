@@ -44,7 +44,7 @@ class PaperCalls:
         self.name, self._backend = robot.name, robot._backend
         self.kernels, self.evaluator = module.kernels, Evaluator(module, robot._backend)
 
-    def resolve(
+    def arguments(
         self, key: KernelKey, arrays: Mapping[str, Any], options: Mapping[str, Any]
     ) -> tuple[Kernel, dict[str, Any]]:
         """Return the kernel of a call and its inputs by name."""

@@ -79,7 +79,7 @@ class Hybrid(PaperCalls):
         """
         # The kernel of the thread schedule declares the arrays.
         method = KernelKey("forward_dynamics", "aba")
-        kernel, inputs = self.resolve(method, {"q": q, "qd": qd, "tau": tau}, options)
+        kernel, inputs = self.arguments(method, {"q": q, "qd": qd, "tau": tau}, options)
         others = (*inputs.values(), *results_given(out))
         with first_adopted(inputs[kernel.first], kernel.first, others) as first:
             call = self.evaluator.checked(kernel, inputs, first, out)

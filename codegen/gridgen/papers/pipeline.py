@@ -48,7 +48,7 @@ class Pipeline(PaperCalls):
             ModelError: the robot has more bodies than a warp has lanes.
             others as of ``Robot.inverse_dynamics``.
         """
-        kernel, inputs = self.resolve(PIPELINE_ROW.key, {"q": q, "qd": qd, "qdd": qdd}, options)
+        kernel, inputs = self.arguments(PIPELINE_ROW.key, {"q": q, "qd": qd, "qdd": qdd}, options)
         paths = {
             name: shape
             for name, shape in kernel.inputs.items()
