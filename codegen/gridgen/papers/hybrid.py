@@ -30,8 +30,7 @@ from gridgen.runtime.arrays.layout import address
 from gridgen.runtime.arrays.libraries import memory_of, on_gpu
 from gridgen.runtime.arrays.staging import Operand, numbers_of, operand
 from gridgen.runtime.arrays.streams import first_adopted
-from gridgen.runtime.calls.chunks import arguments_of
-from gridgen.runtime.calls.compiled import check_memory
+from gridgen.runtime.calls.compiled import arguments_of, check_memory
 from gridgen.runtime.calls.resolved import Resolved
 
 #: States per chunk, whose inertias are copied together; bounds their memory.

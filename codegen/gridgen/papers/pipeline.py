@@ -14,7 +14,7 @@ from gridgen.papers.schedules import PIPELINE_ROW
 from gridgen.runtime.arrays.arguments import leading_axes, results_given
 from gridgen.runtime.arrays.staging import Operand, numbers_of
 from gridgen.runtime.arrays.streams import first_adopted
-from gridgen.runtime.calls.chunks import arguments_of
+from gridgen.runtime.calls.compiled import arguments_of
 
 
 class Pipeline(PaperCalls):

@@ -31,8 +31,7 @@ from gridgen.runtime.arrays.libraries import adopt, is_traced
 from gridgen.runtime.arrays.streams import caller_streams
 from gridgen.runtime.arrays.times import check_efforts, feedback_of
 from gridgen.runtime.calls.evaluation import Evaluator
-from gridgen.runtime.calls.fused import FusedFunctions
-from gridgen.runtime.calls.resolved import Evaluation, Resolved
+from gridgen.runtime.calls.resolved import Evaluation, FusedFunctions, Resolved
 from gridgen.runtime.calls.search import projection, search
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.planning.devices import host_place, place_of
