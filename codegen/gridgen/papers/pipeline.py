@@ -11,7 +11,7 @@ from gridgen.functions.arrays import ARRAYS
 from gridgen.functions.types import Array, ArrayLike
 from gridgen.papers.calls import PaperCalls
 from gridgen.papers.schedules import PIPELINE_ROW
-from gridgen.runtime.arrays.arguments import leading_axes, results_given
+from gridgen.runtime.arrays.arguments import checked_call, leading_axes, results_given
 from gridgen.runtime.arrays.staging import Operand, numbers_of
 from gridgen.runtime.arrays.streams import first_adopted
 from gridgen.runtime.calls.compiled import arguments_of
@@ -69,7 +69,7 @@ class Pipeline(PaperCalls):
             if len(lead) > 1 and ARRAYS[name].shared and np.shape(value) == (*lead[:-1], *own):
                 inputs[name] = value.reshape(*lead[:-1], 1, *own)
         with first_adopted(q, "q", (*inputs.values(), *results_given(out))) as first:
-            call = self.evaluator.checked(kernel, inputs, first, out)
+            call = checked_call(self.description, kernel, inputs, first, out)
             target = self.target(first)
 
             def run(operands: list[Operand], states: int) -> None:
