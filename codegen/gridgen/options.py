@@ -537,8 +537,7 @@ class GenerateOptions(RobotOptions):
     longest_gpu_program: int = option(
         LONGEST_GPU_PROGRAM,
         values.count,
-        """the same for threads of a GPU, if less. There a shorter program has loops as well, if
-        they are predicted to be faster.""",
+        "the same for threads of a GPU, if less",
         metavar="OPERATIONS",
         read=int,
     )

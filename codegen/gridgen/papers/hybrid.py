@@ -33,10 +33,10 @@ from gridgen.runtime.arrays.streams import first_adopted
 from gridgen.runtime.calls.compiled import arguments_of, check_memory
 from gridgen.runtime.calls.resolved import Resolved
 
-#: States per chunk, whose inertias are copied together; bounds their memory.
-STATES = 1024
 #: Computes the inertias, for any target of the rest.
 _HOST = target_for("host")
+#: States per chunk, whose inertias are copied together; bounds their memory.
+STATES = 1024
 
 
 class Hybrid(PaperCalls):

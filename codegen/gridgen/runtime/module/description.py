@@ -22,6 +22,7 @@ _BOUNDS = {
     "upper_limits": math.inf,
     "effort_limits": math.inf,
     "velocity_limits": math.inf,
+    "max_angles": math.inf,
 }
 # Only written for a robot with parameters as inputs; by the names in JSON.
 _INPUTS = {"parameter_values": "parameters", "parameter_names": "parameter_names"}

@@ -25,10 +25,9 @@ from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.runtime.calls.resolver import Resolver
 from gridgen.runtime.configurations import random_configuration
 from gridgen.runtime.module.description import Module
-from gridgen.runtime.planning.candidates import Candidate, timed_kernel
 from gridgen.runtime.planning.clocks import Call, Clock, GpuClock, HostClock, least
 from gridgen.runtime.planning.devices import place_named
-from gridgen.runtime.planning.planner import Planner
+from gridgen.runtime.planning.planner import Candidate, Planner, timed_kernel
 
 #: Devices to measure: the current GPU, or this CPU.
 TunedDevice = Literal["cuda", "cpu"]
@@ -85,6 +84,7 @@ class Outcome:
         dtype:    element type.
         batch:    number of states.
         chosen:   the selection.
+        seconds:  its measured time [s].
         before:   measured time of the selection by prediction alone [s].
     """
 
@@ -92,6 +92,7 @@ class Outcome:
     dtype: Dtype
     batch: int
     chosen: Candidate
+    seconds: float
     before: float
 
 
@@ -123,7 +124,7 @@ class Tuned:
         )
         lines += [
             f"{one.chosen.kernel:<{wide}}  {one.dtype:<7}  {one.batch:>9,}  {one.chosen.block:>7}  "
-            f"{1e6 * one.chosen.seconds:>9,.1f} us  {one.chosen.seconds / one.before:.2f}"
+            f"{1e6 * one.seconds:>9,.1f} us  {one.seconds / one.before:.2f}"
             for one in self.outcomes
         ]
         return "\n".join(lines)
@@ -298,5 +299,5 @@ def _outcomes(
                 found = after.plan(key, row, batch, profile.place, dtype).chosen
                 unasked = before.plan(key, row, batch, profile.place, dtype).chosen
                 took = profile.seconds(timed_kernel(unasked, profile.place, dtype), batch)
-                if found.is_measured and took is not None:
-                    yield Outcome(key.function, dtype, batch, found, took)
+                if found.is_measured and found.seconds is not None and took is not None:
+                    yield Outcome(key.function, dtype, batch, found, found.seconds, took)
