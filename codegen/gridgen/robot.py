@@ -55,7 +55,7 @@ from gridgen.runtime.calls.search import solutions
 from gridgen.runtime.drawings import Drawn
 from gridgen.runtime.exports import Exported
 from gridgen.runtime.module import registry
-from gridgen.runtime.module.description import Module
+from gridgen.runtime.module.description import Keyframe, Module
 from gridgen.runtime.module.files import FolderModule
 from gridgen.runtime.module.warm_up import check_batch, warm_up
 from gridgen.runtime.paths import path_free
@@ -150,6 +150,22 @@ class Robot(Declared, Drawn, Exported):
     def nv(self) -> int:
         """Number of joint velocities."""
         return self._description.nv
+
+    @property
+    def nu(self) -> int:
+        """Number of controls: of the actuators."""
+        return len(self.actuator_names)
+
+    @property
+    def keyframes(self) -> dict[str, Keyframe]:
+        """Keyframes of an MJCF file by name, with ``q``, ``qd`` and ``ctrl`` of the robot.
+
+        One without a name is ``key2``, with its index in the file.
+        """
+        return {
+            name: Keyframe(**{kind: np.array(numbers, float) for kind, numbers in values.items()})
+            for name, values in self._description.keyframes.items()
+        }
 
     @property
     def joint_names(self) -> tuple[str, ...]:
