@@ -150,7 +150,12 @@ def split_program(
             assert isinstance(statement, (Statement, SineCosine, Asked, Store, Fill)), (
                 "the program is split already"
             )
-            step = step_of(statement, block, program.variables)
+            known = program.steps.get(id(statement))
+            step = (
+                known._replace(block=block)
+                if known
+                else step_of(statement, block, program.variables)
+            )
             if isinstance(statement, Statement) and statement.node.op == "input":
                 inputs[statement.name] = step
             else:

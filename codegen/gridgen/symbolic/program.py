@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from gridgen.naming import Names
 from gridgen.symbolic.expr import ARITHMETIC, Expr, reachable
@@ -28,6 +28,9 @@ from gridgen.symbolic.memory import (
 )
 from gridgen.symbolic.query import Query
 from gridgen.symbolic.trace import Loops, TraceScalars
+
+if TYPE_CHECKING:
+    from gridgen.symbolic.steps import ScheduledStatement
 
 #: Instructions of the longest program with the names of bodies in its variables, and bodies of the
 #: largest robot with them. Names would be a third of the text of others: their variables have the
@@ -198,6 +201,8 @@ class Program:
     #: operations and instructions of each block of a program with loops, by its number in the
     #: trace.
     work: Mapping[int, tuple[int, int]] = field(default_factory=dict, hash=False)
+    #: statements that are analyzed, by identity.
+    steps: Mapping[int, ScheduledStatement] = field(default_factory=dict, hash=False, compare=False)
 
     @property
     def workspace(self) -> list[Memory]:
