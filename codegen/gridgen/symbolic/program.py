@@ -342,7 +342,7 @@ def build_program(
         blocks=tuple(block for block in without_empty_loops(blocks) if block.statements),
         nodes=tuple(nodes),
         variables=variables,
-        operations=sum(node.op in ARITHMETIC for node in chains.nodes),
+        operations=chains.operations,
         instructions=instructions,
         dense_operations=dense_operations,
         loops=trace.loops if trace.loops.effects else None,
