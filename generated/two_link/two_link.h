@@ -13,7 +13,9 @@
 // allowed, selects standard gravity, no wrench, a base at rest, or the robot's own parameters. Results must
 // not overlap arguments. Functions are stateless: any number of threads may call them at once.
 // One state (n = 1) is computed in scalar registers, more in SIMD lanes. The results are bitwise equal if
-// the processor has a fused multiply-add.
+// the processor has a fused multiply-add. One state allocates no memory, throws nothing and takes no lock.
+// The scratch memory of a large robot is on the stack, up to GRIDGEN_STACK_BYTES (a macro of the library,
+// 128 kB); beyond, it is allocated. With GRIDGEN_ONE_STATE the library has no code for SIMD lanes.
 //
 // _strided functions compute states [begin, end) of a batch of any layout: arrays as listed, inputs first.
 #ifndef GRIDGEN_ROBOT_two_link_H
@@ -416,19 +418,6 @@ gridgen_status two_link_distance_f32_strided(
 gridgen_status two_link_distance_f64(
     const double* q0, const double* q1, double* length, long long n);
 gridgen_status two_link_distance_f64_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch);
-
-// Articulated-body inertias.
-//   q                 2     read     joint positions [rad or m]
-//   articulated       42    written  articulated-body inertias in canonical frames: M (xx xy xz yy yz zz), H
-//     by rows, I [kg, kg m, kg m^2]
-gridgen_status two_link_articulated_inertias_f32(
-    const float* q, float* articulated, long long n);
-gridgen_status two_link_articulated_inertias_f32_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch);
-gridgen_status two_link_articulated_inertias_f64(
-    const double* q, double* articulated, long long n);
-gridgen_status two_link_articulated_inertias_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
 #ifdef __cplusplus

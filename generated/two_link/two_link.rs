@@ -30,6 +30,8 @@ pub const gridgen_status_gridgen_bad_count: gridgen_status = 2;
 pub const gridgen_status_gridgen_no_rotation: gridgen_status = 3;
 #[allow(non_upper_case_globals, dead_code)]
 pub const gridgen_status_gridgen_bad_size: gridgen_status = 4;
+#[allow(non_upper_case_globals, dead_code)]
+pub const gridgen_status_gridgen_no_memory: gridgen_status = 5;
 
 #[allow(non_camel_case_types)]
 pub type _bindgen_ty_1 = ::std::os::raw::c_uint;
@@ -760,30 +762,6 @@ unsafe extern "C" {
         n: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
     pub fn two_link_distance_f64_strided(
-        arrays: *const gridgen_array,
-        begin: ::std::os::raw::c_longlong,
-        end: ::std::os::raw::c_longlong,
-        batch: ::std::os::raw::c_longlong,
-    ) -> gridgen_status;
-
-    /// Articulated-body inertias.
-    pub fn two_link_articulated_inertias_f32(
-        q: *const f32,
-        articulated: *mut f32,
-        n: ::std::os::raw::c_longlong,
-    ) -> gridgen_status;
-    pub fn two_link_articulated_inertias_f32_strided(
-        arrays: *const gridgen_array,
-        begin: ::std::os::raw::c_longlong,
-        end: ::std::os::raw::c_longlong,
-        batch: ::std::os::raw::c_longlong,
-    ) -> gridgen_status;
-    pub fn two_link_articulated_inertias_f64(
-        q: *const f64,
-        articulated: *mut f64,
-        n: ::std::os::raw::c_longlong,
-    ) -> gridgen_status;
-    pub fn two_link_articulated_inertias_f64_strided(
         arrays: *const gridgen_array,
         begin: ::std::os::raw::c_longlong,
         end: ::std::os::raw::c_longlong,

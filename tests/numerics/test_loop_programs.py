@@ -213,8 +213,7 @@ def test_a_follower_may_be_the_first_body(floating: bool) -> None:
 # -- both ways to the inverse of a mass matrix -------------------------------------------------
 
 
-@pytest.mark.parametrize("floating", [False, True], ids=["fixed", "floating"])
-@pytest.mark.parametrize("deep", [False, True], ids=["factorized", "by responses"])
+@pytest.mark.parametrize(("deep", "floating"), spread([(False,), (True,)], [True, False], 1))
 def test_the_inverse_is_found_both_ways(
     deep: bool, floating: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
