@@ -17,8 +17,16 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
-from gridgen.symbolic.program import Asked, Block, Program, SineCosine, Statement, Store
-from gridgen.symbolic.steps import ScheduledStatement, step_of
+from gridgen.symbolic.program import (
+    Asked,
+    Block,
+    Program,
+    ScheduledStatement,
+    SineCosine,
+    Statement,
+    Store,
+)
+from gridgen.symbolic.steps import step_of
 from gridgen.symbolic.tiles import TILE
 
 # Packs in the simulated registers: the 32 of AVX-512, less two for constants and moves.

@@ -30,11 +30,12 @@ from gridgen.symbolic.program import (
     Keep,
     Load,
     Program,
+    ScheduledStatement,
     SineCosine,
     Statement,
     Store,
 )
-from gridgen.symbolic.steps import ScheduledStatement, step_of
+from gridgen.symbolic.steps import step_of
 
 #: Instructions of the longest program that remains one function, and of the longest part otherwise.
 #: The speed of a long program is the same for parts of 250 to 8000, within 5 %. GCC's time per

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from gridgen.naming import Names
 from gridgen.symbolic.expr import ARITHMETIC, Expr, reachable
@@ -28,9 +28,6 @@ from gridgen.symbolic.memory import (
 )
 from gridgen.symbolic.query import Query
 from gridgen.symbolic.trace import Loops, TraceScalars
-
-if TYPE_CHECKING:
-    from gridgen.symbolic.steps import ScheduledStatement
 
 #: Instructions of the longest program with the names of bodies in its variables, and bodies of the
 #: largest robot with them. Names would be a third of the text of others: their variables have the
@@ -180,6 +177,17 @@ class Block:
     body: int
     statements: list[AnyStatement] = field(default_factory=list)
     depth: int = 0
+
+
+class ScheduledStatement(NamedTuple):
+    """A statement with its dependencies."""
+
+    statement: Statement | SineCosine | Asked | Store | Fill  #: the statement.
+    block: Block  #: block of the statement.
+    reads: tuple[str, ...]  #: names of its operands.
+    defines: tuple[str, ...]  #: names of its results.
+    arrays: frozenset[str]  #: names of the arrays in its text.
+    instructions: int  #: number of instructions; a store counts as one.
 
 
 @dataclass(frozen=True)
