@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from gridgen.equivalents import hint, unknown_keyword
+from gridgen.equivalents import hint
 from gridgen.errors import OptionError
 from gridgen.frameworks import (
     answer_traced,
@@ -719,9 +719,7 @@ class Robot(Declared, Drawn, Exported):
             ModelError:  as in ``vjp``.
             Also the errors of ``rollout``.
         """
-        for name in options:
-            if name not in FUNCTIONS["rollout"].options:
-                raise unknown_keyword("Robot.rollout_vjp", name, FUNCTIONS["rollout"].options)
+        self.resolver.check_known(FUNCTIONS["rollout"], options, "rollout_vjp")
         options |= {
             "substeps": substeps,
             "store_every": store_every,
