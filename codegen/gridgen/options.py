@@ -325,8 +325,8 @@ class RobotOptions:
     convention: str = option(
         CONVENTIONS[0],
         values.one_of(CONVENTIONS),
-        """``pinocchio``, or ``mujoco`` for MuJoCo's coordinates of a floating base
-        (docs/conventions.md).""",
+        """``pinocchio``, or ``mujoco`` for MuJoCo's coordinates of free and ball
+        joints (docs/conventions.md).""",
         metavar="NAME",
     )
     constraints: str | os.PathLike[str] | Sequence[Mapping[str, Any]] = option(

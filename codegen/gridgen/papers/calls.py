@@ -27,24 +27,24 @@ class PaperCalls:
 
     Attributes:
         name:      its name.
+        description: its record.
         kernels:   its kernels, including those of this package.
         evaluator: evaluates them.
 
     Raises:
-        OptionError: the robot is that of a generated module, which has no kernels of this package.
+        OptionError: the robot is another object, or that of a generated module.
     """
 
     def __init__(self, robot: Robot) -> None:
-        known = robot._module
+        known = robot._module if isinstance(robot, Robot) else None
         if not isinstance(known, TracedModule):
-            raise OptionError(
-                f"{robot.name} is a generated module's; give a robot of gridgen.load()"
-            )
+            raise OptionError(f"the robot is {robot!r}; give a robot of gridgen.load()")
         module = PaperModule(known.tree)
         self.name, self._backend = robot.name, robot._backend
-        self.kernels, self.evaluator = module.kernels, Evaluator(module, robot._backend)
+        self.description, self.kernels = module.description, module.kernels
+        self.evaluator = Evaluator(module, robot._backend)
 
-    def resolve(
+    def arguments(
         self, key: KernelKey, arrays: Mapping[str, Any], options: Mapping[str, Any]
     ) -> tuple[Kernel, dict[str, Any]]:
         """Return the kernel of a call and its inputs by name."""

@@ -155,7 +155,9 @@ def reach(tree: KinematicTree) -> tuple[float, str]:
     farthest, link = -1.0, 0
     for _ in range(8):
         for start in tree.quaternions:
-            best[:, start : start + 4] /= np.linalg.norm(best[:, start : start + 4], axis=1)[:, None]
+            best[:, start : start + 4] /= np.linalg.norm(best[:, start : start + 4], axis=1)[
+                :, None
+            ]
         (poses,) = evaluate_reference(tree, "forward_kinematics", {"q": best})
         distances = np.linalg.norm(poses[:, :, :3, 3] - poses[:, :1, :3, 3], axis=-1)
         state, link = np.unravel_index(distances.argmax(), distances.shape)
